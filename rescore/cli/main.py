@@ -1,0 +1,90 @@
+"""The command line: finds the command, imports only that, and tells errors in one line."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import os
+import sys
+from pathlib import Path
+
+import click
+
+from rescore.errors import UserError
+from rescore.version import VERSION
+
+# The summaries stand here so that `rescore --help` needs to import no command.
+COMMANDS = {
+    "run": "Score, tune on --dev, rerank, report: the main job (the default).",
+    "score": "Add a column of LM scores to N-best lists.",
+    "tune": "Find the weight on dev lists with references.",
+    "rerank": "Apply weights; write reranked lists or 1-best text.",
+    "eval": "WER, CER or BLEU, oracle and significance of outputs.",
+    "convert": "Turn N-best lists of any format into the native one.",
+    "train": "Train a language model from text.",
+    "models": "List the shipped models, or describe one.",
+}
+
+
+class Commands(click.Group):
+    """Commands are modules of this package, imported when used; without a command name it is `run`."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command = importlib.import_module(f"rescore.cli.{cmd_name}").command
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if args and args[0] not in COMMANDS and args[0] not in ("--help", "-h", "--version"):
+            if args[0].isalpha() and not Path(args[0]).exists():
+                raise click.UsageError(f"{args[0]}: no such file or command; commands are {', '.join(COMMANDS)}")
+            args = ["run", *args]
+        return super().parse_args(ctx, args)
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(VERSION, prog_name="rescore")
+def cli() -> None:
+    """Rescore N-best lists of ASR and MT with a language model.
+
+    \b
+    rescore test.json --lm tta --dev dev.json        tune on dev, rerank test, report
+    rescore exp/decode_test --ref text --lm tta      an ESPnet2 decode folder
+    rescore run --help                               all options of the main job
+    """
+
+
+def main() -> None:
+    """Entry point: exit status 0 fine, 1 a check failed, 2 bad usage or input, told in one line on stderr."""
+    logging.basicConfig(level=logging.INFO, format="rescore: %(message)s", stream=sys.stderr)
+    try:
+        status = cli(standalone_mode=False)
+        sys.stdout.flush()
+    except UserError as error:
+        _fail(str(error))
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message())
+        sys.exit(2)
+    except click.ClickException as error:
+        _fail(f"{error.format_message()} (see --help)")
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("rescore: interrupted", err=True)
+        sys.exit(130)
+    except BrokenPipeError:  # the reader of our output (head, less) went away; that is no error of ours
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(141)
+    sys.exit(status if isinstance(status, int) else 0)
+
+
+def _fail(message: str) -> None:
+    click.echo(f"rescore: error: {' '.join(message.split())}", err=True)
+    sys.exit(2)

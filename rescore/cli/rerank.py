@@ -1,0 +1,43 @@
+"""`rescore rerank`: the decision."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from rescore.cli import options
+
+
+@click.command("rerank")
+@options.nbest_argument
+@click.option("--weights", required=True, metavar="FILE", help="A file that `rescore tune` wrote.")
+@click.option("-o", "--output", metavar="FILE", help="Write the reranked lists (.json, .jsonl, also .gz; - is stdout).")
+@click.option("--best", metavar="FILE", help="Write the 1-best: .trn, .txt (plain), else Kaldi text.")
+@options.input_options
+def command(
+    nbest: tuple[str, ...],
+    weights: str,
+    output: str | None,
+    best: str | None,
+    ref: str | None,
+    format_name: str | None,
+    s2s: str,
+    lenpen: float,
+) -> None:
+    """Sort each list by its combined score. Without -o and --best the 1-best goes to stdout as Kaldi text.
+
+    \b
+    rescore rerank test.tta.jsonl --weights weights.json --best test.trn
+    """
+    from rescore import decision, formats
+    from rescore.tuning.weights import Weights
+
+    columns = Weights.load(Path(weights)).columns
+    lists = formats.read(nbest, references=ref, format_name=format_name, s2s=s2s, lenpen=lenpen)
+    reranked = [decision.rerank(one, columns) for one in lists]
+    if output:
+        formats.write(reranked, output)
+    if best or not output:
+        with formats.opened(best or "-") as file:
+            formats.write_best(best or "-", ((one, one.hypotheses[0].text) for one in reranked), file)

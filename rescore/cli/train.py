@@ -1,0 +1,103 @@
+"""`rescore train`: a language model from text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from rescore.cli import options
+
+
+@click.command("train")
+@click.option("--lm", required=True, type=click.Choice(["tta"]), help="What to train.")
+@click.option("--text", metavar="FILE", help="A sentence a line, UTF-8; plain, .gz or .xz.")
+@click.option("--out", required=True, metavar="DIR", help="The model's folder; --lm KIND:DIR scores with it.")
+@click.option("--config", default="base", show_default=True, metavar="NAME|FILE", help="base, small, or a config.json.")
+@click.option("--steps", type=click.IntRange(min=0), help="How many updates; 0 writes a random model.")
+@click.option("--minutes", type=click.FloatRange(min=0, min_open=True), help="How long to train, instead of --steps.")
+@click.option("--init", metavar="DIR", help="Start from this model's weights and tokenizer.")
+@click.option("--resume", is_flag=True, help="Go on after the last checkpoint in --out.")
+@click.option("--tokenizer", metavar="FILE", help="A tokenizer.json.  [default: train one on the text]")
+@click.option(
+    "--normalize",
+    type=click.Choice(["english", "speech", "text"]),
+    default="english",
+    show_default=True,
+    help="For a new tokenizer: english folds case, accents and punctuation; speech keeps accents; text keeps all.",
+)
+@click.option("--batch-tokens", default=4096, show_default=True, help="Tokens in a batch, padding included.")
+@click.option("--learning-rate", default=1e-3, show_default=True, help="The highest, after warm-up.")
+@click.option("--warmup", default=0.02, show_default=True, help="Share of the training in which the rate rises.")
+@click.option("--dropout", default=0.1, show_default=True)
+@click.option("--weight-decay", default=0.01, show_default=True)
+@click.option("--held-out", default=2000, show_default=True, help="Sentences kept for validation.")
+@click.option("--seed", default=0, show_default=True)
+@click.option("--precision", type=click.Choice(["auto", "bfloat16", "float32"]), default="auto", show_default=True)
+@click.option("--compile/--no-compile", "compiled", default=None, help="torch.compile.  [default: on CUDA]")
+@options.device_option
+def command(
+    lm: str,
+    text: str | None,
+    out: str,
+    config: str,
+    steps: int | None,
+    minutes: float | None,
+    init: str | None,
+    resume: bool,
+    tokenizer: str | None,
+    normalize: str,
+    batch_tokens: int,
+    learning_rate: float,
+    warmup: float,
+    dropout: float,
+    weight_decay: float,
+    held_out: int,
+    seed: int,
+    precision: str,
+    compiled: bool | None,
+    device: str | None,
+) -> None:
+    """Train a language model and write its folder: config.json, model.safetensors, tokenizer.json, README.md.
+
+    \b
+    rescore train --lm tta --text corpus.txt.xz --out lm --config small --minutes 120
+    torchrun --nproc-per-node 4 -m rescore train --lm tta --text corpus.txt --out lm --steps 100000
+
+    Interrupted, the same command with --resume goes on as if nothing had happened.
+    """
+    from rescore.training import train
+    from rescore.training.loop import Recipe
+
+    if steps is not None and minutes is not None:
+        raise click.UsageError("--steps and --minutes exclude each other")
+    if init and resume:
+        raise click.UsageError("--init and --resume exclude each other: a resumed training has its weights")
+    if steps is None and minutes is None:
+        steps = 100_000
+    recipe = Recipe(
+        steps=steps,
+        minutes=minutes,
+        batch_tokens=batch_tokens,
+        learning_rate=learning_rate,
+        warmup=warmup,
+        weight_decay=weight_decay,
+        dropout=dropout,
+        seed=seed,
+    )
+    train.train(
+        lm,
+        Path(out),
+        recipe,
+        text=Path(text) if text else None,
+        config=config,
+        init=Path(init) if init else None,
+        resume=resume,
+        tokenizer=Path(tokenizer) if tokenizer else None,
+        normalisation=normalize,
+        held_out=held_out,
+        device=device,
+        precision=precision,
+        compiled=compiled,
+        report=lambda line: click.echo(line, err=True),
+    )

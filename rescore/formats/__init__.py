@@ -1,0 +1,159 @@
+"""Reading and writing N-best lists: which format a path holds is found out by looking inside.
+
+lists = read(["exp/decode_test"], references="data/test/text")
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import math
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from types import ModuleType
+from typing import IO, Any
+
+from rescore.errors import UserError
+from rescore.files import replacing
+from rescore.formats import espnet1, espnet2, fairseq, native
+from rescore.formats.references import read_best, read_references, write_best
+from rescore.formats.source import Source
+from rescore.nbest import FIRST_PASS, NbestList
+
+__all__ = ["FORMATS", "iterate", "opened", "read", "read_output", "read_references", "write", "write_best"]
+
+FORMATS: dict[str, ModuleType] = {"native": native, "espnet1": espnet1, "espnet2": espnet2, "fairseq": fairseq}
+
+
+def iterate(
+    paths: Sequence[str | Path], format_name: str | None = None, s2s: str = FIRST_PASS, lenpen: float = 1.0
+) -> Iterator[NbestList]:
+    """N-best lists of one or several paths, as a stream.
+
+    Args:
+        paths: files, folders, or `-`; several are read one after another.
+        format_name: a key of `FORMATS`; found out where None.
+        s2s: the column to use as first-pass score; it becomes `s2s`.
+        lenpen: fairseq's length penalty, with which H scores were normalised.
+
+    Raises:
+        UserError: a path is missing, damaged, or of no known format; an utterance comes twice, has no hypotheses, or
+            has a score that is NaN or plus infinity.
+    """
+    seen: set[str] = set()
+    for path in paths:
+        source = Source(path)
+        for nbest in _reader(source, format_name, lenpen)(source):
+            place = f"{source.name}: utterance {nbest.id}"
+            if nbest.id in seen:
+                raise UserError(f"{place}: comes twice; give each utterance once")
+            seen.add(nbest.id)
+            if not nbest.hypotheses:
+                raise UserError(f"{place}: no hypotheses")
+            _check_scores(nbest, place)
+            yield _with_first_pass(nbest, s2s, place) if s2s != FIRST_PASS else nbest
+    if not seen:
+        raise UserError(f"{', '.join(map(str, paths))}: no N-best list in it")
+
+
+def read(
+    paths: Sequence[str | Path],
+    *,
+    references: str | Path | None = None,
+    format_name: str | None = None,
+    s2s: str = FIRST_PASS,
+    lenpen: float = 1.0,
+    need_references: bool = False,
+) -> list[NbestList]:
+    """All lists of `iterate`; with `references` (Kaldi text, trn or plain) these replace any in the files.
+
+    Raises:
+        UserError: as `iterate`; and where some lists have a reference, or `need_references` says so, but one has none.
+    """
+    lists = list(iterate(paths, format_name, s2s, lenpen))
+    if references is not None:
+        table = read_references(references, [nbest.id for nbest in lists])
+        lists = [replace(nbest, references=(table[nbest.id],)) for nbest in lists]
+    missing = [nbest.id for nbest in lists if not nbest.references]
+    if missing and (need_references or len(missing) < len(lists)):
+        name = ", ".join(map(str, paths))
+        raise UserError(
+            f"{name}: utterance {missing[0]}: no reference ({len(missing)} of {len(lists)} missing); give --ref FILE"
+        )
+    return lists
+
+
+def read_output(path: str, references: str | None = None, **options: Any) -> list[NbestList]:
+    """N-best lists, or, with `references` given, a 1-best text as lists of one hypothesis; `options` as in `read`."""
+    if references is not None and options.get("format_name") is None and _sniff(Source(path)) is None:
+        return read_best(path, references)
+    return read([path], references=references, need_references=True, **options)
+
+
+def _sniff(source: Source) -> str | None:
+    return next((name for name, module in FORMATS.items() if module.sniff(source)), None)
+
+
+def _reader(source: Source, format_name: str | None, lenpen: float) -> Callable[[Source], Iterator[NbestList]]:
+    if format_name is None:
+        format_name = _sniff(source)
+    if format_name is None:
+        if not source.is_folder and not source.head.strip():
+            raise UserError(f"{source.name}: is empty")
+        raise UserError(
+            f"{source.name}: not an N-best list of a known format "
+            "(native JSON or JSON Lines, ESPnet1 data.json, ESPnet2 decode folder, fairseq log)"
+        )
+    if format_name not in FORMATS:
+        raise UserError(f"format {format_name!r} is not one of {', '.join(FORMATS)}")
+    read_source: Callable[..., Iterator[NbestList]] = FORMATS[format_name].read
+    return partial(read_source, lenpen=lenpen) if format_name == "fairseq" else read_source
+
+
+def _check_scores(nbest: NbestList, place: str) -> None:
+    for rank, hypothesis in enumerate(nbest.hypotheses, 1):
+        for name, score in hypothesis.scores.items():
+            if math.isnan(score) or score == math.inf:
+                raise UserError(f"{place}, hypothesis {rank}: score {name} is {score}; decode it again or remove it")
+
+
+def _with_first_pass(nbest: NbestList, column: str, place: str) -> NbestList:
+    try:
+        values = nbest.column(column)
+    except UserError as error:
+        raise UserError(f"{place}: {str(error).partition(': ')[2].partition(';')[0]}; choose another --s2s") from None
+    for hypothesis, value in zip(nbest.hypotheses, values, strict=True):
+        # The old first pass goes under its own name, so that nothing is lost and the sum no longer marks a mean.
+        old = hypothesis.scores.pop(FIRST_PASS, None)
+        del hypothesis.scores[column]
+        hypothesis.scores = {FIRST_PASS: value, **hypothesis.scores, **({} if old is None else {"first": old})}
+    return nbest
+
+
+@contextmanager
+def opened(path: str) -> Iterator[IO[str]]:
+    """A text file to write, gzipped where the name ends in .gz, renamed into place when done; `-` is stdout."""
+    if path == "-":
+        yield sys.stdout
+        return
+    try:
+        with replacing(Path(path)) as temporary, open(temporary, "wb") as raw:
+            if path.endswith(".gz"):
+                with gzip.GzipFile("", "wb", fileobj=raw, mtime=0) as packed, io.TextIOWrapper(packed, "utf-8") as file:
+                    yield file
+            else:
+                with io.TextIOWrapper(raw, "utf-8") as file:
+                    yield file
+    except OSError as error:
+        raise UserError(f"{path}: cannot be written ({error.strerror or error})") from None
+
+
+def write(lists: Iterable[NbestList], path: str) -> None:
+    """Write N-best lists: one JSON object where the name ends in .json or .json.gz, else JSON Lines."""
+    writer = native.write if path.removesuffix(".gz").endswith(".json") else native.write_lines
+    with opened(path) as file:
+        writer(lists, file)

@@ -1,0 +1,61 @@
+"""ESPnet1 data.json: one file, or the folder that parallel decoding leaves (data.1.json, data.2.json, ...)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from rescore.errors import UserError
+from rescore.formats.native import load_json
+from rescore.formats.source import Source
+from rescore.formats.text import plain
+from rescore.nbest import FIRST_PASS, Hypothesis, NbestList
+
+_FILE = re.compile(r"data(?:\.(\d+))?\.json")
+
+
+def sniff(source: Source) -> bool:
+    if source.is_folder:
+        return bool(_files(source.path))
+    return re.match(r'\s*\{\s*"utts"\s*:', source.head) is not None
+
+
+def _files(folder: Path) -> list[Path]:
+    """data.json where there is one (ESPnet joins the parts into it), else data.1.json, data.2.json, ... in order."""
+    found = {path: match for path in folder.iterdir() if (match := _FILE.fullmatch(path.name))}
+    parts = sorted((int(match[1]), path) for path, match in found.items() if match[1])
+    whole = [path for path, match in found.items() if not match[1]]
+    return whole or [path for _, path in parts]
+
+
+def read(source: Source) -> Iterator[NbestList]:
+    for part in [Source(path) for path in _files(source.path)] if source.is_folder else [source]:
+        yield from _read_file(part)
+
+
+def _read_file(source: Source) -> Iterator[NbestList]:
+    document = load_json(source)
+    utterances = document.get("utts") if isinstance(document, dict) else None
+    if not isinstance(utterances, dict):
+        raise UserError(f'{source.name}: expected a JSON object with "utts"')
+    for name, entry in utterances.items():
+        place = f"{source.name}: utterance {name}"
+        output = entry.get("output") if isinstance(entry, dict) else None
+        if not isinstance(output, list):
+            raise UserError(f'{place}: no "output" list')
+        hypotheses = [_hypothesis(value, f"{place}, hypothesis {rank}") for rank, value in enumerate(output, 1)]
+        reference = output[0].get("text") if output else None
+        yield NbestList(name, hypotheses, () if reference is None else (plain(str(reference)),))
+
+
+def _hypothesis(value: Any, place: str) -> Hypothesis:
+    if not isinstance(value, dict) or "rec_text" not in value:
+        raise UserError(
+            f'{place}: no "rec_text"; is this the data.json of a data folder? Give the one that decoding wrote'
+        )
+    score = value.get("score")
+    if isinstance(score, bool) or not isinstance(score, (int, float)):
+        raise UserError(f"{place}: score is {score!r}, not a number")
+    return Hypothesis(plain(str(value["rec_text"])), {FIRST_PASS: float(score)})

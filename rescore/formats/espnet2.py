@@ -1,0 +1,60 @@
+"""ESPnet2 decode folders: logdir/output.J/{n}best_recog/{text,score}."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from rescore.errors import UserError
+from rescore.formats.source import Source
+from rescore.formats.text import plain
+from rescore.nbest import FIRST_PASS, Hypothesis, NbestList
+
+_OUTPUT = re.compile(r"output\.(\d+)")
+_BEST = re.compile(r"(\d+)best_recog")
+# Releases differ: -1.23, tensor(-1.23), tensor(-1.23, device='cuda:0').
+_SCORE = re.compile(r"(?:tensor\()?\s*([-+]?(?:\d[\d.]*(?:e[-+]?\d+)?|inf|nan))\s*(?:,[^)]*)?\)?", re.IGNORECASE)
+
+
+def sniff(source: Source) -> bool:
+    return source.is_folder and bool(_parts(source.path))
+
+
+def _numbered(folder: Path, pattern: re.Pattern[str]) -> list[Path]:
+    found = [(int(match[1]), path) for path in folder.iterdir() if (match := pattern.fullmatch(path.name))]
+    return [path for _, path in sorted(found)]
+
+
+def _parts(folder: Path) -> list[Path]:
+    """The output.J folders of a decode folder, of its logdir, or the one given itself; [] where there is none."""
+    for candidate in (folder / "logdir", folder):
+        if candidate.is_dir() and (parts := _numbered(candidate, _OUTPUT)):
+            return [part for part in parts if part.is_dir() and _numbered(part, _BEST)]
+    return [folder] if _numbered(folder, _BEST) else []
+
+
+def read(source: Source) -> Iterator[NbestList]:
+    """One part at a time. Lists may be of unequal length; a hypothesis may be empty."""
+    for part in _parts(source.path):
+        lists: dict[str, NbestList] = {}
+        for best in _numbered(part, _BEST):
+            scores = dict(_table(best / "score"))
+            for name, text in _table(best / "text"):
+                if name not in scores:
+                    raise UserError(f"{best / 'score'}: no score for utterance {name}, which {best / 'text'} has")
+                match = _SCORE.fullmatch(scores[name])
+                if not match:
+                    raise UserError(f"{best / 'score'}: utterance {name}: score is {scores[name]!r}, not a number")
+                nbest = lists.setdefault(name, NbestList(name, []))
+                nbest.hypotheses.append(Hypothesis(plain(text), {FIRST_PASS: float(match[1])}))
+        yield from lists.values()
+
+
+def _table(path: Path) -> Iterator[tuple[str, str]]:
+    """The lines `utterance value` of a Kaldi-style file; the value may be empty."""
+    with Source(path).open() as file:
+        for line in file:
+            if line.strip():
+                name, _, value = line.rstrip("\n").partition(" ")
+                yield name.strip(), value.strip()

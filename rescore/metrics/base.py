@@ -1,0 +1,77 @@
+"""What every metric here is: sufficient statistics a hypothesis, computed once and summed for every question."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from rescore.errors import UserError
+from rescore.nbest import NbestList
+
+Counts = npt.NDArray[np.int64]
+Values = npt.NDArray[np.float64]
+
+
+class Metric(Protocol):
+    """Values are percentages. Statistics add up: those of a set are the sum of those of its sentences."""
+
+    name: str
+    higher_is_better: bool
+
+    @property
+    def signature(self) -> str:
+        """How the figures were computed: settings and versions."""
+        ...
+
+    def statistics(self, hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> Counts:
+        """(n, k) counts of n hypotheses, each with one or more references."""
+        ...
+
+    def values(self, sums: Counts) -> Values:
+        """(m, k) summed statistics -> (m,) percentages of the m sets."""
+        ...
+
+    def sentence_values(self, statistics: Counts) -> Values:
+        """(n, k) -> (n,) percentages of single sentences, smoothed where that needs it; what an oracle chooses by."""
+        ...
+
+    def details(self, sums: Counts) -> dict[str, int | float]:
+        """(k,) -> the counts that belong beside the value in a report."""
+        ...
+
+
+def list_statistics(metric: Metric, lists: Sequence[NbestList]) -> list[Counts]:
+    """The statistics of all hypotheses: one (hypotheses, k) array a list.
+
+    Raises:
+        UserError: a list has no reference, or all references are empty.
+    """
+    for nbest in lists:
+        if not nbest.references:
+            raise UserError(f"utterance {nbest.id}: no reference; give a file with all of them as --ref")
+    if not any(reference.strip() for nbest in lists for reference in nbest.references):
+        raise UserError("all references are empty; error rates cannot be computed")
+    # Lists repeat hypotheses (with other scores); each text is compared once.
+    pairs = dict.fromkeys((hypothesis.text, nbest.references) for nbest in lists for hypothesis in nbest.hypotheses)
+    rows = metric.statistics([text for text, _ in pairs], [references for _, references in pairs])
+    where = {pair: index for index, pair in enumerate(pairs)}
+    return [rows[[where[hypothesis.text, nbest.references] for hypothesis in nbest.hypotheses]] for nbest in lists]
+
+
+def total(statistics: Sequence[Counts], choice: Sequence[int]) -> Counts:
+    """(k,) the statistics of a set with one hypothesis chosen from each list."""
+    return np.sum([rows[index] for rows, index in zip(statistics, choice, strict=True)], axis=0, dtype=np.int64)
+
+
+def value(metric: Metric, sums: Counts) -> float:
+    """The percentage of one set."""
+    return float(metric.values(sums[None])[0])
+
+
+def oracle(metric: Metric, statistics: Sequence[Counts]) -> list[int]:
+    """The best hypothesis of each list by its sentence value; the first of equals."""
+    best = np.argmax if metric.higher_is_better else np.argmin
+    return [int(best(metric.sentence_values(rows))) for rows in statistics]

@@ -1,0 +1,68 @@
+"""A model on disk: config.json, model.safetensors (float16), tokenizer.json. Data only; nothing in it is executed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+
+from rescore.errors import UserError
+from rescore.files import replacing
+from rescore.networks.config import NetworkConfig
+from rescore.networks.tokenizer import Tokenizer
+from rescore.networks.transformer import Transformer
+from rescore.networks.tta import TTA
+
+NETWORKS: dict[str, type[Transformer]] = {"tta": TTA}
+
+
+def build(config: NetworkConfig) -> Transformer:
+    """A network with fresh random weights."""
+    return NETWORKS[config.kind](config)
+
+
+def save(folder: Path, network: Transformer, tokenizer: Tokenizer) -> None:
+    """Write a model folder; the weights in float16."""
+    folder.mkdir(parents=True, exist_ok=True)
+    network.config.save(folder / "config.json")
+    tokenizer.save(folder / "tokenizer.json")
+    weights = {
+        name: value.detach().to("cpu", torch.float16).contiguous() for name, value in network.state_dict().items()
+    }
+    with replacing(folder / "model.safetensors") as path:
+        save_file(weights, path)
+
+
+def load(folder: Path) -> tuple[Transformer, Tokenizer]:
+    """Read a model folder; the network comes in float32, ready to score.
+
+    Raises:
+        UserError: a file is missing or damaged, or the files do not fit each other.
+    """
+    if not folder.is_dir():
+        raise UserError(f"{folder}: no such folder; expected config.json, model.safetensors and tokenizer.json in it")
+    config = NetworkConfig.load(folder / "config.json")
+    tokenizer = Tokenizer.load(folder / "tokenizer.json")
+    if tokenizer.vocab_size != config.vocab_size:
+        raise UserError(
+            f"{folder}: tokenizer.json has {tokenizer.vocab_size} tokens, config.json says {config.vocab_size}; "
+            "they belong to different models"
+        )
+    path = folder / "model.safetensors"
+    if not path.is_file():
+        raise UserError(f"{path}: no such file (weights are read from safetensors only)")
+    try:
+        weights = load_file(path)
+    except (SafetensorError, OSError) as error:
+        raise UserError(f"{path}: not a whole safetensors file ({error})") from None
+    network = build(config)
+    own = {name: value.shape for name, value in network.state_dict().items()}
+    for name in sorted(own.keys() | weights.keys()):
+        found = tuple(weights[name].shape) if name in weights else "nothing"
+        wanted = tuple(own[name]) if name in own else "nothing"
+        if found != wanted:
+            raise UserError(f"{path}: {name} is {found}, config.json asks for {wanted}")
+    network.load_state_dict(weights)
+    return network.eval(), tokenizer

@@ -1,0 +1,73 @@
+"""Network configurations: the sizes of the paper under a name, and their JSON form."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+
+from rescore.errors import UserError
+
+KINDS = ("tta",)
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkConfig:
+    """Everything that decides the shape of a network.
+
+    `kind` says which objective the network was made for (one of `KINDS`); all kinds of one size have the same number
+    of parameters.
+    """
+
+    kind: str = "tta"
+    vocab_size: int = 30_000
+    layers: int = 3
+    d_model: int = 512
+    heads: int = 8
+    d_ff: int = 2048
+    max_positions: int = 128
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise UserError(f"kind {self.kind!r} is not one of {', '.join(KINDS)}")
+        for name in ("vocab_size", "layers", "d_model", "heads", "d_ff", "max_positions"):
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise UserError(f"{name} is {value!r}; it must be a whole number of at least 1")
+        if self.d_model % self.heads:
+            raise UserError(f"d_model {self.d_model} cannot be divided among {self.heads} heads")
+        if self.max_positions < 4:
+            raise UserError(f"max_positions is {self.max_positions}; [BOS], [EOS] and two tokens need at least 4")
+
+    def save(self, path: Path) -> None:
+        path.write_text(json.dumps(asdict(self), indent=2) + "\n", encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: Path) -> NetworkConfig:
+        """Read a config.json.
+
+        Raises:
+            UserError: the file is absent, no JSON object, or has a field that is unknown or out of range.
+        """
+        try:
+            values = json.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise UserError(f"{path}: no such file") from None
+        except (OSError, ValueError) as error:
+            raise UserError(f"{path}: not readable as JSON ({error})") from None
+        if not isinstance(values, dict):
+            raise UserError(f"{path}: expected a JSON object with the fields of a network configuration")
+        unknown = sorted(set(values) - {field.name for field in fields(cls)})
+        if unknown:
+            raise UserError(f"{path}: unknown field {unknown[0]!r}; remove it or correct its name")
+        try:
+            return cls(**values)
+        except UserError as error:
+            raise UserError(f"{path}: {error}") from None
+
+
+# Section 5.1 of the paper is `base`; `small` is what two CPU cores can train in hours.
+NAMED = {
+    "base": NetworkConfig(),
+    "small": NetworkConfig(vocab_size=8_000, layers=3, d_model=256, heads=4, d_ff=1024),
+}

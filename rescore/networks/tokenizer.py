@@ -1,0 +1,106 @@
+"""WordPiece tokenizers: trained, loaded, and asked for ids. Normalisation lives in tokenizer.json and nowhere else."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
+from tokenizers import Tokenizer as HuggingFaceTokenizer
+
+from rescore.errors import UserError
+
+PAD, UNK, BOS, EOS, MASK = "[PAD]", "[UNK]", "[BOS]", "[EOS]", "[MASK]"
+SPECIAL = (PAD, UNK, BOS, EOS, MASK)
+
+# How text is normalised before it is cut into WordPieces.
+#   english: as LibriSpeech transcripts are: lower case, no accents, no punctuation but the apostrophe within a word
+#   speech:  the same, but accents stay: for languages where they matter
+#   text:    compatibility forms only; case is kept, punctuation marks are tokens
+NORMALISATIONS = ("english", "speech", "text")
+
+
+class Tokenizer:
+    """A tokenizer.json with the five special tokens a network here needs."""
+
+    def __init__(self, tokenizer: HuggingFaceTokenizer, source: str = "tokenizer") -> None:
+        self._tokenizer = tokenizer
+        ids = {token: tokenizer.token_to_id(token) for token in SPECIAL}
+        missing = [token for token, index in ids.items() if index is None]
+        if missing:
+            raise UserError(f"{source}: no token {missing[0]}; add it to the vocabulary or train a new tokenizer")
+        self.pad, self.unk, self.bos, self.eos, self.mask = (ids[token] for token in SPECIAL)
+
+    @classmethod
+    def load(cls, path: Path) -> Tokenizer:
+        """Read a tokenizer.json.
+
+        Raises:
+            UserError: the file is absent, no tokenizer, or lacks one of the special tokens.
+        """
+        if not path.is_file():
+            raise UserError(f"{path}: no such file")
+        try:
+            return cls(HuggingFaceTokenizer.from_file(str(path)), str(path))
+        except UserError:
+            raise
+        except Exception as error:  # the library raises plain Exception for whatever it cannot parse
+            raise UserError(f"{path}: not a tokenizer.json ({error})") from None
+
+    def save(self, path: Path) -> None:
+        self._tokenizer.save(str(path))
+
+    @property
+    def vocab_size(self) -> int:
+        return self._tokenizer.get_vocab_size()
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of the tokenizer's JSON, in hexadecimal."""
+        return hashlib.sha256(self._tokenizer.to_str().encode()).hexdigest()
+
+    def encode(self, sentences: Sequence[str]) -> list[list[int]]:
+        """Token ids of each sentence, without [BOS] and [EOS]."""
+        return [encoding.ids for encoding in self._tokenizer.encode_batch(sentences, add_special_tokens=False)]
+
+    def tokens(self, ids: Sequence[int]) -> list[str]:
+        return [str(self._tokenizer.id_to_token(index)) for index in ids]
+
+
+def train_wordpiece(lines: Iterable[str], vocab_size: int, normalisation: str = "english") -> Tokenizer:
+    """Train a WordPiece vocabulary (Wu et al. 2016) on an iterator of sentences; its memory is the words' counts."""
+    tokenizer = HuggingFaceTokenizer(models.WordPiece({UNK: 1}, unk_token=UNK))
+    if normalisation in ("english", "speech"):
+        accents = [normalizers.NFD(), normalizers.Replace(Regex("[\u0300-\u036f]"), "")]
+        tokenizer.normalizer = normalizers.Sequence(
+            [
+                *(accents if normalisation == "english" else []),
+                normalizers.NFKC(),
+                normalizers.Lowercase(),
+                normalizers.Replace(Regex("[\u2018\u2019\u02bc]"), "'"),
+                normalizers.Replace(Regex(r"[^\p{L}\p{M}\p{N}'\s]+"), " "),
+                normalizers.Replace(Regex(r"(?<![\p{L}\p{M}\p{N}])'|'(?![\p{L}\p{M}\p{N}])"), " "),
+            ]
+        )
+        tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    elif normalisation == "text":
+        tokenizer.normalizer = normalizers.NFKC()
+        tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    else:
+        raise UserError(f"normalisation {normalisation!r} is not one of {', '.join(NORMALISATIONS)}")
+    tokenizer.decoder = decoders.WordPiece()
+    trainer = trainers.WordPieceTrainer(vocab_size=vocab_size, special_tokens=list(SPECIAL), show_progress=False)
+    tokenizer.train_from_iterator(_batched(lines), trainer=trainer)
+    return Tokenizer(tokenizer)
+
+
+def _batched(lines: Iterable[str], size: int = 10_000) -> Iterator[list[str]]:
+    batch: list[str] = []
+    for line in lines:
+        batch.append(line)
+        if len(batch) == size:
+            yield batch
+            batch = []
+    if batch:
+        yield batch

@@ -1,0 +1,209 @@
+"""The main job and its stages as functions: what the commands call, and what a Python user can call.
+
+from rescore import pipeline
+lists = pipeline.score(formats.read(["test.json"]), scoring.load("tta"))
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from rescore import decision, scoring
+from rescore.errors import UserError
+from rescore.metrics import Metric, choose_metric, list_statistics, oracle, total, value
+from rescore.metrics.base import Counts
+from rescore.metrics.significance import paired_randomisation
+from rescore.nbest import FIRST_PASS, SUM, NbestList, ranked_by_means
+from rescore.reporting.results import Dev, Results
+from rescore.reporting.systems import System, Systems
+from rescore.tuning.weights import Tuned, Weights, tune_interpolation
+from rescore.version import VERSION
+
+log = logging.getLogger(__name__)
+
+Progress = Callable[[int], object]
+
+
+def choose_norm(norm: str | None, lists: Sequence[NbestList]) -> str:
+    """`norm`, or the one that suits the first pass: mean where its scores are means over tokens, else sum."""
+    return norm or ("mean" if ranked_by_means(lists) else "sum")
+
+
+def tune(metric: Metric, lists: Sequence[NbestList], column: str, source: str) -> tuple[Weights, Tuned]:
+    """The best interpolation weight of one column on lists with references."""
+    tuned = tune_interpolation(metric, lists, column)
+    if not tuned.helps:
+        log.warning("the LM does not help on this set: no weight above 0 is better than the first pass on %s", source)
+    details: dict[str, str | float] = {
+        "metric": metric.signature,
+        "first_pass": tuned.first_pass,
+        "reranked": tuned.value,
+        "low": tuned.low,
+        "high": tuned.high,
+        "utterances": len(lists),
+    }
+    return Weights.interpolation(column, tuned.weight, f"tuned on {source}", **details), tuned
+
+
+def evaluate(
+    metric: Metric | None, lists: Sequence[NbestList], weights: Weights, signature: Sequence[str] = ()
+) -> tuple[Results, list[int]]:
+    """First pass, oracle and reranked figures of lists under given weights, and the index chosen from each list.
+
+    Args:
+        metric: None for lists without references: then only the choice is made.
+        signature: what else a reader has to know to get the same figures again.
+    """
+    first = decision.best(lists, {FIRST_PASS: 1.0})
+    chosen = decision.best(lists, weights.columns)
+    parts = [*([metric.signature] if metric else []), *signature, f"rescore:{VERSION}"]
+    results = Results(
+        utterances=len(lists),
+        hypotheses=sum(len(nbest.hypotheses) for nbest in lists),
+        weights=weights.columns,
+        origin=weights.origin,
+        signature="|".join(parts),
+        changed=sum(
+            nbest.hypotheses[old].text != nbest.hypotheses[new].text
+            for nbest, old, new in zip(lists, first, chosen, strict=True)
+        ),
+    )
+    if metric is None:
+        return results, chosen
+    statistics = list_statistics(metric, lists)
+    sums = {
+        "first_pass": total(statistics, first),
+        "oracle": total(statistics, oracle(metric, statistics)),
+        "reranked": total(statistics, chosen),
+    }
+    results.metric, results.higher_is_better = metric.name, metric.higher_is_better
+    results.first_pass, results.oracle, results.reranked = (value(metric, sums[name]) for name in sums)
+    results.counts = {name: metric.details(counts) for name, counts in sums.items()}
+    words = results.counts["first_pass"].get("ref_words")
+    results.ref_words = int(words) if words is not None else None
+    if results.changed:
+        before = [rows[index] for rows, index in zip(statistics, first, strict=True)]
+        after = [rows[index] for rows, index in zip(statistics, chosen, strict=True)]
+        results.p_value = paired_randomisation(metric, before, after)
+    return results, chosen
+
+
+def only_lm_column(lists: Sequence[NbestList]) -> str:
+    """The one column beside the first pass.
+
+    Raises:
+        UserError: there is none, or more than one.
+    """
+    columns = [name for name in lists[0].hypotheses[0].scores if name not in (FIRST_PASS, SUM)]
+    if not columns:
+        raise UserError("no column of LM scores in these lists; add one with `rescore score`")
+    if len(columns) > 1:
+        raise UserError(f"several columns beside the first pass ({', '.join(columns)}); choose one with --column")
+    return columns[0]
+
+
+def compare_outputs(
+    outputs: Sequence[tuple[str, Sequence[NbestList]]], metric_name: str | None = None, tokenise: str | None = None
+) -> Systems:
+    """The figures of several outputs for the same utterances, each with a p-value against the first.
+
+    Raises:
+        UserError: an output lacks an utterance that the first has, or has one more.
+    """
+    _, base = outputs[0]
+    metric = choose_metric(metric_name, tokenise, base)
+    systems = Systems(metric.name, f"{metric.signature}|rescore:{VERSION}")
+    first_rows: dict[str, Counts] = {}
+    for name, lists in outputs:
+        statistics = list_statistics(metric, lists)
+        chosen = decision.best(lists, {FIRST_PASS: 1.0})
+        rows = {one.id: counts[index] for one, counts, index in zip(lists, statistics, chosen, strict=True)}
+        if first_rows and first_rows.keys() != rows.keys():
+            other = sorted(first_rows.keys() ^ rows.keys())[0]
+            raise UserError(
+                f"{name}: utterance {other} is in one of {outputs[0][0]} and {name} only; compare the same set"
+            )
+        sums = total(statistics, chosen)
+        system = System(name, value(metric, sums), metric.details(sums), len(lists))
+        if any(len(one.hypotheses) > 1 for one in lists):
+            system.oracle = value(metric, total(statistics, oracle(metric, statistics)))
+        if first_rows:
+            system.p_value = paired_randomisation(metric, list(first_rows.values()), [rows[key] for key in first_rows])
+        first_rows = first_rows or rows
+        systems.systems.append(system)
+    return systems
+
+
+@dataclass(slots=True)
+class Outcome:
+    """All that a run made: the test lists with their new column, the hypothesis chosen from each, and the figures."""
+
+    lists: list[NbestList]
+    chosen: list[int]
+    weights: Weights
+    results: Results
+
+
+@dataclass(slots=True)
+class _Clock:
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def measure(self, name: str) -> Iterator[None]:
+        began = time.perf_counter()
+        yield
+        self.seconds[name] = time.perf_counter() - began
+
+
+def run(
+    lists: Sequence[NbestList],
+    lm: scoring.LanguageModel,
+    metric: Metric | None,
+    *,
+    dev: Sequence[NbestList] | None = None,
+    dev_source: str = "dev",
+    weights: Callable[[str], Weights] | None = None,
+    norm: str | None = None,
+    progress: Progress = lambda done: None,
+) -> Outcome:
+    """The main job: score, tune on `dev` when given (else take `weights`), rerank, evaluate.
+
+    Args:
+        metric: what to tune for and to report; None for test lists without references.
+        weights: made from the column's name where there is no `dev`.
+        norm: `sum` or `mean`; None for the one that suits the first pass.
+    """
+    if (dev is None) == (weights is None):
+        raise UserError("give either dev lists to tune on, or weights")
+    clock = _Clock()
+    norm = choose_norm(norm, lists)
+    column = scoring.column_name(lm, norm)
+    with clock.measure("scoring"):
+        scored = list(scoring.add_column(lm, lists, norm, progress))
+        scored_dev = None if dev is None else list(scoring.add_column(lm, dev, norm, progress))
+    tuned = None
+    with clock.measure("tuning"):
+        if scored_dev is not None:
+            if metric is None:
+                raise UserError("tuning needs a metric")
+            found, tuned = tune(metric, scored_dev, column, dev_source)
+        else:
+            assert weights is not None
+            found = weights(column)
+    with clock.measure("evaluation"):
+        signature = [
+            f"lm:{lm.name}@{lm.fingerprint[:12]}",
+            f"norm:{norm}",
+            f"lambda:{found.columns[column]:.6g}",
+            found.origin,
+        ]
+        references = any(nbest.references for nbest in scored)
+        results, chosen = evaluate(metric if references else None, scored, found, signature)
+    if tuned is not None and scored_dev is not None:
+        results.dev = Dev(dev_source, len(scored_dev), tuned.first_pass, tuned.value, tuned.low, tuned.high)
+    results.seconds = {**clock.seconds, "total": sum(clock.seconds.values())}
+    return Outcome(scored, chosen, found, results)

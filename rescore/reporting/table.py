@@ -1,0 +1,84 @@
+"""Results for a person at a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rescore.nbest import FIRST_PASS
+from rescore.reporting.results import Results
+
+SHORT = {
+    "substitutions": "sub",
+    "deletions": "del",
+    "insertions": "ins",
+    "hyp_words": "hyp words",
+    "ref_words": "ref words",
+}
+
+
+def text_table(rows: Sequence[Sequence[str]]) -> str:
+    """Columns aligned: the first to the left, the others to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for first, *others in rows:
+        cells = [first.ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True))]
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines)
+
+
+def render(results: Results) -> str:
+    """The table of one run, its weights, its sets, and the signature."""
+    lines = []
+    if results.metric is not None:
+        lines += [_figures(results), ""]
+        lines.append(_gain(results))
+    lines.append(_weights(results))
+    words = "" if results.ref_words is None else f", {results.ref_words:,} reference words"
+    lines.append(
+        f"{results.utterances:,} utterances, {results.hypotheses:,} hypotheses{words}; "
+        f"another hypothesis than before in {results.changed:,}"
+    )
+    lines.append(results.signature)
+    return "\n".join(lines)
+
+
+def _figures(results: Results) -> str:
+    assert results.metric is not None
+    counts = results.counts
+    names = [name for name in next(iter(counts.values())) if name not in ("ref_words", "ref_characters")]
+    rows = [["", results.metric, *(SHORT.get(name, name) for name in names)]]
+    for label, value in (
+        ("first pass", results.first_pass),
+        ("oracle", results.oracle),
+        ("reranked", results.reranked),
+    ):
+        details = counts[label.replace(" ", "_")]
+        rows.append([label, f"{value:.2f}", *(f"{details[name]:,}" for name in names)])
+    return text_table(rows)
+
+
+def _gain(results: Results) -> str:
+    assert results.first_pass is not None and results.reranked is not None and results.metric is not None
+    difference = results.reranked - results.first_pass
+    if not results.changed:
+        return f"{results.metric} unchanged"
+    relative = f", {100 * difference / results.first_pass:+.1f} % relative" if results.first_pass else ""
+    p = "" if results.p_value is None else f", p = {results.p_value:.4f}"
+    return f"{results.metric} {difference:+.2f}{relative}{p}"
+
+
+def _weights(results: Results) -> str:
+    lm = [name for name in results.weights if name != FIRST_PASS]
+    parts = ", ".join(f"{name} {results.weights[name]:.4g}" for name in lm)
+    line = f"lambda: {parts} ({results.origin})"
+    dev = results.dev
+    if dev is None:
+        return line
+    if all(results.weights[name] == 0 for name in lm):
+        return (
+            f"{line}\nthe LM does not help on this set: no weight above 0 is better than the first pass on {dev.source}"
+        )
+    return (
+        f"{line}\n{dev.source}: {dev.first_pass:.2f} -> {dev.reranked:.2f}, "
+        f"the same for any lambda from {dev.low:.4g} to {dev.high:.4g}"
+    )

@@ -1,0 +1,82 @@
+"""Language models by name, and the shipped checkpoints."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from rescore.errors import UserError
+from rescore.scoring.base import NORMS, LanguageModel, TokenScores, add_column, column_name
+
+__all__ = [
+    "NORMS",
+    "LanguageModel",
+    "TokenScores",
+    "add_column",
+    "column_name",
+    "load",
+    "model_card",
+    "recommended_weight",
+    "shipped",
+]
+
+BACKENDS = ("tta",)
+
+
+def shipped_models() -> Path:
+    """The folder of shipped checkpoints: inside an installed package, or beside the package in a checkout."""
+    package = Path(__file__).parents[1]
+    return package / "models" if (package / "models").is_dir() else package.parent / "models"
+
+
+def model_folder(spec: str) -> tuple[str, Path]:
+    """`kind` or `kind:PATH` -> the kind and the model's folder.
+
+    Raises:
+        UserError: the kind is unknown, or nothing is shipped for it.
+    """
+    kind, _, path = spec.partition(":")
+    if kind not in BACKENDS:
+        raise UserError(f"--lm {spec}: {kind!r} is not one of {', '.join(BACKENDS)} (or KIND:PATH with one of these)")
+    if path:
+        return kind, Path(path)
+    folder = shipped_models() / kind
+    if not folder.is_dir():
+        raise UserError(f"--lm {spec}: no model of this kind is shipped; train one and give it as {kind}:PATH")
+    return kind, folder
+
+
+def load(spec: str, device: str | None = None) -> LanguageModel:
+    """The language model that --lm names.
+
+    Raises:
+        UserError: the name is unknown, or the model's files are missing or damaged.
+    """
+    kind, folder = model_folder(spec)
+    from rescore.scoring.neural import AutoencoderLM
+
+    return AutoencoderLM(folder, name=kind, device=device)
+
+
+def model_card(spec: str) -> str:
+    """The text of a model's README.md; empty where it has none."""
+    card = model_folder(spec)[1] / "README.md"
+    return card.read_text(encoding="utf-8") if card.is_file() else ""
+
+
+def recommended_weight(spec: str) -> float:
+    """The weight that the model's card recommends where there are no dev lists to tune on.
+
+    Raises:
+        UserError: the card is absent or says none.
+    """
+    match = re.search(r"^recommended_weight:\s*(0|1|0?\.\d+)\s*$", model_card(spec), re.MULTILINE)
+    if not match:
+        card = model_folder(spec)[1] / "README.md"
+        raise UserError(f"{card}: no recommended_weight between 0 and 1; give --dev LISTS or --weight NUMBER")
+    return float(match[1])
+
+
+def shipped() -> list[tuple[str, float]]:
+    """The shipped models and their recommended weights."""
+    return [(kind, recommended_weight(kind)) for kind in BACKENDS if (shipped_models() / kind).is_dir()]

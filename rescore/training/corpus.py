@@ -1,0 +1,159 @@
+"""From a text file to batches of token ids: encoded once to disk, shuffled anew each epoch, resumable at any batch."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import lzma
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+import numpy.typing as npt
+
+from rescore.errors import UserError
+from rescore.networks.tokenizer import Tokenizer
+
+POOL = 32_768  # sentences that are sorted by length together: enough to fill batches, few enough to stay shuffled
+
+
+def read_lines(path: Path) -> Iterator[str]:
+    """The non-empty lines of a UTF-8 text file, plain, gzip or xz by its ending."""
+    openers: dict[str, Callable[..., IO[str]]] = {".gz": gzip.open, ".xz": lzma.open}
+    opener = openers.get(path.suffix, open)
+    number = 0
+    try:
+        with opener(path, "rt", encoding="utf-8") as file:
+            for line in file:
+                number += 1
+                if line := line.strip():
+                    yield line
+    except FileNotFoundError:
+        raise UserError(f"{path}: no such file") from None
+    except UnicodeDecodeError:
+        raise UserError(f"{path}: line {number + 1}: not UTF-8; convert the file with iconv") from None
+    except (OSError, EOFError, lzma.LZMAError) as error:
+        raise UserError(f"{path}: cannot be read after line {number} ({error})") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Sentences of about one length, as [BOS] ... [EOS], padded."""
+
+    tokens: npt.NDArray[np.int64]  # (sentences, longest)
+    lengths: npt.NDArray[np.int64]  # (sentences,), [BOS] and [EOS] included
+
+
+class Corpus:
+    """Encoded sentences on disk. Memory: 6 bytes a sentence and one pool, whatever the size of the text."""
+
+    def __init__(self, folder: Path, tokenizer: Tokenizer, held_out: int, seed: int) -> None:
+        """Open what `encode_corpus` wrote; `held_out` sentences, chosen by `seed`, are kept for validation."""
+        self._tokenizer = tokenizer
+        meta = json.loads((folder / "corpus.json").read_text(encoding="utf-8"))
+        self._ids: npt.NDArray[np.unsignedinteger] = np.memmap(folder / "ids.bin", dtype=meta["dtype"], mode="r")
+        self._ends: npt.NDArray[np.int64] = np.memmap(folder / "ends.bin", dtype=np.int64, mode="r")
+        order = np.random.default_rng([seed, 0]).permutation(len(self._ends)).astype(np.uint32)
+        if held_out >= len(order):
+            raise UserError(f"the text has {len(order)} sentences; it needs more than the {held_out} held out")
+        self._held_out, self._training = np.sort(order[:held_out]), order[held_out:]
+        self._seed = seed
+
+    def __len__(self) -> int:
+        """Sentences to train on."""
+        return len(self._training)
+
+    @property
+    def training_tokens(self) -> int:
+        """Tokens in one epoch, [BOS] and [EOS] not counted."""
+        held_out = sum(len(self._sentence(index)) for index in self._held_out)
+        return len(self._ids) - held_out
+
+    def _sentence(self, index: int) -> npt.NDArray[np.unsignedinteger]:
+        return self._ids[self._ends[index - 1] if index else 0 : self._ends[index]]
+
+    def _batch(self, indices: npt.NDArray[np.uint32]) -> Batch:
+        sentences = [self._sentence(int(index)) for index in indices]
+        lengths = np.array([len(sentence) + 2 for sentence in sentences], dtype=np.int64)
+        tokens = np.full((len(sentences), lengths.max()), self._tokenizer.pad, dtype=np.int64)
+        tokens[:, 0] = self._tokenizer.bos
+        for row, sentence in zip(tokens, sentences, strict=True):
+            row[1 : len(sentence) + 1] = sentence
+            row[len(sentence) + 1] = self._tokenizer.eos
+        return Batch(tokens, lengths)
+
+    def _pack(self, indices: npt.NDArray[np.uint32], budget: int) -> Iterator[npt.NDArray[np.uint32]]:
+        """Cut `indices` into batches of about one length whose padded size is at most `budget` tokens."""
+        lengths = np.array([len(self._sentence(int(index))) + 2 for index in indices])
+        by_length = np.argsort(lengths, kind="stable")
+        start = 0
+        for stop in range(1, len(by_length) + 1):
+            if stop == len(by_length) or (stop - start + 1) * lengths[by_length[stop]] > budget:
+                yield indices[by_length[start:stop]]
+                start = stop
+
+    def held_out(self, budget: int) -> Iterator[Batch]:
+        """The validation sentences, each once."""
+        for indices in self._pack(self._held_out, budget):
+            yield self._batch(indices)
+
+    def batches(self, budget: int, skip: int = 0, rank: int = 0, world: int = 1) -> Iterator[Batch]:
+        """Batches for ever, epoch after epoch; the same arguments give the same batches.
+
+        Args:
+            budget: the most tokens in a batch, padding included.
+            skip: how many batches were taken before (of this rank).
+            rank, world: of `world` processes that share every epoch, this is number `rank`.
+        """
+        epoch = 0
+        while True:
+            random = np.random.default_rng([self._seed, 1 + epoch])
+            order = random.permutation(self._training)
+            for start in range(0, len(order), POOL):
+                packed = list(self._pack(order[start : start + POOL], budget))
+                random.shuffle(packed)
+                packed = packed[: len(packed) - len(packed) % world] or packed * world  # all ranks take equal numbers
+                mine = packed[rank::world]
+                for indices in mine[skip:]:
+                    yield self._batch(indices)
+                skip = max(0, skip - len(mine))
+            epoch += 1
+
+
+def encode_corpus(text: Path, tokenizer: Tokenizer, folder: Path, longest: int) -> None:
+    """Write the token ids of every line of `text` to `folder`, unless they are there already.
+
+    Sentences of more than `longest` tokens are cut into pieces of at most that many.
+    """
+    stat = text.stat() if text.is_file() else None
+    if stat is None:
+        raise UserError(f"{text}: no such file")
+    dtype = np.uint16 if tokenizer.vocab_size <= 2**16 else np.uint32
+    meta = {
+        "dtype": np.dtype(dtype).name,
+        "text": hashlib.sha256(f"{text.resolve()} {stat.st_size} {stat.st_mtime_ns}".encode()).hexdigest(),
+        "tokenizer": tokenizer.fingerprint,
+        "longest": longest,
+    }
+    done = folder / "corpus.json"  # written last: its presence says that the two others are whole
+    if done.is_file() and json.loads(done.read_text(encoding="utf-8")) == meta:
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    done.unlink(missing_ok=True)
+    total = 0
+    lines = read_lines(text)
+    with open(folder / "ids.bin", "wb") as ids, open(folder / "ends.bin", "wb") as ends:
+        while chunk := list(islice(lines, 20_000)):
+            for sentence in tokenizer.encode(chunk):
+                for start in range(0, len(sentence), longest):
+                    piece = sentence[start : start + longest]
+                    ids.write(np.array(piece, dtype=dtype).tobytes())
+                    total += len(piece)
+                    ends.write(np.int64(total).tobytes())
+    if not total:
+        raise UserError(f"{text}: no sentence in it; expected one sentence a line")
+    done.write_text(json.dumps(meta) + "\n", encoding="utf-8")

@@ -1,0 +1,294 @@
+"""The training loop: AdamW, warm-up and linear decay, validation, checkpoints, exact resume."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sys
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor, nn
+from tqdm import tqdm
+
+from rescore.errors import UserError
+from rescore.files import replacing
+from rescore.networks import checkpoint
+from rescore.networks.device import choose_device
+from rescore.networks.tokenizer import Tokenizer
+from rescore.networks.transformer import Transformer
+from rescore.training.corpus import Batch, Corpus
+from rescore.training.objectives import OBJECTIVES, Objective, tied_cross_entropy
+
+STATE = "training.safetensors"
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """How to train. Either `steps` or `minutes` says for how long; the learning rate falls to zero by then."""
+
+    steps: int | None = None
+    minutes: float | None = None
+    batch_tokens: int = 4096
+    learning_rate: float = 1e-3
+    warmup: float = 0.02  # of the whole training
+    weight_decay: float = 0.01
+    dropout: float = 0.1
+    clip: float = 1.0
+    seed: int = 0
+    checkpoint_seconds: float = 300.0
+    validation_seconds: float = 600.0
+
+
+@dataclass(slots=True)
+class Progress:
+    """Where training stands. Losses are natural logs a token."""
+
+    step: int = 0
+    seconds: float = 0.0
+    tokens: int = 0
+    validation_loss: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """Where and how the arithmetic runs."""
+
+    device: torch.device
+    precision: torch.dtype
+    compiled: bool
+    rank: int = 0
+    world: int = 1
+
+    @classmethod
+    def choose(cls, name: str | None, precision: str, compiled: bool | None) -> Device:
+        """Read the machine: CUDA where there is one, bfloat16 where it is fast, torchrun's variables."""
+        world, rank = int(os.environ.get("WORLD_SIZE", "1")), int(os.environ.get("RANK", "0"))
+        device = choose_device(name)
+        if device.type == "cuda":
+            if world > 1:
+                device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+            torch.cuda.set_device(device)
+        if precision == "auto":
+            fast = torch.cuda.is_bf16_supported() if device.type == "cuda" else _cpu_multiplies_bfloat16()
+            precision = "bfloat16" if fast else "float32"
+        if world > 1 and not torch.distributed.is_initialized():
+            torch.distributed.init_process_group("nccl" if device.type == "cuda" else "gloo")
+        compiled = device.type == "cuda" if compiled is None else compiled
+        return cls(device, getattr(torch, precision), compiled, rank, world)
+
+
+def _cpu_multiplies_bfloat16() -> bool:
+    try:
+        flags = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    except OSError:
+        return False
+    return "avx512_bf16" in flags or "amx_bf16" in flags
+
+
+class Trainer:
+    """One network, one corpus, one recipe. `run` trains to the end; `resume` first puts everything back as it was."""
+
+    def __init__(
+        self, network: Transformer, tokenizer: Tokenizer, corpus: Corpus, recipe: Recipe, device: Device, folder: Path
+    ) -> None:
+        self.network = network.to(device.device)
+        self.network.dropout = recipe.dropout
+        self.tokenizer, self.corpus, self.recipe, self.device, self.folder = tokenizer, corpus, recipe, device, folder
+        self.objective: Objective = OBJECTIVES[network.config.kind](tokenizer)
+        self.progress = Progress()
+        self.optimizer = torch.optim.AdamW(
+            _decayed_apart(network, recipe.weight_decay), lr=0.0, betas=(0.9, 0.999), eps=1e-6, fused=True
+        )
+        self._model: Callable[..., Tensor] = _Hidden(network)
+        if device.compiled:
+            self._model = torch.compile(self._model, dynamic=True)
+        if device.world > 1:
+            assert isinstance(self._model, nn.Module)
+            self._model = nn.parallel.DistributedDataParallel(self._model)
+
+    def learning_rate(self) -> float:
+        """Linear warm-up, then linear decay to zero, by the share of the steps (or minutes) that is done."""
+        done, recipe = self._done(), self.recipe
+        rise = done / recipe.warmup if recipe.warmup else 1.0
+        return recipe.learning_rate * max(0.0, min(rise, (1.0 - done) / (1.0 - recipe.warmup)))
+
+    def _done(self) -> float:
+        if self.recipe.minutes is not None:
+            return self.progress.seconds / (60 * self.recipe.minutes)
+        assert self.recipe.steps is not None
+        return (self.progress.step + 1) / (self.recipe.steps + 1)  # the first step learns, and so does the last
+
+    def run(self, report: Callable[[str], None]) -> Progress:
+        """Train until the recipe's end; returns where it ended. Interrupted, the state of the last checkpoint stays."""
+        recipe, progress = self.recipe, self.progress
+        main = self.device.rank == 0
+        bar = tqdm(
+            desc="train",
+            unit="tok",
+            unit_scale=True,
+            initial=progress.tokens,
+            disable=not (main and sys.stderr.isatty()),
+        )
+        self.network.train()
+        saved = validated = time.monotonic()
+        batches = self.corpus.batches(recipe.batch_tokens, progress.step, self.device.rank, self.device.world)
+        while (self._done() < 1) if recipe.minutes is not None else (progress.step < (recipe.steps or 0)):
+            began = time.monotonic()
+            loss, tokens = self._step(next(batches))
+            now = time.monotonic()
+            progress.step += 1
+            progress.tokens += tokens
+            progress.seconds += self._slowest(now - began)
+            bar.update(tokens)
+            if progress.step % 20 == 0:
+                bar.set_postfix(loss=f"{loss:.3f}", lr=f"{self.learning_rate():.1e}", refresh=False)
+            if main and progress.step % 200 == 0 and bar.disable:
+                speed = progress.tokens / progress.seconds
+                report(f"step {progress.step}  tokens {progress.tokens:,}  loss {loss:.3f}  {speed:,.0f} tokens/s")
+            if main and now - validated > recipe.validation_seconds:
+                self._validate(report)
+                validated = time.monotonic()
+            if main and now - saved > recipe.checkpoint_seconds:
+                self.save()
+                saved = time.monotonic()
+        bar.close()
+        if main:
+            self._validate(report)
+            self.save()
+        return progress
+
+    def _step(self, batch: Batch) -> tuple[float, int]:
+        """One update. Returns the loss a token of this process's share, and the tokens of all processes."""
+        rate = self.learning_rate()
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        loss, count = self._loss(batch)
+        counts = torch.tensor([count], device=self.device.device)
+        if self.device.world > 1:
+            torch.distributed.all_reduce(counts)
+        # DistributedDataParallel averages gradients over processes; the loss is a mean over the tokens of them all.
+        (loss * self.device.world / counts.item()).backward()
+        nn.utils.clip_grad_norm_(self.network.parameters(), self.recipe.clip)
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        sentence_tokens = torch.tensor([int((batch.lengths - 2).sum())], device=self.device.device)
+        if self.device.world > 1:
+            torch.distributed.all_reduce(sentence_tokens)
+        return loss.item() / max(count, 1), int(sentence_tokens)
+
+    def _slowest(self, seconds: float) -> float:
+        """The time of the slowest process, so that all end after the same step."""
+        if self.device.world == 1:
+            return seconds
+        slowest = torch.tensor([seconds], device=self.device.device)
+        torch.distributed.all_reduce(slowest, torch.distributed.ReduceOp.MAX)
+        return slowest.item()
+
+    def _loss(self, batch: Batch) -> tuple[Tensor, int]:
+        """Sum of the losses of a batch's predicted tokens, and their number."""
+        device = self.device.device
+        seed = [self.recipe.seed, self.progress.step, self.device.rank]
+        example = self.objective(torch.from_numpy(batch.tokens), torch.from_numpy(batch.lengths), seed).to(device)
+        with torch.autocast(device.type, self.device.precision, enabled=self.device.precision != torch.float32):
+            hidden = self._model(example.tokens, example.lengths)
+        hidden = hidden[example.predicted].to(self.device.precision)
+        return tied_cross_entropy(hidden, self.network.tokens.weight, example.targets), len(example.targets)
+
+    @torch.no_grad()
+    def _validate(self, report: Callable[[str], None]) -> None:
+        """Loss on the held-out sentences, in full precision and without dropout."""
+        self.network.eval()
+        total, count = 0.0, 0
+        for batch in self.corpus.held_out(self.recipe.batch_tokens):
+            seed = [self.recipe.seed, count]  # the same masks at every validation
+            example = self.objective(torch.from_numpy(batch.tokens), torch.from_numpy(batch.lengths), seed)
+            example = example.to(self.device.device)
+            hidden = self.network(example.tokens, example.lengths)[example.predicted]
+            total += tied_cross_entropy(hidden, self.network.tokens.weight, example.targets).item()
+            count += len(example.targets)
+        self.network.train()
+        loss = self.progress.validation_loss = total / count
+        report(
+            f"step {self.progress.step}  tokens {self.progress.tokens:,}  validation loss {loss:.4f}  "
+            f"{self.objective.perplexity} {math.exp(loss):.2f}"
+        )
+
+    def save(self) -> None:
+        """Write the whole state, so that `resume` goes on as if nothing had happened."""
+        tensors = {f"model.{name}": value for name, value in self.network.state_dict().items()}
+        for index, values in self.optimizer.state_dict()["state"].items():
+            tensors |= {f"optimizer.{index}.{name}": value for name, value in values.items()}
+        tensors["random.cpu"] = torch.get_rng_state()
+        if self.device.device.type == "cuda":
+            tensors["random.cuda"] = torch.cuda.get_rng_state()
+        about = {"progress": json.dumps(asdict(self.progress)), "recipe": json.dumps(asdict(self.recipe))}
+        with replacing(self.folder / STATE) as path:
+            save_file({name: value.contiguous() for name, value in tensors.items()}, path, metadata=about)
+
+    def resume(self) -> None:
+        """Read what `save` wrote.
+
+        Raises:
+            UserError: there is no such file, it is damaged, or it belongs to another network or recipe.
+        """
+        path = self.folder / STATE
+        if not path.is_file():
+            raise UserError(f"{path}: no such file; there is nothing to resume, leave out --resume")
+        try:
+            with safe_open(path, framework="pt") as file:
+                about = file.metadata()
+                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
+        except (SafetensorError, OSError) as error:
+            raise UserError(f"{path}: not a whole safetensors file ({error})") from None
+        _check_same_recipe(path, json.loads(about["recipe"]), asdict(self.recipe))
+        self.progress = Progress(**json.loads(about["progress"]))
+        self.network.load_state_dict(_with_prefix(tensors, "model."))
+        state = self.optimizer.state_dict()
+        for name, value in _with_prefix(tensors, "optimizer.").items():
+            index, field = name.split(".", 1)
+            state["state"].setdefault(int(index), {})[field] = value
+        self.optimizer.load_state_dict(state)
+        torch.set_rng_state(tensors["random.cpu"])
+        if "random.cuda" in tensors and self.device.device.type == "cuda":
+            torch.cuda.set_rng_state(tensors["random.cuda"])
+
+    def export(self) -> None:
+        """Write the model folder that scoring reads."""
+        checkpoint.save(self.folder, self.network, self.tokenizer)
+
+
+class _Hidden(nn.Module):
+    """The network as the compiler and DistributedDataParallel want it: a module around the shared weights."""
+
+    def __init__(self, network: Transformer) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, tokens: Tensor, lengths: Tensor) -> Tensor:
+        return self.network(tokens, lengths)
+
+
+def _decayed_apart(network: nn.Module, weight_decay: float) -> Iterable[dict[str, Any]]:
+    """Weight decay for matrices only: LayerNorm and biases go without, as in BERT's optimiser."""
+    matrices = [value for value in network.parameters() if value.dim() > 1]
+    vectors = [value for value in network.parameters() if value.dim() == 1]
+    return [{"params": matrices, "weight_decay": weight_decay}, {"params": vectors, "weight_decay": 0.0}]
+
+
+def _with_prefix(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
+
+
+def _check_same_recipe(path: Path, before: dict[str, Any], now: dict[str, Any]) -> None:
+    # How long training goes on and how often it saves may change; what decides the batches may not.
+    for name in ("batch_tokens", "seed"):
+        if before[name] != now[name]:
+            raise UserError(f"{path}: was made with {name} {before[name]}, not {now[name]}; resume with the same value")

@@ -1,0 +1,105 @@
+"""What a network is asked to predict, and the loss."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from rescore.networks.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A batch as a network sees it, and what it must predict there."""
+
+    tokens: Tensor  # (batch, n)
+    lengths: Tensor  # (batch,)
+    predicted: Tensor  # (batch, n), True at the positions whose hidden vector predicts a token
+    targets: Tensor  # (number of predicted positions,), in row-major order
+
+    def to(self, device: torch.device) -> Example:
+        if device.type == "cpu":
+            return self
+        return Example(*(getattr(self, name).to(device, non_blocking=True) for name in self.__slots__))
+
+
+class Objective(Protocol):
+    """Turns a batch of sentences into an example. `perplexity` is the name of exp(loss)."""
+
+    perplexity: ClassVar[str]
+
+    def __call__(self, tokens: Tensor, lengths: Tensor, seed: Sequence[int]) -> Example:
+        """tokens (batch, n) with [BOS] and [EOS], lengths (batch,); `seed` decides whatever is random."""
+
+
+class LanguageAutoencoding:
+    """LAE (section 4.1 of the T-TA paper): every token of the intact sentence is predicted.
+
+    [BOS] and [EOS] are context, never predicted: nothing that is scored depends on how well they are.
+    """
+
+    perplexity: ClassVar[str] = "pseudo-perplexity"
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        pass
+
+    def __call__(self, tokens: Tensor, lengths: Tensor, seed: Sequence[int]) -> Example:
+        inner = _inner(tokens, lengths)
+        return Example(tokens, lengths, inner, tokens[inner])
+
+
+OBJECTIVES: dict[str, Callable[[Tokenizer], Objective]] = {"tta": LanguageAutoencoding}
+"""The objective that each kind of network is trained with."""
+
+
+def _inner(tokens: Tensor, lengths: Tensor) -> Tensor:
+    """(batch, n), True at the sentence's own tokens: neither [BOS] nor [EOS] nor padding."""
+    positions = torch.arange(tokens.shape[1], device=tokens.device)
+    return (positions > 0) & (positions < lengths[:, None] - 1)
+
+
+class _TiedCrossEntropy(torch.autograd.Function):
+    """Cross entropy of hidden @ embeddings.T, computed slice by slice so that the logits never exist as a whole.
+
+    At a vocabulary of thousands the logits of a batch are tens of megabytes; going through them several times costs
+    more than the matrix products. Both gradients are computed in the forward pass, while a slice is in the cache.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, hidden: Tensor, embeddings: Tensor, targets: Tensor, rows: int) -> Tensor:
+        embeddings = embeddings.to(hidden.dtype)
+        total = hidden.new_zeros((), dtype=torch.float32)
+        # The gradient of one logit is its probability, less one at the target; the second half needs no slices.
+        grad_hidden = -embeddings[targets]
+        grad_embeddings = torch.zeros_like(embeddings, dtype=torch.float32)
+        grad_embeddings.index_add_(0, targets, hidden.float(), alpha=-1)
+        for start in range(0, len(hidden), rows):
+            part = hidden[start : start + rows]
+            probabilities = (part @ embeddings.T).softmax(-1)
+            chosen = probabilities.gather(-1, targets[start : start + rows, None]).float()
+            total -= chosen.clamp_min(torch.finfo(torch.float32).tiny).log().sum()
+            grad_hidden[start : start + rows] += probabilities @ embeddings
+            grad_embeddings += probabilities.T @ part
+        ctx.save_for_backward(grad_hidden, grad_embeddings)
+        return total
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        grad_hidden, grad_embeddings = ctx.saved_tensors
+        return grad * grad_hidden, grad * grad_embeddings, None, None
+
+
+def tied_cross_entropy(hidden: Tensor, embeddings: Tensor, targets: Tensor, rows: int = 1024) -> Tensor:
+    """Sum over positions of -log softmax(hidden @ embeddings.T)[target], natural log.
+
+    Args:
+        hidden: (positions, d). embeddings: (vocabulary, d). targets: (positions,).
+        rows: positions handled at a time.
+    """
+    return _TiedCrossEntropy.apply(hidden, embeddings, targets, rows)

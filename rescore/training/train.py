@@ -1,0 +1,151 @@
+"""`rescore train` as a function: from text to a model folder."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+from rescore.errors import UserError
+from rescore.files import replacing
+from rescore.networks import checkpoint
+from rescore.networks.config import NAMED, NetworkConfig
+from rescore.networks.tokenizer import Tokenizer, train_wordpiece
+from rescore.training.corpus import Corpus, encode_corpus, read_lines
+from rescore.training.loop import STATE, Device, Recipe, Trainer
+
+CORPUS = "corpus"  # the folder of encoded text beside the checkpoint; may be deleted once training is done
+
+
+def train(
+    kind: str,
+    out: Path,
+    recipe: Recipe,
+    *,
+    text: Path | None = None,
+    config: str = "base",
+    init: Path | None = None,
+    resume: bool = False,
+    tokenizer: Path | None = None,
+    normalisation: str = "english",
+    held_out: int = 2000,
+    device: str | None = None,
+    precision: str = "auto",
+    compiled: bool | None = None,
+    report: Callable[[str], None] = lambda line: None,
+) -> None:
+    """Train a network of `kind` and write its folder.
+
+    With `recipe.steps == 0` the network is written as it was initialised; then `text` is needed only where a tokenizer
+    has to be trained.
+
+    Raises:
+        UserError: files are missing or do not fit together; `out` holds a training that `resume` does not continue.
+    """
+    if (out / STATE).exists() and not resume:
+        raise UserError(f"{out / STATE}: a training was begun here; continue it with --resume, or remove the file")
+    if text is None and recipe.steps != 0:
+        raise UserError("no text to train on; give --text FILE")
+    machine = Device.choose(device, precision, compiled)
+    out.mkdir(parents=True, exist_ok=True)
+    if machine.rank == 0:
+        _prepare_tokenizer(out, text, config, init, resume, tokenizer, normalisation, report)
+        if recipe.steps != 0 and text is not None:
+            tokens = Tokenizer.load(out / "tokenizer.json")
+            longest = _config(kind, config, tokens, init).max_positions - 2
+            encode_corpus(text, tokens, out / CORPUS, longest)
+    if machine.world > 1:
+        torch.distributed.barrier()
+    tokens = Tokenizer.load(out / "tokenizer.json")
+    torch.manual_seed(recipe.seed)
+    network = checkpoint.build(_config(kind, config, tokens, init))
+    if init is not None:
+        network.load_state_dict(checkpoint.load(init)[0].state_dict())
+    if recipe.steps == 0:
+        checkpoint.save(out, network, tokens)
+        return
+    corpus = Corpus(out / CORPUS, tokens, held_out, recipe.seed)
+    trainer = Trainer(network, tokens, corpus, recipe, machine, out)
+    if resume:
+        trainer.resume()
+    if machine.rank == 0:
+        parameters = sum(value.numel() for value in network.parameters())
+        report(
+            f"{kind}: {parameters:,} parameters, {len(corpus):,} sentences of {corpus.training_tokens:,} tokens, "
+            f"{machine.device} {str(machine.precision).removeprefix('torch.')}"
+        )
+    trainer.run(report)
+    if machine.rank == 0:
+        trainer.export()
+        _write_card(out, kind, trainer, corpus)
+    if machine.world > 1:
+        torch.distributed.destroy_process_group()
+
+
+def _prepare_tokenizer(
+    out: Path,
+    text: Path | None,
+    config: str,
+    init: Path | None,
+    resume: bool,
+    tokenizer: Path | None,
+    normalisation: str,
+    report: Callable[[str], None],
+) -> None:
+    if resume:
+        return
+    if tokenizer is not None and init is not None:
+        raise UserError("--tokenizer and --init exclude each other: a model's weights belong to its tokenizer")
+    if tokenizer is not None or init is not None:
+        found = Tokenizer.load(tokenizer if tokenizer is not None else Path(str(init)) / "tokenizer.json")
+    elif text is not None:
+        size = _named_or_file(config).vocab_size
+        report(f"training a tokenizer of {size:,} WordPieces on {text}")
+        found = train_wordpiece(read_lines(text), size, normalisation)
+        if found.vocab_size < size:
+            report(f"the text gives {found.vocab_size:,} WordPieces only")
+    else:
+        raise UserError("no tokenizer; give --text FILE to train one on, or --tokenizer FILE")
+    found.save(out / "tokenizer.json")
+
+
+def _named_or_file(config: str) -> NetworkConfig:
+    if config in NAMED:
+        return NAMED[config]
+    if not Path(config).is_file():
+        raise UserError(f"--config {config}: neither a file nor one of {', '.join(NAMED)}")
+    return NetworkConfig.load(Path(config))
+
+
+def _config(kind: str, config: str, tokenizer: Tokenizer, init: Path | None) -> NetworkConfig:
+    """The named size with the tokenizer's vocabulary, or the configuration of the model to start from."""
+    if init is not None:
+        return replace(NetworkConfig.load(init / "config.json"), kind=kind)
+    return replace(_named_or_file(config), kind=kind, vocab_size=tokenizer.vocab_size)
+
+
+def _write_card(out: Path, kind: str, trainer: Trainer, corpus: Corpus) -> None:
+    progress, recipe = trainer.progress, trainer.recipe
+    loss = progress.validation_loss
+    assert loss is not None
+    card = f"""---
+kind: {kind}
+recommended_weight: 0.3
+---
+
+# {kind}
+
+| | |
+| --- | --- |
+| training data | {len(corpus):,} sentences, {corpus.training_tokens:,} tokens |
+| steps | {progress.step:,} of at most {recipe.batch_tokens:,} tokens |
+| tokens seen | {progress.tokens:,} |
+| validation {trainer.objective.perplexity} | {math.exp(loss):.2f} a token |
+| recommended weight | 0.3, the papers' usual value; tune it on lists of your own and write it here |
+| licence | yours to choose |
+"""
+    with replacing(out / "README.md") as path:
+        path.write_text(card, encoding="utf-8")
