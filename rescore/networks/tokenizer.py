@@ -26,11 +26,13 @@ class Tokenizer:
 
     def __init__(self, tokenizer: HuggingFaceTokenizer, source: str = "tokenizer") -> None:
         self._tokenizer = tokenizer
-        ids = {token: tokenizer.token_to_id(token) for token in SPECIAL}
-        missing = [token for token, index in ids.items() if index is None]
-        if missing:
-            raise UserError(f"{source}: no token {missing[0]}; add it to the vocabulary or train a new tokenizer")
-        self.pad, self.unk, self.bos, self.eos, self.mask = (ids[token] for token in SPECIAL)
+        ids = []
+        for token in SPECIAL:
+            index = tokenizer.token_to_id(token)
+            if index is None:
+                raise UserError(f"{source}: no token {token}; add it to the vocabulary or train a new tokenizer")
+            ids.append(index)
+        self.pad, self.unk, self.bos, self.eos, self.mask = ids
 
     @classmethod
     def load(cls, path: Path) -> Tokenizer:
