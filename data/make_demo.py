@@ -50,12 +50,10 @@ def write_wave(path: Path, audio: np.ndarray) -> None:
 def recognise(names: list[str], work: Path) -> None:
     """Leave work/NAME.hyp for every name: a path a line, words and score."""
     (work / "names").write_text("\n".join(names) + "\n", encoding="utf-8")
-    subprocess.run(
-        ["pocketsphinx_batch", "-adcin", "yes", "-adchdr", "44", "-cepext", ".wav", "-cepdir", work]
-        + ["-ctl", work / "names", "-hmm", MODEL / "en-us", "-lm", MODEL / "en-us.lm.bin"]
-        + ["-dict", MODEL / "cmudict-en-us.dict", "-nbest", str(PATHS), "-nbestdir", work, "-logfn", "/dev/null"],
-        check=True,
-    )
+    audio = ["-adcin", "yes", "-adchdr", "44", "-cepext", ".wav", "-cepdir", work, "-ctl", work / "names"]
+    models = ["-hmm", MODEL / "en-us", "-lm", MODEL / "en-us.lm.bin", "-dict", MODEL / "cmudict-en-us.dict"]
+    output = ["-nbest", str(PATHS), "-nbestdir", work, "-logfn", "/dev/null"]
+    subprocess.run(["pocketsphinx_batch", *audio, *models, *output], check=True)
 
 
 def hypotheses(path: Path) -> list[tuple[str, float]]:

@@ -32,6 +32,7 @@ from rescore.cli import options
 @click.option("--dropout", default=0.1, show_default=True)
 @click.option("--weight-decay", default=0.01, show_default=True)
 @click.option("--held-out", default=2000, show_default=True, help="Sentences kept for validation.")
+@click.option("--checkpoint-seconds", default=300.0, show_default=True, help="How often the state is saved.")
 @click.option("--seed", default=0, show_default=True)
 @click.option("--precision", type=click.Choice(["auto", "bfloat16", "float32"]), default="auto", show_default=True)
 @click.option("--compile/--no-compile", "compiled", default=None, help="torch.compile.  [default: on CUDA]")
@@ -53,6 +54,7 @@ def command(
     dropout: float,
     weight_decay: float,
     held_out: int,
+    checkpoint_seconds: float,
     seed: int,
     precision: str,
     compiled: bool | None,
@@ -84,6 +86,7 @@ def command(
         weight_decay=weight_decay,
         dropout=dropout,
         seed=seed,
+        checkpoint_seconds=checkpoint_seconds,
     )
     train.train(
         lm,

@@ -58,9 +58,8 @@ class Source:
                 with io.TextIOWrapper(cast(IO[bytes], stream), encoding="utf-8-sig") as text:
                     yield text
         except UnicodeDecodeError as error:
-            raise UserError(
-                f"{self.name}: byte {error.start} of a block is not UTF-8; convert the file to UTF-8"
-            ) from None
+            byte = error.object[error.start]
+            raise UserError(f"{self.name}: not UTF-8 (byte 0x{byte:02x}); convert the file with iconv") from None
         except (gzip.BadGzipFile, zlib.error, EOFError) as error:
             raise UserError(f"{self.name}: damaged gzip file ({error})") from None
         except OSError as error:

@@ -35,7 +35,7 @@ def read_lines(path: Path) -> Iterator[str]:
     except FileNotFoundError:
         raise UserError(f"{path}: no such file") from None
     except UnicodeDecodeError:
-        raise UserError(f"{path}: line {number + 1}: not UTF-8; convert the file with iconv") from None
+        raise UserError(f"{path}: not UTF-8 somewhere after line {number}; convert the file with iconv") from None
     except (OSError, EOFError, lzma.LZMAError) as error:
         raise UserError(f"{path}: cannot be read after line {number} ({error})") from None
 

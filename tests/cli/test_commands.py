@@ -1,0 +1,285 @@
+"""The command line end to end: the main job, its stages, and what it says of bad input."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT, Run, assert_one_line_error, shared, write_json
+
+LISTS = {
+    f"u{index}": {
+        "ref": "the old clock ticked",
+        "hyp_1": {"score": -1.0, "text": "the old cluck ticked"},
+        "hyp_2": {"score": -1.1, "text": "the old clock ticked"},
+        "hyp_3": {"score": -30.0, "text": "the"},
+    }
+    for index in range(4)
+}
+
+
+@pytest.fixture
+def lists(tmp_path: Path) -> Path:
+    return write_json(tmp_path / "lists.json", LISTS)
+
+
+def test_main_job(rescore: Run, lists: Path, model: Path, tmp_path: Path) -> None:
+    arguments = [
+        lists,
+        "--lm",
+        f"tta:{model}",
+        "--dev",
+        lists,
+        "--report",
+        "r.json",
+        "-o",
+        "out.json",
+        "--best",
+        "b.trn",
+    ]
+    done = rescore(*arguments)
+    assert done.returncode == 0, done.stderr
+    report = json.loads((tmp_path / "r.json").read_text())
+    wanted = [
+        "metric",
+        "first_pass",
+        "oracle",
+        "reranked",
+        "weights",
+        "utterances",
+        "hypotheses",
+        "ref_words",
+        "signature",
+        "seconds",
+    ]
+    assert set(wanted) <= report.keys()
+    assert (report["metric"], report["first_pass"], report["oracle"]) == ("WER", 25.0, 0.0)
+    assert (report["utterances"], report["hypotheses"], report["ref_words"]) == (4, 12, 16)
+    assert report["dev"]["reranked"] == report["reranked"]  # dev and test are the same lists here
+    weights = report["weights"]
+    assert weights["s2s"] + weights["tta"] == pytest.approx(1)
+    for part in ("WER|", "lm:tta@", "norm:sum", "tuned on", "rescore:"):
+        assert part in report["signature"]
+    reranked = json.loads((tmp_path / "out.json").read_text())
+    best = [line.rpartition(" (")[0] for line in (tmp_path / "b.trn").read_text().splitlines()]
+    assert best == [entry["hyp_1"]["text"] for entry in reranked.values()]
+    for entry in reranked.values():
+        hypotheses = [entry[f"hyp_{rank}"] for rank in (1, 2, 3)]
+        combined = [weights["s2s"] * h["score"] + weights["tta"] * h["scores"]["tta"] for h in hypotheses]
+        assert combined == sorted(combined, reverse=True)
+    assert "first pass  25.00" in done.stdout and report["signature"] in done.stdout
+
+
+def test_stages_give_what_the_main_job_gives(rescore: Run, lists: Path, model: Path, tmp_path: Path) -> None:
+    lm = f"tta:{model}"
+    assert rescore("run", lists, "--lm", lm, "--dev", lists, "--best", "one").returncode == 0
+    assert rescore("score", lists, "--lm", lm, "-o", "scored.jsonl.gz").returncode == 0
+    tuned = rescore("tune", "scored.jsonl.gz", "-o", "weights.json")
+    assert tuned.returncode == 0 and "WER 25.00 ->" in tuned.stderr
+    assert rescore("rerank", "scored.jsonl.gz", "--weights", "weights.json", "--best", "two").returncode == 0
+    assert (tmp_path / "one").read_text() == (tmp_path / "two").read_text() != ""
+
+
+def test_stages_in_a_pipe(rescore: Run, lists: Path, model: Path) -> None:
+    scored = rescore("score", "-", "--lm", f"tta:{model}", input=lists.read_text())
+    assert scored.returncode == 0, scored.stderr
+    first = json.loads(scored.stdout.splitlines()[0])
+    assert first["id"] == "u0" and set(first["hyps"][0]["scores"]) == {"tta"}
+    assert json.loads(rescore("tune", "-", input=scored.stdout).stdout)["columns"].keys() == {"s2s", "tta"}
+
+
+def test_recommended_weight_is_said(rescore: Run, lists: Path, model: Path) -> None:
+    done = rescore(lists, "--lm", f"tta:{model}")
+    assert done.returncode == 0 and "lambda 0.3, as the model card" in done.stderr
+    assert "lambda: tta 0.3 (recommended by the model card)" in done.stdout
+
+
+def test_weight_zero_is_said_plainly(rescore: Run, model: Path, tmp_path: Path) -> None:
+    only = {"u": {"ref": "the old", "hyp_1": {"score": -1, "text": "the old"}, "hyp_2": {"score": -2, "text": "the"}}}
+    path = write_json(tmp_path / "good.json", only)
+    done = rescore(path, "--lm", f"tta:{model}", "--dev", path)
+    assert "the LM does not help on this set" in done.stdout and "WER unchanged" in done.stdout
+    assert "lambda: tta 0 " in done.stdout
+
+
+def test_lists_without_references(rescore: Run, model: Path, tmp_path: Path) -> None:
+    path = write_json(tmp_path / "n.json", {"u": {"hyp_1": {"score": -1, "text": "the old"}}})
+    done = rescore(path, "--lm", f"tta:{model}", "--weight", "0.5", "--best", "-")
+    assert done.returncode == 0 and done.stdout == "u the old\n"
+    assert "1 utterances, 1 hypotheses" in done.stderr and "WER" not in done.stderr
+
+
+def test_means_for_fairseq(rescore: Run, model: Path, tmp_path: Path) -> None:
+    log = "S-0\tx\nT-0\tthe old clock .\nH-0\t-0.5\tthe old clock .\nP-0\t-1 -1\nH-0\t-0.6\tthe\nP-0\t-1\n"
+    (tmp_path / "log").write_text(log)
+    done = rescore("log", "--lm", f"tta:{model}", "--weight", "0.1", "--report", "r.json")
+    assert done.returncode == 0, done.stderr
+    report = json.loads((tmp_path / "r.json").read_text())
+    assert report["metric"] == "BLEU" and "tok:none" in report["signature"] and "norm:mean" in report["signature"]
+    assert report["weights"].keys() == {"s2s", "tta.mean"}
+    summed = rescore("log", "--lm", f"tta:{model}", "--weight", "0.1", "--s2s", "sum")
+    assert "norm:sum" in summed.stdout
+
+
+def test_eval(rescore: Run, lists: Path, tmp_path: Path) -> None:
+    done = rescore("eval", lists)
+    assert "25.00    0.00" in done.stdout
+    (tmp_path / "ref").write_text("u1 a b\nu2 c\n")
+    (tmp_path / "one").write_text("u2 c\nu1 a x\n")
+    (tmp_path / "two.trn").write_text("a b (u1)\nc (u2)\n")
+    done = rescore("eval", "one", "two.trn", "--ref", "ref", "--report", "-")
+    systems = json.loads(done.stdout)["systems"]
+    assert [round(system["value"], 2) for system in systems] == [33.33, 0.0]
+    assert systems[0]["p_value"] is None and 0 < systems[1]["p_value"] <= 1
+    (tmp_path / "short").write_text("u1 a b\n")
+    assert_one_line_error(rescore("eval", "one", "short", "--ref", "ref"), "short")
+
+
+def test_convert(rescore: Run, lists: Path, tmp_path: Path) -> None:
+    assert rescore("convert", lists, "-o", "out.jsonl").returncode == 0
+    assert rescore("convert", "out.jsonl", "-o", "again.json").returncode == 0
+    again = json.loads((tmp_path / "again.json").read_text())
+    assert {name: entry["hyp_2"]["text"] for name, entry in again.items()} == dict.fromkeys(
+        LISTS, "the old clock ticked"
+    )
+
+
+def test_models(rescore: Run) -> None:
+    assert "tta" in rescore("models").stdout
+    assert "recommended_weight" in rescore("models", "tta").stdout
+
+
+def test_help_is_quick_and_imports_no_torch() -> None:
+    program = (
+        "import sys\n"
+        "from rescore.cli.main import cli\n"
+        "for arguments in (['--help'], ['run', '--help'], ['tune', '--help'], ['train', '--help']):\n"
+        "    cli(arguments, standalone_mode=False)\n"
+        "assert 'torch' not in sys.modules and 'numpy' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)
+
+
+def test_eval_and_tune_need_no_torch(lists: Path) -> None:
+    program = (
+        "import sys\n"
+        "from rescore.cli.main import cli\n"
+        "cli(['eval', sys.argv[1]], standalone_mode=False)\n"
+        "assert 'torch' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", program, str(lists)], check=True, capture_output=True)
+
+
+ENTRY = LISTS["u0"]
+
+
+@pytest.mark.parametrize(
+    ("content", "arguments", "parts"),
+    [
+        (json.dumps(LISTS)[:150], [], ["lists.json: line 1, column", "truncated"]),
+        ("some text\n", [], ["lists.json: not an N-best list"]),
+        ("", [], ["lists.json: is empty"]),
+        (
+            json.dumps({"u": {**ENTRY, "hyp_1": {"score": float("nan"), "text": "a"}}}),
+            [],
+            ["utterance u, hypothesis 1", "nan"],
+        ),
+        (json.dumps({"u": {"ref": "a"}}), [], ["lists.json: utterance u: no hypotheses"]),
+        (json.dumps({"u": ENTRY, "v": {"hyp_1": {"score": 0, "text": "a"}}}), [], ["utterance v: no reference"]),
+        (
+            json.dumps({"v": {"hyp_1": {"score": 0, "text": "a"}}}),
+            ["--dev", "lists.json"],
+            ["utterance v: no reference"],
+        ),
+        (json.dumps(LISTS), ["--weight", "1.5"], ["weight 1.5 is not between 0 and 1"]),
+        (json.dumps(LISTS), ["--weight", "0.5", "--dev", "lists.json"], ["--dev and --weight exclude each other"]),
+        (json.dumps(LISTS), ["--ref", "absent"], ["absent: no such file"]),
+        (json.dumps(LISTS), ["--weight", "x"], ["'x' is not a valid float"]),
+        (json.dumps(LISTS), ["--device", "cuda:77", "--weight", "0.5"], ["no such device"]),
+        (json.dumps(LISTS), ["--weight", "0.5", "-o", "absent/out.json"], ["absent/out.json: cannot be written"]),
+    ],
+)
+def test_bad_input(
+    rescore: Run, model: Path, tmp_path: Path, content: str, arguments: list[str], parts: list[str]
+) -> None:
+    (tmp_path / "lists.json").write_text(content)
+    options = [] if {"--weight", "--dev"} & set(arguments) else ["--weight", "0.5"]
+    output = [] if "-o" in arguments else ["-o", "out.json"]
+    done = rescore("lists.json", "--lm", f"tta:{model}", *options, *arguments, *output)
+    assert_one_line_error(done, *parts)
+    assert [path.name for path in tmp_path.iterdir()] == ["lists.json"]  # nothing half done is left
+
+
+def test_bad_commands(rescore: Run, lists: Path) -> None:
+    assert_one_line_error(rescore("rescroe"), "rescroe: no such file or command")
+    assert_one_line_error(rescore(lists), "Missing option '--lm'")
+    assert_one_line_error(rescore(lists, "--lm", "elmo"), "'elmo' is not one of tta")
+    assert_one_line_error(rescore("tune", lists), "no column of LM scores")
+    assert_one_line_error(rescore("rerank", lists, "--weights", lists), 'no "columns"')
+
+
+def test_a_sentence_of_a_thousand_words(rescore: Run, model: Path, tmp_path: Path) -> None:
+    text = " ".join(["clock"] * 1000)
+    entry = {"ref": text, "hyp_1": {"score": -1, "text": text}, "hyp_2": {"score": -2, "text": text + " x"}}
+    path = write_json(tmp_path / "long.json", {"u": entry})
+    done = rescore(path, "--lm", f"tta:{model}", "--weight", "0.5")
+    assert done.returncode == 0 and done.stderr.count("overlapping windows") == 1
+
+
+def test_the_shipped_model_helps_on_the_demo_lists(rescore: Run, tmp_path: Path) -> None:
+    data = ROOT / "data"
+    done = rescore(data / "test.json", "--lm", "tta", "--dev", data / "dev.json", "--report", "r.json")
+    assert done.returncode == 0, done.stderr
+    report = json.loads((tmp_path / "r.json").read_text())
+    assert report["reranked"] < report["first_pass"] - 2 and report["p_value"] < 0.01
+
+
+@pytest.mark.slow
+def test_reference_results(rescore: Run, tmp_path: Path) -> None:
+    data = shared("librispeech-other")
+    done = rescore(data / "test.json", "--lm", "tta", "--dev", data / "dev.json", "--report", "r.json")
+    assert done.returncode == 0, done.stderr
+    report = json.loads((tmp_path / "r.json").read_text())
+    assert (round(report["first_pass"], 2), round(report["oracle"], 2)) == (17.70, 13.80)
+    assert report["reranked"] < 16.80  # what a 5-gram on the same text gives
+
+
+@pytest.mark.parametrize(
+    ("path", "reference", "first_pass", "oracle"),
+    [
+        ("librispeech-other/test.json", None, 17.70, 13.80),
+        ("librispeech-other/espnet2/test", "librispeech-other/espnet2/test/text", 17.70, 13.80),
+        ("iwslt14-deen/test.generate.txt", None, 33.50, 39.70),
+    ],
+)
+def test_first_pass_figures_of_real_lists(
+    rescore: Run, tmp_path: Path, path: str, reference: str | None, first_pass: float, oracle: float
+) -> None:
+    options = ["--ref", shared(reference)] if reference else []
+    done = rescore("eval", shared(path), *options, "--report", "r.json")
+    assert done.returncode == 0, done.stderr
+    (system,) = json.loads((tmp_path / "r.json").read_text())["systems"]
+    assert (round(system["value"], 2), round(system["oracle"], 2)) == (first_pass, oracle)
+
+
+def test_interrupted_run_leaves_nothing(model: Path, tmp_path: Path) -> None:
+    import signal
+
+    big = {f"u{index}": {"hyp_1": {"score": 0, "text": f"the old clock {index}"}} for index in range(20_000)}
+    write_json(tmp_path / "big.json", big)
+    command = [sys.executable, "-m", "rescore", "score", "big.json", "--lm", f"tta:{model}", "-o", "out.jsonl"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, env=environment)
+    deadline = time.monotonic() + 60
+    while not any(path.suffix == ".tmp" for path in tmp_path.iterdir()) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    stderr = process.communicate(timeout=60)[1]
+    assert process.returncode == 130 and stderr.strip().endswith("rescore: interrupted")
+    assert [path.name for path in tmp_path.iterdir()] == ["big.json"]

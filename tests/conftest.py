@@ -1,0 +1,86 @@
+"""Fixtures that several tests share. Models here are tiny and random; what is trained is tested on the shipped one."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from rescore.networks import checkpoint
+from rescore.networks.config import NetworkConfig
+from rescore.networks.tokenizer import Tokenizer, train_wordpiece
+
+torch.set_num_threads(1)  # the networks here are tiny: threads would only wait for each other
+
+ROOT = Path(__file__).parents[1]
+SENTENCES = (ROOT / "data" / "sentences.txt").read_text(encoding="utf-8").splitlines()
+
+
+def shared(path: str) -> Path:
+    """Real lists beside the checkout; a test that needs them is skipped where there are none."""
+    found = ROOT.parent / "shared" / "data" / path
+    if not found.exists():
+        pytest.skip(f"needs the real data {path} beside the checkout")
+    return found
+
+
+@pytest.fixture(scope="session")
+def tokenizer() -> Tokenizer:
+    return train_wordpiece(SENTENCES, 400)
+
+
+@pytest.fixture(scope="session")
+def config(tokenizer: Tokenizer) -> NetworkConfig:
+    return NetworkConfig("tta", tokenizer.vocab_size, layers=3, d_model=32, heads=4, d_ff=64, max_positions=24)
+
+
+@pytest.fixture(scope="session")
+def model(tmp_path_factory: pytest.TempPathFactory, tokenizer: Tokenizer, config: NetworkConfig) -> Path:
+    """A folder with a random T-TA."""
+    torch.manual_seed(1)
+    folder = tmp_path_factory.mktemp("model")
+    checkpoint.save(folder, checkpoint.build(config), tokenizer)
+    (folder / "README.md").write_text("---\nrecommended_weight: 0.3\n---\n", encoding="utf-8")
+    return folder
+
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def rescore(tmp_path: Path) -> Run:
+    """Runs the command line as a user would, in an empty folder."""
+
+    def run(*arguments: str | Path, **options: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "rescore", *map(str, arguments)],
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+            timeout=300,
+            check=False,
+            **options,
+        )
+
+    return run
+
+
+def assert_one_line_error(done: subprocess.CompletedProcess[str], *parts: str) -> None:
+    """Exit 2, nothing on stdout, one line on stderr that says all of `parts`."""
+    assert done.returncode == 2, done.stderr
+    assert done.stdout == ""
+    assert done.stderr.count("\n") == 1 and done.stderr.startswith("rescore: error: "), done.stderr
+    for part in parts:
+        assert part in done.stderr
+
+
+def write_json(path: Path, value: object) -> Path:
+    path.write_text(json.dumps(value), encoding="utf-8")
+    return path

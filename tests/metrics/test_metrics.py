@@ -1,0 +1,96 @@
+"""Sums of sufficient statistics give what jiwer and sacreBLEU give on the whole."""
+
+from __future__ import annotations
+
+import jiwer
+import numpy as np
+import pytest
+import sacrebleu
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rescore.errors import UserError
+from rescore.metrics import Bleu, ErrorRate, choose_metric, list_statistics, oracle, total, value
+from rescore.metrics.bleu import looks_tokenised
+from rescore.metrics.significance import paired_randomisation
+from rescore.nbest import Hypothesis, NbestList
+
+TEXT = st.lists(st.sampled_from(list("abcdef")), max_size=8).map(" ".join)
+PAIRS = st.lists(st.tuples(TEXT, TEXT), min_size=1, max_size=12)
+
+
+@settings(max_examples=60, deadline=None)
+@given(PAIRS, st.booleans())
+def test_error_rate_is_jiwers(pairs: list[tuple[str, str]], characters: bool) -> None:
+    references, hypotheses = [f"x {reference}".strip() for reference, _ in pairs], [text for _, text in pairs]
+    metric = ErrorRate(characters)
+    sums = metric.statistics(hypotheses, [(reference,) for reference in references]).sum(axis=0)
+    output = (jiwer.process_characters if characters else jiwer.process_words)(references, hypotheses)
+    rate = output.cer if characters else output.wer
+    assert value(metric, sums) == pytest.approx(100 * rate)
+    assert sums.tolist()[:3] == [output.substitutions, output.deletions, output.insertions]
+
+
+@settings(max_examples=60, deadline=None)
+@given(PAIRS, st.sampled_from(["none", "13a", "char"]))
+def test_bleu_is_sacrebleus(pairs: list[tuple[str, str]], tokenise: str) -> None:
+    references, hypotheses = [f"x, {reference}." for reference, _ in pairs], [text for _, text in pairs]
+    metric = Bleu(tokenise)
+    sums = metric.statistics(hypotheses, [(reference,) for reference in references]).sum(axis=0)
+    expected = sacrebleu.corpus_bleu(hypotheses, [references], tokenize=tokenise, force=True).score
+    assert value(metric, sums) == pytest.approx(expected)
+
+
+def test_several_references() -> None:
+    counts = ErrorRate().statistics(["a b c", "d"], [("a x c", "a b c d"), ("d",)])
+    assert counts.tolist() == [[1, 0, 0, 3], [0, 0, 0, 1]]
+    bleu = Bleu("none")
+    sums = bleu.statistics(["a b c d e"], [("x", "a b c d e")]).sum(axis=0)
+    assert value(bleu, sums) == pytest.approx(100)
+
+
+def test_signatures_name_settings_and_versions() -> None:
+    assert ErrorRate().signature.startswith("WER|case:mixed|tok:space|jiwer:")
+    assert "tok:none" in Bleu("none").signature and f"version:{sacrebleu.__version__}" in Bleu("none").signature
+
+
+def lists() -> list[NbestList]:
+    one = NbestList("u1", [Hypothesis("a c", {"s2s": -1}), Hypothesis("a b", {"s2s": -2})], ("a b",))
+    two = NbestList("u2", [Hypothesis("", {"s2s": -1}), Hypothesis("", {"s2s": -3})], ("c d",))
+    return [one, two]
+
+
+def test_oracle_takes_the_first_of_equals() -> None:
+    metric = ErrorRate()
+    statistics = list_statistics(metric, lists())
+    assert oracle(metric, statistics) == [1, 0]
+    assert value(metric, total(statistics, [1, 0])) == 50
+
+
+def test_references_are_needed() -> None:
+    with pytest.raises(UserError, match="utterance u: no reference"):
+        list_statistics(ErrorRate(), [NbestList("u", [Hypothesis("a")])])
+    with pytest.raises(UserError, match="all references are empty"):
+        list_statistics(ErrorRate(), [NbestList("u", [Hypothesis("a")], ("",))])
+
+
+def test_choice_of_metric() -> None:
+    asr = [NbestList("u", [Hypothesis("a")], ("A b .",))]
+    mt = [NbestList("u", [Hypothesis("a")], ("a b .",), source="x")]
+    plain = [NbestList("u", [Hypothesis("a")], ("A b.",), source="x")]
+    assert choose_metric(None, None, asr).name == "WER"
+    assert "tok:none" in choose_metric(None, None, mt).signature
+    assert "tok:13a" in choose_metric(None, None, plain).signature
+    assert choose_metric("cer", None, mt).name == "CER"
+    assert not looks_tokenised([])
+
+
+def test_paired_randomisation() -> None:
+    metric = ErrorRate()
+    random = np.random.default_rng(0)
+    noise = [np.array([n, 0, 0, 10]) for n in random.integers(0, 4, 200)]
+    same = [np.array([n, 0, 0, 10]) for n in random.permutation([row[0] for row in noise])]
+    better = [np.array([max(0, row[0] - 1), 0, 0, 10]) for row in noise]
+    assert paired_randomisation(metric, noise, better, trials=999) == pytest.approx(1 / 1000)
+    assert paired_randomisation(metric, noise, same, trials=999) > 0.9
+    assert paired_randomisation(metric, noise, noise, trials=99) == 1

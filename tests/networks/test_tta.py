@@ -1,0 +1,109 @@
+"""The T-TA is what the paper says: self-unknown, independent of padding and neighbours, equal to its definition."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rescore.networks.config import NAMED, NetworkConfig
+from rescore.networks.tta import TTA
+
+VOCABULARY, SIZE = 50, 16
+SENTENCE = st.lists(st.integers(5, VOCABULARY - 1), min_size=1, max_size=SIZE - 2)
+
+
+def network(seed: int, dtype: torch.dtype = torch.float32) -> TTA:
+    torch.manual_seed(seed)
+    config = NetworkConfig("tta", VOCABULARY, layers=3, d_model=16, heads=2, d_ff=32, max_positions=SIZE)
+    made = TTA(config).to(dtype).eval()
+    with torch.no_grad():  # biases and norms are trained too: none may leak a token
+        for value in made.parameters():
+            if value.dim() == 1:
+                value.add_(torch.randn_like(value) * 0.1)
+    return made
+
+
+def framed(sentence: list[int]) -> torch.Tensor:
+    return torch.tensor([[2, *sentence, 3]])
+
+
+def hidden(made: TTA, tokens: torch.Tensor, lengths: list[int] | None = None) -> torch.Tensor:
+    with torch.no_grad():
+        return made(tokens, torch.tensor(lengths or [tokens.shape[1]] * len(tokens)))
+
+
+@settings(max_examples=30, deadline=None)
+@given(SENTENCE, st.integers(0, 100), st.data())
+def test_self_unknown(sentence: list[int], seed: int, data: st.DataObject) -> None:
+    made = network(seed)
+    before = hidden(made, framed(sentence))[0]
+    for position in range(1, len(sentence) + 1):
+        old = sentence[position - 1]
+        other = data.draw(st.sampled_from([token for token in range(5, VOCABULARY) if token != old]))
+        changed = framed(sentence)
+        changed[0, position] = other
+        difference = (hidden(made, changed)[0] - before).abs().amax(-1)
+        assert difference[position] < 1e-6
+        elsewhere = torch.cat([difference[:position], difference[position + 1 :]])
+        assert (elsewhere > 1e-6).all()  # every other position saw the change
+
+
+@settings(max_examples=20, deadline=None)
+@given(SENTENCE, SENTENCE, st.integers(0, 100))
+def test_padding_and_neighbours_change_nothing(sentence: list[int], neighbour: list[int], seed: int) -> None:
+    made = network(seed)
+    alone = hidden(made, framed(sentence))[0]
+    tokens = torch.zeros((2, SIZE), dtype=torch.long)
+    for row, one in zip(tokens, (sentence, neighbour), strict=True):
+        row[: len(one) + 2] = framed(one)[0]
+    together = hidden(made, tokens, [len(sentence) + 2, len(neighbour) + 2])[0, : len(sentence) + 2]
+    assert torch.allclose(alone, together, atol=1e-5)
+
+
+def definition(made: TTA, tokens: list[int]) -> torch.Tensor:
+    """Equations (1) and (2), a position, a head and a key at a time."""
+    config, size = made.config, len(tokens)
+    positions = made.positions.weight
+    memory = [made.tokens.weight[token] + positions[index] for index, token in enumerate(tokens)]
+    query = [positions[index] for index in range(size)]
+    width = config.d_model // config.heads
+    for block in made.blocks:
+        attention = block.attention
+        updated = []
+        for index in range(size):
+            heads = []
+            for head in range(config.heads):
+                part = slice(head * width, (head + 1) * width)
+                asked = attention.query(query[index])[part]
+                others = [other for other in range(size) if other != index]
+                logits = torch.stack([asked @ attention.key(memory[o])[part] / math.sqrt(width) for o in others])
+                values = torch.stack([attention.value(memory[o])[part] for o in others])
+                heads.append(logits.softmax(0) @ values)
+            context = attention.output(torch.cat(heads))
+            state = block.attention_norm(query[index] + context)
+            inner = block.narrow(torch.nn.functional.gelu(block.widen(state)))
+            updated.append(block.feed_forward_norm(state + inner))
+        query = updated
+    return torch.stack(query)
+
+
+@pytest.mark.parametrize("sentence", [[7], [5, 6, 7, 8], [9] * 14])
+def test_equals_the_definition(sentence: list[int]) -> None:
+    made = network(0, torch.float64)
+    tokens = framed(sentence)
+    with torch.no_grad():
+        slow = definition(made, tokens[0].tolist())
+    assert torch.allclose(hidden(made, tokens)[0], slow, atol=1e-12)
+
+
+def test_named_sizes_are_the_papers() -> None:
+    base = NAMED["base"]
+    assert (base.layers, base.d_model, base.heads, base.d_ff, base.max_positions) == (3, 512, 8, 2048, 128)
+    made = TTA(NAMED["small"])
+    assert sum(value.numel() for value in made.parameters()) == 8000 * 256 + 128 * 256 + 3 * (
+        4 * (256 * 256 + 256) + (256 * 1024 + 1024) + (1024 * 256 + 256) + 4 * 256
+    )

@@ -1,0 +1,122 @@
+"""Scores equal the slow definition and depend on nothing but the sentence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from rescore import scoring
+from rescore.errors import UserError
+from rescore.nbest import Hypothesis, NbestList
+from rescore.networks import checkpoint
+from rescore.scoring.neural import AutoencoderLM, windows
+from tests.conftest import SENTENCES
+
+
+def definition(folder: Path, sentence: str) -> list[float]:
+    """log softmax(H E^T) at each token itself, one sentence, float64."""
+    network, tokenizer = checkpoint.load(folder)
+    network.double()
+    ids = [tokenizer.bos, *tokenizer.encode([sentence])[0], tokenizer.eos]
+    with torch.no_grad():
+        hidden = network(torch.tensor([ids]), torch.tensor([len(ids)]))[0]
+        log_probs = torch.log_softmax(hidden @ network.tokens.weight.T, -1)
+    return [log_probs[position, ids[position]].item() for position in range(1, len(ids) - 1)]
+
+
+def short(model: Path) -> list[str]:
+    """Sentences that fit the tiny model."""
+    _, tokenizer = checkpoint.load(model)
+    return [text for text, ids in zip(SENTENCES, tokenizer.encode(SENTENCES), strict=True) if len(ids) <= 22][:60]
+
+
+def test_equals_the_definition(model: Path) -> None:
+    sentences = short(model)
+    assert len(sentences) > 20
+    for text, found in zip(sentences, AutoencoderLM(model).score(sentences), strict=True):
+        slow = definition(model, text)
+        assert len(found.tokens) == len(slow)
+        assert found.log_probs == pytest.approx(slow, abs=1e-4)
+        assert found.sum == pytest.approx(sum(slow), abs=1e-4) and found.mean == pytest.approx(np.mean(slow), abs=1e-4)
+
+
+def test_neighbours_batches_and_threads_change_nothing(model: Path) -> None:
+    sentences = [*short(model), "", "the"]
+    together = [found.sum for found in AutoencoderLM(model).score(sentences)]
+    alone = AutoencoderLM(model, batch_tokens=1)
+    threads = torch.get_num_threads()
+    try:
+        torch.set_num_threads(1)
+        one_by_one = [alone.score([text])[0].sum for text in reversed(sentences)]
+    finally:
+        torch.set_num_threads(threads)
+    assert together == pytest.approx(one_by_one[::-1], abs=1e-4)
+
+
+def test_empty_sentence(model: Path) -> None:
+    (found,) = AutoencoderLM(model).score(["  ...  "])
+    assert found.tokens == [] and found.sum == found.mean == 0
+
+
+@pytest.mark.parametrize("size", [2, 3, 8, 126])
+def test_windows_keep_every_token_once(size: int) -> None:
+    for length in range(1, 5 * size):
+        kept = []
+        for start, stop, first, last in windows(length, size):
+            assert 0 <= start <= first < last <= stop <= length and stop - start == min(size, length)
+            kept.extend(range(first, last))
+        assert kept == list(range(length))
+    assert windows(0, size) == []
+
+
+def test_long_sentence_is_scored_in_windows_and_told_once(model: Path, caplog: pytest.LogCaptureFixture) -> None:
+    lm = AutoencoderLM(model)
+    text = " ".join(["the old clock"] * 400)
+    with caplog.at_level("WARNING"):
+        (found,) = lm.score([text])
+        lm.score([text])
+    assert len(found.tokens) == len(found.log_probs) >= 1000 and (found.log_probs < 0).all()
+    assert [record.message for record in caplog.records] == [
+        f"tta: a sentence of {len(found.tokens)} tokens exceeds the model's 22; "
+        "such sentences are scored in overlapping windows"
+    ]
+
+
+def test_column_and_norm(model: Path) -> None:
+    lm = scoring.load(f"tta:{model}")
+    lists = [NbestList("u", [Hypothesis("the old", {"s2s": -1.0}), Hypothesis("the old", {"s2s": -2.0})], ("r",), "s")]
+    (summed,) = scoring.add_column(lm, lists, "sum")
+    (mean,) = scoring.add_column(lm, lists, "mean")
+    (found,) = lm.score(["the old"])
+    assert [h.scores for h in summed.hypotheses] == [{"s2s": -1.0, "tta": found.sum}, {"s2s": -2.0, "tta": found.sum}]
+    assert mean.hypotheses[0].scores["tta.mean"] == pytest.approx(found.sum / len(found.tokens))
+    assert (summed.references, summed.source) == (("r",), "s")
+    assert lists[0].hypotheses[0].scores == {"s2s": -1.0}  # the input is left alone
+
+
+def test_fingerprint_is_the_contents(model: Path, tmp_path: Path) -> None:
+    import shutil
+
+    copy = Path(shutil.copytree(model, tmp_path / "copy"))
+    before = AutoencoderLM(copy).fingerprint
+    assert before == AutoencoderLM(model, batch_tokens=1).fingerprint
+    network, tokenizer = checkpoint.load(copy)
+    with torch.no_grad():
+        network.tokens.weight[7, 7] += 0.5
+    checkpoint.save(copy, network, tokenizer)
+    assert AutoencoderLM(copy).fingerprint != before
+
+
+def test_names(model: Path, tmp_path: Path) -> None:
+    assert scoring.recommended_weight(f"tta:{model}") == 0.3
+    with pytest.raises(UserError, match="'elmo' is not one of"):
+        scoring.load("elmo")
+    with pytest.raises(UserError, match="no such folder"):
+        scoring.load(f"tta:{tmp_path / 'absent'}")
+    with pytest.raises(UserError, match="no recommended_weight"):
+        scoring.recommended_weight(f"tta:{tmp_path}")
+    with pytest.raises(UserError, match="no such device"):
+        scoring.load(f"tta:{model}", "cuda:99")

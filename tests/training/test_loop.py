@@ -1,0 +1,207 @@
+"""Training learns, and after a kill goes on exactly as if nothing had happened."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from rescore.errors import UserError
+from rescore.networks import checkpoint
+from rescore.networks.config import NetworkConfig
+from rescore.networks.tokenizer import Tokenizer
+from rescore.training.corpus import Corpus, encode_corpus
+from rescore.training.loop import STATE, Device, Recipe, Trainer
+from rescore.training.objectives import LanguageAutoencoding, tied_cross_entropy
+from tests.conftest import SENTENCES
+
+CPU = Device(torch.device("cpu"), torch.float32, compiled=False)
+
+
+def test_loss_and_gradients_are_those_of_cross_entropy() -> None:
+    torch.manual_seed(0)
+    hidden, embeddings = torch.randn(37, 8, requires_grad=True), torch.randn(11, 8, requires_grad=True)
+    targets = torch.randint(0, 11, (37,))
+    ours = tied_cross_entropy(hidden, embeddings, targets, rows=5) * 0.3
+    theirs = F.cross_entropy(hidden @ embeddings.T, targets, reduction="sum") * 0.3
+    assert torch.allclose(ours, theirs)
+    for one, other in zip(
+        torch.autograd.grad(ours, (hidden, embeddings)), torch.autograd.grad(theirs, (hidden, embeddings)), strict=True
+    ):
+        assert torch.allclose(one, other, atol=1e-5)
+
+
+def test_language_autoencoding_predicts_the_sentence_and_not_its_frame(tokenizer: Tokenizer) -> None:
+    tokens = torch.tensor([[2, 7, 8, 3], [2, 9, 3, 0]])
+    example = LanguageAutoencoding(tokenizer)(tokens, torch.tensor([4, 3]), [0])
+    assert example.predicted.tolist() == [[False, True, True, False], [False, True, False, False]]
+    assert example.targets.tolist() == [7, 8, 9] and example.tokens is tokens
+
+
+def trainer(folder: Path, tokenizer: Tokenizer, config: NetworkConfig, recipe: Recipe, repeats: int = 1) -> Trainer:
+    folder.mkdir(exist_ok=True)
+    (folder / "text").write_text("\n".join(SENTENCES * repeats))
+    os.utime(folder / "text", ns=(0, 0))
+    encode_corpus(folder / "text", tokenizer, folder / "corpus", 22)
+    torch.manual_seed(recipe.seed)
+    corpus = Corpus(folder / "corpus", tokenizer, 20, recipe.seed)
+    return Trainer(checkpoint.build(config), tokenizer, corpus, recipe, CPU, folder)
+
+
+def test_it_learns(tmp_path: Path, tokenizer: Tokenizer, config: NetworkConfig) -> None:
+    said: list[str] = []
+    recipe = Recipe(steps=150, batch_tokens=500, learning_rate=1e-2, dropout=0.0)
+    made = trainer(tmp_path, tokenizer, config, recipe, repeats=5)  # so that what is held out can be known
+    made._validate(said.append)
+    before = made.progress.validation_loss
+    progress = made.run(said.append)
+    assert before is not None and progress.validation_loss is not None
+    assert progress.validation_loss < before - 1
+    assert progress.step == 150 and 0 < progress.tokens < 150 * 500
+    assert "pseudo-perplexity" in said[-1]
+
+
+class KilledError(Exception):
+    pass
+
+
+def test_resume_is_exact(
+    tmp_path: Path, tokenizer: Tokenizer, config: NetworkConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recipe = Recipe(steps=30, batch_tokens=300, learning_rate=1e-2, dropout=0.1, checkpoint_seconds=0.0)
+    whole = trainer(tmp_path / "whole", tokenizer, config, recipe)
+    whole.run(lambda line: None)
+
+    first = trainer(tmp_path / "killed", tokenizer, config, recipe)
+    step = first._step
+
+    def step_until_killed(batch: object) -> tuple[float, int]:
+        if first.progress.step == 13:
+            raise KilledError
+        return step(batch)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(first, "_step", step_until_killed)
+    with pytest.raises(KilledError):
+        first.run(lambda line: None)
+    second = trainer(tmp_path / "killed", tokenizer, config, recipe)
+    second.resume()
+    assert second.progress.step == 13
+    second.run(lambda line: None)
+    assert second.progress.tokens == whole.progress.tokens
+    for one, other in zip(whole.network.parameters(), second.network.parameters(), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_rate_rises_and_falls(tmp_path: Path, tokenizer: Tokenizer, config: NetworkConfig) -> None:
+    made = trainer(tmp_path, tokenizer, config, Recipe(steps=100, learning_rate=1.0, warmup=0.1))
+    rates = []
+    for made.progress.step in range(100):
+        rates.append(made.learning_rate())
+    top = rates.index(max(rates))
+    assert 8 <= top <= 11 and 0.9 < rates[top] <= 1
+    assert rates[0] > 0 and rates[-1] > 0 and rates[-1] < 0.02
+    assert rates[:top] == sorted(rates[:top]) and rates[top:] == sorted(rates[top:], reverse=True)
+
+
+def test_resume_refuses(tmp_path: Path, tokenizer: Tokenizer, config: NetworkConfig) -> None:
+    made = trainer(tmp_path, tokenizer, config, Recipe(steps=1, batch_tokens=300))
+    with pytest.raises(UserError, match="nothing to resume"):
+        made.resume()
+    made.save()
+    other = trainer(tmp_path, tokenizer, config, Recipe(steps=1, batch_tokens=400))
+    with pytest.raises(UserError, match="batch_tokens 300, not 400"):
+        other.resume()
+    (tmp_path / STATE).write_bytes(b"x" * 20)
+    with pytest.raises(UserError, match="not a whole safetensors file"):
+        made.resume()
+
+
+def test_bfloat16_stays_close(tmp_path: Path, tokenizer: Tokenizer, config: NetworkConfig) -> None:
+    recipe = Recipe(steps=40, batch_tokens=500, learning_rate=5e-3, dropout=0.0)
+    full = trainer(tmp_path, tokenizer, config, recipe).run(lambda line: None)
+    half = trainer(tmp_path, tokenizer, config, recipe)
+    half.device = Device(torch.device("cpu"), torch.bfloat16, compiled=False)
+    found = half.run(lambda line: None)
+    assert found.validation_loss == pytest.approx(full.validation_loss, rel=0.02)
+
+
+TRAIN = (
+    "train",
+    "--lm",
+    "tta",
+    "--config",
+    "tiny.json",
+    "--held-out",
+    "20",
+    "--batch-tokens",
+    "300",
+    "--device",
+    "cpu",
+)
+
+
+def tiny(folder: Path) -> None:
+    (folder / "text.txt").write_text("\n".join(SENTENCES))
+    NetworkConfig("tta", 400, layers=2, d_model=16, heads=2, d_ff=32, max_positions=24).save(folder / "tiny.json")
+
+
+def run(folder: Path, *arguments: str, prefix: tuple[str, ...] = ()) -> subprocess.Popen[str]:
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    command = [*prefix, "-m", "rescore", *arguments]
+    return subprocess.Popen(
+        [sys.executable, *command],
+        cwd=folder,
+        env=environment,
+        text=True,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+
+
+def test_command_killed_and_resumed(tmp_path: Path) -> None:
+    tiny(tmp_path)
+    long = run(tmp_path, *TRAIN, "--text", "text.txt", "--out", "lm", "--minutes", "30", "--checkpoint-seconds", "0.1")
+    deadline = time.monotonic() + 120
+    while not (tmp_path / "lm" / STATE).exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    long.send_signal(signal.SIGKILL)
+    long.communicate()
+    assert (tmp_path / "lm" / STATE).exists() and not (tmp_path / "lm" / "model.safetensors").exists()
+    again = run(tmp_path, *TRAIN, "--text", "text.txt", "--out", "lm", "--steps", "5")
+    assert "begun here; continue it with --resume" in again.communicate()[1] and again.returncode == 2
+    done = run(tmp_path, *TRAIN, "--text", "text.txt", "--out", "lm", "--minutes", "0.01", "--resume")
+    _, stderr = done.communicate(timeout=120)
+    assert done.returncode == 0, stderr
+    network, _ = checkpoint.load(tmp_path / "lm")
+    assert network.config.d_model == 16
+    card = (tmp_path / "lm" / "README.md").read_text()
+    assert "recommended_weight: 0.3" in card and "pseudo-perplexity" in card
+
+
+def test_command_writes_a_random_model_and_starts_from_one(tmp_path: Path) -> None:
+    tiny(tmp_path)
+    random = run(tmp_path, *TRAIN, "--text", "text.txt", "--out", "random", "--steps", "0")
+    assert (random.communicate(timeout=120), random.returncode)[1] == 0
+    begun = run(tmp_path, *TRAIN, "--text", "text.txt", "--out", "lm", "--steps", "3", "--init", "random")
+    stderr = begun.communicate(timeout=120)[1]
+    assert begun.returncode == 0, stderr
+    one, other = checkpoint.load(tmp_path / "random")[0], checkpoint.load(tmp_path / "lm")[0]
+    distance = (one.tokens.weight - other.tokens.weight).abs().max()
+    assert 0 < distance < 0.01  # three small steps from there
+
+
+def test_two_processes(tmp_path: Path) -> None:
+    tiny(tmp_path)
+    launcher = ("-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "29511")
+    done = run(tmp_path, *TRAIN, "--text", "text.txt", "--out", "lm", "--steps", "20", prefix=launcher)
+    _, stderr = done.communicate(timeout=240)
+    assert done.returncode == 0, stderr
+    assert stderr.count("validation loss") == 1  # one of them speaks
+    checkpoint.load(tmp_path / "lm")
