@@ -6,7 +6,6 @@ lists = pipeline.score(formats.read(["test.json"]), scoring.load("tta"))
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -23,8 +22,6 @@ from rescore.reporting.systems import System, Systems
 from rescore.tuning.weights import Tuned, Weights, tune_interpolation
 from rescore.version import VERSION
 
-log = logging.getLogger(__name__)
-
 Progress = Callable[[int], object]
 
 
@@ -36,8 +33,6 @@ def choose_norm(norm: str | None, lists: Sequence[NbestList]) -> str:
 def tune(metric: Metric, lists: Sequence[NbestList], column: str, source: str) -> tuple[Weights, Tuned]:
     """The best interpolation weight of one column on lists with references."""
     tuned = tune_interpolation(metric, lists, column)
-    if not tuned.helps:
-        log.warning("the LM does not help on this set: no weight above 0 is better than the first pass on %s", source)
     details: dict[str, str | float] = {
         "metric": metric.signature,
         "first_pass": tuned.first_pass,

@@ -46,6 +46,8 @@ def command(
         click.echo(json.dumps(asdict(weights), indent=2, ensure_ascii=False))
     else:
         weights.save(Path(output))
+    if not tuned.helps:
+        click.echo("the LM does not help on this set: no weight above 0 is better than the first pass", err=True)
     click.echo(
         f"{chosen.name} {tuned.first_pass:.2f} -> {tuned.value:.2f} at lambda {tuned.weight:.4g} "
         f"(the same from {tuned.low:.4g} to {tuned.high:.4g})",

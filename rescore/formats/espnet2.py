@@ -56,5 +56,5 @@ def _table(path: Path) -> Iterator[tuple[str, str]]:
     with Source(path).open() as file:
         for line in file:
             if line.strip():
-                name, _, value = line.rstrip("\n").partition(" ")
-                yield name.strip(), value.strip()
+                name, value, *_ = [*line.strip().split(maxsplit=1), ""]
+                yield name, value

@@ -41,12 +41,21 @@ def load_json(source: Source) -> Any:
     """One JSON document.
 
     Raises:
-        UserError: it is not whole; names line and column.
+        UserError: it is not whole (names line and column), or an object has a key twice.
     """
     with source.open() as file:
         text = file.read()
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        value = dict(pairs)
+        if len(value) < len(pairs):  # of equal keys json keeps the last and says nothing
+            names = [name for name, _ in pairs]
+            twice = next(name for name in names if names.count(name) > 1)
+            raise UserError(f"{source.name}: {twice} comes twice; give each utterance and hypothesis once")
+        return value
+
     try:
-        return json.loads(text)
+        return json.loads(text, object_pairs_hook=unique)
     except json.JSONDecodeError as error:
         raise UserError(
             f"{source.name}: line {error.lineno}, column {error.colno}: not valid JSON ({error.msg}); is it truncated?"

@@ -84,7 +84,8 @@ def _trn(lines: Sequence[str]) -> dict[str, str] | None:
 
 
 def _kaldi(lines: Sequence[str]) -> dict[str, str]:
-    return {name: text for name, _, text in (line.strip().partition(" ") for line in lines) if name}
+    fields = (line.strip().split(maxsplit=1) for line in lines)
+    return {name: text for name, text, *_ in ([*field, ""] for field in fields if field)}
 
 
 def write_best(path_name: str, best: Iterable[tuple[NbestList, str]], file: IO[str]) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, Any, cast
 
 from rescore.errors import UserError
 
@@ -75,7 +75,7 @@ class _Joined(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
-    def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
+    def readinto(self, buffer: Any) -> int:
         if self._head:
             part, self._head = self._head[: len(buffer)], self._head[len(buffer) :]
         else:

@@ -147,7 +147,7 @@ def test_texts() -> None:
 
 @pytest.mark.parametrize(
     "reference",
-    ["u2 Y Z\nu1 X\nu9 other\n", "X (u1)\nY Z (u2)\n", "X\nY Z\n"],
+    ["u2\tY Z\nu1  X\nu9 other\n", "X (u1)\nY Z (u2)\n", "X\nY Z\n"],
     ids=["kaldi", "trn", "plain"],
 )
 def test_references(tmp_path: Path, reference: str) -> None:
@@ -190,6 +190,7 @@ LINE = '{"id": "u", "hyps": [{"text": "a", "score": -1}]}'
         ('{"u": {"hyp_1": {"score": Infinity, "text": "a"}}}', "score s2s is inf"),
         ('{"u": {"hyp_1": {"score": "-1", "text": "a"}}}', "utterance u, hyp_1: score s2s is '-1', not a number"),
         ('{"u": {"hyp_1": {"score": -1}}}', 'hyp_1: expected an object with "text"'),
+        ('{"u": {"ref": "a", "hyp_1": {"score": 0, "text": "a"}}, "u": {}}', "u comes twice"),
         ('{"utts": {"u": {"output": [{"text": "A"}]}}}', 'no "rec_text"'),
         ('{"utts": {"u": {"output": []}}}', "utterance u: no hypotheses"),
         ("S-1\ta\nH-1\tx\tb\n", "line 2: score is 'x'"),

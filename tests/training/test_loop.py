@@ -17,7 +17,7 @@ from rescore.errors import UserError
 from rescore.networks import checkpoint
 from rescore.networks.config import NetworkConfig
 from rescore.networks.tokenizer import Tokenizer
-from rescore.training.corpus import Corpus, encode_corpus
+from rescore.training.corpus import Batch, Corpus, encode_corpus
 from rescore.training.loop import STATE, Device, Recipe, Trainer
 from rescore.training.objectives import LanguageAutoencoding, tied_cross_entropy
 from tests.conftest import SENTENCES
@@ -82,10 +82,10 @@ def test_resume_is_exact(
     first = trainer(tmp_path / "killed", tokenizer, config, recipe)
     step = first._step
 
-    def step_until_killed(batch: object) -> tuple[float, int]:
+    def step_until_killed(batch: Batch) -> tuple[float, int]:
         if first.progress.step == 13:
             raise KilledError
-        return step(batch)  # type: ignore[arg-type]
+        return step(batch)
 
     monkeypatch.setattr(first, "_step", step_until_killed)
     with pytest.raises(KilledError):
