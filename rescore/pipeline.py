@@ -1,7 +1,11 @@
 """The main job and its stages as functions: what the commands call, and what a Python user can call.
 
-from rescore import pipeline
-lists = pipeline.score(formats.read(["test.json"]), scoring.load("tta"))
+The main job:
+
+    from rescore import formats, metrics, pipeline, scoring
+
+    test, dev = formats.read(["test.json"]), formats.read(["dev.json"])
+    outcome = pipeline.run(test, scoring.load("tta"), metrics.ErrorRate(), dev=dev)
 """
 
 from __future__ import annotations
@@ -79,7 +83,7 @@ def evaluate(
     results.first_pass, results.oracle, results.reranked = (value(metric, sums[name]) for name in sums)
     results.counts = {name: metric.details(counts) for name, counts in sums.items()}
     words = results.counts["first_pass"].get("ref_words")
-    results.ref_words = int(words) if words is not None else None
+    results.ref_words = int(sum(len(nbest.references[0].split()) for nbest in lists) if words is None else words)
     if results.changed:
         before = [rows[index] for rows, index in zip(statistics, first, strict=True)]
         after = [rows[index] for rows, index in zip(statistics, chosen, strict=True)]
@@ -200,5 +204,5 @@ def run(
         results, chosen = evaluate(metric if references else None, scored, found, signature)
     if tuned is not None and scored_dev is not None:
         results.dev = Dev(dev_source, len(scored_dev), tuned.first_pass, tuned.value, tuned.low, tuned.high)
-    results.seconds = {**clock.seconds, "total": sum(clock.seconds.values())}
+    results.stages, results.seconds = clock.seconds, sum(clock.seconds.values())
     return Outcome(scored, chosen, found, results)

@@ -1,6 +1,8 @@
 """Reading and writing N-best lists: which format a path holds is found out by looking inside.
 
-lists = read(["exp/decode_test"], references="data/test/text")
+For example:
+
+    lists = read(["exp/decode_test"], references="data/test/text")
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, field
-from typing import IO, Any
+from typing import IO
 
 Details = dict[str, int | float]
 
@@ -23,7 +23,10 @@ class Dev:
 
 @dataclass(slots=True)
 class Results:
-    """Figures are percentages, higher is better for BLEU only; None where the lists have no references."""
+    """Figures are percentages, higher is better for BLEU only; None where the lists have no references.
+
+    `seconds` is the time of scoring, tuning and evaluation together; `stages` has each of them.
+    """
 
     utterances: int
     hypotheses: int
@@ -40,12 +43,10 @@ class Results:
     counts: dict[str, Details] = field(default_factory=dict)
     dev: Dev | None = None
     changed: int = 0
-    seconds: dict[str, float] = field(default_factory=dict)
-
-    def as_json(self) -> dict[str, Any]:
-        return {name: value for name, value in asdict(self).items() if value is not None}
+    seconds: float = 0.0
+    stages: dict[str, float] = field(default_factory=dict)
 
 
 def write(results: Results, file: IO[str]) -> None:
     """Write a results file: one JSON object, keys as the fields of `Results`."""
-    file.write(json.dumps(results.as_json(), indent=2, ensure_ascii=False) + "\n")
+    file.write(json.dumps(asdict(results), indent=2, ensure_ascii=False) + "\n")

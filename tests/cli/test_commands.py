@@ -62,6 +62,7 @@ def test_main_job(rescore: Run, lists: Path, model: Path, tmp_path: Path) -> Non
     assert (report["metric"], report["first_pass"], report["oracle"]) == ("WER", 25.0, 0.0)
     assert (report["utterances"], report["hypotheses"], report["ref_words"]) == (4, 12, 16)
     assert report["dev"]["reranked"] == report["reranked"]  # dev and test are the same lists here
+    assert 0 < report["seconds"] == pytest.approx(sum(report["stages"].values()))
     weights = report["weights"]
     assert weights["s2s"] + weights["tta"] == pytest.approx(1)
     for part in ("WER|", "lm:tta@", "norm:sum", "tuned on", "rescore:"):
