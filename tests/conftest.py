@@ -7,13 +7,14 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
 from rescore.networks import checkpoint
-from rescore.networks.config import NetworkConfig
+from rescore.networks.config import KINDS, NetworkConfig
 from rescore.networks.tokenizer import Tokenizer, train_wordpiece
 
 torch.set_num_threads(1)  # the networks here are tiny: threads would only wait for each other
@@ -41,13 +42,21 @@ def config(tokenizer: Tokenizer) -> NetworkConfig:
 
 
 @pytest.fixture(scope="session")
-def model(tmp_path_factory: pytest.TempPathFactory, tokenizer: Tokenizer, config: NetworkConfig) -> Path:
+def models(tmp_path_factory: pytest.TempPathFactory, tokenizer: Tokenizer, config: NetworkConfig) -> dict[str, Path]:
+    """A folder with a random network of each kind."""
+    folders = {}
+    for kind in KINDS:
+        torch.manual_seed(1)
+        folder = folders[kind] = tmp_path_factory.mktemp(kind)
+        checkpoint.save(folder, checkpoint.build(replace(config, kind=kind)), tokenizer)
+        (folder / "README.md").write_text("---\nrecommended_weight: 0.3\n---\n", encoding="utf-8")
+    return folders
+
+
+@pytest.fixture(scope="session")
+def model(models: dict[str, Path]) -> Path:
     """A folder with a random T-TA."""
-    torch.manual_seed(1)
-    folder = tmp_path_factory.mktemp("model")
-    checkpoint.save(folder, checkpoint.build(config), tokenizer)
-    (folder / "README.md").write_text("---\nrecommended_weight: 0.3\n---\n", encoding="utf-8")
-    return folder
+    return models["tta"]
 
 
 Run = Callable[..., subprocess.CompletedProcess[str]]

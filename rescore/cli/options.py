@@ -14,7 +14,10 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 nbest_argument = click.argument("nbest", nargs=-1, required=True, metavar="NBEST...")
 
 lm_option = click.option(
-    "--lm", required=True, metavar="KIND[:DIR]", help="Language model: tta, or tta:DIR for your own."
+    "--lm",
+    required=True,
+    metavar="KIND[:DIR]",
+    help="Language model: tta (shipped), or tta, bilm, unilm, unilm-bw with :DIR for your own.",
 )
 device_option = click.option(
     "--device", metavar="NAME", help="cpu, cuda or cuda:N.  [default: cuda where there is one]"

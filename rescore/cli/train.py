@@ -10,7 +10,7 @@ from rescore.cli import options
 
 
 @click.command("train")
-@click.option("--lm", required=True, type=click.Choice(["tta"]), help="What to train.")
+@click.option("--lm", required=True, type=click.Choice(["tta", "bilm", "unilm", "unilm-bw"]), help="What to train.")
 @click.option("--text", metavar="FILE", help="A sentence a line, UTF-8; plain, .gz or .xz.")
 @click.option("--out", required=True, metavar="DIR", help="The model's folder; --lm KIND:DIR scores with it.")
 @click.option("--config", default="base", show_default=True, metavar="NAME|FILE", help="base, small, or a config.json.")

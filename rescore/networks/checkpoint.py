@@ -10,12 +10,14 @@ from safetensors.torch import load_file, save_file
 
 from rescore.errors import UserError
 from rescore.files import replacing
+from rescore.networks.bilm import BiLM
 from rescore.networks.config import NetworkConfig
 from rescore.networks.tokenizer import Tokenizer
 from rescore.networks.transformer import Transformer
 from rescore.networks.tta import TTA
+from rescore.networks.unilm import UniLM
 
-NETWORKS: dict[str, type[Transformer]] = {"tta": TTA}
+NETWORKS: dict[str, type[Transformer]] = {"tta": TTA, "bilm": BiLM, "unilm": UniLM, "unilm-bw": UniLM}
 
 
 def build(config: NetworkConfig) -> Transformer:
@@ -35,8 +37,11 @@ def save(folder: Path, network: Transformer, tokenizer: Tokenizer) -> None:
         save_file(weights, path)
 
 
-def load(folder: Path) -> tuple[Transformer, Tokenizer]:
+def load(folder: Path, kind: str | None = None) -> tuple[Transformer, Tokenizer]:
     """Read a model folder; the network comes in float32, ready to score.
+
+    Args:
+        kind: what the network must be; None for any.
 
     Raises:
         UserError: a file is missing or damaged, or the files do not fit each other.
@@ -44,6 +49,8 @@ def load(folder: Path) -> tuple[Transformer, Tokenizer]:
     if not folder.is_dir():
         raise UserError(f"{folder}: no such folder; expected config.json, model.safetensors and tokenizer.json in it")
     config = NetworkConfig.load(folder / "config.json")
+    if kind not in (None, config.kind):
+        raise UserError(f"{folder / 'config.json'}: is a {config.kind}, not a {kind}; name it {config.kind}:{folder}")
     tokenizer = Tokenizer.load(folder / "tokenizer.json")
     if tokenizer.vocab_size != config.vocab_size:
         raise UserError(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rescore.errors import UserError
 
-KINDS = ("tta",)
+KINDS = ("tta", "bilm", "unilm", "unilm-bw")
 
 
 @dataclass(frozen=True, slots=True)

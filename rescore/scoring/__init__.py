@@ -20,7 +20,9 @@ __all__ = [
     "shipped",
 ]
 
-BACKENDS = ("tta",)
+KINDS = ("tta", "bilm", "unilm", "unilm-bw")
+OPTIONS = {"bilm": ("intact",)}
+"""Other readings of a kind, named between the kind and the path."""
 
 
 def shipped_models() -> Path:
@@ -29,21 +31,24 @@ def shipped_models() -> Path:
     return package / "models" if (package / "models").is_dir() else package.parent / "models"
 
 
-def model_folder(spec: str) -> tuple[str, Path]:
-    """`kind` or `kind:PATH` -> the kind and the model's folder.
+def parse(spec: str) -> tuple[str, Path]:
+    """`KIND[:OPTION][:DIR]` -> the back-end, `KIND` or `KIND:OPTION`, and the model's folder.
 
     Raises:
         UserError: the kind is unknown, or nothing is shipped for it.
     """
-    kind, _, path = spec.partition(":")
-    if kind not in BACKENDS:
-        raise UserError(f"--lm {spec}: {kind!r} is not one of {', '.join(BACKENDS)} (or KIND:PATH with one of these)")
-    if path:
-        return kind, Path(path)
-    folder = shipped_models() / kind
-    if not folder.is_dir():
-        raise UserError(f"--lm {spec}: no model of this kind is shipped; train one and give it as {kind}:PATH")
-    return kind, folder
+    kind, _, rest = spec.partition(":")
+    if kind not in KINDS:
+        raise UserError(f"--lm {spec}: {kind!r} is not one of {', '.join(KINDS)}; give KIND or KIND:DIR")
+    option, _, path = rest.partition(":")
+    if option in OPTIONS.get(kind, ()):
+        backend = f"{kind}:{option}"
+    else:
+        backend, path = kind, rest
+    folder = Path(path) if path else shipped_models() / kind
+    if not path and not folder.is_dir():
+        raise UserError(f"--lm {spec}: no {kind} is shipped; train one and give it as {backend}:DIR")
+    return backend, folder
 
 
 def load(spec: str, device: str | None = None) -> LanguageModel:
@@ -52,15 +57,15 @@ def load(spec: str, device: str | None = None) -> LanguageModel:
     Raises:
         UserError: the name is unknown, or the model's files are missing or damaged.
     """
-    kind, folder = model_folder(spec)
-    from rescore.scoring.neural import AutoencoderLM
+    backend, folder = parse(spec)
+    from rescore.scoring.neural import NEURAL
 
-    return AutoencoderLM(folder, name=kind, device=device)
+    return NEURAL[backend](folder, device=device)
 
 
 def model_card(spec: str) -> str:
     """The text of a model's README.md; empty where it has none."""
-    card = model_folder(spec)[1] / "README.md"
+    card = parse(spec)[1] / "README.md"
     return card.read_text(encoding="utf-8") if card.is_file() else ""
 
 
@@ -72,11 +77,11 @@ def recommended_weight(spec: str) -> float:
     """
     match = re.search(r"^recommended_weight:\s*(0|1|0?\.\d+)\s*$", model_card(spec), re.MULTILINE)
     if not match:
-        card = model_folder(spec)[1] / "README.md"
+        card = parse(spec)[1] / "README.md"
         raise UserError(f"{card}: no recommended_weight between 0 and 1; give --dev LISTS or --weight NUMBER")
     return float(match[1])
 
 
 def shipped() -> list[tuple[str, float]]:
     """The shipped models and their recommended weights."""
-    return [(kind, recommended_weight(kind)) for kind in BACKENDS if (shipped_models() / kind).is_dir()]
+    return [(kind, recommended_weight(kind)) for kind in KINDS if (shipped_models() / kind).is_dir()]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,21 +21,39 @@ from rescore.scoring.base import TokenScores
 
 log = logging.getLogger(__name__)
 
-Piece = tuple[int, int, int, int, int]  # sentence, and a window of it: start, stop, first kept, after the last kept
+Values = npt.NDArray[np.float64]
 
 
-class AutoencoderLM:
-    """A T-TA: the pseudo-log-likelihood of a sentence in one pass.
+class Row(NamedTuple):
+    """One sequence for the network: tokens `start` to `stop` of a sentence, of which `first` to `last` are scored."""
 
-    Each token's score is log softmax(H E^T) at the token itself (section 4.1); [BOS] and [EOS] are context and are not
-    scored. Arithmetic is float32.
+    sentence: int
+    start: int
+    stop: int
+    first: int
+    last: int
+
+
+class NeuralLM:
+    """What all networks here share: windows over long sentences, batches of rows of about one length, the softmax.
+
+    What differs is the subclass's: the network's kind, the sequence that it reads, and which rows a window needs.
+    Arithmetic is float32.
     """
 
-    def __init__(self, folder: Path, name: str = "tta", device: str | None = None, batch_tokens: int = 2048) -> None:
+    kind: str
+    option = ""
+    """What distinguishes this reading of the network from another; part of the name and of the fingerprint."""
+    frame = 2
+    """Positions of a row that [BOS] and [EOS] take."""
+    offset = 1
+    """The hidden vector at position i + offset of a row predicts its token i."""
+
+    def __init__(self, folder: Path, device: str | None = None, batch_tokens: int = 2048) -> None:
         """Load a model folder. `batch_tokens` bounds memory: about 5 kB a token at the `base` size, and the weights."""
-        self.name = name
+        self.name = f"{self.kind}:{self.option}" if self.option else self.kind
         self._folder = folder
-        self._network, self._tokenizer = checkpoint.load(folder)
+        self._network, self._tokenizer = checkpoint.load(folder, self.kind)
         self._device = choose_device(device)
         self._network.to(self._device)
         self._batch_tokens = batch_tokens
@@ -42,7 +61,7 @@ class AutoencoderLM:
 
     @cached_property
     def fingerprint(self) -> str:
-        digest = hashlib.sha256(b"tta")
+        digest = hashlib.sha256(self.name.encode())
         for file in ("config.json", "tokenizer.json", "model.safetensors"):
             digest.update(hashlib.sha256((self._folder / file).read_bytes()).digest())
         return digest.hexdigest()
@@ -50,45 +69,68 @@ class AutoencoderLM:
     @torch.inference_mode()
     def score(self, sentences: Sequence[str]) -> list[TokenScores]:
         """One result a sentence; sentences longer than the network's positions are scored in overlapping windows."""
-        ids = self._tokenizer.encode(sentences)
-        size = self._network.config.max_positions - 2
+        ids = [self._scored(sentence) for sentence in self._tokenizer.encode(sentences)]
+        size = self._network.config.max_positions - self.frame
         self._tell_once(ids, size)
         log_probs = [np.zeros(len(sentence)) for sentence in ids]
-        pieces = [(row, *window) for row, sentence in enumerate(ids) for window in windows(len(sentence), size)]
-        pieces.sort(key=lambda piece: piece[2] - piece[1])
-        for batch in self._batches(pieces):
-            found = self._forward([ids[row][start:stop] for row, start, stop, _, _ in batch])
-            for (row, start, _, keep, end), values in zip(batch, found, strict=True):
-                log_probs[row][keep:end] = values[keep - start : end - start]
-        return [
-            TokenScores(self._tokenizer.tokens(sentence), values)
-            for sentence, values in zip(ids, log_probs, strict=True)
+        rows = [
+            Row(index, *window)
+            for index, sentence in enumerate(ids)
+            for whole in windows(len(sentence), size)
+            for window in self._rows(*whole)
         ]
+        rows.sort(key=lambda row: row.stop - row.start)
+        for batch in self._batches(rows):
+            done = 0
+            values = self._forward(batch, ids)
+            for row in batch:
+                number = row.last - row.first
+                log_probs[row.sentence][row.first : row.last] = values[done : done + number]
+                done += number
+        return [self._result(tokens, values) for tokens, values in zip(ids, log_probs, strict=True)]
 
-    def _batches(self, pieces: list[Piece]) -> Iterator[list[Piece]]:
-        """Cut pieces, sorted by length, into batches of at most `batch_tokens` padded tokens (or one piece)."""
-        batch: list[Piece] = []
-        for piece in pieces:
-            if batch and (len(batch) + 1) * (piece[2] - piece[1] + 2) > self._batch_tokens:
+    def _scored(self, ids: list[int]) -> list[int]:
+        """The tokens that are scored, in the order in which the network reads them."""
+        return ids
+
+    def _result(self, ids: list[int], log_probs: Values) -> TokenScores:
+        """From the network's order to that of the sentence."""
+        return TokenScores(self._tokenizer.tokens(ids), log_probs)
+
+    def _rows(self, start: int, stop: int, first: int, last: int) -> Iterable[tuple[int, int, int, int]]:
+        """The rows that score tokens `first` to `last` of a window."""
+        return [(start, stop, first, last)]
+
+    def _sequence(self, ids: list[int], row: Row) -> list[int]:
+        """What the network reads: a window in its frame."""
+        return [self._tokenizer.bos, *ids[row.start : row.stop], self._tokenizer.eos]
+
+    def _batches(self, rows: list[Row]) -> Iterator[list[Row]]:
+        """Cut rows, sorted by length, into batches of at most `batch_tokens` padded tokens (or one row)."""
+        batch: list[Row] = []
+        for row in rows:
+            if batch and (len(batch) + 1) * (row.stop - row.start + self.frame) > self._batch_tokens:
                 yield batch
                 batch = []
-            batch.append(piece)
+            batch.append(row)
         if batch:
             yield batch
 
-    def _forward(self, pieces: Sequence[Sequence[int]]) -> list[npt.NDArray[np.float64]]:
-        """Log-probability of each token of each piece."""
-        vocabulary = self._tokenizer
-        lengths = torch.tensor([len(piece) + 2 for piece in pieces])
-        tokens = torch.full((len(pieces), max(map(len, pieces)) + 2), vocabulary.pad, dtype=torch.long)
-        for row, piece in zip(tokens, pieces, strict=True):
-            row[: len(piece) + 2] = torch.tensor([vocabulary.bos, *piece, vocabulary.eos])
-        tokens, lengths = tokens.to(self._device), lengths.to(self._device)
-        hidden = self._network(tokens, lengths)
-        positions = torch.arange(tokens.shape[1], device=self._device)
-        inner = (positions > 0) & (positions < lengths[:, None] - 1)
-        values = token_log_probs(hidden[inner], self._network.tokens.weight, tokens[inner])
-        return [part.numpy() for part in values.double().cpu().split([len(piece) for piece in pieces])]
+    def _forward(self, batch: list[Row], ids: list[list[int]]) -> Values:
+        """Log-probabilities of the scored tokens of all rows, one after another."""
+        sequences = [self._sequence(ids[row.sentence], row) for row in batch]
+        lengths = torch.tensor([len(sequence) for sequence in sequences])
+        tokens = torch.full((len(batch), max(map(len, sequences))), self._tokenizer.pad, dtype=torch.long)
+        predicted = torch.zeros(tokens.shape, dtype=torch.bool)
+        targets: list[int] = []
+        for index, (row, sequence) in enumerate(zip(batch, sequences, strict=True)):
+            tokens[index, : len(sequence)] = torch.tensor(sequence)
+            predicted[index, row.first - row.start + self.offset : row.last - row.start + self.offset] = True
+            targets += ids[row.sentence][row.first : row.last]
+        device = self._device
+        hidden = self._network(tokens.to(device), lengths.to(device))[predicted.to(device)]
+        values = token_log_probs(hidden, self._network.tokens.weight, torch.tensor(targets, device=device))
+        return np.asarray(values.double().cpu().numpy(), dtype=np.float64)
 
     def _tell_once(self, ids: list[list[int]], size: int) -> None:
         long = [sentence for sentence in ids if len(sentence) > size]
@@ -100,6 +142,73 @@ class AutoencoderLM:
                 len(long[0]),
                 size,
             )
+
+
+class AutoencoderLM(NeuralLM):
+    """A T-TA: the pseudo-log-likelihood of a sentence in one pass.
+
+    Each token's score is log softmax(H E^T) at the token itself (section 4.1); [BOS] and [EOS] are context and are not
+    scored.
+    """
+
+    kind = "tta"
+
+
+class MaskedLM(NeuralLM):
+    """A biLM: the pseudo-log-likelihood by mask-and-predict, one token masked at a time: a row a token."""
+
+    kind = "bilm"
+
+    def _rows(self, start: int, stop: int, first: int, last: int) -> Iterable[tuple[int, int, int, int]]:
+        return [(start, stop, position, position + 1) for position in range(first, last)]
+
+    def _sequence(self, ids: list[int], row: Row) -> list[int]:
+        sequence = super()._sequence(ids, row)
+        sequence[row.first - row.start + self.offset] = self._tokenizer.mask
+        return sequence
+
+
+class IntactLM(NeuralLM):
+    """A biLM that reads the sentence unmasked, in one pass: the papers' row "\\M", for comparison only."""
+
+    kind = "bilm"
+    option = "intact"
+
+
+class CausalLM(NeuralLM):
+    """A uniLM: log p(sentence), each token and [EOS] given those before it."""
+
+    kind = "unilm"
+    frame = 1
+    offset = 0
+
+    def _scored(self, ids: list[int]) -> list[int]:
+        return [*ids, self._tokenizer.eos]
+
+    def _sequence(self, ids: list[int], row: Row) -> list[int]:
+        return [self._tokenizer.bos, *ids[row.start : row.stop - 1]]
+
+
+class BackwardLM(CausalLM):
+    """A uniLM on the reversed sentence: each token, and where the sentence begins, given those after it."""
+
+    kind = "unilm-bw"
+
+    def _scored(self, ids: list[int]) -> list[int]:
+        return [*reversed(ids), self._tokenizer.eos]
+
+    def _result(self, ids: list[int], log_probs: Values) -> TokenScores:
+        return super()._result(ids[::-1], log_probs[::-1])
+
+
+NEURAL: dict[str, type[NeuralLM]] = {
+    "tta": AutoencoderLM,
+    "bilm": MaskedLM,
+    "bilm:intact": IntactLM,
+    "unilm": CausalLM,
+    "unilm-bw": BackwardLM,
+}
+"""The back-ends of this module by what --lm calls them."""
 
 
 def token_log_probs(hidden: Tensor, embeddings: Tensor, targets: Tensor, rows: int = 256) -> Tensor:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
@@ -53,7 +54,59 @@ class LanguageAutoencoding:
         return Example(tokens, lengths, inner, tokens[inner])
 
 
-OBJECTIVES: dict[str, Callable[[Tokenizer], Objective]] = {"tta": LanguageAutoencoding}
+class MaskedLanguageModelling:
+    """MLM as the dissertation trains the biLM (chapters 3 and 4).
+
+    15 % of a sentence's tokens, at least one, are replaced by [MASK], always: none is kept or swapped, since scoring
+    always masks. Single sentences, no next-sentence objective.
+    """
+
+    perplexity: ClassVar[str] = "pseudo-perplexity (at 15 % masked)"
+    share = 0.15
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._mask = tokenizer.mask
+
+    def __call__(self, tokens: Tensor, lengths: Tensor, seed: Sequence[int]) -> Example:
+        inner = _inner(tokens, lengths)
+        lots = np.random.default_rng(list(seed)).random(tokens.shape)
+        lots[~inner.numpy()] = np.inf
+        chosen = lots < self.share
+        nothing = ~chosen.any(axis=1) & inner.numpy().any(axis=1)
+        chosen[nothing, lots[nothing].argmin(axis=1)] = True
+        predicted = torch.from_numpy(chosen)
+        return Example(tokens.masked_fill(predicted, self._mask), lengths, predicted, tokens[predicted])
+
+
+class CausalLanguageModelling:
+    """CLM (section 3 of the T-TA paper): every token, and [EOS], is predicted from those before it."""
+
+    perplexity: ClassVar[str] = "perplexity"
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        pass
+
+    def __call__(self, tokens: Tensor, lengths: Tensor, seed: Sequence[int]) -> Example:
+        positions = torch.arange(tokens.shape[1], device=tokens.device)
+        predicted = positions < lengths[:, None] - 1
+        return Example(tokens, lengths, predicted, tokens.roll(-1, dims=1)[predicted])
+
+
+class BackwardLanguageModelling(CausalLanguageModelling):
+    """CLM on reversed sentences: every token is predicted from those after it."""
+
+    def __call__(self, tokens: Tensor, lengths: Tensor, seed: Sequence[int]) -> Example:
+        positions = torch.arange(tokens.shape[1], device=tokens.device)
+        mirrored = torch.where(_inner(tokens, lengths), lengths[:, None] - 1 - positions, positions)
+        return super().__call__(tokens.gather(1, mirrored), lengths, seed)
+
+
+OBJECTIVES: dict[str, Callable[[Tokenizer], Objective]] = {
+    "tta": LanguageAutoencoding,
+    "bilm": MaskedLanguageModelling,
+    "unilm": CausalLanguageModelling,
+    "unilm-bw": BackwardLanguageModelling,
+}
 """The objective that each kind of network is trained with."""
 
 

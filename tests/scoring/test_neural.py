@@ -12,48 +12,76 @@ from rescore import scoring
 from rescore.errors import UserError
 from rescore.nbest import Hypothesis, NbestList
 from rescore.networks import checkpoint
-from rescore.scoring.neural import AutoencoderLM, windows
+from rescore.scoring.neural import NEURAL, AutoencoderLM, windows
 from tests.conftest import SENTENCES
 
 
-def definition(folder: Path, sentence: str) -> list[float]:
-    """log softmax(H E^T) at each token itself, one sentence, float64."""
+def definition(backend: str, folder: Path, sentence: str) -> list[float]:
+    """What the papers say the score of each token is: one sentence, one token at a time, float64."""
     network, tokenizer = checkpoint.load(folder)
     network.double()
-    ids = [tokenizer.bos, *tokenizer.encode([sentence])[0], tokenizer.eos]
-    with torch.no_grad():
-        hidden = network(torch.tensor([ids]), torch.tensor([len(ids)]))[0]
-        log_probs = torch.log_softmax(hidden @ network.tokens.weight.T, -1)
-    return [log_probs[position, ids[position]].item() for position in range(1, len(ids) - 1)]
+    bos, eos = tokenizer.bos, tokenizer.eos
+    ids = tokenizer.encode([sentence])[0]
+
+    def log_prob(tokens: list[int], position: int, target: int) -> float:
+        with torch.no_grad():
+            hidden = network(torch.tensor([tokens]), torch.tensor([len(tokens)]))[0, position]
+            return torch.log_softmax(network.tokens.weight @ hidden, -1)[target].item()
+
+    if backend in ("tta", "bilm:intact"):
+        return [log_prob([bos, *ids, eos], index + 1, token) for index, token in enumerate(ids)]
+    if backend == "bilm":
+        return [
+            log_prob([bos, *ids[:index], tokenizer.mask, *ids[index + 1 :], eos], index + 1, token)
+            for index, token in enumerate(ids)
+        ]
+    if backend == "unilm-bw":
+        ids = ids[::-1]
+    ids = [*ids, eos]
+    causal = [log_prob([bos, *ids[:index]], index, token) for index, token in enumerate(ids)]  # a prefix at a time
+    return causal[::-1] if backend == "unilm-bw" else causal
 
 
 def short(model: Path) -> list[str]:
     """Sentences that fit the tiny model."""
     _, tokenizer = checkpoint.load(model)
-    return [text for text, ids in zip(SENTENCES, tokenizer.encode(SENTENCES), strict=True) if len(ids) <= 22][:60]
+    return [text for text, ids in zip(SENTENCES, tokenizer.encode(SENTENCES), strict=True) if len(ids) <= 22][:40]
 
 
-def test_equals_the_definition(model: Path) -> None:
-    sentences = short(model)
+def folder_of(backend: str, models: dict[str, Path]) -> Path:
+    return models[backend.partition(":")[0]]
+
+
+@pytest.mark.parametrize("backend", NEURAL)
+def test_equals_the_definition(backend: str, models: dict[str, Path]) -> None:
+    folder = folder_of(backend, models)
+    sentences = short(folder)
     assert len(sentences) > 20
-    for text, found in zip(sentences, AutoencoderLM(model).score(sentences), strict=True):
-        slow = definition(model, text)
+    for text, found in zip(sentences, NEURAL[backend](folder).score(sentences), strict=True):
+        slow = definition(backend, folder, text)
         assert len(found.tokens) == len(slow)
         assert found.log_probs == pytest.approx(slow, abs=1e-4)
         assert found.sum == pytest.approx(sum(slow), abs=1e-4) and found.mean == pytest.approx(np.mean(slow), abs=1e-4)
 
 
-def test_neighbours_batches_and_threads_change_nothing(model: Path) -> None:
-    sentences = [*short(model), "", "the"]
-    together = [found.sum for found in AutoencoderLM(model).score(sentences)]
-    alone = AutoencoderLM(model, batch_tokens=1)
+@pytest.mark.parametrize("backend", NEURAL)
+def test_neighbours_batches_and_threads_change_nothing(backend: str, models: dict[str, Path]) -> None:
+    folder = folder_of(backend, models)
+    sentences = [*short(folder)[:12], "", "the", " ".join(["the old clock"] * 20)]
+    together = [found.sum for found in NEURAL[backend](folder).score(sentences)]
+    alone = NEURAL[backend](folder, batch_tokens=1)
     threads = torch.get_num_threads()
     try:
-        torch.set_num_threads(1)
+        torch.set_num_threads(2)
         one_by_one = [alone.score([text])[0].sum for text in reversed(sentences)]
     finally:
         torch.set_num_threads(threads)
     assert together == pytest.approx(one_by_one[::-1], abs=1e-4)
+
+
+def test_tokens_are_in_the_order_of_the_sentence(models: dict[str, Path]) -> None:
+    forward, backward = (NEURAL[kind](models[kind]).score(["the old clock"])[0] for kind in ("unilm", "unilm-bw"))
+    assert forward.tokens[-1] == "[EOS]" and backward.tokens == ["[EOS]", *forward.tokens[:-1]]
 
 
 def test_empty_sentence(model: Path) -> None:
@@ -118,5 +146,9 @@ def test_names(model: Path, tmp_path: Path) -> None:
         scoring.load(f"tta:{tmp_path / 'absent'}")
     with pytest.raises(UserError, match="no recommended_weight"):
         scoring.recommended_weight(f"tta:{tmp_path}")
+    assert scoring.parse(f"bilm:intact:{model}") == ("bilm:intact", model)
+    assert scoring.parse(f"bilm:{model}") == ("bilm", model)
+    with pytest.raises(UserError, match="is a tta, not a unilm"):
+        scoring.load(f"unilm:{model}")
     with pytest.raises(UserError, match="no such device"):
         scoring.load(f"tta:{model}", "cuda:99")

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,13 @@ from rescore.networks.config import NetworkConfig
 from rescore.networks.tokenizer import Tokenizer
 from rescore.training.corpus import Batch, Corpus, encode_corpus
 from rescore.training.loop import STATE, Device, Recipe, Trainer
-from rescore.training.objectives import LanguageAutoencoding, tied_cross_entropy
+from rescore.training.objectives import (
+    BackwardLanguageModelling,
+    CausalLanguageModelling,
+    LanguageAutoencoding,
+    MaskedLanguageModelling,
+    tied_cross_entropy,
+)
 from tests.conftest import SENTENCES
 
 CPU = Device(torch.device("cpu"), torch.float32, compiled=False)
@@ -43,6 +50,43 @@ def test_language_autoencoding_predicts_the_sentence_and_not_its_frame(tokenizer
     example = LanguageAutoencoding(tokenizer)(tokens, torch.tensor([4, 3]), [0])
     assert example.predicted.tolist() == [[False, True, True, False], [False, True, False, False]]
     assert example.targets.tolist() == [7, 8, 9] and example.tokens is tokens
+
+
+FRAMED = torch.tensor([[2, 7, 8, 9, 3], [2, 5, 3, 0, 0]])
+LENGTHS = torch.tensor([5, 3])
+
+
+def test_masked_language_modelling_always_masks(tokenizer: Tokenizer) -> None:
+    objective = MaskedLanguageModelling(tokenizer)
+    tokens, lengths = FRAMED.repeat(500, 1), LENGTHS.repeat(500)
+    example = objective(tokens, lengths, [1, 2])
+    assert example.predicted.any(dim=1).all()  # at least one a sentence
+    assert (example.tokens[example.predicted] == tokenizer.mask).all()
+    assert torch.equal(example.targets, tokens[example.predicted]) and set(example.targets.tolist()) == {5, 7, 8, 9}
+    assert torch.equal(example.tokens[~example.predicted], tokens[~example.predicted])
+    assert torch.equal(example.tokens, objective(tokens, lengths, [1, 2]).tokens)
+    assert not torch.equal(example.tokens, objective(tokens, lengths, [1, 3]).tokens)
+    long = torch.full((100, 102), 7)
+    share = objective(long, torch.full((100,), 102), [0]).predicted.float().mean() * 102 / 100
+    assert 0.13 < share < 0.17
+
+
+def test_causal_language_modelling_predicts_the_next(tokenizer: Tokenizer) -> None:
+    example = CausalLanguageModelling(tokenizer)(FRAMED, LENGTHS, [0])
+    assert example.predicted.sum(dim=1).tolist() == [4, 2] and example.targets.tolist() == [7, 8, 9, 3, 5, 3]
+    example = BackwardLanguageModelling(tokenizer)(FRAMED, LENGTHS, [0])
+    assert example.tokens.tolist() == [[2, 9, 8, 7, 3], [2, 5, 3, 0, 0]]
+    assert example.targets.tolist() == [9, 8, 7, 3, 5, 3]
+
+
+@pytest.mark.parametrize("kind", ["bilm", "unilm", "unilm-bw"])
+def test_other_kinds_learn(tmp_path: Path, tokenizer: Tokenizer, config: NetworkConfig, kind: str) -> None:
+    recipe = Recipe(steps=150, batch_tokens=500, learning_rate=1e-2, dropout=0.0)
+    made = trainer(tmp_path, tokenizer, replace(config, kind=kind), recipe, repeats=5)
+    made._validate(lambda line: None)
+    before = made.progress.validation_loss
+    after = made.run(lambda line: None).validation_loss
+    assert before is not None and after is not None and after < before - 0.5
 
 
 def trainer(folder: Path, tokenizer: Tokenizer, config: NetworkConfig, recipe: Recipe, repeats: int = 1) -> Trainer:
