@@ -13,6 +13,9 @@ FIRST_PASS = "s2s"
 SUM = "sum"
 """The column with the unnormalised log-probability, where the toolkit ranked by a mean over tokens."""
 
+REPLACED = "first"
+"""The column with what was `s2s`, where another column took its place."""
+
 
 @dataclass(slots=True)
 class Hypothesis:

@@ -20,7 +20,7 @@ from rescore.errors import UserError
 from rescore.metrics import Metric, choose_metric, list_statistics, oracle, total, value
 from rescore.metrics.base import Counts
 from rescore.metrics.significance import paired_randomisation
-from rescore.nbest import FIRST_PASS, SUM, NbestList, ranked_by_means
+from rescore.nbest import FIRST_PASS, REPLACED, SUM, NbestList, ranked_by_means
 from rescore.reporting.results import Dev, Results
 from rescore.reporting.systems import System, Systems
 from rescore.tuning.weights import Tuned, Weights, tune_interpolation
@@ -97,7 +97,7 @@ def only_lm_column(lists: Sequence[NbestList]) -> str:
     Raises:
         UserError: there is none, or more than one.
     """
-    columns = [name for name in lists[0].hypotheses[0].scores if name not in (FIRST_PASS, SUM)]
+    columns = [name for name in lists[0].hypotheses[0].scores if name not in (FIRST_PASS, SUM, REPLACED)]
     if not columns:
         raise UserError("no column of LM scores in these lists; add one with `rescore score`")
     if len(columns) > 1:

@@ -24,7 +24,7 @@ from rescore.files import replacing
 from rescore.formats import espnet1, espnet2, fairseq, native
 from rescore.formats.references import read_best, read_references, write_best
 from rescore.formats.source import Source
-from rescore.nbest import FIRST_PASS, NbestList
+from rescore.nbest import FIRST_PASS, REPLACED, NbestList
 
 __all__ = ["FORMATS", "iterate", "opened", "read", "read_output", "read_references", "write", "write_best"]
 
@@ -132,7 +132,7 @@ def _with_first_pass(nbest: NbestList, column: str, place: str) -> NbestList:
         # The old first pass goes under its own name, so that nothing is lost and the sum no longer marks a mean.
         old = hypothesis.scores.pop(FIRST_PASS, None)
         del hypothesis.scores[column]
-        hypothesis.scores = {FIRST_PASS: value, **hypothesis.scores, **({} if old is None else {"first": old})}
+        hypothesis.scores = {FIRST_PASS: value, **hypothesis.scores, **({} if old is None else {REPLACED: old})}
     return nbest
 
 

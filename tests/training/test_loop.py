@@ -243,7 +243,7 @@ def test_command_writes_a_random_model_and_starts_from_one(tmp_path: Path) -> No
 
 def test_two_processes(tmp_path: Path) -> None:
     tiny(tmp_path)
-    launcher = ("-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "29511")
+    launcher = ("-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone")
     done = run(tmp_path, *TRAIN, "--text", "text.txt", "--out", "lm", "--steps", "20", prefix=launcher)
     _, stderr = done.communicate(timeout=240)
     assert done.returncode == 0, stderr
