@@ -44,7 +44,7 @@ def iterate(
 
     Raises:
         UserError: a path is missing, damaged, or of no known format; an utterance comes twice, has no hypotheses, or
-            has a score that is NaN or plus infinity.
+            has a score that is missing, NaN or plus infinity.
     """
     seen: set[str] = set()
     for path in paths:
@@ -56,8 +56,10 @@ def iterate(
             seen.add(nbest.id)
             if not nbest.hypotheses:
                 raise UserError(f"{place}: no hypotheses")
+            if s2s != FIRST_PASS:
+                nbest = _with_first_pass(nbest, s2s, place)
             _check_scores(nbest, place)
-            yield _with_first_pass(nbest, s2s, place) if s2s != FIRST_PASS else nbest
+            yield nbest
     if not seen:
         raise UserError(f"{', '.join(map(str, paths))}: no N-best list in it")
 
@@ -118,6 +120,8 @@ def _reader(source: Source, format_name: str | None, lenpen: float) -> Callable[
 
 def _check_scores(nbest: NbestList, place: str) -> None:
     for rank, hypothesis in enumerate(nbest.hypotheses, 1):
+        if FIRST_PASS not in hypothesis.scores:
+            raise UserError(f"{place}, hypothesis {rank}: no first-pass score; add it, or choose a column with --s2s")
         for name, score in hypothesis.scores.items():
             if math.isnan(score) or score == math.inf:
                 raise UserError(f"{place}, hypothesis {rank}: score {name} is {score}; decode it again or remove it")
