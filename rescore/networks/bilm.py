@@ -14,7 +14,7 @@ class BiLM(Transformer):
     def forward(self, tokens: Tensor, lengths: Tensor) -> Tensor:
         """tokens (batch, n) with [BOS] and [EOS], lengths (batch,) -> hidden vectors (batch, n, d)."""
         dropout = self.active_dropout()
-        hidden, _ = self.embed(tokens)
+        hidden = self.embed(tokens)[0] * self.config.d_model**0.5  # Vaswani et al. 2017, section 3.4
         hidden = F.dropout(hidden, dropout, self.training)
         mask = padding_mask(lengths, tokens.shape[1])
         for block in self.blocks:

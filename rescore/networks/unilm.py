@@ -19,7 +19,7 @@ class UniLM(Transformer):
         """tokens (batch, n) with [BOS], lengths (batch,) -> hidden vectors (batch, n, d)."""
         size = tokens.shape[1]
         dropout = self.active_dropout()
-        hidden, _ = self.embed(tokens)
+        hidden = self.embed(tokens)[0] * self.config.d_model**0.5  # Vaswani et al. 2017, section 3.4
         hidden = F.dropout(hidden, dropout, self.training)
         past = torch.ones(size, size, dtype=torch.bool, device=tokens.device).tril()
         mask = padding_mask(lengths, size) & past
