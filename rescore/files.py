@@ -1,11 +1,36 @@
-"""Outputs are written beside and renamed, so that an interrupted run leaves no half file."""
+"""Text in, plain or packed; outputs written beside and renamed, so that an interrupted run leaves no half file."""
 
 from __future__ import annotations
 
+import gzip
+import lzma
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from typing import IO
+
+from rescore.errors import UserError
+
+
+def read_lines(path: Path) -> Iterator[str]:
+    """The non-empty lines of a UTF-8 text file, plain, gzip or xz by its ending; `-` is standard input."""
+    openers: dict[str, Callable[..., IO[str]]] = {".gz": gzip.open, ".xz": lzma.open}
+    opener = openers.get(path.suffix, open)
+    number = 0
+    try:
+        with nullcontext(sys.stdin) if str(path) == "-" else opener(path, "rt", encoding="utf-8") as file:
+            for line in file:
+                number += 1
+                if line := line.strip():
+                    yield line
+    except FileNotFoundError:
+        raise UserError(f"{path}: no such file") from None
+    except UnicodeDecodeError:
+        raise UserError(f"{path}: not UTF-8 somewhere after line {number}; convert the file with iconv") from None
+    except (OSError, EOFError, lzma.LZMAError) as error:
+        raise UserError(f"{path}: cannot be read after line {number} ({error})") from None
 
 
 @contextmanager

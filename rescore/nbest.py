@@ -16,6 +16,9 @@ SUM = "sum"
 REPLACED = "first"
 """The column with what was `s2s`, where another column took its place."""
 
+WORDS = "words"
+"""The number of words of a hypothesis: a column that every list has, unless a file gives it one of its own."""
+
 
 @dataclass(slots=True)
 class Hypothesis:
@@ -40,6 +43,8 @@ class NbestList:
         Raises:
             UserError: a hypothesis has no such score.
         """
+        if name == WORDS and WORDS not in self.hypotheses[0].scores:
+            return [float(len(hypothesis.text.split())) for hypothesis in self.hypotheses]
         try:
             return [hypothesis.scores[name] for hypothesis in self.hypotheses]
         except KeyError:

@@ -5,13 +5,13 @@ The main job:
     from rescore import formats, metrics, pipeline, scoring
 
     test, dev = formats.read(["test.json"]), formats.read(["dev.json"])
-    outcome = pipeline.run(test, scoring.load("tta"), metrics.ErrorRate(), dev=dev)
+    outcome = pipeline.run(test, [scoring.load("tta")], metrics.ErrorRate(), dev=dev)
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -20,10 +20,11 @@ from rescore.errors import UserError
 from rescore.metrics import Metric, choose_metric, list_statistics, oracle, total, value
 from rescore.metrics.base import Counts
 from rescore.metrics.significance import paired_randomisation
-from rescore.nbest import FIRST_PASS, REPLACED, SUM, NbestList, ranked_by_means
+from rescore.nbest import FIRST_PASS, REPLACED, SUM, WORDS, NbestList, ranked_by_means
 from rescore.reporting.results import Dev, Results
 from rescore.reporting.systems import System, Systems
-from rescore.tuning.weights import Tuned, Weights, tune_interpolation
+from rescore.tuning import weights as tuning
+from rescore.tuning.weights import Tuned, Weights
 from rescore.version import VERSION
 
 Progress = Callable[[int], object]
@@ -34,18 +35,20 @@ def choose_norm(norm: str | None, lists: Sequence[NbestList]) -> str:
     return norm or ("mean" if ranked_by_means(lists) else "sum")
 
 
-def tune(metric: Metric, lists: Sequence[NbestList], column: str, source: str) -> tuple[Weights, Tuned]:
-    """The best interpolation weight of one column on lists with references."""
-    tuned = tune_interpolation(metric, lists, column)
+def tune(
+    metric: Metric, lists: Sequence[NbestList], columns: Sequence[str], source: str, word_bonus: bool = False
+) -> tuple[Weights, Tuned]:
+    """The best weights of LM columns, and of a word bonus if asked for, on lists with references."""
+    tuned = tuning.tune(metric, lists, columns, word_bonus)
     details: dict[str, str | float] = {
         "metric": metric.signature,
         "first_pass": tuned.first_pass,
         "reranked": tuned.value,
-        "low": tuned.low,
-        "high": tuned.high,
         "utterances": len(lists),
     }
-    return Weights.interpolation(column, tuned.weight, f"tuned on {source}", **details), tuned
+    if tuned.low is not None and tuned.high is not None:
+        details |= {"low": tuned.low, "high": tuned.high}
+    return Weights.interpolation(tuned.lm, f"tuned on {source}", tuned.words, **details), tuned
 
 
 def evaluate(
@@ -91,18 +94,16 @@ def evaluate(
     return results, chosen
 
 
-def only_lm_column(lists: Sequence[NbestList]) -> str:
-    """The one column beside the first pass.
+def lm_columns(lists: Sequence[NbestList]) -> list[str]:
+    """The columns beside the first pass.
 
     Raises:
-        UserError: there is none, or more than one.
+        UserError: there are none.
     """
-    columns = [name for name in lists[0].hypotheses[0].scores if name not in (FIRST_PASS, SUM, REPLACED)]
+    columns = [name for name in lists[0].hypotheses[0].scores if name not in (FIRST_PASS, SUM, REPLACED, WORDS)]
     if not columns:
         raise UserError("no column of LM scores in these lists; add one with `rescore score`")
-    if len(columns) > 1:
-        raise UserError(f"several columns beside the first pass ({', '.join(columns)}); choose one with --column")
-    return columns[0]
+    return columns
 
 
 def compare_outputs(
@@ -160,49 +161,73 @@ class _Clock:
 
 def run(
     lists: Sequence[NbestList],
-    lm: scoring.LanguageModel,
+    lms: Sequence[scoring.LanguageModel],
     metric: Metric | None,
     *,
     dev: Sequence[NbestList] | None = None,
     dev_source: str = "dev",
-    weights: Callable[[str], Weights] | None = None,
+    weights: Callable[[Sequence[str]], Weights] | None = None,
     norm: str | None = None,
+    word_bonus: bool | None = None,
     progress: Progress = lambda done: None,
 ) -> Outcome:
     """The main job: score, tune on `dev` when given (else take `weights`), rerank, evaluate.
 
     Args:
         metric: what to tune for and to report; None for test lists without references.
-        weights: made from the column's name where there is no `dev`.
+        weights: made from the columns' names where there is no `dev`.
         norm: `sum` or `mean`; None for the one that suits the first pass.
+        word_bonus: whether to tune one; None for only with several language models.
     """
     if (dev is None) == (weights is None):
         raise UserError("give either dev lists to tune on, or weights")
     clock = _Clock()
     norm = choose_norm(norm, lists)
-    column = scoring.column_name(lm, norm)
+    columns = [scoring.column_name(lm, norm) for lm in lms]
     with clock.measure("scoring"):
-        scored = list(scoring.add_column(lm, lists, norm, progress))
-        scored_dev = None if dev is None else list(scoring.add_column(lm, dev, norm, progress))
+        scored = score_all(lms, lists, norm, progress)
+        scored_dev = None if dev is None else score_all(lms, dev, norm, progress)
     tuned = None
     with clock.measure("tuning"):
         if scored_dev is not None:
             if metric is None:
                 raise UserError("tuning needs a metric")
-            found, tuned = tune(metric, scored_dev, column, dev_source)
+            bonus = len(lms) > 1 if word_bonus is None else word_bonus
+            found, tuned = tune(metric, scored_dev, columns, dev_source, bonus)
         else:
             assert weights is not None
-            found = weights(column)
+            found = weights(columns)
     with clock.measure("evaluation"):
-        signature = [
-            f"lm:{lm.name}@{lm.fingerprint[:12]}",
-            f"norm:{norm}",
-            f"lambda:{found.columns[column]:.6g}",
-            found.origin,
-        ]
         references = any(nbest.references for nbest in scored)
+        signature = settings(lms, norm, found)
         results, chosen = evaluate(metric if references else None, scored, found, signature)
     if tuned is not None and scored_dev is not None:
         results.dev = Dev(dev_source, len(scored_dev), tuned.first_pass, tuned.value, tuned.low, tuned.high)
     results.stages, results.seconds = clock.seconds, sum(clock.seconds.values())
     return Outcome(scored, chosen, found, results)
+
+
+def score_all(
+    lms: Sequence[scoring.LanguageModel],
+    lists: Sequence[NbestList],
+    norm: str,
+    progress: Progress = lambda done: None,
+) -> list[NbestList]:
+    """The lists with one column a language model."""
+    scored: Iterable[NbestList] = lists
+    for lm in lms:
+        scored = scoring.add_column(lm, scored, norm, progress)
+    return list(scored)
+
+
+def settings(lms: Sequence[scoring.LanguageModel], norm: str, weights: Weights) -> list[str]:
+    """The part of a signature that says which models there were, and how they were combined."""
+    lambdas = [weights.columns[scoring.column_name(lm, norm)] for lm in lms]
+    bonus = weights.columns.get(WORDS, 0.0)
+    return [
+        *(f"lm:{lm.name}@{lm.fingerprint[:12]}" for lm in lms),
+        f"norm:{norm}",
+        f"lambda:{','.join(f'{weight:.6g}' for weight in lambdas)}",
+        *([f"words:{bonus:.6g}"] if bonus else []),
+        weights.origin,
+    ]

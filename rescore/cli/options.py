@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from functools import wraps
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from tqdm import tqdm
 
+if TYPE_CHECKING:
+    from rescore.scoring import LanguageModel
+
+Progress = Callable[[int], object]
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 nbest_argument = click.argument("nbest", nargs=-1, required=True, metavar="NBEST...")
-
-lm_option = click.option(
-    "--lm",
-    required=True,
-    metavar="KIND[:DIR]",
-    help="Language model: tta (shipped), or tta, bilm, unilm, unilm-bw with :DIR for your own.",
-)
 device_option = click.option(
     "--device", metavar="NAME", help="cpu, cuda or cuda:N.  [default: cuda where there is one]"
 )
@@ -27,6 +26,70 @@ norm_option = click.option(
     type=click.Choice(["sum", "mean"]),
     help="LM score as the sum or the mean over tokens.  [default: mean where first-pass scores are means, else sum]",
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Requested:
+    """The language models that a command was asked for."""
+
+    specs: list[str]
+    device: str | None
+
+    def load(self) -> list[LanguageModel]:
+        from rescore import scoring
+
+        return scoring.load_all(self.specs, self.device)
+
+
+def lm_options(command: Command) -> Command:
+    """--lm and what goes with it; the command gets them together as `lms`."""
+
+    @wraps(command)
+    def wrapped(*, lm: tuple[str, ...], case: str, pll: str, device: str | None, **others: Any) -> Any:
+        specs = [*lm]
+        if case != "keep":
+            specs = [_with_option(spec, case) for spec in specs]
+        if pll != "original":
+            masked = [spec.partition(":")[0] in ("bilm", "hf-masked") for spec in specs]
+            if not any(masked):
+                raise click.UsageError(f"--pll {pll} is for masked language models: bilm and hf-masked")
+            specs = [_with_option(spec, pll) if yes else spec for spec, yes in zip(specs, masked, strict=True)]
+        return command(lms=Requested(specs, device), **others)
+
+    options = [
+        click.option(
+            "--lm",
+            required=True,
+            multiple=True,
+            metavar="KIND[:PATH]",
+            help="Language model: tta (shipped); or tta, bilm, unilm, unilm-bw, ngram, hf-masked, hf-causal "
+            "with :PATH. May be repeated.",
+        ),
+        click.option(
+            "--case",
+            type=click.Choice(["keep", "lower", "upper", "sentence"]),
+            default="keep",
+            show_default=True,
+            help="Give all models the text in this case; for one of several, KIND:CASE:PATH.",
+        ),
+        click.option(
+            "--pll",
+            type=click.Choice(["original", "within-word-l2r"]),
+            default="original",
+            show_default=True,
+            help="Pseudo-log-likelihood of masked models: mask the token, or it and the rest of its word.",
+        ),
+        device_option,
+    ]
+    result: Any = wrapped
+    for option in reversed(options):
+        result = option(result)
+    return result
+
+
+def _with_option(spec: str, option: str) -> str:
+    kind, _, rest = spec.partition(":")
+    return f"{kind}:{option}:{rest}" if rest else f"{kind}:{option}"
 
 
 def input_options(command: Command) -> Command:

@@ -3,34 +3,51 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 import click
 
 from rescore.cli import options
+
+if TYPE_CHECKING:
+    from rescore.tuning.weights import Weights
 
 log = logging.getLogger(__name__)
 
 
 @click.command("run")
 @options.nbest_argument
-@options.lm_option
+@options.lm_options
 @click.option("--dev", multiple=True, metavar="NBEST", help="Lists to tune the weight on. May be repeated.")
 @click.option("--dev-ref", metavar="FILE", help="References of the dev lists.")
-@click.option("--weight", type=float, metavar="NUMBER", help="The LM's weight in [0, 1], instead of tuning it.")
+@click.option(
+    "--weight",
+    type=float,
+    multiple=True,
+    metavar="NUMBER",
+    help="The LM's weight in [0, 1], instead of tuning; one a --lm.",
+)
+@click.option(
+    "--word-bonus",
+    default=None,
+    metavar="tune|off|NUMBER",
+    help="Added for each word of a hypothesis.  [default: tune with --dev and several --lm, else off]",
+)
 @click.option("-o", "--output", metavar="FILE", help="Write the reranked lists (.json, .jsonl, also .gz; - is stdout).")
 @click.option("--best", metavar="FILE", help="Write the 1-best: .trn, .txt (plain), else Kaldi text.")
 @click.option("--report", metavar="FILE", help="Write the results as JSON, in full precision.")
 @options.norm_option
 @options.metric_options
 @options.input_options
-@options.device_option
 def command(
     nbest: tuple[str, ...],
-    lm: str,
+    lms: options.Requested,
     dev: tuple[str, ...],
     dev_ref: str | None,
-    weight: float | None,
+    weight: tuple[float, ...],
+    word_bonus: str | None,
     output: str | None,
     best: str | None,
     report: str | None,
@@ -41,7 +58,6 @@ def command(
     format_name: str | None,
     s2s: str,
     lenpen: float,
-    device: str | None,
 ) -> None:
     """Score N-best lists with a language model, tune its weight on --dev, rerank, and report.
 
@@ -49,41 +65,37 @@ def command(
     rescore test.json --lm tta --dev dev.json
     rescore exp/decode_test --ref data/test/text --lm tta --weight 0.3 --best out.trn
     rescore test.generate.txt --lm tta --dev dev.generate.txt --report results.json
+    rescore test.json --lm tta --lm ngram:lm.arpa --dev dev.json
 
-    Without --dev and --weight the weight is the one that the model's card recommends.
+    With several --lm all weights and a word bonus are tuned together. Without --dev and --weight the weight is the one
+    that the model's card recommends.
     """
-    from rescore import decision, formats, pipeline, scoring
+    from rescore import decision, formats, pipeline
     from rescore.metrics import choose_metric
     from rescore.reporting import results, table
-    from rescore.tuning.weights import Weights
 
-    if dev and weight is not None:
+    if dev and weight:
         raise click.UsageError("--dev and --weight exclude each other: the one tunes what the other gives")
     if dev_ref and not dev:
         raise click.UsageError("--dev-ref is of no use without --dev")
+    bonus = _bonus(word_bonus, bool(dev))
+    weights = None if dev else _weights(lms.specs, weight, 0.0 if bonus is None else float(bonus))
     read = partial(formats.read, format_name=format_name, s2s=s2s, lenpen=lenpen)
     lists = read(nbest, references=ref)
     dev_lists = read(dev, references=dev_ref, need_references=True) if dev else None
-    weights = None
-    if dev_lists is None:
-        origin = "given"
-        if weight is None:
-            weight, origin = scoring.recommended_weight(lm), "recommended by the model card"
-            log.info("no --dev and no --weight: lambda %g, as the model card of %s recommends", weight, lm)
-        weights = partial(Weights.interpolation, weight=weight, origin=origin)
-        weights(column="lm")  # a weight out of range is told before anything is scored
     chosen_metric = choose_metric(metric, tokenize, dev_lists or lists)
-    model = scoring.load(lm, device)
-    total = sum(len(one.hypotheses) for one in [*lists, *(dev_lists or [])])
-    with options.progress_bar(total, f"score {model.name}") as bar:
+    models = lms.load()
+    total = len(models) * sum(len(one.hypotheses) for one in [*lists, *(dev_lists or [])])
+    with options.progress_bar(total, f"score {', '.join(model.name for model in models)}") as bar:
         outcome = pipeline.run(
             lists,
-            model,
+            models,
             chosen_metric,
             dev=dev_lists,
             dev_source=", ".join(dev) or "dev",
             weights=weights,
             norm=lm_norm,
+            word_bonus=None if bonus is None else bonus is True,
             progress=bar.update,
         )
     if output:
@@ -96,3 +108,38 @@ def command(
         with formats.opened(report) as file:
             results.write(outcome.results, file)
     click.echo(table.render(outcome.results), err="-" in (output, best, report))
+
+
+def _bonus(word_bonus: str | None, tuning: bool) -> bool | float | None:
+    """True to tune one, False for none, a number to use, None for whatever suits."""
+    if word_bonus in (None, "off"):
+        return None if word_bonus is None else False
+    if word_bonus == "tune":
+        if not tuning:
+            raise click.UsageError("--word-bonus tune needs --dev lists to tune on")
+        return True
+    try:
+        number = float(str(word_bonus))
+    except ValueError:
+        raise click.UsageError(f"--word-bonus {word_bonus}: neither tune nor off nor a number") from None
+    if tuning:
+        raise click.UsageError("--word-bonus NUMBER goes with --weight; with --dev it is tuned")
+    return number
+
+
+def _weights(specs: list[str], given: tuple[float, ...], bonus: float) -> Callable[[Sequence[str]], Weights]:
+    """Weights from the command line, or the one that the model's card recommends; made once the columns are known."""
+    from rescore import scoring
+    from rescore.tuning.weights import Weights
+
+    numbers, origin = list(given), "given"
+    if not given:
+        if len(specs) > 1:
+            raise click.UsageError("several --lm need --dev lists to tune on, or a --weight each")
+        numbers, origin = [scoring.recommended_weight(specs[0])], "recommended by the model card"
+        log.info("no --dev and no --weight: lambda %g, as the model card of %s recommends", numbers[0], specs[0])
+    if len(numbers) != len(specs):
+        raise click.UsageError(f"{len(specs)} --lm, but {len(numbers)} --weight; give one each")
+    # A weight out of range is told before anything is scored.
+    Weights.interpolation(dict(zip(specs, numbers, strict=True)), origin, bonus)
+    return lambda columns: Weights.interpolation(dict(zip(columns, numbers, strict=True)), origin, bonus)

@@ -1,47 +1,126 @@
-"""`rescore score`: one more column."""
+"""`rescore score`: LM scores, of N-best lists as columns, or of plain text as perplexity."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
 from itertools import chain, islice
+from typing import IO, TYPE_CHECKING
 
 import click
 
 from rescore.cli import options
 
+if TYPE_CHECKING:
+    from rescore.nbest import NbestList
+    from rescore.scoring import LanguageModel, TokenScores
+
 
 @click.command("score")
-@options.nbest_argument
-@options.lm_option
-@click.option("-o", "--output", default="-", show_default=True, metavar="FILE", help="Lists with the new column.")
+@click.argument("nbest", nargs=-1, metavar="[NBEST]...")
+@options.lm_options
+@click.option("--text", metavar="FILE", help="Score plain text instead, a sentence a line (.gz, .xz; - is stdin).")
+@click.option("--tokens", metavar="FILE", help="Write each token's log-probability as JSON Lines (also .gz).")
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    help="Lists with the new columns; with --text the figures as JSON.  [default: lists go to stdout]",
+)
 @options.norm_option
 @options.input_options
-@options.device_option
 def command(
     nbest: tuple[str, ...],
-    lm: str,
-    output: str,
+    lms: options.Requested,
+    text: str | None,
+    tokens: str | None,
+    output: str | None,
     lm_norm: str | None,
     ref: str | None,
     format_name: str | None,
     s2s: str,
     lenpen: float,
-    device: str | None,
 ) -> None:
-    """Add a column of LM scores (natural log) to N-best lists, and write them in the native format.
+    """Add columns of LM scores (natural log) to N-best lists, or tell the perplexity of plain text.
 
     \b
     rescore score test.json --lm tta -o test.tta.jsonl.gz
+    rescore score --text test.txt --lm tta --lm ngram:lm.arpa
 
-    The column is called tta (sums over tokens) or tta.mean. JSON Lines are scored as a stream.
+    Columns are called after the model: tta (sums over tokens) or tta.mean. JSON Lines are scored as a stream.
     """
-    from rescore import formats, pipeline, scoring
+    from rescore import formats, pipeline
 
-    if ref:
-        lists = iter(formats.read(nbest, references=ref, format_name=format_name, s2s=s2s, lenpen=lenpen))
-    else:
-        lists = formats.iterate(nbest, format_name, s2s, lenpen)
-    head = list(islice(lists, 1))
-    model = scoring.load(lm, device)
-    with options.progress_bar(None, f"score {model.name}") as bar:
-        scored = scoring.add_column(model, chain(head, lists), pipeline.choose_norm(lm_norm, head), bar.update)
-        formats.write(scored, output)
+    if bool(nbest) == bool(text):
+        raise click.UsageError("give either N-best lists or --text FILE")
+    if tokens == "-" and (output or "-") == "-":
+        raise click.UsageError("--tokens and the result cannot both go to stdout")
+    with formats.opened(tokens) if tokens else nullcontext() as file:
+        if text:
+            _score_text(text, lms, output, file)
+            return
+        if ref:
+            lists = iter(formats.read(nbest, references=ref, format_name=format_name, s2s=s2s, lenpen=lenpen))
+        else:
+            lists = formats.iterate(nbest, format_name, s2s, lenpen)
+        head = list(islice(lists, 1))
+        norm = pipeline.choose_norm(lm_norm, head)
+        models = lms.load()
+        with options.progress_bar(None, f"score {', '.join(model.name for model in models)}") as bar:
+            scored: Iterable[NbestList] = chain(head, lists)
+            for model in models:
+                scored = _with_column(model, scored, norm, bar.update, file)
+            formats.write(scored, output or "-")
+
+
+def _with_column(
+    model: LanguageModel, lists: Iterable[NbestList], norm: str, progress: options.Progress, tokens: IO[str] | None
+) -> Iterator[NbestList]:
+    from rescore import scoring
+
+    column = scoring.column_name(model, norm)
+    for nbest, scores in scoring.score_lists(model, lists, progress):
+        if tokens:
+            for rank, (hypothesis, found) in enumerate(zip(nbest.hypotheses, scores, strict=True), 1):
+                _write_tokens(tokens, {"id": nbest.id, "hyp": rank}, model, hypothesis.text, found)
+        yield scoring.with_column(nbest, column, norm, scores)
+
+
+def _write_tokens(
+    file: IO[str], place: dict[str, str | int], model: LanguageModel, text: str, found: TokenScores
+) -> None:
+    entry = {**place, "lm": model.name, "text": text, "tokens": found.tokens, "log_probs": found.log_probs.tolist()}
+    if found.unknown:
+        entry["unknown"] = list(found.unknown)
+    file.write(json.dumps(entry, ensure_ascii=False) + "\n")
+
+
+def _score_text(text: str, lms: options.Requested, output: str | None, tokens: IO[str] | None) -> None:
+    from pathlib import Path
+
+    from rescore import formats
+    from rescore.errors import UserError
+    from rescore.files import read_lines
+    from rescore.reporting import perplexity
+    from rescore.scoring.perplexity import text_score
+
+    sentences = list(read_lines(Path(text)))
+    if not sentences:
+        raise UserError(f"{text}: no text in it")
+    found = []
+    for model in lms.load():
+        scores = []
+        with options.progress_bar(len(sentences), f"score {model.name}") as bar:
+            for start in range(0, len(sentences), 1000):
+                scores += model.score(sentences[start : start + 1000])
+                bar.update(len(scores) - start)
+        if tokens:
+            for line, (sentence, one) in enumerate(zip(sentences, scores, strict=True), 1):
+                _write_tokens(tokens, {"line": line}, model, sentence, one)
+        found.append(text_score(model.name, model.fingerprint, sentences, scores))
+    if output:
+        with formats.opened(output) as file:
+            perplexity.write(found, file)
+    if output != "-":
+        click.echo(perplexity.render(found))

@@ -8,16 +8,33 @@ import click
 
 from rescore.cli import options
 
+NEURAL_ONLY = (
+    "config",
+    "steps",
+    "minutes",
+    "init",
+    "resume",
+    "batch_tokens",
+    "learning_rate",
+    "warmup",
+    "dropout",
+    "weight_decay",
+    "held_out",
+    "checkpoint_seconds",
+    "seed",
+    "precision",
+    "compiled",
+    "device",
+)
+NGRAM_ONLY = ("order", "prune", "unit", "memory", "discount_fallback", "arpa")
+
 
 @click.command("train")
-@click.option("--lm", required=True, type=click.Choice(["tta", "bilm", "unilm", "unilm-bw"]), help="What to train.")
-@click.option("--text", metavar="FILE", help="A sentence a line, UTF-8; plain, .gz or .xz.")
+@click.option(
+    "--lm", required=True, type=click.Choice(["tta", "bilm", "unilm", "unilm-bw", "ngram"]), help="What to train."
+)
+@click.option("--text", metavar="FILE", help="A sentence a line, UTF-8; plain, .gz or .xz; - is stdin.")
 @click.option("--out", required=True, metavar="DIR", help="The model's folder; --lm KIND:DIR scores with it.")
-@click.option("--config", default="base", show_default=True, metavar="NAME|FILE", help="base, small, or a config.json.")
-@click.option("--steps", type=click.IntRange(min=0), help="How many updates; 0 writes a random model.")
-@click.option("--minutes", type=click.FloatRange(min=0, min_open=True), help="How long to train, instead of --steps.")
-@click.option("--init", metavar="DIR", help="Start from this model's weights and tokenizer.")
-@click.option("--resume", is_flag=True, help="Go on after the last checkpoint in --out.")
 @click.option("--tokenizer", metavar="FILE", help="A tokenizer.json.  [default: train one on the text]")
 @click.option(
     "--normalize",
@@ -26,6 +43,11 @@ from rescore.cli import options
     show_default=True,
     help="For a new tokenizer: english folds case, accents and punctuation; speech keeps accents; text keeps all.",
 )
+@click.option("--config", default="base", show_default=True, metavar="NAME|FILE", help="base, small, or a config.json.")
+@click.option("--steps", type=click.IntRange(min=0), help="How many updates; 0 writes a random model.")
+@click.option("--minutes", type=click.FloatRange(min=0, min_open=True), help="How long to train, instead of --steps.")
+@click.option("--init", metavar="DIR", help="Start from this model's weights and tokenizer.")
+@click.option("--resume", is_flag=True, help="Go on after the last checkpoint in --out.")
 @click.option("--batch-tokens", default=4096, show_default=True, help="Tokens in a batch, padding included.")
 @click.option("--learning-rate", default=1e-3, show_default=True, help="The highest, after warm-up.")
 @click.option("--warmup", default=0.02, show_default=True, help="Share of the training in which the rate rises.")
@@ -37,17 +59,33 @@ from rescore.cli import options
 @click.option("--precision", type=click.Choice(["auto", "bfloat16", "float32"]), default="auto", show_default=True)
 @click.option("--compile/--no-compile", "compiled", default=None, help="torch.compile.  [default: on CUDA]")
 @options.device_option
+@click.option("-o", "--order", type=click.IntRange(min=1), default=5, show_default=True, help="ngram: how long.")
+@click.option(
+    "--prune", metavar="N,N,...", help="ngram: leave out what was seen so often or less, by order, as in lmplz: 0,0,1."
+)
+@click.option(
+    "--unit",
+    type=click.Choice(["word", "subword"]),
+    default="word",
+    show_default=True,
+    help="ngram: of words, or of the --tokenizer's pieces.",
+)
+@click.option("--memory", default="50%", show_default=True, metavar="SIZE", help="ngram: lmplz's -S.")
+@click.option("--discount-fallback", is_flag=True, help="ngram: for text too small to estimate discounts from.")
+@click.option("--arpa", is_flag=True, help="ngram: keep lm.arpa beside lm.binary.")
+@click.pass_context
 def command(
+    ctx: click.Context,
     lm: str,
     text: str | None,
     out: str,
+    tokenizer: str | None,
+    normalize: str,
     config: str,
     steps: int | None,
     minutes: float | None,
     init: str | None,
     resume: bool,
-    tokenizer: str | None,
-    normalize: str,
     batch_tokens: int,
     learning_rate: float,
     warmup: float,
@@ -59,15 +97,38 @@ def command(
     precision: str,
     compiled: bool | None,
     device: str | None,
+    order: int,
+    prune: str | None,
+    unit: str,
+    memory: str,
+    discount_fallback: bool,
+    arpa: bool,
 ) -> None:
-    """Train a language model and write its folder: config.json, model.safetensors, tokenizer.json, README.md.
+    """Train a language model and write its folder: the model, its tokenizer.json, and a card, README.md.
 
     \b
     rescore train --lm tta --text corpus.txt.xz --out lm --config small --minutes 120
     torchrun --nproc-per-node 4 -m rescore train --lm tta --text corpus.txt --out lm --steps 100000
+    rescore train --lm ngram -o 5 --prune 0,0,1 --text corpus.txt.xz --out lm
 
-    Interrupted, the same command with --resume goes on as if nothing had happened.
+    Interrupted, the same command with --resume goes on as if nothing had happened. An n-gram model is estimated by
+    KenLM's lmplz, which has to be on PATH; how to get it is told where it is not.
     """
+    _refuse_foreign(ctx, lm)
+    if lm == "ngram":
+        from rescore.training import ngram
+
+        if text is None:
+            raise click.UsageError("no text to train on; give --text FILE")
+        ngram.train(
+            Path(text),
+            Path(out),
+            ngram.NgramRecipe(order, _thresholds(prune), unit, memory, discount_fallback, arpa),
+            tokenizer=Path(tokenizer) if tokenizer else None,
+            normalisation=normalize,
+            report=_report,
+        )
+        return
     from rescore.training import train
     from rescore.training.loop import Recipe
 
@@ -102,5 +163,24 @@ def command(
         device=device,
         precision=precision,
         compiled=compiled,
-        report=lambda line: click.echo(line, err=True),
+        report=_report,
     )
+
+
+def _report(line: str) -> None:
+    click.echo(line, err=True)
+
+
+def _refuse_foreign(ctx: click.Context, lm: str) -> None:
+    """An option that this kind of model does not know would otherwise be ignored in silence."""
+    for name in NEURAL_ONLY if lm == "ngram" else NGRAM_ONLY:
+        if ctx.get_parameter_source(name) == click.core.ParameterSource.COMMANDLINE:
+            flag = next(parameter.opts[-1] for parameter in ctx.command.params if parameter.name == name)
+            raise click.UsageError(f"{flag} does not apply to --lm {lm}")
+
+
+def _thresholds(prune: str | None) -> tuple[int, ...]:
+    try:
+        return tuple(map(int, (prune or "").replace(",", " ").split()))
+    except ValueError:
+        raise click.UsageError(f"--prune {prune}: expected whole numbers, such as 0,0,1") from None

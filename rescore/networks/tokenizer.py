@@ -66,13 +66,40 @@ class Tokenizer:
         """Token ids of each sentence, without [BOS] and [EOS]."""
         return [encoding.ids for encoding in self._tokenizer.encode_batch(sentences, add_special_tokens=False)]
 
+    def encode_words(self, sentences: Sequence[str]) -> list[tuple[list[int], list[int]]]:
+        """Token ids of each sentence as `encode` has them, and for each token the number of its word."""
+        encodings = self._tokenizer.encode_batch(sentences, add_special_tokens=False)
+        return [(found.ids, [-1 if word is None else word for word in found.word_ids]) for found in encodings]
+
+    def words(self, sentences: Sequence[str]) -> list[list[str]]:
+        """The normalised words of each sentence, before they are cut into WordPieces."""
+        normalizer, cut = self._tokenizer.normalizer, self._tokenizer.pre_tokenizer
+        normal = (normalizer.normalize_str(text) if normalizer else text for text in sentences)
+        return [[word for word, _ in cut.pre_tokenize_str(text)] if cut else text.split() for text in normal]
+
+    def pieces(self, sentences: Sequence[str]) -> list[list[str]]:
+        """The WordPieces of each sentence, as text."""
+        return [encoding.tokens for encoding in self._tokenizer.encode_batch(sentences, add_special_tokens=False)]
+
     def tokens(self, ids: Sequence[int]) -> list[str]:
         return [str(self._tokenizer.id_to_token(index)) for index in ids]
 
 
 def train_wordpiece(lines: Iterable[str], vocab_size: int, normalisation: str = "english") -> Tokenizer:
     """Train a WordPiece vocabulary (Wu et al. 2016) on an iterator of sentences; its memory is the words' counts."""
-    tokenizer = HuggingFaceTokenizer(models.WordPiece({UNK: 1}, unk_token=UNK))
+    tokenizer = _normalising(normalisation, {UNK: 1})
+    trainer = trainers.WordPieceTrainer(vocab_size=vocab_size, special_tokens=list(SPECIAL), show_progress=False)
+    tokenizer.train_from_iterator(_batched(lines), trainer=trainer)
+    return Tokenizer(tokenizer)
+
+
+def word_tokenizer(normalisation: str = "english") -> Tokenizer:
+    """A tokenizer for its `words` only: it normalises and cuts text, and knows no WordPieces."""
+    return Tokenizer(_normalising(normalisation, {token: index for index, token in enumerate(SPECIAL)}))
+
+
+def _normalising(normalisation: str, vocabulary: dict[str, int]) -> HuggingFaceTokenizer:
+    tokenizer = HuggingFaceTokenizer(models.WordPiece(vocabulary, unk_token=UNK))
     if normalisation in ("english", "speech"):
         accents = [normalizers.NFD(), normalizers.Replace(Regex("[\u0300-\u036f]"), "")]
         tokenizer.normalizer = normalizers.Sequence(
@@ -92,9 +119,7 @@ def train_wordpiece(lines: Iterable[str], vocab_size: int, normalisation: str = 
     else:
         raise UserError(f"normalisation {normalisation!r} is not one of {', '.join(NORMALISATIONS)}")
     tokenizer.decoder = decoders.WordPiece()
-    trainer = trainers.WordPieceTrainer(vocab_size=vocab_size, special_tokens=list(SPECIAL), show_progress=False)
-    tokenizer.train_from_iterator(_batched(lines), trainer=trainer)
-    return Tokenizer(tokenizer)
+    return tokenizer
 
 
 def _batched(lines: Iterable[str], size: int = 10_000) -> Iterator[list[str]]:

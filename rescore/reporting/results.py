@@ -11,14 +11,15 @@ Details = dict[str, int | float]
 
 @dataclass(slots=True)
 class Dev:
-    """Where the weights were tuned, and what they gave there (percent)."""
+    """Where the weights were tuned, and what they gave there (percent); one weight alone is as good anywhere from `low`
+    to `high`."""
 
     source: str
     utterances: int
     first_pass: float
     reranked: float
-    low: float
-    high: float
+    low: float | None = None
+    high: float | None = None
 
 
 @dataclass(slots=True)

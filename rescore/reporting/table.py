@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rescore.nbest import FIRST_PASS
+from rescore.nbest import FIRST_PASS, WORDS
 from rescore.reporting.results import Results
 
 SHORT = {
@@ -68,17 +68,18 @@ def _gain(results: Results) -> str:
 
 
 def _weights(results: Results) -> str:
-    lm = [name for name in results.weights if name != FIRST_PASS]
+    lm = [name for name in results.weights if name not in (FIRST_PASS, WORDS)]
     parts = ", ".join(f"{name} {results.weights[name]:.4g}" for name in lm)
-    line = f"lambda: {parts} ({results.origin})"
+    bonus = results.weights.get(WORDS, 0.0)
+    line = f"lambda: {parts}{f', {bonus:+.4g} a word' if bonus else ''} ({results.origin})"
     dev = results.dev
     if dev is None:
         return line
-    if all(results.weights[name] == 0 for name in lm):
+    if not bonus and all(results.weights[name] == 0 for name in lm):
         return (
             f"{line}\nthe LM does not help on this set: no weight above 0 is better than the first pass on {dev.source}"
         )
-    return (
-        f"{line}\n{dev.source}: {dev.first_pass:.2f} -> {dev.reranked:.2f}, "
-        f"the same for any lambda from {dev.low:.4g} to {dev.high:.4g}"
-    )
+    line = f"{line}\n{dev.source}: {dev.first_pass:.2f} -> {dev.reranked:.2f}"
+    if dev.low is None or dev.high is None:
+        return line
+    return f"{line}, the same for any lambda from {dev.low:.4g} to {dev.high:.4g}"

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-import re
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from rescore.errors import UserError
-from rescore.scoring.base import NORMS, LanguageModel, TokenScores, add_column, column_name
+from rescore.scoring.base import NORMS, LanguageModel, TokenScores, add_column, column_name, score_lists, with_column
+from rescore.scoring.cards import card, card_value
+from rescore.scoring.case import CASES, Recased
 
 __all__ = [
     "NORMS",
@@ -15,14 +18,40 @@ __all__ = [
     "add_column",
     "column_name",
     "load",
+    "load_all",
     "model_card",
+    "parse",
     "recommended_weight",
+    "score_lists",
     "shipped",
+    "with_column",
 ]
 
-KINDS = ("tta", "bilm", "unilm", "unilm-bw")
-OPTIONS = {"bilm": ("intact",)}
-"""Other readings of a kind, named between the kind and the path."""
+MASKED = ("intact", "within-word-l2r")
+OPTIONS: dict[str, tuple[str, ...]] = {
+    "tta": (),
+    "bilm": MASKED,
+    "unilm": (),
+    "unilm-bw": (),
+    "ngram": (),
+    "hf-masked": MASKED,
+    "hf-causal": (),
+}
+"""The kinds of back-ends, and how else than usually each can score; a case (`CASES`) can be named with all of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """What --lm names: `KIND[:OPTION...][:PATH]`."""
+
+    kind: str
+    options: tuple[str, ...]
+    path: Path
+
+    @property
+    def name(self) -> str:
+        """The name of its column of scores."""
+        return ":".join([self.kind, *self.options])
 
 
 def shipped_models() -> Path:
@@ -31,24 +60,24 @@ def shipped_models() -> Path:
     return package / "models" if (package / "models").is_dir() else package.parent / "models"
 
 
-def parse(spec: str) -> tuple[str, Path]:
-    """`KIND[:OPTION][:DIR]` -> the back-end, `KIND` or `KIND:OPTION`, and the model's folder.
+def parse(spec: str) -> Spec:
+    """Take apart what --lm was given.
 
     Raises:
         UserError: the kind is unknown, or nothing is shipped for it.
     """
-    kind, _, rest = spec.partition(":")
-    if kind not in KINDS:
-        raise UserError(f"--lm {spec}: {kind!r} is not one of {', '.join(KINDS)}; give KIND or KIND:DIR")
-    option, _, path = rest.partition(":")
-    if option in OPTIONS.get(kind, ()):
-        backend = f"{kind}:{option}"
-    else:
-        backend, path = kind, rest
-    folder = Path(path) if path else shipped_models() / kind
-    if not path and not folder.is_dir():
-        raise UserError(f"--lm {spec}: no {kind} is shipped; train one and give it as {backend}:DIR")
-    return backend, folder
+    kind, *rest = spec.split(":")
+    if kind not in OPTIONS:
+        raise UserError(f"--lm {spec}: {kind!r} is not one of {', '.join(OPTIONS)}; give KIND or KIND:PATH")
+    options = []
+    while rest and rest[0] in (*OPTIONS[kind], *CASES):
+        options.append(rest.pop(0))
+    path = Path(":".join(rest)) if any(rest) else shipped_models() / kind
+    if not any(rest) and not path.is_dir():
+        raise UserError(
+            f"--lm {spec}: no {kind} is shipped; train one and give it as {':'.join([kind, *options])}:PATH"
+        )
+    return Spec(kind, tuple(options), path)
 
 
 def load(spec: str, device: str | None = None) -> LanguageModel:
@@ -57,16 +86,48 @@ def load(spec: str, device: str | None = None) -> LanguageModel:
     Raises:
         UserError: the name is unknown, or the model's files are missing or damaged.
     """
-    backend, folder = parse(spec)
-    from rescore.scoring.neural import NEURAL
+    found = parse(spec)
+    cases = [option for option in found.options if option in CASES]
+    if len(cases) > 1:
+        raise UserError(f"--lm {spec}: {cases[0]} and {cases[1]} exclude each other")
+    lm = _backend(found, device)
+    return Recased(lm, cases[0]) if cases else lm
 
-    return NEURAL[backend](folder, device=device)
+
+def _backend(spec: Spec, device: str | None) -> LanguageModel:
+    # Each back-end is imported when it is used: the n-gram needs no torch, and only hf-* need transformers.
+    if spec.kind == "ngram":
+        from rescore.scoring.ngram import NgramLM
+
+        return NgramLM(spec.name, spec.path)
+    if spec.kind.startswith("hf-"):
+        from rescore.scoring import huggingface
+
+        return huggingface.load(spec.name, spec.kind, spec.path, spec.options, device)
+    from rescore.scoring import neural
+
+    return neural.load(spec.name, spec.kind, spec.path, spec.options, device)
+
+
+def load_all(specs: Sequence[str], device: str | None = None) -> list[LanguageModel]:
+    """Several language models, each with a column of its own: of equal names the later ones are numbered.
+
+    Raises:
+        UserError: as `load`.
+    """
+    models = [load(spec, device) for spec in specs]
+    names: list[str] = []
+    for model in models:
+        same = sum(name == model.name for name in names)
+        names.append(model.name)
+        if same:
+            model.name = f"{model.name}.{same + 1}"
+    return models
 
 
 def model_card(spec: str) -> str:
     """The text of a model's README.md; empty where it has none."""
-    card = parse(spec)[1] / "README.md"
-    return card.read_text(encoding="utf-8") if card.is_file() else ""
+    return card(parse(spec).path)
 
 
 def recommended_weight(spec: str) -> float:
@@ -75,13 +136,17 @@ def recommended_weight(spec: str) -> float:
     Raises:
         UserError: the card is absent or says none.
     """
-    match = re.search(r"^recommended_weight:\s*(0|1|0?\.\d+)\s*$", model_card(spec), re.MULTILINE)
-    if not match:
-        card = parse(spec)[1] / "README.md"
-        raise UserError(f"{card}: no recommended_weight between 0 and 1; give --dev LISTS or --weight NUMBER")
-    return float(match[1])
+    path = parse(spec).path
+    try:
+        weight = float(card_value(path, "recommended_weight") or "none")
+    except ValueError:
+        weight = -1.0
+    if not 0 <= weight <= 1:
+        place = path / "README.md" if path.is_dir() else path
+        raise UserError(f"{place}: no recommended_weight between 0 and 1; give --dev LISTS or --weight NUMBER")
+    return weight
 
 
 def shipped() -> list[tuple[str, float]]:
     """The shipped models and their recommended weights."""
-    return [(kind, recommended_weight(kind)) for kind in KINDS if (shipped_models() / kind).is_dir()]
+    return [(kind, recommended_weight(kind)) for kind in OPTIONS if (shipped_models() / kind).is_dir()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -11,6 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from rescore.nbest import Hypothesis, NbestList
+
+log = logging.getLogger(__name__)
 
 CHUNK = 1_000  # lists scored together: enough to sort by length and share repeats, few enough for any memory
 NORMS = ("sum", "mean")
@@ -22,6 +25,8 @@ class TokenScores:
 
     tokens: list[str]
     log_probs: npt.NDArray[np.float64]  # (tokens,)
+    unknown: tuple[int, ...] = ()
+    """Which of them the model does not know (out of vocabulary)."""
 
     @property
     def sum(self) -> float:
@@ -54,23 +59,44 @@ def column_name(lm: LanguageModel, norm: str) -> str:
     return lm.name if norm == "sum" else f"{lm.name}.{norm}"
 
 
-def add_column(
-    lm: LanguageModel, lists: Iterable[NbestList], norm: str, progress: Callable[[int], object] = lambda done: None
-) -> Iterator[NbestList]:
-    """The lists with one more column of scores, as a stream; memory is bounded by `CHUNK` lists.
+def score_lists(
+    lm: LanguageModel, lists: Iterable[NbestList], progress: Callable[[int], object] = lambda done: None
+) -> Iterator[tuple[NbestList, list[TokenScores]]]:
+    """Each list with the scores of its hypotheses, as a stream; memory is bounded by `CHUNK` lists.
+
+    How many tokens the model does not know, if any, is logged at the end.
 
     Args:
-        norm: `sum` or `mean` over tokens. progress: called with the number of hypotheses just done.
+        progress: called with the number of hypotheses just done.
     """
-    column = column_name(lm, norm)
+    tokens = unknown = 0
     rest = iter(lists)
     while chunk := list(islice(rest, CHUNK)):
         texts = list(dict.fromkeys(hypothesis.text for nbest in chunk for hypothesis in nbest.hypotheses))
-        scores = {text: getattr(found, norm) for text, found in zip(texts, lm.score(texts), strict=True)}
+        scored = dict(zip(texts, lm.score(texts), strict=True))
         for nbest in chunk:
-            hypotheses = [
-                Hypothesis(hypothesis.text, {**hypothesis.scores, column: scores[hypothesis.text]})
-                for hypothesis in nbest.hypotheses
-            ]
-            progress(len(hypotheses))
-            yield replace(nbest, hypotheses=hypotheses)
+            scores = [scored[hypothesis.text] for hypothesis in nbest.hypotheses]
+            tokens += sum(len(found.tokens) for found in scores)
+            unknown += sum(len(found.unknown) for found in scores)
+            progress(len(scores))
+            yield nbest, scores
+    if unknown:
+        log.info("%s: %s of %s tokens are out of vocabulary", lm.name, f"{unknown:,}", f"{tokens:,}")
+
+
+def with_column(nbest: NbestList, column: str, norm: str, scores: Sequence[TokenScores]) -> NbestList:
+    """A copy of the list with one more column: the `sum` or the `mean` of token scores."""
+    hypotheses = [
+        Hypothesis(hypothesis.text, {**hypothesis.scores, column: getattr(found, norm)})
+        for hypothesis, found in zip(nbest.hypotheses, scores, strict=True)
+    ]
+    return replace(nbest, hypotheses=hypotheses)
+
+
+def add_column(
+    lm: LanguageModel, lists: Iterable[NbestList], norm: str, progress: Callable[[int], object] = lambda done: None
+) -> Iterator[NbestList]:
+    """`score_lists`, with the scores as one more column of each list."""
+    column = column_name(lm, norm)
+    for nbest, scores in score_lists(lm, lists, progress):
+        yield with_column(nbest, column, norm, scores)

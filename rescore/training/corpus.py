@@ -2,42 +2,21 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import json
-import lzma
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import IO
 
 import numpy as np
 import numpy.typing as npt
 
 from rescore.errors import UserError
+from rescore.files import read_lines
 from rescore.networks.tokenizer import Tokenizer
 
 POOL = 32_768  # sentences that are sorted by length together: enough to fill batches, few enough to stay shuffled
-
-
-def read_lines(path: Path) -> Iterator[str]:
-    """The non-empty lines of a UTF-8 text file, plain, gzip or xz by its ending."""
-    openers: dict[str, Callable[..., IO[str]]] = {".gz": gzip.open, ".xz": lzma.open}
-    opener = openers.get(path.suffix, open)
-    number = 0
-    try:
-        with opener(path, "rt", encoding="utf-8") as file:
-            for line in file:
-                number += 1
-                if line := line.strip():
-                    yield line
-    except FileNotFoundError:
-        raise UserError(f"{path}: no such file") from None
-    except UnicodeDecodeError:
-        raise UserError(f"{path}: not UTF-8 somewhere after line {number}; convert the file with iconv") from None
-    except (OSError, EOFError, lzma.LZMAError) as error:
-        raise UserError(f"{path}: cannot be read after line {number} ({error})") from None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,11 +10,11 @@ from pathlib import Path
 import torch
 
 from rescore.errors import UserError
-from rescore.files import replacing
+from rescore.files import read_lines, replacing
 from rescore.networks import checkpoint
 from rescore.networks.config import NAMED, NetworkConfig
 from rescore.networks.tokenizer import Tokenizer, train_wordpiece
-from rescore.training.corpus import Corpus, encode_corpus, read_lines
+from rescore.training.corpus import Corpus, encode_corpus
 from rescore.training.loop import STATE, Device, Recipe, Trainer
 
 CORPUS = "corpus"  # the folder of encoded text beside the checkpoint; may be deleted once training is done

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import numpy as np
 
-from rescore import decision
 from rescore.errors import UserError
 from rescore.files import replacing
-from rescore.metrics.base import Metric, list_statistics, total, value
-from rescore.nbest import FIRST_PASS, NbestList
-from rescore.tuning.line import best_interval, sweep
+from rescore.metrics.base import Metric, list_statistics
+from rescore.nbest import FIRST_PASS, WORDS, NbestList
+from rescore.tuning.line import best_interval, padded
+from rescore.tuning.search import Space, search
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +27,24 @@ class Weights:
     details: dict[str, str | float] = field(default_factory=dict)
 
     @classmethod
-    def interpolation(cls, column: str, weight: float, origin: str, **details: str | float) -> Weights:
-        """The combination of the paper (section 5.3): (1 - weight) * s2s + weight * LM."""
-        if not (math.isfinite(weight) and 0 <= weight <= 1):
-            raise UserError(f"weight {weight} is not between 0 and 1")
-        return cls({FIRST_PASS: 1 - weight, column: weight}, origin, details)
+    def interpolation(cls, lm: Mapping[str, float], origin: str, words: float = 0.0, **details: str | float) -> Weights:
+        """(1 - sum of the LM weights) * s2s + LM weights * their columns + words * number of words.
+
+        With one LM that is the combination of the paper (section 5.3).
+
+        Raises:
+            UserError: a weight is negative, or the LM weights add up to more than 1.
+        """
+        total = math.fsum(lm.values())
+        for weight in lm.values():
+            if not (math.isfinite(weight) and 0 <= weight <= 1):
+                raise UserError(f"weight {weight} is not between 0 and 1")
+        if total > 1 + 1e-9:
+            raise UserError(f"the weights of the language models add up to {total:g}; they may add up to 1 at most")
+        if not math.isfinite(words):
+            raise UserError(f"word bonus {words} is not a number")
+        columns = {FIRST_PASS: max(0.0, 1 - total), **lm}
+        return cls(columns | ({WORDS: words} if words else {}), origin, details)
 
     def save(self, path: Path) -> None:
         try:
@@ -64,33 +77,62 @@ class Weights:
 
 @dataclass(frozen=True, slots=True)
 class Tuned:
-    """What tuning found: the weight, the interval that is as good, and the metric's value there and at weight 0."""
+    """What tuning found: the LMs' weights and a word bonus, the metric's value there, and that of the first pass.
 
-    weight: float
-    low: float
-    high: float
+    With one weight, `low` and `high` bound the interval around it that is as good.
+    """
+
+    lm: dict[str, float]
+    words: float
     value: float
     first_pass: float
+    low: float | None = None
+    high: float | None = None
 
     @property
     def helps(self) -> bool:
-        return self.weight > 0
+        return any(self.lm.values()) or bool(self.words)
 
 
-def tune_interpolation(metric: Metric, lists: Sequence[NbestList], column: str) -> Tuned:
-    """The weight in [0, 1] of one LM that gives the best value, exactly.
+def tune(metric: Metric, lists: Sequence[NbestList], columns: Sequence[str], word_bonus: bool = False) -> Tuned:
+    """The weights of LM columns, and a word bonus if asked for, that give the best value on lists with references.
 
-    Ties go to the middle of the widest best interval; where nothing is better than the first pass, the weight is 0.
+    One weight without a bonus is found exactly: the best of all in [0, 1], of ties the middle of the widest interval.
+    Several are searched along lines, each exactly, from every single LM's best and from random points; so the value is
+    never worse than that of the best single LM. Where nothing is better than the first pass, all weights are 0.
     """
-    statistics = list_statistics(metric, lists)
-    first = [np.array(nbest.column(FIRST_PASS)) for nbest in lists]
-    lm = [np.array(nbest.column(column)) for nbest in lists]
-    alone = value(metric, total(statistics, decision.best(lists, {FIRST_PASS: 1.0})))
-    with np.errstate(invalid="ignore"):  # -inf against -inf: such lines never win
-        slopes = [ours - theirs for ours, theirs in zip(lm, first, strict=True)]
-    edges, values = sweep(metric, statistics, first, slopes, 0.0, 1.0)
-    best = best_interval(edges, values, metric.higher_is_better)
-    better = best.value > alone if metric.higher_is_better else best.value < alone
-    if not better:
-        return Tuned(0.0, 0.0, 0.0, alone, alone)
-    return Tuned(best.middle, best.low, best.high, best.value, alone)
+    space = _space(metric, lists, columns, word_bonus)
+    alone = np.zeros(space.columns)
+    alone[0] = 1.0
+    first_pass = space.value(alone)
+
+    def better(value: float) -> bool:
+        return value > first_pass if metric.higher_is_better else value < first_pass
+
+    singles = []
+    for rank in range(1, len(columns) + 1):
+        direction = -alone
+        direction[rank] = 1.0
+        best = best_interval(*space.line(alone, direction, 0.0, 1.0), metric.higher_is_better)
+        singles.append((best, alone + best.middle * direction))
+    if len(columns) == 1 and not word_bonus:
+        best, _ = singles[0]
+        if better(best.value):
+            return Tuned({columns[0]: best.middle}, 0.0, best.value, first_pass, best.low, best.high)
+        return Tuned({columns[0]: 0.0}, 0.0, first_pass, first_pass, 0.0, 0.0)
+    point, value = search(space, [alone, *(point for _, point in singles)])
+    if not better(value):
+        point, value = alone, first_pass
+    lm = dict(zip(columns, point[1 : len(columns) + 1].tolist(), strict=True))
+    return Tuned(lm, float(point[-1]) if word_bonus else 0.0, value, first_pass)
+
+
+def _space(metric: Metric, lists: Sequence[NbestList], columns: Sequence[str], word_bonus: bool) -> Space:
+    names = [FIRST_PASS, *columns, *([WORDS] if word_bonus else [])]
+    return Space(
+        metric,
+        padded(list_statistics(metric, lists)),
+        padded([np.array([nbest.column(name) for name in names]).T for nbest in lists]),
+        padded([np.ones(len(nbest.hypotheses), dtype=bool) for nbest in lists]),
+        free=int(word_bonus),
+    )

@@ -32,6 +32,18 @@ def test_error_rate_is_jiwers(pairs: list[tuple[str, str]], characters: bool) ->
 
 
 @settings(max_examples=60, deadline=None)
+@given(PAIRS)
+def test_sentence_bleu_is_sacrebleus(pairs: list[tuple[str, str]]) -> None:
+    bleu = Bleu("none")
+    rows = bleu.statistics([text for _, text in pairs], [(f"x {reference}",) for reference, _ in pairs])
+    expected = [sacrebleu.sentence_bleu(text, [f"x {reference}"], tokenize="none").score for reference, text in pairs]
+    assert bleu.sentence_values(rows) == pytest.approx(expected)
+    assert bleu.values(rows) == pytest.approx(
+        [sacrebleu.corpus_bleu([text], [[f"x {reference}"]], tokenize="none").score for reference, text in pairs]
+    )
+
+
+@settings(max_examples=60, deadline=None)
 @given(PAIRS, st.sampled_from(["none", "13a", "char"]))
 def test_bleu_is_sacrebleus(pairs: list[tuple[str, str]], tokenise: str) -> None:
     references, hypotheses = [f"x, {reference}." for reference, _ in pairs], [text for _, text in pairs]

@@ -12,8 +12,17 @@ from rescore import scoring
 from rescore.errors import UserError
 from rescore.nbest import Hypothesis, NbestList
 from rescore.networks import checkpoint
-from rescore.scoring.neural import NEURAL, AutoencoderLM, windows
+from rescore.scoring import Spec, neural
+from rescore.scoring.base import LanguageModel
+from rescore.scoring.reading import windows
 from tests.conftest import SENTENCES
+
+BACKENDS = ("tta", "bilm", "bilm:intact", "bilm:within-word-l2r", "unilm", "unilm-bw")
+
+
+def load(backend: str, folder: Path, batch_tokens: int = 2048) -> LanguageModel:
+    spec = scoring.parse(f"{backend}:{folder}")
+    return neural.load(spec.name, spec.kind, spec.path, spec.options, batch_tokens=batch_tokens)
 
 
 def definition(backend: str, folder: Path, sentence: str) -> list[float]:
@@ -35,6 +44,14 @@ def definition(backend: str, folder: Path, sentence: str) -> list[float]:
             log_prob([bos, *ids[:index], tokenizer.mask, *ids[index + 1 :], eos], index + 1, token)
             for index, token in enumerate(ids)
         ]
+    if backend == "bilm:within-word-l2r":
+        pieces = tokenizer.tokens(ids)
+        word = [sum(not piece.startswith("##") for piece in pieces[: index + 1]) for index in range(len(ids))]
+        masked = [
+            [tokenizer.mask if at >= index and word[at] == word[index] else token for at, token in enumerate(ids)]
+            for index in range(len(ids))
+        ]
+        return [log_prob([bos, *masked[index], eos], index + 1, token) for index, token in enumerate(ids)]
     if backend == "unilm-bw":
         ids = ids[::-1]
     ids = [*ids, eos]
@@ -52,24 +69,24 @@ def folder_of(backend: str, models: dict[str, Path]) -> Path:
     return models[backend.partition(":")[0]]
 
 
-@pytest.mark.parametrize("backend", NEURAL)
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_equals_the_definition(backend: str, models: dict[str, Path]) -> None:
     folder = folder_of(backend, models)
     sentences = short(folder)
     assert len(sentences) > 20
-    for text, found in zip(sentences, NEURAL[backend](folder).score(sentences), strict=True):
+    for text, found in zip(sentences, load(backend, folder).score(sentences), strict=True):
         slow = definition(backend, folder, text)
         assert len(found.tokens) == len(slow)
         assert found.log_probs == pytest.approx(slow, abs=1e-4)
         assert found.sum == pytest.approx(sum(slow), abs=1e-4) and found.mean == pytest.approx(np.mean(slow), abs=1e-4)
 
 
-@pytest.mark.parametrize("backend", NEURAL)
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_neighbours_batches_and_threads_change_nothing(backend: str, models: dict[str, Path]) -> None:
     folder = folder_of(backend, models)
     sentences = [*short(folder)[:12], "", "the", " ".join(["the old clock"] * 20)]
-    together = [found.sum for found in NEURAL[backend](folder).score(sentences)]
-    alone = NEURAL[backend](folder, batch_tokens=1)
+    together = [found.sum for found in load(backend, folder).score(sentences)]
+    alone = load(backend, folder, batch_tokens=1)
     threads = torch.get_num_threads()
     try:
         torch.set_num_threads(2)
@@ -80,12 +97,12 @@ def test_neighbours_batches_and_threads_change_nothing(backend: str, models: dic
 
 
 def test_tokens_are_in_the_order_of_the_sentence(models: dict[str, Path]) -> None:
-    forward, backward = (NEURAL[kind](models[kind]).score(["the old clock"])[0] for kind in ("unilm", "unilm-bw"))
+    forward, backward = (load(kind, models[kind]).score(["the old clock"])[0] for kind in ("unilm", "unilm-bw"))
     assert forward.tokens[-1] == "[EOS]" and backward.tokens == ["[EOS]", *forward.tokens[:-1]]
 
 
 def test_empty_sentence(model: Path) -> None:
-    (found,) = AutoencoderLM(model).score(["  ...  "])
+    (found,) = load("tta", model).score(["  ...  "])
     assert found.tokens == [] and found.sum == found.mean == 0
 
 
@@ -101,7 +118,7 @@ def test_windows_keep_every_token_once(size: int) -> None:
 
 
 def test_long_sentence_is_scored_in_windows_and_told_once(model: Path, caplog: pytest.LogCaptureFixture) -> None:
-    lm = AutoencoderLM(model)
+    lm = load("tta", model)
     text = " ".join(["the old clock"] * 400)
     with caplog.at_level("WARNING"):
         (found,) = lm.score([text])
@@ -129,13 +146,13 @@ def test_fingerprint_is_the_contents(model: Path, tmp_path: Path) -> None:
     import shutil
 
     copy = Path(shutil.copytree(model, tmp_path / "copy"))
-    before = AutoencoderLM(copy).fingerprint
-    assert before == AutoencoderLM(model, batch_tokens=1).fingerprint
+    before = load("tta", copy).fingerprint
+    assert before == load("tta", model, batch_tokens=1).fingerprint
     network, tokenizer = checkpoint.load(copy)
     with torch.no_grad():
         network.tokens.weight[7, 7] += 0.5
     checkpoint.save(copy, network, tokenizer)
-    assert AutoencoderLM(copy).fingerprint != before
+    assert load("tta", copy).fingerprint != before
 
 
 def test_names(model: Path, tmp_path: Path) -> None:
@@ -146,8 +163,11 @@ def test_names(model: Path, tmp_path: Path) -> None:
         scoring.load(f"tta:{tmp_path / 'absent'}")
     with pytest.raises(UserError, match="no recommended_weight"):
         scoring.recommended_weight(f"tta:{tmp_path}")
-    assert scoring.parse(f"bilm:intact:{model}") == ("bilm:intact", model)
-    assert scoring.parse(f"bilm:{model}") == ("bilm", model)
+    assert scoring.parse(f"bilm:intact:{model}") == Spec("bilm", ("intact",), model)
+    assert scoring.parse(f"bilm:{model}") == Spec("bilm", (), model)
+    assert scoring.parse("ngram:upper:C:/lm.arpa") == Spec("ngram", ("upper",), Path("C:/lm.arpa"))
+    with pytest.raises(UserError, match="upper and lower exclude each other"):
+        scoring.load(f"tta:upper:lower:{model}")
     with pytest.raises(UserError, match="is a tta, not a unilm"):
         scoring.load(f"unilm:{model}")
     with pytest.raises(UserError, match="no such device"):

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 from rescore.errors import UserError
+from rescore.files import read_lines
 from rescore.networks.tokenizer import Tokenizer
 from rescore.training import corpus as corpus_module
-from rescore.training.corpus import Batch, Corpus, encode_corpus, read_lines
+from rescore.training.corpus import Batch, Corpus, encode_corpus
 from tests.conftest import SENTENCES
 
 BUDGET, HELD_OUT = 200, 20

@@ -11,31 +11,39 @@ from hypothesis.extra import numpy as arrays
 
 from rescore.metrics import Bleu, ErrorRate
 from rescore.nbest import Hypothesis, NbestList
-from rescore.tuning.line import best_interval, sweep, upper_envelope
-from rescore.tuning.weights import tune_interpolation
+from rescore.tuning.line import best_interval, sweep, upper_envelopes
+from rescore.tuning.weights import tune
 
 SCORES = st.integers(-5, 5).map(float)
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.integers(1, 8).flatmap(lambda n: st.tuples(*[arrays.arrays(float, n, elements=SCORES)] * 2)))
-def test_envelope_is_the_maximum(lines: tuple[np.ndarray, np.ndarray]) -> None:
-    intercepts, slopes = lines
-    breakpoints, winners = upper_envelope(intercepts, slopes, 0.0, 1.0)
-    edges = [0.0, *breakpoints, 1.0]
-    assert len(winners) == len(breakpoints) + 1 and edges == sorted(edges)
-    for low, high, winner in zip(edges, edges[1:], winners, strict=False):
-        if high - low > 1e-9:
-            middle = (low + high) / 2
-            scores = intercepts + middle * slopes
-            assert scores[winner] >= scores.max() - 1e-9
-            same = np.flatnonzero((intercepts == intercepts[winner]) & (slopes == slopes[winner]))
-            assert winner == same[0]  # of equals the first
+@given(
+    st.tuples(st.integers(1, 4), st.integers(1, 8)).flatmap(
+        lambda size: st.tuples(*[arrays.arrays(float, size, elements=SCORES)] * 2)
+    )
+)
+def test_envelopes_are_the_maximum(lines: tuple[np.ndarray, np.ndarray]) -> None:
+    found = upper_envelopes(*lines, 0.0, 1.0)
+    for row, (intercepts, slopes) in enumerate(zip(*lines, strict=True)):
+        mine = np.flatnonzero(found.lists == row)
+        winners = [found.first[row], *found.after[mine]]
+        assert winners[:-1] == found.before[mine].tolist()
+        edges = [0.0, *found.points[mine], 1.0]
+        assert edges == sorted(edges)
+        for (low, high), winner in zip(pairwise(edges), winners, strict=True):
+            if high - low > 1e-9:
+                scores = intercepts + (low + high) / 2 * slopes
+                assert scores[winner] >= scores.max() - 1e-9
+                same = np.flatnonzero((intercepts == intercepts[winner]) & (slopes == slopes[winner]))
+                assert winner == same[0]  # of equals the first
 
 
 def test_minus_infinity_never_wins() -> None:
-    assert upper_envelope(np.array([-np.inf, -1.0]), np.array([np.inf, 0.0]), 0.0, 1.0) == ([], [1])
-    assert upper_envelope(np.array([-np.inf, -np.inf]), np.array([np.nan, np.nan]), 0.0, 1.0) == ([], [0])
+    found = upper_envelopes(
+        np.array([[-np.inf, -1.0], [-np.inf, -np.inf]]), np.array([[np.inf, 0.0], [np.nan, np.nan]]), 0.0, 1.0
+    )
+    assert found.first.tolist() == [1, 0] and not len(found.points)
 
 
 def lists_of(random: np.random.Generator, number: int) -> list[NbestList]:
@@ -87,27 +95,27 @@ def test_tuning_finds_what_trying_all_finds(seed: int, bleu: bool) -> None:
 
     metric = Bleu("none") if bleu else ErrorRate()
     lists = lists_of(np.random.default_rng(seed), 12)
-    tuned = tune_interpolation(metric, lists, "lm")
+    tuned = tune(metric, lists, ["lm"])
     slow = slow_best(metric, lists)
     expected = max(slow, tuned.first_pass) if bleu else min(slow, tuned.first_pass)
     assert abs(tuned.value - expected) < 1e-9
     # What is promised is what the decision gives at that weight.
-    chosen = decision.best(lists, {"s2s": 1 - tuned.weight, "lm": tuned.weight})
+    chosen = decision.best(lists, {"s2s": 1 - tuned.lm["lm"], **tuned.lm})
     assert abs(value(metric, total(list_statistics(metric, lists), chosen)) - tuned.value) < 1e-9
     assert tuned.helps == (abs(tuned.value - tuned.first_pass) > 0)
 
 
 def test_weight_is_zero_where_the_lm_does_not_help() -> None:
     good, bad = Hypothesis("a b", {"s2s": -1.0, "lm": -9.0}), Hypothesis("c d", {"s2s": -2.0, "lm": -1.0})
-    tuned = tune_interpolation(ErrorRate(), [NbestList("u", [bad, good], ("a b",))], "lm")
-    assert tuned.weight == 0 and not tuned.helps and tuned.value == tuned.first_pass == 0
+    tuned = tune(ErrorRate(), [NbestList("u", [bad, good], ("a b",))], ["lm"])
+    assert tuned.lm == {"lm": 0} and not tuned.helps and tuned.value == tuned.first_pass == 0
 
 
 def test_ties_go_to_the_middle_of_the_widest_interval() -> None:
     # By the LM the right one wins above 0.5; nothing changes up to 1.
     right, wrong = Hypothesis("a", {"s2s": -2.0, "lm": -1.0}), Hypothesis("b", {"s2s": -1.0, "lm": -2.0})
-    tuned = tune_interpolation(ErrorRate(), [NbestList("u", [wrong, right], ("a",))], "lm")
-    assert (tuned.low, tuned.high, tuned.weight) == (0.5, 1.0, 0.75)
+    tuned = tune(ErrorRate(), [NbestList("u", [wrong, right], ("a",))], ["lm"])
+    assert (tuned.low, tuned.high, tuned.lm) == (0.5, 1.0, {"lm": 0.75})
 
 
 def test_best_interval_joins_equal_neighbours() -> None:
@@ -119,6 +127,6 @@ def test_best_interval_joins_equal_neighbours() -> None:
 
 
 def test_sweep_covers_the_range() -> None:
-    rows = [np.array([[1, 0, 0, 2], [0, 0, 0, 2]])]
-    edges, values = sweep(ErrorRate(), rows, [np.array([0.0, -1.0])], [np.array([0.0, 4.0])], 0.0, 1.0)
+    statistics = np.array([[[1, 0, 0, 2], [0, 0, 0, 2]]])
+    edges, values = sweep(ErrorRate(), statistics, np.array([[0.0, -1.0]]), np.array([[0.0, 4.0]]), 0.0, 1.0)
     assert edges.tolist() == [0.0, 0.25, 1.0] and values.tolist() == [50.0, 0.0]

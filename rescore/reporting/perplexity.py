@@ -1,0 +1,40 @@
+"""Perplexities of plain text, for a person and for a program."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import IO
+
+from rescore.reporting.table import text_table
+from rescore.scoring.perplexity import TextScore
+from rescore.version import VERSION
+
+
+def render(scores: Sequence[TextScore]) -> str:
+    """A row a language model, then what the columns are."""
+    head = ["", "tokens", "unknown", "log p", "PPL/token", "mean", "median", "PPL/word", "mean", "median"]
+    rows = [head]
+    for score in scores:
+        counts = [f"{score.tokens:,}", f"{score.unknown:,}", f"{score.log_prob:,.1f}"]
+        values = [
+            f"{value:,.2f}"
+            for each in (score.by_token, score.by_word)
+            for value in (each.corpus, each.mean, each.median)
+        ]
+        rows.append([score.lm, *counts, *values])
+    lines = [
+        text_table(rows),
+        "",
+        f"{scores[0].sentences:,} sentences, {scores[0].words:,} words; mean and median are over sentences; "
+        "natural log",
+        "of tta, bilm and hf-masked the perplexity is a pseudo-perplexity",
+        "|".join(["PPL", *(f"lm:{score.lm}@{score.fingerprint[:12]}" for score in scores), f"rescore:{VERSION}"]),
+    ]
+    return "\n".join(lines)
+
+
+def write(scores: Sequence[TextScore], file: IO[str]) -> None:
+    """Write a JSON list, an object a language model."""
+    file.write(json.dumps([asdict(score) for score in scores], indent=2, ensure_ascii=False) + "\n")

@@ -1,0 +1,34 @@
+"""Text in the case that a model knows."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+
+from rescore.scoring.base import LanguageModel, TokenScores
+
+
+def sentence_case(text: str) -> str:
+    """Lower case, but for the first letter."""
+    lower = text.lower()
+    first = next((index for index, letter in enumerate(lower) if letter.isalpha()), 0)
+    return lower[:first] + lower[first : first + 1].upper() + lower[first + 1 :]
+
+
+CASES: dict[str, Callable[[str], str]] = {"lower": str.lower, "upper": str.upper, "sentence": sentence_case}
+
+
+class Recased:
+    """A language model that is given its sentences in another case."""
+
+    def __init__(self, lm: LanguageModel, case: str) -> None:
+        """`case` is a key of `CASES`."""
+        self.name = lm.name
+        self._lm, self._case = lm, case
+
+    @property
+    def fingerprint(self) -> str:
+        return hashlib.sha256(f"{self._case} {self._lm.fingerprint}".encode()).hexdigest()
+
+    def score(self, sentences: Sequence[str]) -> list[TokenScores]:
+        return self._lm.score([CASES[self._case](sentence) for sentence in sentences])

@@ -1,0 +1,162 @@
+"""Masked and causal language models of Hugging Face's transformers, from a local folder."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from rescore.errors import UserError
+from rescore.networks.device import choose_device
+from rescore.scoring.reading import CausalReading, Encoded, MaskedReading, Reading
+
+LOGITS = 2**25
+"""The most logits of one batch: 128 MiB in float32."""
+
+
+def load(name: str, kind: str, folder: Path, options: Sequence[str] = (), device: str | None = None) -> Reading:
+    """`hf-masked`: the pseudo-log-likelihood; `hf-causal`: log p of each token given [BOS] and those before.
+
+    A causal model without a BOS token leaves a sentence's first token unscored. The end of a sentence is not scored:
+    these models end texts, not sentences.
+
+    Raises:
+        UserError: the folder is no such model, or has its weights in pickled files only.
+    """
+    network = HuggingFaceNetwork(folder, masked=kind == "hf-masked", device=device)
+    if kind == "hf-causal":
+        return CausalReading(name, network)
+    if "intact" in options:
+        return Reading(name, network)
+    return MaskedReading(name, network, within_word="within-word-l2r" in options)
+
+
+class HuggingFaceNetwork:
+    """A model folder in Hugging Face's layout as a `Network`. Weights are safetensors; nothing in it is executed."""
+
+    def __init__(self, folder: Path, masked: bool, device: str | None = None) -> None:
+        self._folder = folder
+        _check_files(folder)
+        self._model, self._tokenizer = _load(folder, masked)
+        self._device = choose_device(device)
+        self._model.to(self._device)
+        tokenizer = self._tokenizer
+        self.end: list[int] = []
+        if masked:
+            if tokenizer.mask_token_id is None:
+                raise UserError(f"{folder}: its tokenizer has no mask token; a masked LM needs one (is it hf-causal?)")
+            self.mask: int = tokenizer.mask_token_id
+            self.before, self.after = _frame(tokenizer)
+        else:
+            self.mask = -1
+            self.before, self.after = ([] if tokenizer.bos_token_id is None else [tokenizer.bos_token_id]), []
+        self.pad: int = tokenizer.pad_token_id or 0
+        self.positions = _positions(self._model, tokenizer)
+        self.batch_tokens = max(64, min(2048, LOGITS // self._model.config.get_text_config().vocab_size))
+
+    def encode(self, sentences: Sequence[str]) -> list[Encoded]:
+        if not sentences:
+            return []
+        found = self._tokenizer(list(sentences), add_special_tokens=False, verbose=False)
+        return [
+            Encoded(list(ids), [-1 if word is None else word for word in found.word_ids(index)])
+            for index, ids in enumerate(found["input_ids"])
+        ]
+
+    def strings(self, ids: Sequence[int]) -> list[str]:
+        return [str(token) for token in self._tokenizer.convert_ids_to_tokens(list(ids))]
+
+    def log_probs(self, tokens: Tensor, lengths: Tensor, predicted: Tensor, targets: Tensor) -> Tensor:
+        device = self._device
+        attended = torch.arange(tokens.shape[1]) < lengths[:, None]
+        logits = self._logits(tokens.to(device), attended.long().to(device), predicted.to(device))
+        chosen = logits.gather(-1, targets.to(device)[:, None]).squeeze(-1)
+        return chosen - logits.logsumexp(-1)
+
+    def _logits(self, tokens: Tensor, attended: Tensor, predicted: Tensor) -> Tensor:
+        """(k, vocabulary) logits at the positions that are asked for.
+
+        The vocabulary's matrix is by far the largest: where the model has it as a module, it is given those positions
+        only. What a model does to its logits afterwards is left to the model.
+        """
+        head = self._model.get_output_embeddings()
+        if head is None:
+            return self._model(input_ids=tokens, attention_mask=attended).logits[predicted]
+        hook = head.register_forward_pre_hook(lambda module, inputs: (inputs[0][predicted],))
+        try:
+            logits = self._model(input_ids=tokens, attention_mask=attended).logits
+        finally:
+            hook.remove()
+        assert logits.shape[0] == predicted.sum()
+        return logits
+
+    def digest(self) -> bytes:
+        names = sorted(
+            path.name
+            for path in self._folder.iterdir()
+            if path.suffix in (".json", ".txt", ".model", ".safetensors") and path.is_file()
+        )
+        digest = hashlib.sha256()
+        for name in names:
+            with open(self._folder / name, "rb") as file:
+                digest.update(name.encode() + hashlib.file_digest(file, "sha256").digest())
+        return digest.digest()
+
+
+def _check_files(folder: Path) -> None:
+    if not folder.is_dir():
+        raise UserError(f"{folder}: no such folder; expected config.json, *.safetensors and a tokenizer in it")
+    if not (folder / "config.json").is_file():
+        raise UserError(f"{folder}: no config.json in it; expected a model in Hugging Face's layout")
+    if not any(folder.glob("*.safetensors")):
+        pickled = sorted([*folder.glob("*.bin"), *folder.glob("*.pt"), *folder.glob("*.ckpt")])
+        found = f" ({pickled[0].name} is pickled, and loading it could execute code)" if pickled else ""
+        raise UserError(f"{folder}: no *.safetensors in it{found}; save the model with safe_serialization=True")
+
+
+def _load(folder: Path, masked: bool) -> tuple[Any, Any]:
+    try:
+        import transformers
+    except ImportError:
+        raise UserError("hf-masked and hf-causal need transformers; pip install 'rescore[hf]'") from None
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    logging.getLogger("transformers").setLevel(logging.ERROR)
+    kind: Any = transformers.AutoModelForMaskedLM if masked else transformers.AutoModelForCausalLM
+    safely = {"local_files_only": True, "trust_remote_code": False}
+    try:
+        tokenizer = transformers.AutoTokenizer.from_pretrained(str(folder), **safely)
+        model, about = kind.from_pretrained(str(folder), use_safetensors=True, output_loading_info=True, **safely)
+    except Exception as error:  # whatever the library raises for a folder that it cannot read
+        raise UserError(f"{folder}: transformers cannot load it ({' '.join(str(error).split())[:200]})") from None
+    if about["missing_keys"]:
+        name = "masked" if masked else "causal"
+        missing = sorted(about["missing_keys"])[0]
+        raise UserError(f"{folder}: no weights for {missing}; it was not trained as a {name} language model")
+    if not tokenizer.is_fast:
+        raise UserError(f"{folder}: no tokenizer.json, and none could be made; save it from a fast tokenizer")
+    return model.float().eval(), tokenizer
+
+
+def _frame(tokenizer: Any) -> tuple[list[int], list[int]]:
+    """The special tokens that the tokenizer puts before and after a sentence."""
+    probe = tokenizer("a", return_special_tokens_mask=True)
+    ids, special = probe["input_ids"], probe["special_tokens_mask"]
+    inner = special.index(0)
+    return ids[:inner], ids[len(special) - special[::-1].index(0) :]
+
+
+def _positions(model: Any, tokenizer: Any) -> int:
+    """The longest sequence, special tokens included."""
+    config = model.config.get_text_config()
+    longest = min(int(getattr(config, "max_position_embeddings", None) or 4096), int(tokenizer.model_max_length))
+    for name, module in model.named_modules():
+        if name.endswith("position_embeddings") and getattr(module, "padding_idx", None) is not None:
+            # RoBERTa and its kin count positions from the padding index on.
+            longest = min(longest, module.num_embeddings - module.padding_idx - 1)
+    return longest

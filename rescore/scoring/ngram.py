@@ -1,0 +1,93 @@
+"""n-gram language models through KenLM."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from pathlib import Path
+
+import kenlm
+import numpy as np
+
+from rescore.errors import UserError
+from rescore.networks.tokenizer import Tokenizer
+from rescore.scoring.base import TokenScores
+from rescore.scoring.cards import card_value
+
+END = "</s>"
+
+
+class NgramLM:
+    """log p(sentence) under a back-off n-gram model, `</s>` included.
+
+    A file is ARPA or KenLM's binary; its words are what stands between blanks. A folder is what `rescore train --lm
+    ngram` wrote: lm.binary (or lm.arpa), a tokenizer.json that normalises text as the training did, and a card that
+    says whether the model's units are words or the tokenizer's subwords.
+    """
+
+    def __init__(self, name: str, path: Path) -> None:
+        """Load a model; memory mapped where it is a binary.
+
+        Raises:
+            UserError: the file is absent, or KenLM cannot read it.
+        """
+        self.name = name
+        self._file, self._tokenizer, self._split = _find(path)
+        config = kenlm.Config()
+        config.show_progress = False
+        config.arpa_complain = kenlm.ARPALoadComplain.NONE
+        try:
+            self._model = kenlm.Model(str(self._file), config)
+        except (OSError, RuntimeError, ValueError) as error:
+            raise UserError(
+                f"{self._file}: neither an ARPA file nor a KenLM binary that this machine can read ({_reason(error)})"
+            ) from None
+
+    @cached_property
+    def fingerprint(self) -> str:
+        digest = hashlib.sha256(self.name.encode())
+        with open(self._file, "rb") as file:
+            digest.update(hashlib.file_digest(file, "sha256").digest())
+        if self._tokenizer is not None:
+            digest.update(hashlib.sha256(self._tokenizer.read_bytes()).digest())
+        return digest.hexdigest()
+
+    def score(self, sentences: Sequence[str]) -> list[TokenScores]:
+        """One result a sentence; a token is a word (or subword), the last one `</s>`; unknown ones score as `<unk>`."""
+        return [self._score(words) for words in self._split(sentences)]
+
+    def _score(self, words: list[str]) -> TokenScores:
+        found = list(self._model.full_scores(" ".join(words)))
+        log_probs = np.array([log10 for log10, _, _ in found]) * math.log(10)
+        return TokenScores(
+            [*words, END], log_probs, tuple(index for index, (_, _, unknown) in enumerate(found) if unknown)
+        )
+
+
+def _find(path: Path) -> tuple[Path, Path | None, Callable[[Sequence[str]], list[list[str]]]]:
+    """The model file, the tokenizer's file if there is one, and how sentences are cut into the model's units."""
+    if not path.exists():
+        raise UserError(f"{path}: no such file; expected an ARPA file, a KenLM binary, or a folder with lm.binary")
+    if path.is_file():
+        return path, None, lambda sentences: [sentence.split() for sentence in sentences]
+    files = [path / name for name in ("lm.binary", "lm.arpa", "lm.arpa.gz") if (path / name).is_file()]
+    if not files:
+        raise UserError(f"{path}: neither lm.binary nor lm.arpa in it; give the model's file as ngram:FILE")
+    place = path / "tokenizer.json"
+    if not place.is_file():
+        return files[0], None, lambda sentences: [sentence.split() for sentence in sentences]
+    tokenizer = Tokenizer.load(place)
+    unit = card_value(path, "unit") or "word"
+    if unit not in ("word", "subword"):
+        raise UserError(f"{path / 'README.md'}: unit {unit!r} is neither word nor subword")
+    return files[0], place, tokenizer.words if unit == "word" else tokenizer.pieces
+
+
+def _reason(error: Exception) -> str:
+    """KenLM's message without its source code."""
+    message = " ".join(str(error).split())
+    found = re.search(r"(?:threw \w+(?: because `.*?')?\.|Exception because.*?\.) (.*)$", message)
+    return (found[1] if found else message).rstrip(".)")

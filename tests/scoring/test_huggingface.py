@@ -1,0 +1,245 @@
+"""Hugging Face models, built here small and random, score as a slow reading of the model itself does."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+from transformers import PreTrainedTokenizerFast
+
+from rescore import scoring
+from rescore.errors import UserError
+from tests.conftest import SENTENCES, Run, assert_one_line_error, shared, write_json
+
+SIZE: dict[str, Any] = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64}
+TEXTS = [*SENTENCES[:12], "", "Rhinoceroses", "the the the"]
+
+
+def wordpiece() -> PreTrainedTokenizerFast:
+    """As BERT's, cased."""
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.train_from_iterator(SENTENCES, trainers.WordPieceTrainer(vocab_size=200, special_tokens=special))
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+    )
+    names = dict(zip(("pad_token", "unk_token", "cls_token", "sep_token", "mask_token"), special, strict=True))
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_max_length=40, **names)
+
+
+def byte_bpe(mask: bool) -> PreTrainedTokenizerFast:
+    """As RoBERTa's (with a mask and a frame) or GPT-2's."""
+    special = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"] if mask else ["<|endoftext|>"]
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(vocab_size=400, special_tokens=special, initial_alphabet=alphabet)
+    tokenizer.train_from_iterator(SENTENCES, trainer)
+    if not mask:
+        return PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token=special[0], eos_token=special[0])
+    tokenizer.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0), add_prefix_space=False)
+    names = dict(zip(("bos_token", "pad_token", "eos_token", "unk_token", "mask_token"), special, strict=True))
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, cls_token="<s>", sep_token="</s>", **names)
+
+
+def build(name: str, folder: Path) -> Path:
+    """A folder with a random model of an architecture, its weights large enough to make a difference."""
+    torch.manual_seed(3)
+    masked = name not in ("gpt2", "llama", "llama-without-bos")
+    tokenizer = wordpiece() if name in ("bert", "distilbert", "modernbert") else byte_bpe(masked)
+    if name == "llama-without-bos":
+        tokenizer.bos_token = None
+    common: dict[str, Any] = {"vocab_size": len(tokenizer), "pad_token_id": tokenizer.pad_token_id}
+    common["initializer_range"] = 0.3
+    if name == "bert":
+        model: Any = transformers.BertForMaskedLM(transformers.BertConfig(**SIZE, **common, max_position_embeddings=40))
+    elif name == "roberta":
+        # Positions are counted from the padding index on: 42 of them hold sequences of 40.
+        config = transformers.RobertaConfig(**SIZE, **common, max_position_embeddings=42, type_vocab_size=1)
+        model = transformers.RobertaForMaskedLM(config)
+    elif name == "distilbert":
+        sizes = {"dim": 32, "n_layers": 2, "n_heads": 4, "hidden_dim": 64}
+        model = transformers.DistilBertForMaskedLM(
+            transformers.DistilBertConfig(**sizes, **common, max_position_embeddings=40)
+        )
+    elif name == "modernbert":
+        config = transformers.ModernBertConfig(
+            **SIZE, **common, max_position_embeddings=40, cls_token_id=2, bos_token_id=2, sep_token_id=3, eos_token_id=3
+        )
+        model = transformers.ModernBertForMaskedLM(config)
+    elif name == "gpt2":
+        sizes = {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 40}
+        common.pop("pad_token_id")
+        model = transformers.GPT2LMHeadModel(transformers.GPT2Config(**sizes, **common, bos_token_id=0, eos_token_id=0))
+    else:
+        config = transformers.LlamaConfig(
+            **SIZE, **common, num_key_value_heads=2, max_position_embeddings=40, bos_token_id=0, eos_token_id=0
+        )
+        model = transformers.LlamaForCausalLM(config)
+    model.save_pretrained(folder, safe_serialization=True)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build("bert", tmp_path_factory.mktemp("bert"))
+
+
+@pytest.fixture(scope="module")
+def gpt2(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build("gpt2", tmp_path_factory.mktemp("gpt2"))
+
+
+def masked_definition(folder: Path, text: str, within_word: bool) -> list[float]:
+    model = transformers.AutoModelForMaskedLM.from_pretrained(folder).eval()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    encoded = tokenizer(text, return_tensors="pt", return_special_tokens_mask=True)
+    ids, special = encoded["input_ids"][0], encoded["special_tokens_mask"][0]
+    words = tokenizer(text).word_ids()
+    scores = []
+    for place in range(len(ids)):
+        if special[place]:
+            continue
+        masked = ids.clone()
+        masked[place] = tokenizer.mask_token_id
+        if within_word:
+            for later in range(place + 1, len(ids)):
+                if words[later] is not None and words[later] == words[place]:
+                    masked[later] = tokenizer.mask_token_id
+        with torch.no_grad():
+            scores.append(model(input_ids=masked[None]).logits[0, place].log_softmax(-1)[ids[place]].item())
+    return scores
+
+
+@pytest.mark.parametrize("name", ["bert", "roberta", "distilbert", "modernbert"])
+@pytest.mark.parametrize("pll", ["", ":within-word-l2r"])
+def test_masked_models(name: str, pll: str, tmp_path: Path) -> None:
+    folder = build(name, tmp_path / name)
+    lm = scoring.load(f"hf-masked{pll}:{folder}")
+    for text, found in zip(TEXTS, lm.score(TEXTS), strict=True):
+        slow = masked_definition(folder, text, bool(pll))
+        assert found.log_probs == pytest.approx(slow, abs=1e-4)
+    assert lm.name == f"hf-masked{pll}"
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama", "llama-without-bos"])
+def test_causal_models(name: str, tmp_path: Path) -> None:
+    folder = build(name, tmp_path / name)
+    model = transformers.AutoModelForCausalLM.from_pretrained(folder).eval()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    begin = [] if name == "llama-without-bos" else [tokenizer.bos_token_id]
+    for text, found in zip(TEXTS, scoring.load(f"hf-causal:{folder}").score(TEXTS), strict=True):
+        ids = [*begin, *tokenizer(text, add_special_tokens=False)["input_ids"]]
+        slow = []
+        for place in range(1, len(ids)):
+            with torch.no_grad():
+                logits = model(input_ids=torch.tensor([ids[:place]])).logits
+            slow.append(logits[0, -1].log_softmax(-1)[ids[place]].item())
+        assert found.log_probs == pytest.approx(slow, abs=1e-4)
+        assert found.tokens == tokenizer.convert_ids_to_tokens(ids[1:])
+
+
+def test_long_sentences_fit_the_positions(bert: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    long = " ".join(["the old clock"] * 40)
+    for spec in (f"hf-masked:{bert}", f"hf-masked:{build('roberta', tmp_path)}"):
+        caplog.clear()
+        (found,) = scoring.load(spec).score([long])
+        assert len(found.tokens) >= 120 and (found.log_probs < 0).all()
+        assert "exceeds the model's 38" in caplog.text
+
+
+def test_intact_reads_everything(bert: Path) -> None:
+    intact, masked = (scoring.load(f"hf-masked{option}:{bert}") for option in (":intact", ""))
+    text = SENTENCES[:1]
+    assert len(intact.score(text)[0].tokens) == len(masked.score(text)[0].tokens)
+    assert intact.score(text)[0].sum != pytest.approx(masked.score(text)[0].sum, abs=1e-3)
+    assert intact.fingerprint != masked.fingerprint
+
+
+def test_case(bert: Path) -> None:
+    plain = scoring.load(f"hf-masked:{bert}")
+    lower = scoring.load(f"hf-masked:lower:{bert}")
+    sentence = scoring.load(f"hf-masked:sentence:{bert}")
+    shout = "THE OLD CLOCK"
+    assert lower.score([shout])[0].sum == plain.score(["the old clock"])[0].sum
+    assert sentence.score([shout])[0].sum == plain.score(["The old clock"])[0].sum
+    assert plain.score([shout])[0].sum != plain.score(["the old clock"])[0].sum
+    assert len({lm.fingerprint for lm in (plain, lower, sentence)}) == 3
+
+
+def test_batches_change_nothing(gpt2: Path, bert: Path) -> None:
+    for spec in (f"hf-causal:{gpt2}", f"hf-masked:{bert}"):
+        together = [found.sum for found in scoring.load(spec).score(TEXTS)]
+        alone: Any = scoring.load(spec)
+        alone._network.batch_tokens = 1
+        assert together == pytest.approx([alone.score([text])[0].sum for text in TEXTS], abs=1e-4)
+
+
+def test_errors(bert: Path, gpt2: Path, tmp_path: Path) -> None:
+    pickled = Path(shutil.copytree(bert, tmp_path / "pickled"))
+    (pickled / "model.safetensors").rename(pickled / "pytorch_model.bin")
+    with pytest.raises(UserError, match=r"no \*\.safetensors in it \(pytorch_model\.bin is pickled"):
+        scoring.load(f"hf-masked:{pickled}")
+    with pytest.raises(UserError, match="no such folder"):
+        scoring.load(f"hf-masked:{tmp_path / 'absent'}")
+    with pytest.raises(UserError, match=r"no config\.json"):
+        scoring.load(f"hf-causal:{tmp_path}")
+    with pytest.raises(UserError, match=r"transformers cannot load it|not trained as a masked"):
+        scoring.load(f"hf-masked:{gpt2}")
+    maskless = Path(shutil.copytree(bert, tmp_path / "maskless"))
+    tokenizer = transformers.AutoTokenizer.from_pretrained(bert)
+    tokenizer.mask_token = None
+    tokenizer.save_pretrained(maskless)
+    with pytest.raises(UserError, match="no mask token"):
+        scoring.load(f"hf-masked:{maskless}")
+    headless = Path(shutil.copytree(bert, tmp_path / "headless"))
+    transformers.BertModel.from_pretrained(bert).save_pretrained(headless)
+    with pytest.raises(UserError, match="not trained as a masked language model"):
+        scoring.load(f"hf-masked:{headless}")
+
+
+def test_errors_are_one_line_at_the_command_line(rescore: Run, bert: Path, tmp_path: Path) -> None:
+    lists = write_json(tmp_path / "l.json", {"u": {"ref": "a", "hyp_1": {"score": -1, "text": "a"}}})
+    pickled = Path(shutil.copytree(bert, tmp_path / "pickled"))
+    (pickled / "model.safetensors").rename(pickled / "pytorch_model.bin")
+    done = rescore(lists, "--lm", f"hf-masked:{pickled}", "--weight", "0.3")
+    assert_one_line_error(done, "pytorch_model.bin is pickled", "safe_serialization")
+    assert_one_line_error(rescore(lists, "--lm", "bert", "--weight", "0.3"), "'bert' is not one of")
+    assert_one_line_error(rescore(lists, "--lm", "hf-causal:nowhere", "--weight", "0.3"), "nowhere: no such folder")
+    done = rescore(lists, "--lm", f"hf-masked:{bert}", "--case", "sentence", "--weight", "0.3")
+    assert done.returncode == 0 and "lm:hf-masked:sentence@" in done.stdout and done.stderr == ""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["bert", "roberta", "gpt2"])
+def test_minicons_agrees_on_real_hypotheses(name: str, tmp_path: Path) -> None:
+    scorer = pytest.importorskip("minicons.scorer")
+    from rescore import formats
+
+    lists = formats.read([shared("librispeech-other/test.json")])
+    texts = [hypothesis.text for nbest in lists[:20] for hypothesis in nbest.hypotheses[:5]]
+    assert len(texts) == 100
+    folder = build(name, tmp_path / name)
+    if name == "gpt2":
+        theirs = scorer.IncrementalLMScorer(str(folder), "cpu")
+        theirs.tokenizer.batch_encode_plus = theirs.tokenizer.__call__  # gone from transformers 5
+        wanted = theirs.token_score(texts, bos_token=True)
+        ours = {"": scoring.load(f"hf-causal:{folder}")}
+    else:
+        theirs = scorer.MaskedLMScorer(str(folder), "cpu")
+        theirs.tokenizer.batch_encode_plus = theirs.tokenizer.__call__
+        ours = {name: scoring.load(f"hf-masked:{name}:{folder}") for name in ("within-word-l2r",)}
+        ours["original"] = scoring.load(f"hf-masked:{folder}")
+    for metric, lm in ours.items():
+        if name != "gpt2":
+            wanted = theirs.token_score(texts, PLL_metric=metric.replace("-", "_"))
+        sums = [sum(value for _, value in sentence) for sentence in wanted]
+        assert [found.sum for found in lm.score(texts)] == pytest.approx(sums, abs=1e-3)

@@ -1,0 +1,77 @@
+"""Several weights at once: against single ones, against random points, and against what the decision gives."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from rescore import decision
+from rescore.metrics import Bleu, ErrorRate, list_statistics, total, value
+from rescore.nbest import FIRST_PASS, WORDS, Hypothesis, NbestList
+from rescore.tuning.weights import Weights, tune
+
+COLUMNS = ["one", "two"]
+
+
+def lists_of(seed: int, number: int = 20) -> list[NbestList]:
+    random = np.random.default_rng(seed)
+
+    def text() -> str:
+        return " ".join(random.choice(["a", "b", "c", "d"], random.integers(1, 7)))
+
+    def hypothesis() -> Hypothesis:
+        return Hypothesis(text(), {name: float(random.normal(-9, 3)) for name in (FIRST_PASS, *COLUMNS)})
+
+    return [
+        NbestList(str(index), [hypothesis() for _ in range(random.integers(1, 7))], (text(),))
+        for index in range(number)
+    ]
+
+
+def value_at(metric: ErrorRate | Bleu, lists: list[NbestList], weights: dict[str, float]) -> float:
+    return value(metric, total(list_statistics(metric, lists), decision.best(lists, weights)))
+
+
+@pytest.mark.parametrize("metric", [ErrorRate(), Bleu("none")], ids=["WER", "BLEU"])
+@pytest.mark.parametrize("seed", range(5))
+def test_several_weights_beat_single_ones_and_random_points(metric: ErrorRate | Bleu, seed: int) -> None:
+    lists = lists_of(seed)
+    sign = 1 if metric.higher_is_better else -1
+    tuned = tune(metric, lists, COLUMNS, word_bonus=True)
+    weights = Weights.interpolation(tuned.lm, "", tuned.words)
+    assert value_at(metric, lists, weights.columns) == pytest.approx(tuned.value)  # what is promised is what comes
+    for column in COLUMNS:
+        assert sign * (tuned.value - tune(metric, lists, [column]).value) >= 0
+    random = np.random.default_rng(seed)
+    for _ in range(100):
+        first, one, two = random.dirichlet(np.ones(3)).tolist()
+        point = {FIRST_PASS: first, "one": one, "two": two, WORDS: float(random.normal(scale=2))}
+        assert sign * (tuned.value - value_at(metric, lists, point)) >= -1e-9
+
+
+def test_a_word_bonus_can_be_all_that_helps() -> None:
+    short, long = Hypothesis("a", {"s2s": -1.0, "lm": -1.0}), Hypothesis("a b", {"s2s": -4.0, "lm": -4.0})
+    lists = [NbestList("u", [short, long], ("a b",))]
+    assert not tune(ErrorRate(), lists, ["lm"]).helps
+    tuned = tune(ErrorRate(), lists, ["lm"], word_bonus=True)
+    assert tuned.helps and tuned.value == 0 and tuned.words > 3
+
+
+def test_nothing_helps() -> None:
+    good = Hypothesis("a", {"s2s": -1.0, "one": -9.0, "two": -9.0})
+    bad = Hypothesis("b", {"s2s": -2.0, "one": -1.0, "two": -1.0})
+    tuned = tune(ErrorRate(), [NbestList("u", [bad, good], ("a",))], COLUMNS, word_bonus=True)
+    assert tuned.lm == {"one": 0, "two": 0} and tuned.words == 0 and not tuned.helps
+
+
+def test_the_same_seed_finds_the_same_weights() -> None:
+    lists = lists_of(1)
+    assert tune(ErrorRate(), lists, COLUMNS, True) == tune(ErrorRate(), lists, COLUMNS, True)
+
+
+def test_minus_infinite_scores_do_not_spread() -> None:
+    lists = lists_of(2)
+    lists[0].hypotheses[0].scores["one"] = -np.inf
+    tuned = tune(ErrorRate(), lists, COLUMNS, word_bonus=True)
+    weights = Weights.interpolation(tuned.lm, "", tuned.words)
+    assert value_at(ErrorRate(), lists, weights.columns) == pytest.approx(tuned.value)
