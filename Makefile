@@ -4,7 +4,7 @@ PYTHON ?= python3
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 BIN := .venv/bin
 
-.PHONY: demo test test-slow lint wheel clean
+.PHONY: demo test test-slow lint kenlm wheel clean
 
 demo: .venv/installed  ## the main job on the demo lists
 	$(BIN)/rescore data/test.json --lm tta --dev data/dev.json
@@ -12,13 +12,26 @@ demo: .venv/installed  ## the main job on the demo lists
 test: .venv/installed-dev  ## all quick tests
 	$(BIN)/pytest
 
-test-slow: .venv/installed-dev  ## the long ones
+test-slow: .venv/installed-dev kenlm  ## the long ones, some against other tools
+	$(BIN)/pip install --quiet "minicons>=0.3.39,<0.4"
 	$(BIN)/pytest -m slow
 
 lint: .venv/installed-dev
 	$(BIN)/ruff format --check rescore tests data
 	$(BIN)/ruff check rescore tests data
 	$(BIN)/mypy
+
+# KenLM's own programs, for `rescore train --lm ngram`; building them takes a C++ compiler, cmake and Boost.
+KENLM := 0.3.0
+kenlm: $(BIN)/lmplz
+$(BIN)/lmplz: .venv/torch
+	rm -rf .venv/kenlm && mkdir .venv/kenlm
+	$(BIN)/pip download --quiet --no-deps --no-binary kenlm --dest .venv/kenlm kenlm==$(KENLM)
+	tar xzf .venv/kenlm/kenlm-$(KENLM).tar.gz -C .venv/kenlm
+	cmake -S .venv/kenlm/kenlm-$(KENLM) -B .venv/kenlm/build -DCMAKE_BUILD_TYPE=Release > .venv/kenlm/log
+	cmake --build .venv/kenlm/build -j 2 --target lmplz build_binary query >> .venv/kenlm/log
+	cp .venv/kenlm/build/bin/build_binary .venv/kenlm/build/bin/query .venv/kenlm/build/bin/lmplz $(BIN)
+	rm -rf .venv/kenlm
 
 wheel: .venv/installed-dev
 	$(BIN)/python -m build --wheel

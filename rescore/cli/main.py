@@ -16,10 +16,11 @@ from rescore.version import VERSION
 # The summaries stand here so that `rescore --help` needs to import no command.
 COMMANDS = {
     "run": "Score, tune on --dev, rerank, report: the main job (the default).",
-    "score": "Add a column of LM scores to N-best lists.",
-    "tune": "Find the weight on dev lists with references.",
+    "score": "LM scores: columns of N-best lists, or perplexity of text.",
+    "tune": "Find the weights on dev lists with references.",
     "rerank": "Apply weights; write reranked lists or 1-best text.",
     "eval": "WER, CER or BLEU, oracle and significance of outputs.",
+    "compare": "Language models side by side on the same lists.",
     "convert": "Turn N-best lists of any format into the native one.",
     "train": "Train a language model from text.",
     "models": "List the shipped models, or describe one.",

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import IO
 
-from rescore.reporting.table import text_table
+from rescore.reporting.styles import text
 from rescore.scoring.perplexity import TextScore
 from rescore.version import VERSION
 
@@ -25,7 +25,7 @@ def render(scores: Sequence[TextScore]) -> str:
         ]
         rows.append([score.lm, *counts, *values])
     lines = [
-        text_table(rows),
+        text(rows),
         "",
         f"{scores[0].sentences:,} sentences, {scores[0].words:,} words; mean and median are over sentences; "
         "natural log",

@@ -6,7 +6,8 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import IO
 
-from rescore.reporting.table import SHORT, text_table
+from rescore.reporting.styles import text
+from rescore.reporting.table import SHORT
 
 
 @dataclass(slots=True)
@@ -56,4 +57,4 @@ def render(systems: Systems) -> str:
         if several:
             row.append("" if system.p_value is None else f"{system.p_value:.4f}")
         rows.append(row)
-    return f"{text_table(rows)}\n{systems.signature}"
+    return f"{text(rows)}\n{systems.signature}"

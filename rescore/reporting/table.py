@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from rescore.nbest import FIRST_PASS, WORDS
 from rescore.reporting.results import Results
+from rescore.reporting.styles import text
 
 SHORT = {
     "substitutions": "sub",
@@ -14,16 +13,6 @@ SHORT = {
     "hyp_words": "hyp words",
     "ref_words": "ref words",
 }
-
-
-def text_table(rows: Sequence[Sequence[str]]) -> str:
-    """Columns aligned: the first to the left, the others to the right."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = []
-    for first, *others in rows:
-        cells = [first.ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True))]
-        lines.append("  ".join(cells).rstrip())
-    return "\n".join(lines)
 
 
 def render(results: Results) -> str:
@@ -54,7 +43,7 @@ def _figures(results: Results) -> str:
     ):
         details = counts[label.replace(" ", "_")]
         rows.append([label, f"{value:.2f}", *(f"{details[name]:,}" for name in names)])
-    return text_table(rows)
+    return text(rows)
 
 
 def _gain(results: Results) -> str:

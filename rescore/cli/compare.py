@@ -1,0 +1,88 @@
+"""`rescore compare`: language models side by side."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import click
+
+from rescore.cli import options
+
+
+@click.command("compare")
+@options.nbest_argument
+@options.lm_options
+@click.option("--dev", multiple=True, required=True, metavar="NBEST", help="Lists to tune on. May be repeated.")
+@click.option("--dev-ref", metavar="FILE", help="References of the dev lists.")
+@click.option("--word-bonus/--no-word-bonus", default=True, show_default=True, help="Tune one for the models together.")
+@click.option(
+    "--style",
+    type=click.Choice(["text", "markdown", "csv", "latex", "json"]),
+    default="text",
+    show_default=True,
+    help="Of the table on stdout.",
+)
+@click.option(
+    "-o",
+    "--output",
+    multiple=True,
+    metavar="FILE",
+    help="Write the table, too: .md, .csv, .tex, .txt, .json (full precision). May be repeated.",
+)
+@options.norm_option
+@options.metric_options
+@options.input_options
+def command(
+    nbest: tuple[str, ...],
+    lms: options.Requested,
+    dev: tuple[str, ...],
+    dev_ref: str | None,
+    word_bonus: bool,
+    style: str,
+    output: tuple[str, ...],
+    lm_norm: str | None,
+    metric: str | None,
+    tokenize: str | None,
+    ref: str | None,
+    format_name: str | None,
+    s2s: str,
+    lenpen: float,
+) -> None:
+    """Compare language models on the same lists: a row each, its weight tuned on --dev, and one for all together.
+
+    \b
+    rescore compare test.json --dev dev.json --lm ngram:lm.arpa --lm unilm --lm bilm --lm tta -o table.md
+
+    Each row has its error, the change from the first pass, a p-value against the row above (paired approximate
+    randomisation), and how many hypotheses a second were scored.
+    """
+    from rescore import comparison, formats
+    from rescore.metrics import choose_metric
+    from rescore.reporting.comparison import render
+    from rescore.reporting.styles import ENDINGS
+
+    for path in output:
+        if Path(path).suffix not in ENDINGS:
+            raise click.UsageError(f"--output {path}: its ending is none of {', '.join(ENDINGS)}")
+    read = partial(formats.read, format_name=format_name, s2s=s2s, lenpen=lenpen, need_references=True)
+    lists, dev_lists = read(nbest, references=ref), read(dev, references=dev_ref)
+    chosen_metric = choose_metric(metric, tokenize, dev_lists)
+    models = lms.load()
+    number = sum(len(one.hypotheses) for one in [*lists, *dev_lists])
+    with options.progress_bar(len(models) * number, "score") as bar:
+        found = comparison.compare(
+            lists,
+            dev_lists,
+            models,
+            chosen_metric,
+            source=", ".join(nbest),
+            dev_source=", ".join(dev),
+            norm=lm_norm,
+            word_bonus=word_bonus,
+            progress=bar.update,
+        )
+    for path in output:
+        with formats.opened(path) as file:
+            file.write(render(found, ENDINGS[Path(path).suffix]) + "\n")
+    click.echo(render(found, style))

@@ -1,0 +1,83 @@
+"""A comparison of language models as a table, for a person, a paper, or a program."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+
+from rescore.nbest import FIRST_PASS, WORDS
+from rescore.reporting.styles import STYLES
+
+
+@dataclass(slots=True)
+class Row:
+    """One model, or several together: figures in percent on dev and test, `speed` in hypotheses a second.
+
+    `gain` is the change from the first pass in percent of it; `p_value` is against the row above.
+    """
+
+    name: str
+    weights: dict[str, float]
+    dev: float
+    value: float
+    gain: float
+    p_value: float
+    speed: float | None
+    signature: str
+
+
+@dataclass(slots=True)
+class Comparison:
+    """Language models on the same lists."""
+
+    metric: str
+    higher_is_better: bool
+    source: str
+    dev_source: str
+    utterances: int
+    hypotheses: int
+    oracle: float
+    dev_oracle: float
+    first_pass: float
+    dev_first_pass: float
+    signature: str
+    rows: list[Row] = field(default_factory=list)
+
+
+def render(comparison: Comparison, style: str) -> str:
+    """The whole comparison in one of `STYLES`, or `json`.
+
+    Text and Markdown have the signature of every row below the table; CSV and LaTeX are the table alone.
+    """
+    if style == "json":
+        return json.dumps(asdict(comparison), indent=2, ensure_ascii=False)
+    table = STYLES[style](_cells(comparison))
+    if style in ("csv", "latex"):
+        return table
+    signatures = [(row.name, row.signature) for row in comparison.rows]
+    about = (
+        f"{comparison.source}: {comparison.utterances:,} utterances, {comparison.hypotheses:,} hypotheses; "
+        f"weights tuned on {comparison.dev_source}; p against the row above"
+    )
+    if style == "markdown":
+        lines = [table, "", about + ".", "", *(f"- {name}: `{signature}`" for name, signature in signatures)]
+    else:
+        lines = [table, "", about, *(f"{name}: {signature}" for name, signature in signatures)]
+    return "\n".join(lines)
+
+
+def _cells(comparison: Comparison) -> list[list[str]]:
+    metric = comparison.metric
+    rows = [
+        ["", "weight", f"dev {metric}", metric, "gain %", "p", "hyp/s"],
+        ["oracle", "", f"{comparison.dev_oracle:.2f}", f"{comparison.oracle:.2f}", "", "", ""],
+        ["first pass", "", f"{comparison.dev_first_pass:.2f}", f"{comparison.first_pass:.2f}", "", "", ""],
+    ]
+    for row in comparison.rows:
+        weights = [f"{weight:.3f}" for name, weight in row.weights.items() if name not in (FIRST_PASS, WORDS)]
+        if bonus := row.weights.get(WORDS):
+            weights.append(f"{bonus:+.2f} a word")
+        speed = "" if row.speed is None else f"{row.speed:,.0f}"
+        figures = [f"{row.dev:.2f}", f"{row.value:.2f}", f"{row.gain:+.1f}", f"{row.p_value:.4f}", speed]
+        rows.append([row.name, ", ".join(weights), *figures])
+    return rows

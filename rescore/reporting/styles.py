@@ -1,0 +1,59 @@
+"""A table of cells as plain text, Markdown, CSV or LaTeX."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Callable, Sequence
+
+Cells = Sequence[Sequence[str]]
+
+_LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+
+
+def text(rows: Cells) -> str:
+    """Columns aligned: the first to the left, the others to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for first, *others in rows:
+        cells = [first.ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True))]
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines)
+
+
+def markdown(rows: Cells) -> str:
+    """GitHub's pipe tables."""
+    head, *body = ([cell.replace("|", "\\|") for cell in row] for row in rows)
+    lines = [head, ["---", *["---:"] * (len(head) - 1)], *body]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def comma_separated(rows: Cells) -> str:
+    """CSV with a head line (RFC 4180)."""
+    file = io.StringIO()
+    csv.writer(file, lineterminator="\n").writerows(rows)
+    return file.getvalue().rstrip("\n")
+
+
+def latex(rows: Cells) -> str:
+    """A tabular with the rules of booktabs."""
+    head, *body = (" & ".join(map(escape_latex, row)) + r" \\" for row in rows)
+    columns = "l" + "r" * (len(rows[0]) - 1)
+    return "\n".join(
+        [rf"\begin{{tabular}}{{{columns}}}", r"\toprule", head, r"\midrule", *body, r"\bottomrule", r"\end{tabular}"]
+    )
+
+
+def escape_latex(cell: str) -> str:
+    """The cell's text, none of it a command."""
+    return re.sub(r"[\\~^&%$#_{}]", lambda found: _LATEX.get(found[0], "\\" + found[0]), cell)
+
+
+STYLES: dict[str, Callable[[Cells], str]] = {
+    "text": text,
+    "markdown": markdown,
+    "csv": comma_separated,
+    "latex": latex,
+}
+ENDINGS = {".txt": "text", ".md": "markdown", ".csv": "csv", ".tex": "latex", ".json": "json"}

@@ -1,0 +1,152 @@
+"""Several language models at the command line: run, tune, compare; and what `score` says of tokens and of text."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from rescore.reporting.styles import STYLES
+from tests.conftest import SENTENCES, Run, assert_one_line_error, write_json
+from tests.scoring.test_ngram import ARPA
+
+
+@pytest.fixture
+def lists(tmp_path: Path) -> Path:
+    words = ["the", "old", "clock", "owl"]
+    table = {}
+    for index in range(12):
+        texts = [" ".join(words[(index + rank + place) % 4] for place in range(3 + rank % 2)) for rank in range(4)]
+        hypotheses = {f"hyp_{rank}": {"score": -rank, "text": text} for rank, text in enumerate(texts, 1)}
+        table[f"u{index}"] = {"ref": texts[index % 4], **hypotheses}
+    return write_json(tmp_path / "lists.json", table)
+
+
+@pytest.fixture
+def arpa(tmp_path: Path) -> str:
+    (tmp_path / "lm.arpa").write_text(ARPA, encoding="utf-8")
+    return "ngram:lm.arpa"
+
+
+def report(tmp_path: Path) -> dict[str, object]:
+    return json.loads((tmp_path / "r.json").read_text())
+
+
+def test_run_with_several_models(rescore: Run, lists: Path, arpa: str, models: dict[str, Path], tmp_path: Path) -> None:
+    tta = f"tta:{models['tta']}"
+    done = rescore(lists, "--lm", tta, "--lm", arpa, "--dev", lists, "--report", "r.json", "-o", "out.jsonl")
+    assert done.returncode == 0, done.stderr
+    both = report(tmp_path)
+    assert set(both["weights"]) - {"words"} == {"s2s", "tta", "ngram"}
+    for part in ("|lm:tta@", "|lm:ngram@", "|lambda:"):
+        assert part in both["signature"]
+    assert json.loads((tmp_path / "out.jsonl").read_text().splitlines()[0])["hyps"][0]["scores"].keys() == {
+        "tta",
+        "ngram",
+    }
+    for lm in (tta, arpa):
+        assert rescore(lists, "--lm", lm, "--dev", lists, "--report", "r.json").returncode == 0
+        assert both["dev"]["reranked"] <= report(tmp_path)["dev"]["reranked"]
+    # The stages find the same.
+    assert rescore("score", lists, "--lm", tta, "--lm", arpa, "-o", "scored.jsonl").returncode == 0
+    tuned = rescore("tune", "scored.jsonl")
+    assert json.loads(tuned.stdout)["columns"] == pytest.approx(both["weights"])
+    one = json.loads(rescore("tune", "scored.jsonl", "--column", "ngram").stdout)
+    assert one["columns"].keys() == {"s2s", "ngram"}
+
+
+def test_given_weights(rescore: Run, lists: Path, arpa: str, models: dict[str, Path], tmp_path: Path) -> None:
+    both = [lists, "--lm", f"unilm:{models['unilm']}", "--lm", f"unilm-bw:{models['unilm-bw']}"]
+    done = rescore(*both, "--weight", "0.2", "--weight", "0.3", "--word-bonus", "1.5", "--report", "r.json")
+    assert done.returncode == 0, done.stderr
+    assert report(tmp_path)["weights"] == pytest.approx({"s2s": 0.5, "unilm": 0.2, "unilm-bw": 0.3, "words": 1.5})
+    assert "+1.5 a word" in done.stdout
+    assert_one_line_error(rescore(*both), "several --lm need --dev lists")
+    assert_one_line_error(rescore(*both, "--weight", "0.2"), "2 --lm, but 1 --weight")
+    assert_one_line_error(rescore(*both, "--weight", "0.7", "--weight", "0.7"), "add up to 1.4")
+    assert_one_line_error(rescore(*both, "--dev", lists, "--word-bonus", "2"), "with --dev it is tuned")
+    assert_one_line_error(rescore(lists, "--lm", arpa, "--weight", "0.2", "--word-bonus", "x"), "neither tune nor off")
+    assert_one_line_error(
+        rescore(lists, "--lm", arpa, "--weight", "0.2", "--pll", "within-word-l2r"), "for masked language models"
+    )
+
+
+def test_the_same_kind_twice_gets_two_columns(rescore: Run, lists: Path, models: dict[str, Path]) -> None:
+    lm = f"tta:{models['tta']}"
+    done = rescore("score", lists, "--lm", lm, "--lm", lm)
+    assert json.loads(done.stdout.splitlines()[0])["hyps"][0]["scores"].keys() == {"tta", "tta.2"}
+
+
+def test_compare(rescore: Run, lists: Path, arpa: str, models: dict[str, Path], tmp_path: Path) -> None:
+    lms = ["--lm", f"bilm:{models['bilm']}", "--lm", f"bilm:intact:{models['bilm']}", "--lm", arpa]
+    outputs = [item for ending in ("md", "csv", "tex", "json") for item in ("-o", f"t.{ending}")]
+    done = rescore("compare", lists, "--dev", lists, *lms, *outputs)
+    assert done.returncode == 0, done.stderr
+    table = json.loads((tmp_path / "t.json").read_text())
+    rows = {row["name"]: row for row in table["rows"]}
+    assert list(rows) == ["bilm", "bilm:intact", "ngram", "bilm + ngram"]
+    assert rows["bilm + ngram"]["dev"] <= min(rows["bilm"]["dev"], rows["ngram"]["dev"])
+    for row in rows.values():
+        assert row["value"] == row["dev"] >= table["oracle"]  # dev and test are the same lists here
+        assert row["gain"] == pytest.approx(100 * (row["value"] / table["first_pass"] - 1))
+        assert 0 < row["p_value"] <= 1 and row["signature"].startswith("WER|")
+    # Each row is what `run` finds.
+    assert rescore(lists, "--lm", arpa, "--dev", lists, "--report", "r.json").returncode == 0
+    single = report(tmp_path)
+    assert (single["reranked"], single["signature"]) == (rows["ngram"]["value"], rows["ngram"]["signature"])
+    lines = list(csv.reader((tmp_path / "t.csv").open()))
+    assert [line[0] for line in lines] == ["", "oracle", "first pass", *rows]
+    assert all(len(line) == len(lines[0]) for line in lines)
+    markdown = (tmp_path / "t.md").read_text()
+    assert markdown.count("\n| ") == len(lines) and all(row["signature"] in markdown for row in rows.values())
+    assert (tmp_path / "t.tex").read_text().count(r" \\") == len(lines)
+    assert_one_line_error(rescore("compare", lists, "--dev", lists, *lms, "-o", "t.doc"), "t.doc", ".md")
+
+
+def test_cells_are_text_in_every_style() -> None:
+    rows = [["", "a|b"], ["x_1 & 5 %", 'say "no", \\today']]
+    assert STYLES["markdown"](rows).splitlines()[0] == "|  | a\\|b |"
+    assert r"x\_1 \& 5 \% & say" in STYLES["latex"](rows) and r"\textbackslash{}today" in STYLES["latex"](rows)
+    assert list(csv.reader(STYLES["csv"](rows).splitlines())) == rows
+
+
+def test_tokens_add_up_to_the_column(rescore: Run, lists: Path, arpa: str, tmp_path: Path) -> None:
+    done = rescore("score", lists, "--lm", arpa, "--tokens", "tokens.jsonl", "-o", "scored.jsonl")
+    assert done.returncode == 0, done.stderr
+    entries = [json.loads(line) for line in (tmp_path / "tokens.jsonl").read_text().splitlines()]
+    scored = [json.loads(line) for line in (tmp_path / "scored.jsonl").read_text().splitlines()]
+    sums = [hypothesis["scores"]["ngram"] for entry in scored for hypothesis in entry["hyps"]]
+    assert [sum(entry["log_probs"]) for entry in entries] == pytest.approx(sums)
+    first = entries[0]
+    assert (first["id"], first["hyp"], first["lm"]) == ("u0", 1, "ngram")
+    assert first["tokens"] == [*first["text"].split(), "</s>"]
+    assert all([entry["tokens"][at] for at in entry.get("unknown", [])] == ["owl"] * entry["text"].count("owl")
+               for entry in entries)  # fmt: skip
+
+
+def test_perplexity_of_text(rescore: Run, arpa: str, models: dict[str, Path], tmp_path: Path) -> None:
+    texts = [*SENTENCES[:5], "the old clock"]
+    lms = ["--lm", arpa, "--lm", f"unilm:{models['unilm']}"]
+    done = rescore("score", "--text", "-", *lms, "--tokens", "t.jsonl", "-o", "p.json", input="\n".join(texts))
+    assert done.returncode == 0, done.stderr
+    ngram, unilm = json.loads((tmp_path / "p.json").read_text())
+    entries = [json.loads(line) for line in (tmp_path / "t.jsonl").read_text().splitlines()]
+    sentences = [entry["log_probs"] for entry in entries if entry["lm"] == "unilm"]
+    assert unilm["tokens"] == sum(map(len, sentences)) and unilm["words"] == sum(len(text.split()) for text in texts)
+    total = sum(map(sum, sentences))
+    assert unilm["by_token"]["corpus"] == pytest.approx(math.exp(-total / unilm["tokens"]))
+    assert unilm["by_word"]["corpus"] == pytest.approx(math.exp(-total / unilm["words"]))
+    each = sorted(math.exp(-sum(scores) / len(scores)) for scores in sentences)
+    assert unilm["by_token"]["mean"] == pytest.approx(sum(each) / 6)
+    assert unilm["by_token"]["median"] == pytest.approx((each[2] + each[3]) / 2)
+    assert ngram["unknown"] > 0 and "PPL/token" in done.stdout and "lm:unilm@" in done.stdout
+
+
+def test_score_wants_lists_or_text(rescore: Run, lists: Path, arpa: str, tmp_path: Path) -> None:
+    assert_one_line_error(rescore("score", "--lm", arpa), "give either N-best lists or --text")
+    assert_one_line_error(rescore("score", lists, "--lm", arpa, "--tokens", "-"), "cannot both go to stdout")
+    (tmp_path / "empty.txt").write_text("\n", encoding="utf-8")
+    assert_one_line_error(rescore("score", "--text", "empty.txt", "--lm", arpa), "empty.txt: no text in it")
