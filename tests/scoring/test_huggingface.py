@@ -20,7 +20,7 @@ SIZE: dict[str, Any] = {"hidden_size": 32, "num_hidden_layers": 2, "num_attentio
 TEXTS = [*SENTENCES[:12], "", "Rhinoceroses", "the the the"]
 
 
-def wordpiece() -> PreTrainedTokenizerFast:
+def wordpiece(positions: int) -> PreTrainedTokenizerFast:
     """As BERT's, cased."""
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
     tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
@@ -30,7 +30,7 @@ def wordpiece() -> PreTrainedTokenizerFast:
         single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
     )
     names = dict(zip(("pad_token", "unk_token", "cls_token", "sep_token", "mask_token"), special, strict=True))
-    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_max_length=40, **names)
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_max_length=positions, **names)
 
 
 def byte_bpe(mask: bool) -> PreTrainedTokenizerFast:
@@ -49,38 +49,46 @@ def byte_bpe(mask: bool) -> PreTrainedTokenizerFast:
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, cls_token="<s>", sep_token="</s>", **names)
 
 
-def build(name: str, folder: Path) -> Path:
+def build(name: str, folder: Path, positions: int = 40) -> Path:
     """A folder with a random model of an architecture, its weights large enough to make a difference."""
     torch.manual_seed(3)
     masked = name not in ("gpt2", "llama", "llama-without-bos")
-    tokenizer = wordpiece() if name in ("bert", "distilbert", "modernbert") else byte_bpe(masked)
+    tokenizer = wordpiece(positions) if name in ("bert", "distilbert", "modernbert") else byte_bpe(masked)
     if name == "llama-without-bos":
         tokenizer.bos_token = None
     common: dict[str, Any] = {"vocab_size": len(tokenizer), "pad_token_id": tokenizer.pad_token_id}
     common["initializer_range"] = 0.3
     if name == "bert":
-        model: Any = transformers.BertForMaskedLM(transformers.BertConfig(**SIZE, **common, max_position_embeddings=40))
+        model: Any = transformers.BertForMaskedLM(
+            transformers.BertConfig(**SIZE, **common, max_position_embeddings=positions)
+        )
     elif name == "roberta":
-        # Positions are counted from the padding index on: 42 of them hold sequences of 40.
-        config = transformers.RobertaConfig(**SIZE, **common, max_position_embeddings=42, type_vocab_size=1)
+        # Positions are counted from the padding index on: two more than fit a sequence.
+        config = transformers.RobertaConfig(**SIZE, **common, max_position_embeddings=positions + 2, type_vocab_size=1)
         model = transformers.RobertaForMaskedLM(config)
     elif name == "distilbert":
         sizes = {"dim": 32, "n_layers": 2, "n_heads": 4, "hidden_dim": 64}
         model = transformers.DistilBertForMaskedLM(
-            transformers.DistilBertConfig(**sizes, **common, max_position_embeddings=40)
+            transformers.DistilBertConfig(**sizes, **common, max_position_embeddings=positions)
         )
     elif name == "modernbert":
         config = transformers.ModernBertConfig(
-            **SIZE, **common, max_position_embeddings=40, cls_token_id=2, bos_token_id=2, sep_token_id=3, eos_token_id=3
+            **SIZE,
+            **common,
+            max_position_embeddings=positions,
+            cls_token_id=2,
+            bos_token_id=2,
+            sep_token_id=3,
+            eos_token_id=3,
         )
         model = transformers.ModernBertForMaskedLM(config)
     elif name == "gpt2":
-        sizes = {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 40}
+        sizes = {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": positions}
         common.pop("pad_token_id")
         model = transformers.GPT2LMHeadModel(transformers.GPT2Config(**sizes, **common, bos_token_id=0, eos_token_id=0))
     else:
         config = transformers.LlamaConfig(
-            **SIZE, **common, num_key_value_heads=2, max_position_embeddings=40, bos_token_id=0, eos_token_id=0
+            **SIZE, **common, num_key_value_heads=2, max_position_embeddings=positions, bos_token_id=0, eos_token_id=0
         )
         model = transformers.LlamaForCausalLM(config)
     model.save_pretrained(folder, safe_serialization=True)
@@ -227,7 +235,7 @@ def test_minicons_agrees_on_real_hypotheses(name: str, tmp_path: Path) -> None:
     lists = formats.read([shared("librispeech-other/test.json")])
     texts = [hypothesis.text for nbest in lists[:20] for hypothesis in nbest.hypotheses[:5]]
     assert len(texts) == 100
-    folder = build(name, tmp_path / name)
+    folder = build(name, tmp_path / name, positions=600)
     if name == "gpt2":
         theirs = scorer.IncrementalLMScorer(str(folder), "cpu")
         theirs.tokenizer.batch_encode_plus = theirs.tokenizer.__call__  # gone from transformers 5
