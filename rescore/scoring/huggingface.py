@@ -123,7 +123,7 @@ def _load(folder: Path, masked: bool) -> tuple[Any, Any]:
     try:
         import transformers
     except ImportError:
-        raise UserError("hf-masked and hf-causal need transformers; pip install 'rescore[hf]'") from None
+        raise UserError("hf-masked and hf-causal need transformers; install it: pip install transformers") from None
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     logging.getLogger("transformers").setLevel(logging.ERROR)
