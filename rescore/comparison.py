@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from rescore import decision, pipeline, scoring
 from rescore.metrics import Metric, list_statistics, oracle, total, value
 from rescore.metrics.base import Counts
-from rescore.metrics.significance import paired_randomisation
+from rescore.metrics.significance import PairedTest
 from rescore.nbest import FIRST_PASS, NbestList
 from rescore.reporting.comparison import Comparison, Row
 from rescore.version import VERSION
@@ -25,6 +25,7 @@ def compare(
     dev_source: str = "dev",
     norm: str | None = None,
     word_bonus: bool = True,
+    test: PairedTest | None = None,
     progress: Callable[[int], object] = lambda done: None,
 ) -> Comparison:
     """Score both sets with every model, tune each on `dev`, and measure on `lists`.
@@ -37,7 +38,8 @@ def compare(
         norm: `sum` or `mean`; None for the one that suits the first pass.
     """
     norm = pipeline.choose_norm(norm, lists)
-    test, tuned_on = _Set(metric, lists), _Set(metric, dev)
+    test_set, dev_set = _Set(metric, lists), _Set(metric, dev)
+    significance = test or PairedTest()
     first = {FIRST_PASS: 1.0}
     result = Comparison(
         metric=metric.name,
@@ -46,28 +48,28 @@ def compare(
         dev_source=dev_source,
         utterances=len(lists),
         hypotheses=sum(len(nbest.hypotheses) for nbest in lists),
-        oracle=test.value(oracle(metric, test.statistics)),
-        dev_oracle=tuned_on.value(oracle(metric, tuned_on.statistics)),
-        first_pass=test.value(test.best(first)),
-        dev_first_pass=tuned_on.value(tuned_on.best(first)),
-        signature=f"{metric.signature}|rescore:{VERSION}",
+        oracle=test_set.value(oracle(metric, test_set.statistics)),
+        dev_oracle=dev_set.value(oracle(metric, dev_set.statistics)),
+        first_pass=test_set.value(test_set.best(first)),
+        dev_first_pass=dev_set.value(dev_set.best(first)),
+        signature=f"{metric.signature}|{significance.signature}|rescore:{VERSION}",
     )
     number = result.hypotheses + sum(len(nbest.hypotheses) for nbest in dev)
-    above = test.best(first)
+    above = test_set.best(first)
 
     def add(models: Sequence[scoring.LanguageModel], bonus: bool, speed: float | None) -> None:
         nonlocal above
         columns = [scoring.column_name(lm, norm) for lm in models]
-        weights, _ = pipeline.tune(metric, tuned_on.lists, columns, dev_source, bonus)
-        choice = test.best(weights.columns)
-        reranked = test.value(choice)
+        weights, _ = pipeline.tune(metric, dev_set.lists, columns, dev_source, bonus)
+        choice = test_set.best(weights.columns)
+        reranked = test_set.value(choice)
         row = Row(
             name=" + ".join(lm.name for lm in models),
             weights=weights.columns,
-            dev=tuned_on.value(tuned_on.best(weights.columns)),
+            dev=dev_set.value(dev_set.best(weights.columns)),
             value=reranked,
             gain=100 * (reranked - result.first_pass) / result.first_pass if result.first_pass else 0.0,
-            p_value=test.p_value(above, choice),
+            p_value=test_set.p_value(significance, above, choice),
             speed=speed,
             signature="|".join([metric.signature, *pipeline.settings(models, norm, weights), f"rescore:{VERSION}"]),
         )
@@ -76,8 +78,8 @@ def compare(
 
     for lm in lms:
         began = time.perf_counter()
-        test.lists = pipeline.score_all([lm], test.lists, norm, progress)
-        tuned_on.lists = pipeline.score_all([lm], tuned_on.lists, norm, progress)
+        test_set.lists = pipeline.score_all([lm], test_set.lists, norm, progress)
+        dev_set.lists = pipeline.score_all([lm], dev_set.lists, norm, progress)
         add([lm], False, number / (time.perf_counter() - began))
     together = [lm for lm in lms if "intact" not in lm.name.split(":")]
     if len(together) > 1:
@@ -102,8 +104,6 @@ class _Set:
     def value(self, choice: Sequence[int]) -> float:
         return value(self.metric, total(self.statistics, choice))
 
-    def p_value(self, one: Sequence[int], other: Sequence[int]) -> float:
-        before, after = (
-            [counts[index] for counts, index in zip(self.statistics, choice, strict=True)] for choice in (one, other)
-        )
-        return paired_randomisation(self.metric, before, after)
+    def p_value(self, test: PairedTest, one: Sequence[int], other: Sequence[int]) -> float:
+        before, after = (pipeline.choose(self.lists, self.statistics, choice) for choice in (one, other))
+        return test.p_value(self.metric, self.lists, before, after)

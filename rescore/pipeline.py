@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 
 from rescore import decision, scoring
 from rescore.errors import UserError
-from rescore.metrics import Metric, choose_metric, list_statistics, oracle, total, value
+from rescore.metrics import Metric, list_statistics, oracle, total, value
 from rescore.metrics.base import Counts
-from rescore.metrics.significance import paired_randomisation
+from rescore.metrics.significance import Chosen, PairedTest, confidence_interval
 from rescore.nbest import FIRST_PASS, REPLACED, SUM, WORDS, NbestList, ranked_by_means
 from rescore.reporting.results import Dev, Results
 from rescore.reporting.systems import System, Systems
@@ -87,11 +87,20 @@ def evaluate(
     results.counts = {name: metric.details(counts) for name, counts in sums.items()}
     words = results.counts["first_pass"].get("ref_words")
     results.ref_words = int(sum(len(nbest.references[0].split()) for nbest in lists) if words is None else words)
+    before, after = choose(lists, statistics, first), choose(lists, statistics, chosen)
+    for name, choice in (("first_pass", before), ("reranked", after)):
+        results.intervals[name] = confidence_interval(metric, [one.counts for one in choice])
     if results.changed:
-        before = [rows[index] for rows, index in zip(statistics, first, strict=True)]
-        after = [rows[index] for rows, index in zip(statistics, chosen, strict=True)]
-        results.p_value = paired_randomisation(metric, before, after)
+        results.p_value = PairedTest().p_value(metric, lists, before, after)
     return results, chosen
+
+
+def choose(lists: Sequence[NbestList], statistics: Sequence[Counts], choice: Sequence[int]) -> list[Chosen]:
+    """The hypotheses chosen from lists, with their statistics."""
+    return [
+        Chosen(nbest.hypotheses[index].text, rows[index])
+        for nbest, rows, index in zip(lists, statistics, choice, strict=True)
+    ]
 
 
 def lm_columns(lists: Sequence[NbestList]) -> list[str]:
@@ -107,33 +116,36 @@ def lm_columns(lists: Sequence[NbestList]) -> list[str]:
 
 
 def compare_outputs(
-    outputs: Sequence[tuple[str, Sequence[NbestList]]], metric_name: str | None = None, tokenise: str | None = None
+    outputs: Sequence[tuple[str, Sequence[NbestList]]], metric: Metric, test: PairedTest | None = None
 ) -> Systems:
     """The figures of several outputs for the same utterances, each with a p-value against the first.
 
     Raises:
         UserError: an output lacks an utterance that the first has, or has one more.
     """
-    _, base = outputs[0]
-    metric = choose_metric(metric_name, tokenise, base)
-    systems = Systems(metric.name, f"{metric.signature}|rescore:{VERSION}")
-    first_rows: dict[str, Counts] = {}
+    test = test or PairedTest()
+    systems = Systems(
+        metric.name, f"{metric.signature}|rescore:{VERSION}", test.signature if len(outputs) > 1 else None
+    )
+    base: dict[str, Chosen] = {}
     for name, lists in outputs:
         statistics = list_statistics(metric, lists)
-        chosen = decision.best(lists, {FIRST_PASS: 1.0})
-        rows = {one.id: counts[index] for one, counts, index in zip(lists, statistics, chosen, strict=True)}
-        if first_rows and first_rows.keys() != rows.keys():
-            other = sorted(first_rows.keys() ^ rows.keys())[0]
+        first = decision.best(lists, {FIRST_PASS: 1.0})
+        chosen = dict(zip((one.id for one in lists), choose(lists, statistics, first), strict=True))
+        if base and base.keys() != chosen.keys():
+            other = sorted(base.keys() ^ chosen.keys())[0]
             raise UserError(
                 f"{name}: utterance {other} is in one of {outputs[0][0]} and {name} only; compare the same set"
             )
-        sums = total(statistics, chosen)
-        system = System(name, value(metric, sums), metric.details(sums), len(lists))
+        sums = total(statistics, first)
+        low, high = confidence_interval(metric, [one.counts for one in chosen.values()])
+        system = System(name, value(metric, sums), metric.details(sums), len(lists), low, high)
         if any(len(one.hypotheses) > 1 for one in lists):
             system.oracle = value(metric, total(statistics, oracle(metric, statistics)))
-        if first_rows:
-            system.p_value = paired_randomisation(metric, list(first_rows.values()), [rows[key] for key in first_rows])
-        first_rows = first_rows or rows
+        if base:
+            same_order = [chosen[key] for key in base]
+            system.p_value = test.p_value(metric, outputs[0][1], list(base.values()), same_order)
+        base = base or chosen
         systems.systems.append(system)
     return systems
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 
 import click
@@ -32,6 +31,7 @@ from rescore.cli import options
 )
 @options.norm_option
 @options.metric_options
+@options.test_options
 @options.input_options
 def command(
     nbest: tuple[str, ...],
@@ -42,32 +42,27 @@ def command(
     style: str,
     output: tuple[str, ...],
     lm_norm: str | None,
-    metric: str | None,
-    tokenize: str | None,
-    ref: str | None,
-    format_name: str | None,
-    s2s: str,
-    lenpen: float,
+    measure: options.Measure,
+    significance: options.Significance,
+    inputs: options.Inputs,
 ) -> None:
     """Compare language models on the same lists: a row each, its weight tuned on --dev, and one for all together.
 
     \b
     rescore compare test.json --dev dev.json --lm ngram:lm.arpa --lm unilm --lm bilm --lm tta -o table.md
 
-    Each row has its error, the change from the first pass, a p-value against the row above (paired approximate
-    randomisation), and how many hypotheses a second were scored.
+    Each row has its error, the change from the first pass, a p-value against the row above, and how many hypotheses a
+    second were scored.
     """
     from rescore import comparison, formats
-    from rescore.metrics import choose_metric
     from rescore.reporting.comparison import render
     from rescore.reporting.styles import ENDINGS
 
     for path in output:
         if Path(path).suffix not in ENDINGS:
             raise click.UsageError(f"--output {path}: its ending is none of {', '.join(ENDINGS)}")
-    read = partial(formats.read, format_name=format_name, s2s=s2s, lenpen=lenpen, need_references=True)
-    lists, dev_lists = read(nbest, references=ref), read(dev, references=dev_ref)
-    chosen_metric = choose_metric(metric, tokenize, dev_lists)
+    lists, dev_lists = inputs.read(nbest, need_references=True), inputs.read_dev(dev, dev_ref)
+    chosen_metric = measure.choose(dev_lists)
     models = lms.load()
     number = sum(len(one.hypotheses) for one in [*lists, *dev_lists])
     with options.progress_bar(len(models) * number, "score") as bar:
@@ -80,6 +75,7 @@ def command(
             dev_source=", ".join(dev),
             norm=lm_norm,
             word_bonus=word_bonus,
+            test=significance.make(),
             progress=bar.update,
         )
     for path in output:

@@ -11,9 +11,7 @@ from rescore.cli import options
 @options.nbest_argument
 @click.option("-o", "--output", default="-", show_default=True, metavar="FILE", help=".json, or .jsonl; also .gz.")
 @options.input_options
-def command(
-    nbest: tuple[str, ...], output: str, ref: str | None, format_name: str | None, s2s: str, lenpen: float
-) -> None:
+def command(nbest: tuple[str, ...], output: str, inputs: options.Inputs) -> None:
     """Read N-best lists of any known format and write them in the native one.
 
     \b
@@ -21,4 +19,4 @@ def command(
     """
     from rescore import formats
 
-    formats.write(formats.read(nbest, references=ref, format_name=format_name, s2s=s2s, lenpen=lenpen), output)
+    formats.write(inputs.read(nbest), output)

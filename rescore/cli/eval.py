@@ -11,16 +11,14 @@ from rescore.cli import options
 @click.argument("outputs", nargs=-1, required=True, metavar="OUTPUT...")
 @click.option("--report", metavar="FILE", help="Write the figures as JSON, in full precision.")
 @options.metric_options
+@options.test_options
 @options.input_options
 def command(
     outputs: tuple[str, ...],
     report: str | None,
-    metric: str | None,
-    tokenize: str | None,
-    ref: str | None,
-    format_name: str | None,
-    s2s: str,
-    lenpen: float,
+    measure: options.Measure,
+    significance: options.Significance,
+    inputs: options.Inputs,
 ) -> None:
     """WER, CER or BLEU of N-best lists (first pass and oracle) or of 1-best texts (Kaldi text, trn, plain lines).
 
@@ -28,13 +26,13 @@ def command(
     rescore eval exp/decode_test/text --ref data/test/text
     rescore eval baseline.trn reranked.trn --ref ref.trn
 
-    With several outputs, each has a p-value against the first (paired approximate randomisation).
+    With several outputs, each has a p-value against the first. Confidence intervals are by bootstrap.
     """
     from rescore import formats, pipeline
     from rescore.reporting import systems
 
-    read = [(name, formats.read_output(name, ref, format_name=format_name, s2s=s2s, lenpen=lenpen)) for name in outputs]
-    found = pipeline.compare_outputs(read, metric, tokenize)
+    read = [(name, inputs.read_output(name)) for name in outputs]
+    found = pipeline.compare_outputs(read, measure.choose(read[0][1]), significance.make())
     if report:
         with formats.opened(report) as file:
             systems.write(found, file)

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
 from functools import wraps
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from tqdm import tqdm
 
 if TYPE_CHECKING:
+    from rescore.metrics import Metric
+    from rescore.metrics.significance import PairedTest
+    from rescore.nbest import NbestList
     from rescore.scoring import LanguageModel
 
 Progress = Callable[[int], object]
@@ -28,12 +32,44 @@ norm_option = click.option(
 )
 
 
+def _bundled(name: str, bundle: type[Any], options: list[Callable[[Command], Command]]) -> Callable[[Command], Command]:
+    """A decorator that gives a command some options together, as one argument: an object made of them."""
+
+    def decorate(command: Command) -> Command:
+        @wraps(command)
+        def wrapped(**values: Any) -> Any:
+            mine = {field.name: values.pop(field.name) for field in fields(bundle)}
+            return command(**{name: bundle(**mine)}, **values)
+
+        result: Any = wrapped
+        for option in reversed(options):
+            result = option(result)
+        return result
+
+    return decorate
+
+
 @dataclass(frozen=True, slots=True)
 class Requested:
     """The language models that a command was asked for."""
 
-    specs: list[str]
+    lm: tuple[str, ...]
+    case: str
+    pll: str
     device: str | None
+
+    @property
+    def specs(self) -> list[str]:
+        """What --lm was given, with what --case and --pll say put in."""
+        specs = [*self.lm]
+        if self.case != "keep":
+            specs = [_with_option(spec, self.case) for spec in specs]
+        if self.pll != "original":
+            masked = [spec.partition(":")[0] in ("bilm", "hf-masked") for spec in specs]
+            if not any(masked):
+                raise click.UsageError(f"--pll {self.pll} is for masked language models: bilm and hf-masked")
+            specs = [_with_option(spec, self.pll) if yes else spec for spec, yes in zip(specs, masked, strict=True)]
+        return specs
 
     def load(self) -> list[LanguageModel]:
         from rescore import scoring
@@ -41,22 +77,15 @@ class Requested:
         return scoring.load_all(self.specs, self.device)
 
 
-def lm_options(command: Command) -> Command:
-    """--lm and what goes with it; the command gets them together as `lms`."""
+def _with_option(spec: str, option: str) -> str:
+    kind, _, rest = spec.partition(":")
+    return f"{kind}:{option}:{rest}" if rest else f"{kind}:{option}"
 
-    @wraps(command)
-    def wrapped(*, lm: tuple[str, ...], case: str, pll: str, device: str | None, **others: Any) -> Any:
-        specs = [*lm]
-        if case != "keep":
-            specs = [_with_option(spec, case) for spec in specs]
-        if pll != "original":
-            masked = [spec.partition(":")[0] in ("bilm", "hf-masked") for spec in specs]
-            if not any(masked):
-                raise click.UsageError(f"--pll {pll} is for masked language models: bilm and hf-masked")
-            specs = [_with_option(spec, pll) if yes else spec for spec, yes in zip(specs, masked, strict=True)]
-        return command(lms=Requested(specs, device), **others)
 
-    options = [
+lm_options = _bundled(
+    "lms",
+    Requested,
+    [
         click.option(
             "--lm",
             required=True,
@@ -80,62 +109,158 @@ def lm_options(command: Command) -> Command:
             help="Pseudo-log-likelihood of masked models: mask the token, or it and the rest of its word.",
         ),
         device_option,
-    ]
-    result: Any = wrapped
-    for option in reversed(options):
-        result = option(result)
-    return result
+    ],
+)
 
 
-def _with_option(spec: str, option: str) -> str:
-    kind, _, rest = spec.partition(":")
-    return f"{kind}:{option}:{rest}" if rest else f"{kind}:{option}"
-
-
-def input_options(command: Command) -> Command:
+@dataclass(frozen=True, slots=True)
+class Inputs:
     """How N-best lists are read."""
-    for option in reversed(
-        [
-            click.option(
-                "--ref", metavar="FILE", help="References: Kaldi text, trn, or a line each in the lists' order."
-            ),
-            click.option(
-                "--format",
-                "format_name",
-                type=click.Choice(["native", "espnet1", "espnet2", "fairseq"]),
-                help="Format of the lists.  [default: found out by looking inside]",
-            ),
-            click.option("--s2s", default="s2s", show_default=True, metavar="COLUMN", help="The first-pass score."),
-            click.option(
-                "--lenpen",
-                default=1.0,
-                show_default=True,
-                help="fairseq's length penalty, to recover sums (--s2s sum) from H scores.",
-            ),
-        ]
-    ):
-        command = option(command)
-    return command
+
+    ref: str | None
+    format_name: str | None
+    s2s: str
+    lenpen: float
+
+    def read(self, paths: Sequence[str], need_references: bool = False) -> list[NbestList]:
+        """All lists."""
+        from rescore import formats
+
+        return formats.read(
+            paths,
+            references=self.ref,
+            format_name=self.format_name,
+            s2s=self.s2s,
+            lenpen=self.lenpen,
+            need_references=need_references,
+        )
+
+    def read_dev(self, paths: Sequence[str], ref: str | None) -> list[NbestList]:
+        """Dev lists, which have references of their own."""
+        return replace(self, ref=ref).read(paths, need_references=True)
+
+    def iterate(self, paths: Sequence[str]) -> Iterator[NbestList]:
+        """The lists as a stream, which --ref does not allow."""
+        from rescore import formats
+
+        if self.ref:
+            return iter(self.read(paths))
+        return formats.iterate(paths, self.format_name, self.s2s, self.lenpen)
+
+    def read_output(self, path: str) -> list[NbestList]:
+        """N-best lists, or a 1-best text."""
+        from rescore import formats
+
+        return formats.read_output(path, self.ref, format_name=self.format_name, s2s=self.s2s, lenpen=self.lenpen)
 
 
-def metric_options(command: Command) -> Command:
-    """What is measured."""
-    for option in reversed(
-        [
-            click.option(
-                "--metric",
-                type=click.Choice(["wer", "cer", "bleu"]),
-                help="[default: bleu for lists with a source text, else wer]",
-            ),
-            click.option(
-                "--tokenize",
-                type=click.Choice(["13a", "none", "intl", "char", "zh"]),
-                help="sacreBLEU's tokenizer.  [default: none where references are tokenised already, else 13a]",
-            ),
-        ]
-    ):
-        command = option(command)
-    return command
+input_options = _bundled(
+    "inputs",
+    Inputs,
+    [
+        click.option("--ref", metavar="FILE", help="References: Kaldi text, trn, or a line each in the lists' order."),
+        click.option(
+            "--format",
+            "format_name",
+            type=click.Choice(["native", "espnet1", "espnet2", "fairseq"]),
+            help="Format of the lists.  [default: found out by looking inside]",
+        ),
+        click.option("--s2s", default="s2s", show_default=True, metavar="COLUMN", help="The first-pass score."),
+        click.option(
+            "--lenpen",
+            default=1.0,
+            show_default=True,
+            help="fairseq's length penalty, to recover sums (--s2s sum) from H scores.",
+        ),
+    ],
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """What is measured, and what counts as the same word."""
+
+    metric: str | None
+    tokenize: str | None
+    case_sensitive: bool
+    split_hyphens: bool
+    drop_punctuation: bool
+    drop_apostrophes: bool
+    drop_unknown: bool
+    glm: str | None
+
+    def choose(self, lists: Sequence[NbestList]) -> Metric:
+        from rescore import metrics
+        from rescore.metrics.normalise import Glm
+
+        normaliser = metrics.Normaliser(
+            self.case_sensitive,
+            self.split_hyphens,
+            self.drop_punctuation,
+            self.drop_apostrophes,
+            self.drop_unknown,
+            Glm.load(Path(self.glm)) if self.glm else None,
+        )
+        return metrics.choose_metric(self.metric, self.tokenize, lists, normaliser)
+
+
+metric_options = _bundled(
+    "measure",
+    Measure,
+    [
+        click.option(
+            "--metric",
+            type=click.Choice(["wer", "cer", "bleu", "chrf", "ter"]),
+            help="[default: bleu for lists with a source text, else wer]",
+        ),
+        click.option(
+            "--tokenize",
+            type=click.Choice(["13a", "none", "intl", "char", "zh"]),
+            help="sacreBLEU's tokenizer.  [default: none where references are tokenised already, else 13a]",
+        ),
+        click.option("--case-sensitive", is_flag=True, help="WER, CER: upper and lower case are errors."),
+        click.option("--split-hyphens", is_flag=True, help="WER, CER: compounds count as their parts."),
+        click.option("--drop-punctuation", is_flag=True, help="WER, CER: without punctuation marks around words."),
+        click.option("--drop-apostrophes", is_flag=True, help="WER, CER: it's is its."),
+        click.option("--drop-unknown", is_flag=True, help="WER, CER: without <unk>."),
+        click.option("--glm", metavar="FILE", help="WER, CER: replace as a global mapping file says."),
+    ],
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Significance:
+    """How differences are tested."""
+
+    test: str
+    by_speaker: bool
+    speaker: str | None
+
+    def make(self) -> PairedTest:
+        from rescore.metrics import significance
+
+        return significance.PairedTest(
+            self.test, self.by_speaker or bool(self.speaker), self.speaker or significance.SPEAKER
+        )
+
+
+test_options = _bundled(
+    "significance",
+    Significance,
+    [
+        click.option(
+            "--test",
+            type=click.Choice(["randomisation", "bootstrap", "mapsswe"]),
+            default="randomisation",
+            show_default=True,
+            help="Paired approximate randomisation, paired bootstrap, or (WER) the matched-pairs segment test.",
+        ),
+        click.option("--by-speaker", is_flag=True, help="Exchange or draw speakers, not utterances."),
+        click.option(
+            "--speaker", metavar="REGEX", help="Where an id has its speaker or document.  [default: ^(.+?)[-_]]"
+        ),
+    ],
+)
 
 
 def progress_bar(total: int | None, label: str) -> tqdm:

@@ -20,10 +20,7 @@ def command(
     weights: str,
     output: str | None,
     best: str | None,
-    ref: str | None,
-    format_name: str | None,
-    s2s: str,
-    lenpen: float,
+    inputs: options.Inputs,
 ) -> None:
     """Sort each list by its combined score. Without -o and --best the 1-best goes to stdout as Kaldi text.
 
@@ -34,7 +31,7 @@ def command(
     from rescore.tuning.weights import Weights
 
     columns = Weights.load(Path(weights)).columns
-    lists = formats.read(nbest, references=ref, format_name=format_name, s2s=s2s, lenpen=lenpen)
+    lists = inputs.read(nbest)
     reranked = [decision.rerank(one, columns) for one in lists]
     if output:
         formats.write(reranked, output)

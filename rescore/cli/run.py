@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -52,12 +51,8 @@ def command(
     best: str | None,
     report: str | None,
     lm_norm: str | None,
-    metric: str | None,
-    tokenize: str | None,
-    ref: str | None,
-    format_name: str | None,
-    s2s: str,
-    lenpen: float,
+    measure: options.Measure,
+    inputs: options.Inputs,
 ) -> None:
     """Score N-best lists with a language model, tune its weight on --dev, rerank, and report.
 
@@ -71,7 +66,6 @@ def command(
     that the model's card recommends.
     """
     from rescore import decision, formats, pipeline
-    from rescore.metrics import choose_metric
     from rescore.reporting import results, table
 
     if dev and weight:
@@ -80,10 +74,9 @@ def command(
         raise click.UsageError("--dev-ref is of no use without --dev")
     bonus = _bonus(word_bonus, bool(dev))
     weights = None if dev else _weights(lms.specs, weight, 0.0 if bonus is None else float(bonus))
-    read = partial(formats.read, format_name=format_name, s2s=s2s, lenpen=lenpen)
-    lists = read(nbest, references=ref)
-    dev_lists = read(dev, references=dev_ref, need_references=True) if dev else None
-    chosen_metric = choose_metric(metric, tokenize, dev_lists or lists)
+    lists = inputs.read(nbest)
+    dev_lists = inputs.read_dev(dev, dev_ref) if dev else None
+    chosen_metric = measure.choose(dev_lists or lists)
     models = lms.load()
     total = len(models) * sum(len(one.hypotheses) for one in [*lists, *(dev_lists or [])])
     with options.progress_bar(total, f"score {', '.join(model.name for model in models)}") as bar:

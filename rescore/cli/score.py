@@ -37,10 +37,7 @@ def command(
     tokens: str | None,
     output: str | None,
     lm_norm: str | None,
-    ref: str | None,
-    format_name: str | None,
-    s2s: str,
-    lenpen: float,
+    inputs: options.Inputs,
 ) -> None:
     """Add columns of LM scores (natural log) to N-best lists, or tell the perplexity of plain text.
 
@@ -60,10 +57,7 @@ def command(
         if text:
             _score_text(text, lms, output, file)
             return
-        if ref:
-            lists = iter(formats.read(nbest, references=ref, format_name=format_name, s2s=s2s, lenpen=lenpen))
-        else:
-            lists = formats.iterate(nbest, format_name, s2s, lenpen)
+        lists = inputs.iterate(nbest)
         head = list(islice(lists, 1))
         norm = pipeline.choose_norm(lm_norm, head)
         models = lms.load()

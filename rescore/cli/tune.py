@@ -28,12 +28,8 @@ def command(
     column: tuple[str, ...],
     word_bonus: bool | None,
     output: str,
-    metric: str | None,
-    tokenize: str | None,
-    ref: str | None,
-    format_name: str | None,
-    s2s: str,
-    lenpen: float,
+    measure: options.Measure,
+    inputs: options.Inputs,
 ) -> None:
     """Find the weights that give the best WER, CER or BLEU on lists that have LM scores and references.
 
@@ -44,12 +40,11 @@ def command(
     One weight is found exactly: no grid, and ties go to the middle of the widest best interval. Several columns are
     tuned together, with exact searches along lines.
     """
-    from rescore import formats, pipeline
-    from rescore.metrics import choose_metric
+    from rescore import pipeline
     from rescore.nbest import FIRST_PASS
 
-    lists = formats.read(nbest, references=ref, format_name=format_name, s2s=s2s, lenpen=lenpen, need_references=True)
-    chosen = choose_metric(metric, tokenize, lists)
+    lists = inputs.read(nbest, need_references=True)
+    chosen = measure.choose(lists)
     columns = [*dict.fromkeys(column)] or pipeline.lm_columns(lists)
     bonus = len(columns) > 1 if word_bonus is None else word_bonus
     weights, tuned = pipeline.tune(chosen, lists, columns, ", ".join(nbest), bonus)

@@ -1,4 +1,4 @@
-"""Word and character error rate, aligned by jiwer (rapidfuzz)."""
+"""Word error rate as sclite counts it, and character error rate by jiwer (rapidfuzz)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from importlib.metadata import version
 import jiwer
 import numpy as np
 
+from rescore.metrics.alignment import error_counts
 from rescore.metrics.base import Counts, Values
+from rescore.metrics.normalise import Normaliser, words_of
 
 SUBSTITUTIONS, DELETIONS, INSERTIONS, REFERENCE = range(4)
 
@@ -16,45 +18,41 @@ SUBSTITUTIONS, DELETIONS, INSERTIONS, REFERENCE = range(4)
 class ErrorRate:
     """(substitutions + deletions + insertions) / reference units, in percent.
 
-    Texts are compared as they are, words parted by white space; characters include the blanks between words, as in
-    ESPnet. With several references the one with the fewest errors counts.
+    Texts are normalised first (by default as sclite does: case is folded). Words are parted by white space; characters
+    include the blanks between words, as in ESPnet. With several references the one with the fewest errors counts.
     """
 
     higher_is_better = False
 
-    def __init__(self, characters: bool = False) -> None:
+    def __init__(self, characters: bool = False, normaliser: Normaliser | None = None) -> None:
         self.name = "CER" if characters else "WER"
-        self._process = jiwer.process_characters if characters else jiwer.process_words
+        self.normaliser = normaliser or Normaliser()
 
     @property
     def signature(self) -> str:
-        unit = "char" if self.name == "CER" else "space"
-        return f"{self.name}|case:mixed|tok:{unit}|jiwer:{version('jiwer')}|rapidfuzz:{version('rapidfuzz')}"
+        how = "tok:space|align:sclite"
+        if self.name == "CER":
+            how = f"tok:char|jiwer:{version('jiwer')}|rapidfuzz:{version('rapidfuzz')}"
+        return f"{self.name}|{self.normaliser.signature}|{how}"
 
     def statistics(self, hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> Counts:
         """Columns: substitutions, deletions, insertions, reference units."""
         best = np.zeros((len(hypotheses), 4), dtype=np.int64)
         for rank in range(max(map(len, references), default=0)):
             rows = [index for index, texts in enumerate(references) if rank < len(texts)]
-            found = self._align([references[row][rank] for row in rows], [hypotheses[row] for row in rows])
-            for row, counts in zip(rows, found, strict=True):
-                if rank == 0 or counts[:REFERENCE].sum() < best[row, :REFERENCE].sum():
-                    best[row] = counts
+            found = self._count([references[row][rank] for row in rows], [hypotheses[row] for row in rows])
+            if rank:
+                fewer = found[:, :REFERENCE].sum(axis=1) < best[rows, :REFERENCE].sum(axis=1)
+                found = np.where(fewer[:, None], found, best[rows])
+            best[rows] = found
         return best
 
-    def _align(self, references: list[str], hypotheses: list[str]) -> Counts:
-        output = self._process([_blanks(text) for text in references], [_blanks(text) for text in hypotheses])
-        counts = np.zeros((len(hypotheses), 4), dtype=np.int64)
-        for row, chunks, reference in zip(counts, output.alignments, output.references, strict=True):
-            row[REFERENCE] = len(reference)
-            for chunk in chunks:
-                if chunk.type == "substitute":
-                    row[SUBSTITUTIONS] += chunk.ref_end_idx - chunk.ref_start_idx
-                elif chunk.type == "delete":
-                    row[DELETIONS] += chunk.ref_end_idx - chunk.ref_start_idx
-                elif chunk.type == "insert":
-                    row[INSERTIONS] += chunk.hyp_end_idx - chunk.hyp_start_idx
-        return counts
+    def _count(self, references: list[str], hypotheses: list[str]) -> Counts:
+        ours, theirs = words_of(references, self.normaliser), words_of(hypotheses, self.normaliser)
+        if self.name == "CER":
+            return _characters([" ".join(words) for words in ours], [" ".join(words) for words in theirs])
+        lengths = np.array([len(words) for words in ours], dtype=np.int64)
+        return np.column_stack([error_counts(ours, theirs), lengths])
 
     def values(self, sums: Counts) -> Values:
         errors = sums[:, :REFERENCE].sum(axis=1)
@@ -70,5 +68,16 @@ class ErrorRate:
         return dict(zip(names, map(int, sums), strict=True))
 
 
-def _blanks(text: str) -> str:
-    return " ".join(text.split())
+def _characters(references: list[str], hypotheses: list[str]) -> Counts:
+    output = jiwer.process_characters(references, hypotheses)
+    counts = np.zeros((len(hypotheses), 4), dtype=np.int64)
+    for row, chunks, reference in zip(counts, output.alignments, output.references, strict=True):
+        row[REFERENCE] = len(reference)
+        for chunk in chunks:
+            if chunk.type == "substitute":
+                row[SUBSTITUTIONS] += chunk.ref_end_idx - chunk.ref_start_idx
+            elif chunk.type == "delete":
+                row[DELETIONS] += chunk.ref_end_idx - chunk.ref_start_idx
+            elif chunk.type == "insert":
+                row[INSERTIONS] += chunk.hyp_end_idx - chunk.hyp_start_idx
+    return counts

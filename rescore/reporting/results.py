@@ -26,7 +26,8 @@ class Dev:
 class Results:
     """Figures are percentages, higher is better for BLEU only; None where the lists have no references.
 
-    `seconds` is the time of scoring, tuning and evaluation together; `stages` has each of them.
+    `intervals` has the 95 % confidence intervals (bootstrap over utterances) of first pass and reranked; `seconds` is
+    the time of scoring, tuning and evaluation together, `stages` has each of them.
     """
 
     utterances: int
@@ -42,6 +43,7 @@ class Results:
     p_value: float | None = None
     ref_words: int | None = None
     counts: dict[str, Details] = field(default_factory=dict)
+    intervals: dict[str, tuple[float, float]] = field(default_factory=dict)
     dev: Dev | None = None
     changed: int = 0
     seconds: float = 0.0

@@ -12,12 +12,17 @@ from rescore.reporting.table import SHORT
 
 @dataclass(slots=True)
 class System:
-    """One output: its value and oracle in percent, the counts behind it, its p-value against the first output."""
+    """One output: its value and oracle in percent, the counts behind it, its p-value against the first output.
+
+    `low` and `high` bound the value's 95 % confidence interval (bootstrap over utterances).
+    """
 
     name: str
     value: float
     counts: dict[str, int | float]
     utterances: int
+    low: float
+    high: float
     oracle: float | None = None
     p_value: float | None = None
 
@@ -28,6 +33,7 @@ class Systems:
 
     metric: str
     signature: str
+    test: str | None = None
     systems: list[System] = field(default_factory=list)
 
 
@@ -44,17 +50,19 @@ def render(systems: Systems) -> str:
     head = [
         "",
         systems.metric,
+        "95 % CI",
         *(["oracle"] if oracle else []),
         *(SHORT.get(name, name) for name in names),
         "utterances",
     ]
     rows = [[*head, *(["p"] if several else [])]]
     for system in systems.systems:
-        row = [system.name, f"{system.value:.2f}"]
+        row = [system.name, f"{system.value:.2f}", f"{system.low:.2f}-{system.high:.2f}"]
         if oracle:
             row.append("" if system.oracle is None else f"{system.oracle:.2f}")
         row += [*(f"{system.counts[name]:,}" for name in names), f"{system.utterances:,}"]
         if several:
             row.append("" if system.p_value is None else f"{system.p_value:.4f}")
         rows.append(row)
-    return f"{text(rows)}\n{systems.signature}"
+    signature = systems.signature if systems.test is None else f"{systems.signature}|{systems.test}"
+    return f"{text(rows)}\n{signature}"

@@ -35,14 +35,16 @@ def _figures(results: Results) -> str:
     assert results.metric is not None
     counts = results.counts
     names = [name for name in next(iter(counts.values())) if name not in ("ref_words", "ref_characters")]
-    rows = [["", results.metric, *(SHORT.get(name, name) for name in names)]]
+    rows = [["", results.metric, "95 % CI", *(SHORT.get(name, name) for name in names)]]
     for label, value in (
         ("first pass", results.first_pass),
         ("oracle", results.oracle),
         ("reranked", results.reranked),
     ):
         details = counts[label.replace(" ", "_")]
-        rows.append([label, f"{value:.2f}", *(f"{details[name]:,}" for name in names)])
+        interval = results.intervals.get(label.replace(" ", "_"))
+        bounds = "{:.2f}-{:.2f}".format(*interval) if interval else ""
+        rows.append([label, f"{value:.2f}", bounds, *(f"{details[name]:,}" for name in names)])
     return text(rows)
 
 

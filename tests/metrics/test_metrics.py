@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rescore.errors import UserError
-from rescore.metrics import Bleu, ErrorRate, choose_metric, list_statistics, oracle, total, value
+from rescore.metrics import Bleu, Chrf, ErrorRate, Ter, choose_metric, list_statistics, oracle, total, value
 from rescore.metrics.bleu import looks_tokenised
 from rescore.metrics.significance import paired_randomisation
 from rescore.nbest import Hypothesis, NbestList
@@ -20,15 +20,34 @@ PAIRS = st.lists(st.tuples(TEXT, TEXT), min_size=1, max_size=12)
 
 
 @settings(max_examples=60, deadline=None)
-@given(PAIRS, st.booleans())
-def test_error_rate_is_jiwers(pairs: list[tuple[str, str]], characters: bool) -> None:
+@given(PAIRS)
+def test_character_error_rate_is_jiwers(pairs: list[tuple[str, str]]) -> None:
     references, hypotheses = [f"x {reference}".strip() for reference, _ in pairs], [text for _, text in pairs]
-    metric = ErrorRate(characters)
+    metric = ErrorRate(characters=True)
     sums = metric.statistics(hypotheses, [(reference,) for reference in references]).sum(axis=0)
-    output = (jiwer.process_characters if characters else jiwer.process_words)(references, hypotheses)
-    rate = output.cer if characters else output.wer
-    assert value(metric, sums) == pytest.approx(100 * rate)
+    output = jiwer.process_characters(references, hypotheses)
+    assert value(metric, sums) == pytest.approx(100 * output.cer)
     assert sums.tolist()[:3] == [output.substitutions, output.deletions, output.insertions]
+
+
+@settings(max_examples=30, deadline=None)
+@given(PAIRS)
+def test_chrf_and_ter_are_sacrebleus(pairs: list[tuple[str, str]]) -> None:
+    references, hypotheses = [f"x{reference}" for reference, _ in pairs], [text for _, text in pairs]
+    for metric, corpus in ((Chrf(), sacrebleu.corpus_chrf), (Ter(), sacrebleu.corpus_ter)):
+        rows = metric.statistics(hypotheses, [(reference,) for reference in references])
+        assert value(metric, rows.sum(axis=0)) == pytest.approx(corpus(hypotheses, [references]).score)
+        sentences = [
+            corpus([text], [[reference]]).score for text, reference in zip(hypotheses, references, strict=True)
+        ]
+        assert metric.sentence_values(rows) == pytest.approx(sentences)
+        assert "version:" in metric.signature
+
+
+def test_ter_with_several_references() -> None:
+    rows = Ter().statistics(["a b c", "d"], [("a x c", "a b c d"), ("d",)])
+    wanted = sacrebleu.metrics.TER().corpus_score(["a b c"], [["a x c"], ["a b c d"]]).score
+    assert Ter().values(rows[:1])[0] == pytest.approx(wanted)
 
 
 @settings(max_examples=60, deadline=None)
@@ -62,7 +81,7 @@ def test_several_references() -> None:
 
 
 def test_signatures_name_settings_and_versions() -> None:
-    assert ErrorRate().signature.startswith("WER|case:mixed|tok:space|jiwer:")
+    assert ErrorRate().signature.startswith("WER|case:lc|tok:space|align:sclite")
     assert "tok:none" in Bleu("none").signature and f"version:{sacrebleu.__version__}" in Bleu("none").signature
 
 

@@ -1,0 +1,97 @@
+"""chrF and TER through sacreBLEU's statistics of single sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from sacrebleu.metrics.base import Metric as SacrebleuMetric
+from sacrebleu.metrics.chrf import CHRF
+from sacrebleu.metrics.ter import TER
+
+from rescore.metrics.base import Counts, Values
+
+
+class Chrf:
+    """chrF2 (Popović 2015) as sacreBLEU computes it."""
+
+    name = "chrF"
+    higher_is_better = True
+
+    def __init__(self) -> None:
+        self._chrf = CHRF()
+
+    @property
+    def signature(self) -> str:
+        self._chrf.corpus_score(["x"], [["x"]])  # sacreBLEU signs only what it has scored
+        return f"chrF|{self._chrf.get_signature().format()}"
+
+    def statistics(self, hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> Counts:
+        """Columns: for each order 1 to 6 the character n-grams of hypothesis and reference, and the matching ones."""
+        rows = _sentence_statistics(self._chrf, hypotheses, references)
+        return np.array(rows, dtype=np.int64).reshape(len(rows), 3 * self._chrf.order)
+
+    def values(self, sums: Counts) -> Values:
+        hypothesis, reference, match = (sums[:, part::3] for part in range(3))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            orders = (hypothesis > 0) & (reference > 0)
+            number = orders.sum(axis=1)
+            precision = np.where(orders, match / hypothesis, 0.0).sum(axis=1) / number
+            recall = np.where(orders, match / reference, 0.0).sum(axis=1) / number
+            factor = self._chrf.beta**2
+            score = 100 * (1 + factor) * precision * recall / (factor * precision + recall)
+        return np.nan_to_num(score, nan=0.0)
+
+    def sentence_values(self, statistics: Counts) -> Values:
+        return self.values(statistics)
+
+    def details(self, sums: Counts) -> dict[str, int | float]:
+        return {"ref_characters": int(sums[1])}
+
+
+class Ter:
+    """Translation edit rate (Snover et al. 2006) as sacreBLEU computes it; slow, milliseconds a hypothesis."""
+
+    name = "TER"
+    higher_is_better = False
+
+    SCALE = 840
+    """Reference lengths are means over references; times this they are whole for up to eight."""
+
+    def __init__(self) -> None:
+        self._ter = TER()
+
+    @property
+    def signature(self) -> str:
+        self._ter.corpus_score(["x"], [["x"]])
+        return f"TER|{self._ter.get_signature().format()}"
+
+    def statistics(self, hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> Counts:
+        """Columns: edits, and the mean length of the references times `SCALE`."""
+        rows = _sentence_statistics(self._ter, hypotheses, references)
+        return np.array([[edits, round(length * self.SCALE)] for edits, length in rows], dtype=np.int64).reshape(-1, 2)
+
+    def values(self, sums: Counts) -> Values:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            rates = 100.0 * sums[:, 0] * self.SCALE / sums[:, 1]
+        return np.where(sums[:, 1] > 0, rates, np.where(sums[:, 0] > 0, 100.0, 0.0))
+
+    def sentence_values(self, statistics: Counts) -> Values:
+        return self.values(statistics)
+
+    def details(self, sums: Counts) -> dict[str, int | float]:
+        return {"edits": int(sums[0]), "ref_words": round(int(sums[1]) / self.SCALE)}
+
+
+def _sentence_statistics(
+    metric: SacrebleuMetric, hypotheses: Sequence[str], references: Sequence[Sequence[str]]
+) -> list[list[float]]:
+    # What sacreBLEU's own significance tests are built on; its public functions give the scores only.
+    rows: list[list[float]] = [[] for _ in hypotheses]
+    for number in {len(texts) for texts in references}:
+        chosen = [index for index, texts in enumerate(references) if len(texts) == number]
+        streams = [[references[index][rank] for index in chosen] for rank in range(number)]
+        found = metric._extract_corpus_statistics([hypotheses[index] for index in chosen], streams)
+        for index, row in zip(chosen, found, strict=True):
+            rows[index] = row
+    return rows

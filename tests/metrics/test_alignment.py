@@ -1,0 +1,137 @@
+"""Alignments against the cheapest of all, and counts against sclite itself."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rescore import decision, formats
+from rescore.errors import UserError
+from rescore.metrics import ErrorRate, Normaliser, list_statistics
+from rescore.metrics.alignment import align, error_counts
+from rescore.metrics.normalise import Glm
+from tests.conftest import ROOT, shared
+
+WORDS = st.lists(st.sampled_from(list("abcd")), max_size=9)
+
+
+def counts_of(pairs: list[tuple[str | None, str | None]]) -> list[int]:
+    return [
+        sum(None not in (ours, theirs) and ours != theirs for ours, theirs in pairs),
+        sum(theirs is None for _, theirs in pairs),
+        sum(ours is None for ours, _ in pairs),
+    ]
+
+
+def cheapest(reference: tuple[str, ...], hypothesis: tuple[str, ...]) -> int:
+    @cache
+    def cost(i: int, j: int) -> int:
+        if not i or not j:
+            return 3 * (i + j)
+        change = 4 * (reference[i - 1] != hypothesis[j - 1])
+        return min(cost(i - 1, j - 1) + change, cost(i - 1, j) + 3, cost(i, j - 1) + 3)
+
+    return cost(len(reference), len(hypothesis))
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.tuples(WORDS, WORDS), min_size=1, max_size=8))
+def test_counts_are_those_of_the_cheapest_alignment(pairs: list[tuple[list[str], list[str]]]) -> None:
+    found = error_counts([reference for reference, _ in pairs], [hypothesis for _, hypothesis in pairs])
+    for (reference, hypothesis), row in zip(pairs, found.tolist(), strict=True):
+        aligned = align(reference, hypothesis)
+        assert [ours for ours, _ in aligned if ours is not None] == reference
+        assert [theirs for _, theirs in aligned if theirs is not None] == hypothesis
+        assert row == counts_of(aligned)
+        assert 4 * row[0] + 3 * row[1] + 3 * row[2] == cheapest(tuple(reference), tuple(hypothesis))
+
+
+def test_batches_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    random = np.random.default_rng(0)
+    texts = [["".join(word) for word in random.choice(list("ab"), (random.integers(0, 40), 2))] for _ in range(80)]
+    whole = error_counts(texts[:40], texts[40:])
+    monkeypatch.setattr("rescore.metrics.alignment.BATCH", 64)
+    assert (error_counts(texts[:40], texts[40:]) == whole).all()
+
+
+def sclite() -> str:
+    found = shutil.which("sclite") or shutil.which("sclite", path="/usr/lib/sctk/bin")
+    if found is None:
+        pytest.skip("needs sclite (Debian's package sctk)")
+    return found
+
+
+def sclite_counts(folder: Path, references: list[str], hypotheses: list[str]) -> list[list[int]]:
+    """Substitutions, deletions, insertions of each utterance as sclite counts them."""
+    for name, texts in (("ref.trn", references), ("hyp.trn", hypotheses)):
+        lines = [f"{text} (spk-{index:06d})\n" for index, text in enumerate(texts)]
+        (folder / name).write_text("".join(lines), encoding="utf-8")
+    command = [sclite(), "-r", "ref.trn", "trn", "-h", "hyp.trn", "trn", "-i", "rm", "-o", "pra", "-n", "out"]
+    subprocess.run(command, cwd=folder, check=True, capture_output=True)
+    text = (folder / "out.pra").read_text(encoding="utf-8")
+    found = re.findall(r"^id: \(spk-(\d+)\)\nScores: \(#C #S #D #I\) \d+ (\d+) (\d+) (\d+)", text, re.MULTILINE)
+    table = {int(number): [int(count) for count in counts] for number, *counts in found}
+    return [table[index] for index in range(len(references))]
+
+
+def test_random_counts_are_sclites(tmp_path: Path) -> None:
+    random = np.random.default_rng(1)
+    texts = [" ".join(random.choice(list("aBcD"), random.integers(1, 25))) for _ in range(600)]
+    found = ErrorRate().statistics(texts[300:], [(text,) for text in texts[:300]])
+    assert found[:, :3].tolist() == sclite_counts(tmp_path, texts[:300], texts[300:])
+
+
+@pytest.mark.parametrize("lists", ["shipped", "librispeech-other"])
+def test_counts_of_all_hypotheses_are_sclites(lists: str, tmp_path: Path) -> None:
+    path = ROOT / "data" / "test.json" if lists == "shipped" else shared("librispeech-other/test.json")
+    read = formats.read([path])
+    statistics = np.concatenate(list_statistics(ErrorRate(), read))
+    references = [nbest.references[0] for nbest in read for _ in nbest.hypotheses]
+    hypotheses = [hypothesis.text for nbest in read for hypothesis in nbest.hypotheses]
+    assert statistics[:, :3].tolist() == sclite_counts(tmp_path, references, hypotheses)
+    assert len(decision.best(read, {"s2s": 1.0})) == len(read)
+
+
+def test_what_counts_as_the_same_word() -> None:
+    def words(text: str, **options: bool) -> str:
+        return " ".join(Normaliser(**options)(text))
+
+    text = "It's a Well-Known “fact”, <unk>!"
+    assert words(text) == text.lower()
+    assert words(text, case_sensitive=True) == text
+    assert words("a well-known fact", split_hyphens=True) == "a well known fact"
+    assert words(text, drop_punctuation=True) == "it's a well-known fact unk"
+    assert words("it's <unk> Ann\u2019s", drop_apostrophes=True, drop_unknown=True) == "its anns"
+    signature = ErrorRate(normaliser=Normaliser(case_sensitive=True, drop_unknown=True)).signature
+    assert "|case:mixed|drop-unknown:yes|" in signature and "|case:lc|" in ErrorRate().signature
+
+
+def test_global_mapping_file(tmp_path: Path) -> None:
+    path = tmp_path / "en.glm"
+    path.write_text(
+        ';; a comment\n* name "test"\n[CAN\'T] => [CAN NOT] / [ ] __ [ ] ;; why\n'
+        '"colour" => "color" / [ ] __ [ ]\nqu => kw\n',
+        encoding="utf-8",
+    )
+    glm = Glm.load(path)
+    words = Normaliser(glm=glm)
+    assert words("You can't COLOUR colours quickly") == ["you", "can", "not", "color", "colours", "kwickly"]
+    assert glm.digest in words.signature
+    path.write_text("[a] => [{b / c}] / [ ] __ [ ]\n", encoding="utf-8")
+    with pytest.raises(UserError, match=r"en\.glm: line 1: alternatives"):
+        Glm.load(path)
+    path.write_text("\nwhat\n", encoding="utf-8")
+    with pytest.raises(UserError, match=r"line 2: expected `A => B"):
+        Glm.load(path)
+
+
+def test_empty_references_count_insertions() -> None:
+    assert ErrorRate().statistics(["a b", ""], [("",), ("a",)]).tolist() == [[0, 0, 2, 0], [0, 1, 0, 1]]

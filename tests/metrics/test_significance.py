@@ -1,0 +1,125 @@
+"""Tests of significance against sacreBLEU's, against sc_stats, and against what they must say of extremes."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+import sacrebleu
+from sacrebleu.significance import PairedTest
+
+from rescore.errors import UserError
+from rescore.metrics import Bleu, Chrf, ErrorRate
+from rescore.metrics.significance import (
+    by_group,
+    confidence_interval,
+    matched_pairs,
+    paired_bootstrap,
+    paired_randomisation,
+    speakers,
+)
+from tests.metrics.test_alignment import sclite
+
+WORDS = ["a", "b", "c", "d", "e", "f", "g", "h"]
+
+
+def systems(seed: int, number: int = 120) -> tuple[list[str], list[str], list[str]]:
+    """References, and two systems of which the first makes more errors."""
+    random = np.random.default_rng(seed)
+
+    def spoilt(words: list[str], rate: float) -> str:
+        kept = []
+        for word in words:
+            draw = random.random()
+            if draw < rate:
+                kept.append(str(random.choice(WORDS)))
+            elif draw < 1.3 * rate:
+                kept += [word, str(random.choice(WORDS))]
+            elif draw < 0.95:
+                kept.append(word)
+        return " ".join(kept) or "x"
+
+    references = [list(map(str, random.choice(WORDS, random.integers(5, 20)))) for _ in range(number)]
+    return (
+        [" ".join(words) for words in references],
+        [spoilt(words, 0.25) for words in references],
+        [spoilt(words, 0.2) for words in references],
+    )
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("metric", [Bleu("none"), Chrf()], ids=["BLEU", "chrF"])
+def test_p_values_are_sacrebleus(metric: Bleu | Chrf, seed: int) -> None:
+    references, first, second = systems(seed)
+    theirs = {"BLEU": sacrebleu.metrics.BLEU(tokenize="none"), "chrF": sacrebleu.metrics.CHRF()}[metric.name]
+    rows = [metric.statistics(texts, [(reference,) for reference in references]) for texts in (first, second)]
+    for name, ours in (("ar", paired_randomisation), ("bs", paired_bootstrap)):
+        scores = PairedTest([("one", first), ("two", second)], {metric.name: theirs}, [references], name, 1000)()[1]
+        result = next(values for key, values in scores.items() if key != "System")[1]
+        assert ours(metric, rows[0], rows[1], trials=1000) == pytest.approx(result.p_value, abs=2e-3)
+        if name == "bs":
+            low, high = confidence_interval(metric, rows[1])
+            assert (high - low) / 2 == pytest.approx(result.ci, abs=0.02)
+
+
+def test_extremes() -> None:
+    metric = ErrorRate()
+    good = metric.statistics(["a b"] * 40, [("a b",)] * 40)
+    bad = metric.statistics(["x y"] * 40, [("a b",)] * 40)
+    for test in (paired_randomisation, paired_bootstrap):
+        assert test(metric, good, good) == 1
+        assert test(metric, good, bad) < 0.01
+    assert confidence_interval(metric, bad) == (100, 100)
+
+
+def test_interval_holds_the_value_and_shrinks_with_more() -> None:
+    references, first, _ = systems(5, 800)
+    metric = ErrorRate()
+    rows = metric.statistics(first, [(reference,) for reference in references])
+    few, many = confidence_interval(metric, rows[:100]), confidence_interval(metric, rows)
+    assert few[0] < metric.values(rows[:100].sum(axis=0)[None])[0] < few[1]
+    assert 2 < (few[1] - few[0]) / (many[1] - many[0]) < 4  # about the root of 8
+
+
+def test_by_speaker() -> None:
+    rows = np.array([[1, 0], [2, 5], [4, 1]])
+    assert by_group(list(rows), ["x", "y", "x"]).tolist() == [[5, 1], [2, 5]]
+    assert speakers(["2414-128-0001", "bob_1"]) == ["2414", "bob"]
+    assert speakers(["talk1.3"], r"talk\d+") == ["talk1"]
+    with pytest.raises(UserError, match="utterance u1: --speaker"):
+        speakers(["u1"])
+    with pytest.raises(UserError, match="not a regular expression"):
+        speakers(["u1"], "(")
+
+
+def test_segments_by_hand() -> None:
+    # Two right words in a row part the first error from the others; one does not.
+    found = matched_pairs(["a b c d e f g h"], ["x b c d y f g h"], ["a b c d e f z h"])
+    assert (found.segments, found.mean) == (2, 0.5)
+    assert matched_pairs(["a b"], ["a b"], ["a b"]).p_value == 1
+    assert matched_pairs(["a b"], ["a b c"], ["a b"]).segments == 1
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_mapsswe_is_sc_stats(seed: int, tmp_path: Path) -> None:
+    program = sclite()
+    references, first, second = systems(seed)
+    for name, texts in (("ref", references), ("one", first), ("two", second)):
+        lines = [f"{text} (s{index % 7}-{index:04d})\n" for index, text in enumerate(texts)]
+        (tmp_path / f"{name}.trn").write_text("".join(lines), encoding="utf-8")
+    alignments = ""
+    for name in ("one", "two"):
+        command = [program, "-r", "ref.trn", "trn", "-h", f"{name}.trn", "trn", "-i", "rm", "-o", "sgml", "-n", name]
+        subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+        alignments += (tmp_path / f"{name}.sgml").read_text(encoding="utf-8")
+    command = [str(Path(program).with_name("sc_stats")), "-p", "-t", "mapsswe", "-v", "-n", "-"]
+    report = subprocess.run(command, cwd=tmp_path, input=alignments, check=True, capture_output=True, text=True).stdout
+    numbers = re.search(r"# segs: (\d+)\).*mean: *(\S+)\) \(std dev: *(\S+)\) \(Z Stat: *(\S+)\)", report)
+    assert numbers
+    found = matched_pairs(references, first, second)
+    assert found.segments == int(numbers[1])
+    wanted = [float(number) for number in numbers.groups()[1:]]
+    assert [found.mean, found.deviation, found.z] == pytest.approx(wanted, abs=5.1e-4)
