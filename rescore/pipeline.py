@@ -15,7 +15,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from rescore import decision, scoring
+from rescore.decision.decide import Decision, text_value, tune_scale
 from rescore.errors import UserError
 from rescore.metrics import Metric, list_statistics, oracle, total, value
 from rescore.metrics.base import Counts
@@ -52,47 +55,59 @@ def tune(
 
 
 def evaluate(
-    metric: Metric | None, lists: Sequence[NbestList], weights: Weights, signature: Sequence[str] = ()
-) -> tuple[Results, list[int]]:
-    """First pass, oracle and reranked figures of lists under given weights, and the index chosen from each list.
+    metric: Metric | None,
+    lists: Sequence[NbestList],
+    weights: Weights,
+    signature: Sequence[str] = (),
+    decide: Decision | None = None,
+) -> tuple[Results, list[str]]:
+    """First pass, oracle and reranked figures of lists under given weights, and the text chosen for each list.
 
     Args:
         metric: None for lists without references: then only the choice is made.
         signature: what else a reader has to know to get the same figures again.
+        decide: how a text is chosen; None for the best hypothesis.
     """
+    decide = decide or Decision()
     first = decision.best(lists, {FIRST_PASS: 1.0})
-    chosen = decision.best(lists, weights.columns)
-    parts = [*([metric.signature] if metric else []), *signature, f"rescore:{VERSION}"]
+    texts = decide.texts(metric, lists, weights.columns)
+    before = [nbest.hypotheses[index].text for nbest, index in zip(lists, first, strict=True)]
+    parts = [*([metric.signature] if metric else []), *signature, *decide.signature, f"rescore:{VERSION}"]
     results = Results(
         utterances=len(lists),
         hypotheses=sum(len(nbest.hypotheses) for nbest in lists),
         weights=weights.columns,
         origin=weights.origin,
         signature="|".join(parts),
-        changed=sum(
-            nbest.hypotheses[old].text != nbest.hypotheses[new].text
-            for nbest, old, new in zip(lists, first, chosen, strict=True)
-        ),
+        decision=decide.name,
+        scale=decide.scale,
+        changed=sum(old != new for old, new in zip(before, texts, strict=True)),
     )
-    if metric is None:
-        return results, chosen
+    if metric is None or not any(nbest.references for nbest in lists):
+        return results, texts
     statistics = list_statistics(metric, lists)
-    sums = {
-        "first_pass": total(statistics, first),
-        "oracle": total(statistics, oracle(metric, statistics)),
-        "reranked": total(statistics, chosen),
+    chosen = {
+        "first_pass": choose(lists, statistics, first),
+        "oracle": choose(lists, statistics, oracle(metric, statistics)),
+        "reranked": measured(metric, lists, texts),
     }
+    sums = {name: np.sum([one.counts for one in choice], axis=0) for name, choice in chosen.items()}
     results.metric, results.higher_is_better = metric.name, metric.higher_is_better
     results.first_pass, results.oracle, results.reranked = (value(metric, sums[name]) for name in sums)
     results.counts = {name: metric.details(counts) for name, counts in sums.items()}
     words = results.counts["first_pass"].get("ref_words")
     results.ref_words = int(sum(len(nbest.references[0].split()) for nbest in lists) if words is None else words)
-    before, after = choose(lists, statistics, first), choose(lists, statistics, chosen)
-    for name, choice in (("first_pass", before), ("reranked", after)):
-        results.intervals[name] = confidence_interval(metric, [one.counts for one in choice])
+    for name in ("first_pass", "reranked"):
+        results.intervals[name] = confidence_interval(metric, [one.counts for one in chosen[name]])
     if results.changed:
-        results.p_value = PairedTest().p_value(metric, lists, before, after)
-    return results, chosen
+        results.p_value = PairedTest().p_value(metric, lists, chosen["first_pass"], chosen["reranked"])
+    return results, texts
+
+
+def measured(metric: Metric, lists: Sequence[NbestList], texts: Sequence[str]) -> list[Chosen]:
+    """Texts chosen for lists, with their statistics."""
+    rows = metric.statistics(texts, [nbest.references for nbest in lists])
+    return [Chosen(text, counts) for text, counts in zip(texts, rows, strict=True)]
 
 
 def choose(lists: Sequence[NbestList], statistics: Sequence[Counts], choice: Sequence[int]) -> list[Chosen]:
@@ -152,10 +167,10 @@ def compare_outputs(
 
 @dataclass(slots=True)
 class Outcome:
-    """All that a run made: the test lists with their new column, the hypothesis chosen from each, and the figures."""
+    """All that a run made: the test lists with their new columns, the text chosen for each, and the figures."""
 
     lists: list[NbestList]
-    chosen: list[int]
+    texts: list[str]
     weights: Weights
     results: Results
 
@@ -181,6 +196,7 @@ def run(
     weights: Callable[[Sequence[str]], Weights] | None = None,
     norm: str | None = None,
     word_bonus: bool | None = None,
+    decide: Decision | None = None,
     progress: Progress = lambda done: None,
 ) -> Outcome:
     """The main job: score, tune on `dev` when given (else take `weights`), rerank, evaluate.
@@ -190,6 +206,7 @@ def run(
         weights: made from the columns' names where there is no `dev`.
         norm: `sum` or `mean`; None for the one that suits the first pass.
         word_bonus: whether to tune one; None for only with several language models.
+        decide: how a text is chosen; its scale, where it needs one and has none, is tuned on `dev`.
     """
     if (dev is None) == (weights is None):
         raise UserError("give either dev lists to tune on, or weights")
@@ -209,14 +226,17 @@ def run(
         else:
             assert weights is not None
             found = weights(columns)
+        decide = decide or Decision()
+        if decide.name != "best" and decide.scale is None and metric is not None and scored_dev is not None:
+            decide = tune_scale(decide.name, metric, scored_dev, found.columns)
     with clock.measure("evaluation"):
-        references = any(nbest.references for nbest in scored)
-        signature = settings(lms, norm, found)
-        results, chosen = evaluate(metric if references else None, scored, found, signature)
+        results, texts = evaluate(metric, scored, found, settings(lms, norm, found), decide)
     if tuned is not None and scored_dev is not None:
         results.dev = Dev(dev_source, len(scored_dev), tuned.first_pass, tuned.value, tuned.low, tuned.high)
+        if metric is not None and decide.name != "best":
+            results.dev.reranked = text_value(metric, scored_dev, decide.texts(metric, scored_dev, found.columns))
     results.stages, results.seconds = clock.seconds, sum(clock.seconds.values())
-    return Outcome(scored, chosen, found, results)
+    return Outcome(scored, texts, found, results)
 
 
 def score_all(

@@ -13,6 +13,7 @@ import click
 from tqdm import tqdm
 
 if TYPE_CHECKING:
+    from rescore.decision.decide import Decision
     from rescore.metrics import Metric
     from rescore.metrics.significance import PairedTest
     from rescore.nbest import NbestList
@@ -224,6 +225,41 @@ metric_options = _bundled(
         click.option("--drop-apostrophes", is_flag=True, help="WER, CER: it's is its."),
         click.option("--drop-unknown", is_flag=True, help="WER, CER: without <unk>."),
         click.option("--glm", metavar="FILE", help="WER, CER: replace as a global mapping file says."),
+    ],
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Decide:
+    """How a text is chosen from each list."""
+
+    decide: str
+    scale: float | None
+
+    def make(self) -> Decision:
+        from rescore.decision.decide import Decision
+
+        if self.decide == "best" and self.scale is not None:
+            raise click.UsageError("--scale is for --decide mbr and rover")
+        return Decision(self.decide, self.scale)
+
+
+decision_options = _bundled(
+    "decide",
+    Decide,
+    [
+        click.option(
+            "--decide",
+            type=click.Choice(["best", "mbr", "rover"]),
+            default="best",
+            show_default=True,
+            help="Best score, minimum Bayes risk, or a vote word by word.",
+        ),
+        click.option(
+            "--scale",
+            type=click.FloatRange(min=0, min_open=True),
+            help="Of the posteriors exp(scale * score), for mbr and rover.  [default: tuned on --dev]",
+        ),
     ],
 )
 

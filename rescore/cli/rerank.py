@@ -14,12 +14,16 @@ from rescore.cli import options
 @click.option("--weights", required=True, metavar="FILE", help="A file that `rescore tune` wrote.")
 @click.option("-o", "--output", metavar="FILE", help="Write the reranked lists (.json, .jsonl, also .gz; - is stdout).")
 @click.option("--best", metavar="FILE", help="Write the 1-best: .trn, .txt (plain), else Kaldi text.")
+@options.decision_options
+@options.metric_options
 @options.input_options
 def command(
     nbest: tuple[str, ...],
     weights: str,
     output: str | None,
     best: str | None,
+    decide: options.Decide,
+    measure: options.Measure,
     inputs: options.Inputs,
 ) -> None:
     """Sort each list by its combined score. Without -o and --best the 1-best goes to stdout as Kaldi text.
@@ -27,14 +31,17 @@ def command(
     \b
     rescore rerank test.tta.jsonl --weights weights.json --best test.trn
     """
-    from rescore import decision, formats
+    from rescore import formats
+    from rescore.decision import rerank
     from rescore.tuning.weights import Weights
 
-    columns = Weights.load(Path(weights)).columns
+    loaded = Weights.load(Path(weights))
+    columns = loaded.columns
     lists = inputs.read(nbest)
-    reranked = [decision.rerank(one, columns) for one in lists]
+    decision = decide.make() if decide.decide != "best" else loaded.decision
+    chosen = decision.texts(measure.choose(lists), lists, columns)
     if output:
-        formats.write(reranked, output)
+        formats.write((rerank(one, columns) for one in lists), output)
     if best or not output:
         with formats.opened(best or "-") as file:
-            formats.write_best(best or "-", ((one, one.hypotheses[0].text) for one in reranked), file)
+            formats.write_best(best or "-", zip(lists, chosen, strict=True), file)

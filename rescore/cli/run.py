@@ -38,6 +38,7 @@ log = logging.getLogger(__name__)
 @click.option("--best", metavar="FILE", help="Write the 1-best: .trn, .txt (plain), else Kaldi text.")
 @click.option("--report", metavar="FILE", help="Write the results as JSON, in full precision.")
 @options.norm_option
+@options.decision_options
 @options.metric_options
 @options.input_options
 def command(
@@ -51,6 +52,7 @@ def command(
     best: str | None,
     report: str | None,
     lm_norm: str | None,
+    decide: options.Decide,
     measure: options.Measure,
     inputs: options.Inputs,
 ) -> None:
@@ -89,14 +91,14 @@ def command(
             weights=weights,
             norm=lm_norm,
             word_bonus=None if bonus is None else bonus is True,
+            decide=decide.make(),
             progress=bar.update,
         )
     if output:
         formats.write((decision.rerank(one, outcome.weights.columns) for one in outcome.lists), output)
     if best:
-        chosen = zip(outcome.lists, outcome.chosen, strict=True)
         with formats.opened(best) as file:
-            formats.write_best(best, ((one, one.hypotheses[index].text) for one, index in chosen), file)
+            formats.write_best(best, zip(outcome.lists, outcome.texts, strict=True), file)
     if report:
         with formats.opened(report) as file:
             results.write(outcome.results, file)

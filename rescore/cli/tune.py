@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import click
@@ -21,6 +21,7 @@ from rescore.cli import options
 )
 @click.option("--word-bonus/--no-word-bonus", default=None, help="Tune one, too.  [default: with several columns]")
 @click.option("-o", "--output", default="-", show_default=True, metavar="FILE", help="The weights, as JSON.")
+@options.decision_options
 @options.metric_options
 @options.input_options
 def command(
@@ -28,6 +29,7 @@ def command(
     column: tuple[str, ...],
     word_bonus: bool | None,
     output: str,
+    decide: options.Decide,
     measure: options.Measure,
     inputs: options.Inputs,
 ) -> None:
@@ -41,6 +43,7 @@ def command(
     tuned together, with exact searches along lines.
     """
     from rescore import pipeline
+    from rescore.decision.decide import text_value, tune_scale
     from rescore.nbest import FIRST_PASS
 
     lists = inputs.read(nbest, need_references=True)
@@ -48,6 +51,10 @@ def command(
     columns = [*dict.fromkeys(column)] or pipeline.lm_columns(lists)
     bonus = len(columns) > 1 if word_bonus is None else word_bonus
     weights, tuned = pipeline.tune(chosen, lists, columns, ", ".join(nbest), bonus)
+    decision = decide.make()
+    if decision.name != "best":
+        decision = tune_scale(decision.name, chosen, lists, weights.columns) if decision.scale is None else decision
+        weights = replace(weights, decision=decision)
     if output == "-":
         click.echo(json.dumps(asdict(weights), indent=2, ensure_ascii=False))
     else:
@@ -57,3 +64,6 @@ def command(
     found = ", ".join(f"{name} {weight:.4g}" for name, weight in weights.columns.items() if name != FIRST_PASS)
     flat = "" if tuned.low is None else f" (the same from {tuned.low:.4g} to {tuned.high:.4g})"
     click.echo(f"{chosen.name} {tuned.first_pass:.2f} -> {tuned.value:.2f} at lambda {found}{flat}", err=True)
+    if decision.name != "best":
+        found_value = text_value(chosen, lists, decision.texts(chosen, lists, weights.columns))
+        click.echo(f"{decision.name}: {found_value:.2f} with posteriors exp({decision.scale:.4g} * score)", err=True)

@@ -46,6 +46,8 @@ class Results:
     intervals: dict[str, tuple[float, float]] = field(default_factory=dict)
     dev: Dev | None = None
     changed: int = 0
+    decision: str = "best"
+    scale: float | None = None
     seconds: float = 0.0
     stages: dict[str, float] = field(default_factory=dict)
 

@@ -22,6 +22,8 @@ def render(results: Results) -> str:
         lines += [_figures(results), ""]
         lines.append(_gain(results))
     lines.append(_weights(results))
+    if results.scale is not None:
+        lines.append(f"decision: {results.decision}, posteriors exp({results.scale:.4g} * score)")
     words = "" if results.ref_words is None else f", {results.ref_words:,} reference words"
     lines.append(
         f"{results.utterances:,} utterances, {results.hypotheses:,} hypotheses{words}; "

@@ -7,9 +7,12 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from rescore.decision import DECISIONS
+from rescore.decision.decide import Decision
 from rescore.errors import UserError
 from rescore.files import replacing
 from rescore.metrics.base import Metric, list_statistics
@@ -20,11 +23,12 @@ from rescore.tuning.search import Space, search
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """One weight a column of scores, and where they come from (for signatures)."""
+    """One weight a column of scores, where they come from (for signatures), and how they are used to decide."""
 
     columns: dict[str, float]
     origin: str
     details: dict[str, str | float] = field(default_factory=dict)
+    decision: Decision = field(default_factory=Decision)
 
     @classmethod
     def interpolation(cls, lm: Mapping[str, float], origin: str, words: float = 0.0, **details: str | float) -> Weights:
@@ -72,7 +76,20 @@ class Weights:
         for name, weight in columns.items():
             if isinstance(weight, bool) or not isinstance(weight, (int, float)) or not math.isfinite(weight):
                 raise UserError(f"{path}: weight of {name} is {weight!r}, not a number")
-        return cls({name: float(weight) for name, weight in columns.items()}, str(values.get("origin", path)))
+        return cls(
+            {name: float(weight) for name, weight in columns.items()},
+            str(values.get("origin", path)),
+            decision=_decision(values.get("decision"), path),
+        )
+
+
+def _decision(value: Any, path: Path) -> Decision:
+    if value is None:
+        return Decision()
+    name, scale = (value.get("name"), value.get("scale")) if isinstance(value, dict) else (None, None)
+    if name not in DECISIONS or not (scale is None or isinstance(scale, (int, float))):
+        raise UserError(f"{path}: decision is {value!r}; expected a name of {', '.join(DECISIONS)} and a scale")
+    return Decision(name, scale)
 
 
 @dataclass(frozen=True, slots=True)

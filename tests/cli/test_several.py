@@ -150,3 +150,23 @@ def test_score_wants_lists_or_text(rescore: Run, lists: Path, arpa: str, tmp_pat
     assert_one_line_error(rescore("score", lists, "--lm", arpa, "--tokens", "-"), "cannot both go to stdout")
     (tmp_path / "empty.txt").write_text("\n", encoding="utf-8")
     assert_one_line_error(rescore("score", "--text", "empty.txt", "--lm", arpa), "empty.txt: no text in it")
+
+
+def test_decisions_at_the_command_line(rescore: Run, lists: Path, arpa: str, tmp_path: Path) -> None:
+    for name in ("mbr", "rover"):
+        done = rescore(lists, "--lm", arpa, "--dev", lists, "--decide", name, "--best", "one.trn", "--report", "r.json")
+        assert done.returncode == 0, done.stderr
+        found = report(tmp_path)
+        assert found["decision"] == name and f"|decide:{name}|scale:" in found["signature"]
+        assert found["dev"]["reranked"] == found["reranked"]
+        assert f"decision: {name}, posteriors exp(" in done.stdout
+        # The stages give the same.
+        assert rescore("score", lists, "--lm", arpa, "-o", "scored.jsonl").returncode == 0
+        assert rescore("tune", "scored.jsonl", "--decide", name, "-o", "w.json").returncode == 0
+        assert rescore("rerank", "scored.jsonl", "--weights", "w.json", "--best", "two.trn").returncode == 0
+        assert (tmp_path / "one.trn").read_text() == (tmp_path / "two.trn").read_text()
+    done = rescore(lists, "--lm", arpa, "--weight", "0.3", "--decide", "mbr")
+    assert_one_line_error(done, "mbr needs the scale of posteriors; give --scale")
+    assert rescore(lists, "--lm", arpa, "--weight", "0.3", "--decide", "mbr", "--scale", "2").returncode == 0
+    done = rescore(lists, "--lm", arpa, "--weight", "0.3", "--scale", "2")
+    assert_one_line_error(done, "--scale is for --decide mbr and rover")

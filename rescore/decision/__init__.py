@@ -1,4 +1,4 @@
-"""From columns of scores and weights to one hypothesis an utterance."""
+"""From columns of scores and weights to one text an utterance."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from rescore.nbest import NbestList
+
+DECISIONS = ("best", "mbr", "rover")
+"""The best hypothesis by score; the one of least expected loss; the words with the most votes."""
 
 
 def combine(nbest: NbestList, weights: Mapping[str, float]) -> npt.NDArray[np.float64]:
@@ -28,3 +31,15 @@ def rerank(nbest: NbestList, weights: Mapping[str, float]) -> NbestList:
     """The list with its hypotheses sorted by the combined score, best first; equals keep their order."""
     order = np.argsort(-combine(nbest, weights), kind="stable")
     return NbestList(nbest.id, [nbest.hypotheses[index] for index in order], nbest.references, nbest.source)
+
+
+def posteriors(scores: npt.NDArray[np.float64], scale: float) -> npt.NDArray[np.float64]:
+    """(hypotheses,) probabilities in proportion to exp(scale * score).
+
+    A hypothesis whose score is minus infinity has none; where all are such, the first has all.
+    """
+    highest = scores.max()
+    if np.isneginf(highest):
+        return np.eye(len(scores))[0]
+    weights = np.exp(scale * (scores - highest))
+    return np.asarray(weights / weights.sum(), dtype=np.float64)

@@ -1,0 +1,51 @@
+"""Minimum Bayes risk: the hypothesis whose expected loss is least, if the others are right as often as they claim.
+
+Kumar and Byrne 2004; over an N-best list, Stolcke et al. 1997. The loss is that of the metric: word or character
+errors, or what a sentence lacks to a perfect score.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from rescore.metrics.base import Metric, Values
+from rescore.metrics.wer import REFERENCE, ErrorRate
+from rescore.nbest import NbestList
+
+CHUNK = 100_000  # pairs compared together: bounds memory
+
+
+def losses(metric: Metric, lists: Sequence[NbestList]) -> list[Values]:
+    """For each list the (hypotheses, hypotheses) loss of choosing the one where the other is right.
+
+    Equal texts, and each pair of texts, are compared once.
+    """
+    pairs: dict[tuple[str, str], None] = {}
+    for nbest in lists:
+        texts = dict.fromkeys(hypothesis.text for hypothesis in nbest.hypotheses)
+        pairs.update(((one, other), None) for one in texts for other in texts)
+    ordered = list(pairs)
+    found = [_loss(metric, ordered[start : start + CHUNK]) for start in range(0, len(ordered), CHUNK)]
+    where = {pair: index for index, pair in enumerate(ordered)}
+    values = np.concatenate(found)
+    return [
+        values[[[where[one.text, other.text] for other in nbest.hypotheses] for one in nbest.hypotheses]]
+        for nbest in lists
+    ]
+
+
+def _loss(metric: Metric, pairs: Sequence[tuple[str, str]]) -> Values:
+    statistics = metric.statistics([one for one, _ in pairs], [(other,) for _, other in pairs])
+    if isinstance(metric, ErrorRate):
+        return statistics[:, :REFERENCE].sum(axis=1).astype(np.float64)
+    values = metric.sentence_values(statistics)
+    return 100.0 - values if metric.higher_is_better else values
+
+
+def least_risk(posteriors: Values, loss: Values) -> int:
+    """The index of the hypothesis with the least expected loss; of equals the more probable, then the first."""
+    risk = loss @ posteriors
+    least = np.flatnonzero(risk <= risk.min() + 1e-12)
+    return int(least[np.argmax(posteriors[least])])

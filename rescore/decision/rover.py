@@ -1,0 +1,63 @@
+"""Voting word by word over an N-best list: a confusion network, as SRILM's nbest-lattice and NIST's ROVER build it.
+
+Mangu et al. 2000; Fiscus 1997. Hypotheses are aligned one after another, the most probable first, with the network of
+those before; in each slot of the network the word (or none) with the highest posterior wins. The result need not be one
+of the hypotheses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+Slot = dict[str | None, float]
+"""Posteriors of the words that compete for one place; None stands for no word."""
+
+
+def confusion_network(hypotheses: Sequence[Sequence[str]], posteriors: Sequence[float]) -> list[Slot]:
+    """The slots, from the first to the last, each with the posteriors of all hypotheses."""
+    network: list[Slot] = []
+    mass = 0.0
+    order = sorted(range(len(hypotheses)), key=lambda index: -posteriors[index])
+    for index in order:
+        posterior = float(posteriors[index])
+        merged: list[Slot] = []
+        for slot, word in _align(network, hypotheses[index], mass):
+            place: Slot = {None: mass} if slot is None else slot
+            place[word] = place.get(word, 0.0) + posterior
+            merged.append(place)
+        network, mass = merged, mass + posterior
+    return network
+
+
+def vote(network: Sequence[Slot]) -> list[str]:
+    """The word with the highest posterior of each slot; of equals the one of the more probable hypothesis."""
+    winners = (max(slot, key=lambda word: slot[word]) for slot in network)
+    return [word for word in winners if word is not None]
+
+
+def _align(network: Sequence[Slot], words: Sequence[str], mass: float) -> list[tuple[Slot | None, str | None]]:
+    """Slots paired with words, None where either has no partner, of the least expected number of word errors."""
+    n, m = len(network), len(words)
+    skip = [mass - slot.get(None, 0.0) for slot in network]
+    cost = [[0.0] * (m + 1) for _ in range(n + 1)]
+    for j in range(1, m + 1):
+        cost[0][j] = j * mass
+    for i in range(1, n + 1):
+        slot, row, above = network[i - 1], cost[i], cost[i - 1]
+        row[0] = above[0] + skip[i - 1]
+        for j in range(1, m + 1):
+            matched = above[j - 1] + mass - slot.get(words[j - 1], 0.0)
+            row[j] = min(matched, above[j] + skip[i - 1], row[j - 1] + mass)
+    pairs: list[tuple[Slot | None, str | None]] = []
+    i, j = n, m
+    while i or j:
+        if i and j and cost[i][j] == cost[i - 1][j - 1] + mass - network[i - 1].get(words[j - 1], 0.0):
+            i, j = i - 1, j - 1
+            pairs.append((network[i], words[j]))
+        elif i and cost[i][j] == cost[i - 1][j] + skip[i - 1]:
+            i -= 1
+            pairs.append((network[i], None))
+        else:
+            j -= 1
+            pairs.append((None, words[j]))
+    return pairs[::-1]

@@ -1,0 +1,119 @@
+"""Minimum Bayes risk against its definition, and votes that can be counted by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import sacrebleu
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rescore.decision import best, posteriors
+from rescore.decision.decide import SCALES, Decision, text_value, tune_scale
+from rescore.decision.risk import least_risk, losses
+from rescore.decision.rover import confusion_network, vote
+from rescore.errors import UserError
+from rescore.metrics import Bleu, Chrf, ErrorRate
+from rescore.metrics.alignment import error_counts
+from rescore.nbest import Hypothesis, NbestList
+
+SENTENCES = st.lists(st.lists(st.sampled_from(list("abc")), max_size=5), min_size=1, max_size=6)
+WEIGHTS = {"s2s": 1.0}
+
+
+def nbest(*scored: tuple[str, float], reference: str = "a") -> NbestList:
+    return NbestList("u", [Hypothesis(text, {"s2s": score}) for text, score in scored], (reference,))
+
+
+@settings(max_examples=60, deadline=None)
+@given(SENTENCES, st.sampled_from([0.1, 1.0, 3.0]))
+def test_least_risk_is_the_definition(sentences: list[list[str]], scale: float) -> None:
+    one = nbest(*((" ".join(words), -float(rank % 3)) for rank, words in enumerate(sentences)))
+    weights = [np.exp(-scale * (rank % 3)) for rank in range(len(sentences))]
+    risks = [
+        sum(p * error_counts([other], [words])[0].sum() for other, p in zip(sentences, weights, strict=True))
+        for words in sentences
+    ]
+    chosen = Decision("mbr", scale).texts(ErrorRate(), [one], WEIGHTS)[0]
+    assert risks[sentences.index(chosen.split())] == pytest.approx(min(risks))
+
+
+def test_losses_are_the_metrics_own() -> None:
+    texts = ["the old clock ticked", "the old cluck ticked", "an old clock ticked on"]
+    one = nbest(*((text, -1.0) for text in texts))
+    for metric, score in ((Bleu("none"), sacrebleu.sentence_bleu), (Chrf(), sacrebleu.sentence_chrf)):
+        (matrix,) = losses(metric, [one])
+        options = {"tokenize": "none"} if isinstance(metric, Bleu) else {}
+        assert matrix[0, 2] == pytest.approx(100 - score(texts[0], [texts[2]], **options).score)
+        assert np.diag(matrix) == pytest.approx(0)
+    (words,) = losses(ErrorRate(), [one])
+    assert words.tolist() == [[0, 1, 2], [1, 0, 3], [2, 3, 0]]
+
+
+def test_risk_prefers_the_middle_of_many() -> None:
+    # The best single hypothesis is unlike all others, which agree with each other but for a word.
+    one = nbest(("x y z", -1.0), ("a b c", -1.2), ("a b d", -1.3), ("a b e", -1.3))
+    assert Decision("best").texts(None, [one], WEIGHTS) == ["x y z"]
+    assert Decision("mbr", 1.0).texts(ErrorRate(), [one], WEIGHTS) == ["a b c"]
+    assert Decision("mbr", 50.0).texts(ErrorRate(), [one], WEIGHTS) == ["x y z"]  # so sharp is the best alone
+
+
+def test_ties_are_deterministic() -> None:
+    assert least_risk(np.array([0.25, 0.5, 0.25]), np.ones((3, 3))) == 1
+    assert least_risk(np.array([0.5, 0.5]), np.ones((2, 2))) == 0
+    assert vote(confusion_network([["a"], ["b"]], [0.5, 0.5])) == ["a"]
+
+
+def test_posteriors() -> None:
+    assert posteriors(np.array([-1.0, -np.inf]), 2.0).tolist() == [1, 0]
+    assert posteriors(np.array([-np.inf, -np.inf]), 2.0).tolist() == [1, 0]
+    assert posteriors(np.array([-1e4, -1e4 - np.log(3)]), 1.0) == pytest.approx([0.75, 0.25])
+
+
+def test_votes() -> None:
+    # No hypothesis has all words right; the vote has.
+    sentences = ["the odd clock ticked", "the old clock licked", "an old clock ticked"]
+    network = confusion_network([sentence.split() for sentence in sentences], [0.4, 0.3, 0.3])
+    assert " ".join(vote(network)) == "the old clock ticked"
+    assert all(sum(slot.values()) == pytest.approx(1) for slot in network)
+    # A word that most do not have is left out, one that most have is put in.
+    network = confusion_network([["a", "b"], ["a", "c", "b"], ["a", "c", "b", "d"]], [0.4, 0.3, 0.3])
+    assert vote(network) == ["a", "c", "b"]
+
+
+@settings(max_examples=60, deadline=None)
+@given(SENTENCES)
+def test_networks_hold_every_hypothesis(sentences: list[list[str]]) -> None:
+    weights = np.arange(len(sentences), 0, -1) / sum(range(len(sentences) + 1))
+    network = confusion_network(sentences, weights.tolist())
+    assert all(sum(slot.values()) == pytest.approx(1) for slot in network)
+    longest = max(map(len, sentences))
+    assert len(network) >= longest
+    words = sum(p * len(words) for words, p in zip(sentences, weights, strict=True))
+    assert sum(mass for slot in network for word, mass in slot.items() if word is not None) == pytest.approx(words)
+    assert vote(confusion_network([sentences[0]] * 3, [0.2, 0.5, 0.3])) == sentences[0]
+
+
+@pytest.mark.parametrize("name", ["mbr", "rover"])
+def test_the_scale_is_tuned(name: str) -> None:
+    random = np.random.default_rng(0)
+    lists = [
+        nbest(
+            *((" ".join(random.choice(list("abc"), 4)), float(random.normal())) for _ in range(6)),
+            reference=" ".join(random.choice(list("abc"), 4)),
+        )
+        for _ in range(30)
+    ]
+    tuned = tune_scale(name, ErrorRate(), lists, WEIGHTS)
+    values = [
+        text_value(ErrorRate(), lists, Decision(name, scale).texts(ErrorRate(), lists, WEIGHTS)) for scale in SCALES
+    ]
+    assert text_value(ErrorRate(), lists, tuned.texts(ErrorRate(), lists, WEIGHTS)) == min(values)
+    # The sharpest posteriors leave the best hypothesis alone.
+    sharp = Decision(name, 1e6).texts(ErrorRate(), lists, WEIGHTS)
+    assert sharp == [one.hypotheses[index].text for one, index in zip(lists, best(lists, WEIGHTS), strict=True)]
+
+
+def test_a_scale_is_needed() -> None:
+    with pytest.raises(UserError, match="give --scale, or --dev"):
+        Decision("mbr").texts(ErrorRate(), [nbest(("a", -1.0))], WEIGHTS)
