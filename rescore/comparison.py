@@ -38,6 +38,7 @@ def compare(
         norm: `sum` or `mean`; None for the one that suits the first pass.
     """
     norm = pipeline.choose_norm(norm, lists)
+    pipeline.warn_of_overlap(lists, dev)
     test_set, dev_set = _Set(metric, lists), _Set(metric, dev)
     significance = test or PairedTest()
     first = {FIRST_PASS: 1.0}

@@ -10,6 +10,7 @@ The main job:
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -26,9 +27,12 @@ from rescore.metrics.significance import Chosen, PairedTest, confidence_interval
 from rescore.nbest import FIRST_PASS, REPLACED, SUM, WORDS, NbestList, ranked_by_means
 from rescore.reporting.results import Dev, Results
 from rescore.reporting.systems import System, Systems
-from rescore.tuning import weights as tuning
+from rescore.tuning import weights as search
+from rescore.tuning.folds import Folds, split
 from rescore.tuning.weights import Tuned, Weights
 from rescore.version import VERSION
+
+log = logging.getLogger(__name__)
 
 Progress = Callable[[int], object]
 
@@ -39,10 +43,15 @@ def choose_norm(norm: str | None, lists: Sequence[NbestList]) -> str:
 
 
 def tune(
-    metric: Metric, lists: Sequence[NbestList], columns: Sequence[str], source: str, word_bonus: bool = False
+    metric: Metric,
+    lists: Sequence[NbestList],
+    columns: Sequence[str],
+    source: str,
+    word_bonus: bool = False,
+    flat: bool = False,
 ) -> tuple[Weights, Tuned]:
     """The best weights of LM columns, and of a word bonus if asked for, on lists with references."""
-    tuned = tuning.tune(metric, lists, columns, word_bonus)
+    tuned = search.tune(metric, lists, columns, word_bonus, flat)
     details: dict[str, str | float] = {
         "metric": metric.signature,
         "first_pass": tuned.first_pass,
@@ -60,18 +69,22 @@ def evaluate(
     weights: Weights,
     signature: Sequence[str] = (),
     decide: Decision | None = None,
+    texts: list[str] | None = None,
 ) -> tuple[Results, list[str]]:
     """First pass, oracle and reranked figures of lists under given weights, and the text chosen for each list.
 
     Args:
         metric: None for lists without references: then only the choice is made.
         signature: what else a reader has to know to get the same figures again.
-        decide: how a text is chosen; None for the best hypothesis.
+        decide: how a text is chosen; None for the best hypothesis. texts: what was chosen already, in another way.
     """
     decide = decide or Decision()
     first = decision.best(lists, {FIRST_PASS: 1.0})
-    texts = decide.texts(metric, lists, weights.columns)
+    if texts is None:
+        texts = decide.texts(metric, lists, weights.columns)
     before = [nbest.hypotheses[index].text for nbest, index in zip(lists, first, strict=True)]
+    if not any(nbest.references for nbest in lists):
+        metric = None
     parts = [*([metric.signature] if metric else []), *signature, *decide.signature, f"rescore:{VERSION}"]
     results = Results(
         utterances=len(lists),
@@ -83,7 +96,7 @@ def evaluate(
         scale=decide.scale,
         changed=sum(old != new for old, new in zip(before, texts, strict=True)),
     )
-    if metric is None or not any(nbest.references for nbest in lists):
+    if metric is None:
         return results, texts
     statistics = list_statistics(metric, lists)
     chosen = {
@@ -167,12 +180,13 @@ def compare_outputs(
 
 @dataclass(slots=True)
 class Outcome:
-    """All that a run made: the test lists with their new columns, the text chosen for each, and the figures."""
+    """All that a run made: the lists with their new columns, the text chosen for each test list, and the figures."""
 
     lists: list[NbestList]
     texts: list[str]
     weights: Weights
     results: Results
+    dev: list[NbestList] | None = None
 
 
 @dataclass(slots=True)
@@ -186,6 +200,21 @@ class _Clock:
         self.seconds[name] = time.perf_counter() - began
 
 
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """How weights are tuned.
+
+    `word_bonus`: whether one is tuned, too; None for only with several language models. `flat`: of one weight, the
+    middle of those that the set cannot tell from the best. `folds`: instead of dev lists, tune on the other parts of
+    the test lists for each of so many; `pattern` finds the speaker in an id, whose utterances stay together.
+    """
+
+    word_bonus: bool | None = None
+    flat: bool = False
+    folds: int | None = None
+    pattern: str | None = None
+
+
 def run(
     lists: Sequence[NbestList],
     lms: Sequence[scoring.LanguageModel],
@@ -195,48 +224,93 @@ def run(
     dev_source: str = "dev",
     weights: Callable[[Sequence[str]], Weights] | None = None,
     norm: str | None = None,
-    word_bonus: bool | None = None,
+    tuning: Tuning | None = None,
     decide: Decision | None = None,
     progress: Progress = lambda done: None,
 ) -> Outcome:
-    """The main job: score, tune on `dev` when given (else take `weights`), rerank, evaluate.
+    """The main job: score, tune on `dev` when given (or in folds, or else take `weights`), rerank, evaluate.
 
     Args:
         metric: what to tune for and to report; None for test lists without references.
-        weights: made from the columns' names where there is no `dev`.
+        weights: made from the columns' names where nothing is tuned.
         norm: `sum` or `mean`; None for the one that suits the first pass.
-        word_bonus: whether to tune one; None for only with several language models.
         decide: how a text is chosen; its scale, where it needs one and has none, is tuned on `dev`.
     """
-    if (dev is None) == (weights is None):
-        raise UserError("give either dev lists to tune on, or weights")
+    tuning, decide = tuning or Tuning(), decide or Decision()
+    if (dev is not None) + (weights is not None) + (tuning.folds is not None) != 1:
+        raise UserError("give one of these: dev lists to tune on, weights, or a number of folds")
+    if dev is not None:
+        warn_of_overlap(lists, dev)
+    folds = split([nbest.id for nbest in lists], tuning.folds, tuning.pattern) if tuning.folds else None
     clock = _Clock()
     norm = choose_norm(norm, lists)
     columns = [scoring.column_name(lm, norm) for lm in lms]
+    bonus = len(lms) > 1 if tuning.word_bonus is None else tuning.word_bonus
     with clock.measure("scoring"):
         scored = score_all(lms, lists, norm, progress)
-        scored_dev = None if dev is None else score_all(lms, dev, norm, progress)
-    tuned = None
+        tuned_on = scored if folds else None if dev is None else score_all(lms, dev, norm, progress)
+    tuned, texts = None, None
     with clock.measure("tuning"):
-        if scored_dev is not None:
-            if metric is None:
-                raise UserError("tuning needs a metric")
-            bonus = len(lms) > 1 if word_bonus is None else word_bonus
-            found, tuned = tune(metric, scored_dev, columns, dev_source, bonus)
-        else:
+        if tuned_on is None:
             assert weights is not None
             found = weights(columns)
-        decide = decide or Decision()
-        if decide.name != "best" and decide.scale is None and metric is not None and scored_dev is not None:
-            decide = tune_scale(decide.name, metric, scored_dev, found.columns)
+        else:
+            if metric is None:
+                raise UserError("tuning needs a metric")
+            if folds:
+                texts = _in_folds(folds, metric, scored, columns, bonus, tuning.flat, decide)
+                dev_source = f"{folds.number} folds by {folds.unit}"
+            found, tuned = tune(metric, tuned_on, columns, dev_source, bonus, tuning.flat)
+            decide = _with_scale(decide, metric, tuned_on, found)
     with clock.measure("evaluation"):
-        results, texts = evaluate(metric, scored, found, settings(lms, norm, found), decide)
-    if tuned is not None and scored_dev is not None:
-        results.dev = Dev(dev_source, len(scored_dev), tuned.first_pass, tuned.value, tuned.low, tuned.high)
-        if metric is not None and decide.name != "best":
-            results.dev.reranked = text_value(metric, scored_dev, decide.texts(metric, scored_dev, found.columns))
+        results, texts = evaluate(metric, scored, found, settings(lms, norm, found), decide, texts)
+    if tuned is not None and tuned_on is not None and metric is not None:
+        results.dev = Dev(dev_source, len(tuned_on), tuned.first_pass, tuned.value, tuned.low, tuned.high)
+        if decide.name != "best":
+            results.dev.reranked = text_value(metric, tuned_on, decide.texts(metric, tuned_on, found.columns))
     results.stages, results.seconds = clock.seconds, sum(clock.seconds.values())
-    return Outcome(scored, texts, found, results)
+    return Outcome(scored, texts, found, results, tuned_on)
+
+
+def _with_scale(decide: Decision, metric: Metric, lists: Sequence[NbestList], weights: Weights) -> Decision:
+    if decide.name == "best" or decide.scale is not None:
+        return decide
+    return tune_scale(decide.name, metric, lists, weights.columns)
+
+
+def _in_folds(
+    folds: Folds,
+    metric: Metric,
+    lists: Sequence[NbestList],
+    columns: Sequence[str],
+    bonus: bool,
+    flat: bool,
+    decide: Decision,
+) -> list[str]:
+    """The text chosen for each list with weights tuned on the other folds."""
+    texts = [""] * len(lists)
+    for fold in range(folds.number):
+        mine = [index for index, of in enumerate(folds.of) if of == fold]
+        rest = [nbest for nbest, of in zip(lists, folds.of, strict=True) if of != fold]
+        weights, _ = tune(metric, rest, columns, "the other folds", bonus, flat)
+        chosen = [lists[index] for index in mine]
+        decision = _with_scale(decide, metric, rest, weights)
+        for index, text in zip(mine, decision.texts(metric, chosen, weights.columns), strict=True):
+            texts[index] = text
+    return texts
+
+
+def warn_of_overlap(lists: Sequence[NbestList], dev: Sequence[NbestList]) -> None:
+    """Say so where dev and test share utterances: of one id, with the same references."""
+    known = {(nbest.id, nbest.references) for nbest in dev}
+    shared = [nbest.id for nbest in lists if (nbest.id, nbest.references) in known]
+    if shared:
+        log.warning(
+            "%d of %d test utterances are in the dev lists, too (%s); figures on them flatter",
+            len(shared),
+            len(lists),
+            shared[0],
+        )
 
 
 def score_all(
@@ -263,3 +337,9 @@ def settings(lms: Sequence[scoring.LanguageModel], norm: str, weights: Weights) 
         *([f"words:{bonus:.6g}"] if bonus else []),
         weights.origin,
     ]
+
+
+def curve(metric: Metric, lists: Sequence[NbestList], weights: Weights) -> list[search.Step]:
+    """The metric's value on lists against the weight of each language model."""
+    columns = [name for name in weights.columns if name not in (FIRST_PASS, WORDS)]
+    return search.curves(metric, lists, columns, weights.columns)

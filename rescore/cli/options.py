@@ -264,6 +264,12 @@ decision_options = _bundled(
 )
 
 
+flat_option = click.option(
+    "--flat", is_flag=True, help="Of one weight, take the middle of all that the set cannot tell from the best."
+)
+curve_option = click.option("--curve", metavar="FILE", help="Write the error against each weight as CSV.")
+
+
 @dataclass(frozen=True, slots=True)
 class Significance:
     """How differences are tested."""

@@ -34,6 +34,10 @@ log = logging.getLogger(__name__)
     metavar="tune|off|NUMBER",
     help="Added for each word of a hypothesis.  [default: tune with --dev and several --lm, else off]",
 )
+@click.option("--folds", type=int, metavar="K", help="Without --dev: tune on the other parts for each of K.")
+@click.option("--speaker", metavar="REGEX", help="Where an id has its speaker, which a fold keeps whole.")
+@options.flat_option
+@options.curve_option
 @click.option("-o", "--output", metavar="FILE", help="Write the reranked lists (.json, .jsonl, also .gz; - is stdout).")
 @click.option("--best", metavar="FILE", help="Write the 1-best: .trn, .txt (plain), else Kaldi text.")
 @click.option("--report", metavar="FILE", help="Write the results as JSON, in full precision.")
@@ -48,6 +52,10 @@ def command(
     dev_ref: str | None,
     weight: tuple[float, ...],
     word_bonus: str | None,
+    folds: int | None,
+    speaker: str | None,
+    flat: bool,
+    curve: str | None,
     output: str | None,
     best: str | None,
     report: str | None,
@@ -67,16 +75,28 @@ def command(
     With several --lm all weights and a word bonus are tuned together. Without --dev and --weight the weight is the one
     that the model's card recommends.
     """
-    from rescore import decision, formats, pipeline
+    from rescore import formats, pipeline
+    from rescore.decision import rerank
     from rescore.reporting import results, table
+    from rescore.reporting.curve import write as write_curve
 
     if dev and weight:
         raise click.UsageError("--dev and --weight exclude each other: the one tunes what the other gives")
+    if folds and (dev or weight):
+        raise click.UsageError("--folds tunes on the test lists themselves; leave out --dev and --weight")
     if dev_ref and not dev:
         raise click.UsageError("--dev-ref is of no use without --dev")
-    bonus = _bonus(word_bonus, bool(dev))
-    weights = None if dev else _weights(lms.specs, weight, 0.0 if bonus is None else float(bonus))
-    lists = inputs.read(nbest)
+    decision = decide.make()
+    if decision.name != "best" and decision.scale is None and not (dev or folds):
+        raise click.UsageError(
+            f"--decide {decision.name} needs --dev lists to tune the scale of posteriors on, or --scale"
+        )
+    tuned = bool(dev or folds)
+    if (flat or curve) and not tuned:
+        raise click.UsageError("--flat and --curve are about tuning; give --dev or --folds")
+    bonus = _bonus(word_bonus, tuned)
+    weights = None if tuned else _weights(lms.specs, weight, 0.0 if bonus is None else float(bonus))
+    lists = inputs.read(nbest, need_references=bool(folds))
     dev_lists = inputs.read_dev(dev, dev_ref) if dev else None
     chosen_metric = measure.choose(dev_lists or lists)
     models = lms.load()
@@ -90,15 +110,19 @@ def command(
             dev_source=", ".join(dev) or "dev",
             weights=weights,
             norm=lm_norm,
-            word_bonus=None if bonus is None else bonus is True,
-            decide=decide.make(),
+            tuning=pipeline.Tuning(None if bonus is None else bonus is True, flat, folds, speaker),
+            decide=decision,
             progress=bar.update,
         )
     if output:
-        formats.write((decision.rerank(one, outcome.weights.columns) for one in outcome.lists), output)
+        formats.write((rerank(one, outcome.weights.columns) for one in outcome.lists), output)
     if best:
         with formats.opened(best) as file:
             formats.write_best(best, zip(outcome.lists, outcome.texts, strict=True), file)
+    if curve and outcome.dev:
+        with formats.opened(curve) as file:
+            steps = pipeline.curve(chosen_metric, outcome.dev, outcome.weights)
+            write_curve(steps, chosen_metric.name, file)
     if report:
         with formats.opened(report) as file:
             results.write(outcome.results, file)

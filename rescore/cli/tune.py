@@ -20,6 +20,8 @@ from rescore.cli import options
     help="An LM's column; may be repeated.  [default: all but the first pass]",
 )
 @click.option("--word-bonus/--no-word-bonus", default=None, help="Tune one, too.  [default: with several columns]")
+@options.flat_option
+@options.curve_option
 @click.option("-o", "--output", default="-", show_default=True, metavar="FILE", help="The weights, as JSON.")
 @options.decision_options
 @options.metric_options
@@ -28,6 +30,8 @@ def command(
     nbest: tuple[str, ...],
     column: tuple[str, ...],
     word_bonus: bool | None,
+    flat: bool,
+    curve: str | None,
     output: str,
     decide: options.Decide,
     measure: options.Measure,
@@ -42,15 +46,16 @@ def command(
     One weight is found exactly: no grid, and ties go to the middle of the widest best interval. Several columns are
     tuned together, with exact searches along lines.
     """
-    from rescore import pipeline
+    from rescore import formats, pipeline
     from rescore.decision.decide import text_value, tune_scale
     from rescore.nbest import FIRST_PASS
+    from rescore.reporting.curve import write as write_curve
 
     lists = inputs.read(nbest, need_references=True)
     chosen = measure.choose(lists)
     columns = [*dict.fromkeys(column)] or pipeline.lm_columns(lists)
     bonus = len(columns) > 1 if word_bonus is None else word_bonus
-    weights, tuned = pipeline.tune(chosen, lists, columns, ", ".join(nbest), bonus)
+    weights, tuned = pipeline.tune(chosen, lists, columns, ", ".join(nbest), bonus, flat)
     decision = decide.make()
     if decision.name != "best":
         decision = tune_scale(decision.name, chosen, lists, weights.columns) if decision.scale is None else decision
@@ -59,11 +64,14 @@ def command(
         click.echo(json.dumps(asdict(weights), indent=2, ensure_ascii=False))
     else:
         weights.save(Path(output))
+    if curve:
+        with formats.opened(curve) as file:
+            write_curve(pipeline.curve(chosen, lists, weights), chosen.name, file)
     if not tuned.helps:
         click.echo("the LM does not help on this set: no weight above 0 is better than the first pass", err=True)
     found = ", ".join(f"{name} {weight:.4g}" for name, weight in weights.columns.items() if name != FIRST_PASS)
-    flat = "" if tuned.low is None else f" (the same from {tuned.low:.4g} to {tuned.high:.4g})"
-    click.echo(f"{chosen.name} {tuned.first_pass:.2f} -> {tuned.value:.2f} at lambda {found}{flat}", err=True)
+    same = "" if tuned.low is None else f" (the same from {tuned.low:.4g} to {tuned.high:.4g})"
+    click.echo(f"{chosen.name} {tuned.first_pass:.2f} -> {tuned.value:.2f} at lambda {found}{same}", err=True)
     if decision.name != "best":
         found_value = text_value(chosen, lists, decision.texts(chosen, lists, weights.columns))
         click.echo(f"{decision.name}: {found_value:.2f} with posteriors exp({decision.scale:.4g} * score)", err=True)

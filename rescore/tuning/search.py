@@ -104,19 +104,30 @@ def _climb(space: Space, point: Floats, random: np.random.Generator) -> tuple[Fl
         value, point = best_move
 
 
+def coordinate(point: Floats, index: int, scores: int) -> tuple[Floats, Floats] | None:
+    """The line from without one score to that score alone, on which the others keep their proportions.
+
+    None where the others have no weight.
+    """
+    start = point.copy()
+    start[index] = 0.0
+    rest = start[:scores].sum()
+    if rest <= 0:
+        return None
+    start[:scores] /= rest
+    direction = np.eye(len(point))[index] - start
+    direction[scores:] = 0.0
+    return start, direction
+
+
 def _lines(space: Space, point: Floats, random: np.random.Generator) -> Iterator[Line]:
     """The whole line of each coordinate, then as many in random directions: start, direction, from, to."""
     scores, bound = space.columns - space.free, space.bound
     corners = np.eye(space.columns)
     for index in range(scores):
-        others = point.copy()
-        others[index] = 0.0
-        rest = others[:scores].sum()
-        if rest > 0:  # from without this score to this score alone; the others keep their proportions
-            others[:scores] /= rest
-            towards = corners[index] - others
-            towards[scores:] = 0.0
-            yield others, towards, 0.0, 1.0
+        line = coordinate(point, index, scores)
+        if line is not None:
+            yield *line, 0.0, 1.0
     for index in range(scores, space.columns):
         others = point.copy()
         others[index] = 0.0

@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,12 @@ from rescore.decision import DECISIONS
 from rescore.decision.decide import Decision
 from rescore.errors import UserError
 from rescore.files import replacing
-from rescore.metrics.base import Metric, list_statistics
+from rescore.metrics.base import Counts, Metric, list_statistics
+from rescore.metrics.significance import paired_bootstrap
 from rescore.nbest import FIRST_PASS, WORDS, NbestList
 from rescore.tuning.line import best_interval, padded
-from rescore.tuning.search import Space, search
+from rescore.tuning.plane import best_in_plane, small_enough
+from rescore.tuning.search import Space, coordinate, search
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,13 +114,24 @@ class Tuned:
         return any(self.lm.values()) or bool(self.words)
 
 
-def tune(metric: Metric, lists: Sequence[NbestList], columns: Sequence[str], word_bonus: bool = False) -> Tuned:
+def tune(
+    metric: Metric, lists: Sequence[NbestList], columns: Sequence[str], word_bonus: bool = False, flat: bool = False
+) -> Tuned:
     """The weights of LM columns, and a word bonus if asked for, that give the best value on lists with references.
 
     One weight without a bonus is found exactly: the best of all in [0, 1], of ties the middle of the widest interval.
     Several are searched along lines, each exactly, from every single LM's best and from random points; so the value is
-    never worse than that of the best single LM. Where nothing is better than the first pass, all weights are 0.
+    never worse than that of the best single LM. Two on a small set are exact as well. Where nothing is better than the
+    first pass, all weights are 0.
+
+    Args:
+        flat: of one weight, take the middle of those that the set cannot tell from the best (`indistinguishable`).
+
+    Raises:
+        UserError: `flat` is asked for with several weights; a column is missing.
     """
+    if flat and (len(columns) > 1 or word_bonus):
+        raise UserError("--flat is for one language model without a word bonus")
     space = _space(metric, lists, columns, word_bonus)
     alone = np.zeros(space.columns)
     alone[0] = 1.0
@@ -134,14 +148,77 @@ def tune(metric: Metric, lists: Sequence[NbestList], columns: Sequence[str], wor
         singles.append((best, alone + best.middle * direction))
     if len(columns) == 1 and not word_bonus:
         best, _ = singles[0]
+        if better(best.value) and flat:
+            low, high = indistinguishable(space, best.middle)
+            middle = (low + high) / 2
+            value = space.value(np.array([1 - middle, middle]))
+            if better(value):
+                return Tuned({columns[0]: middle}, 0.0, value, first_pass, low, high)
         if better(best.value):
             return Tuned({columns[0]: best.middle}, 0.0, best.value, first_pass, best.low, best.high)
         return Tuned({columns[0]: 0.0}, 0.0, first_pass, first_pass, 0.0, 0.0)
     point, value = search(space, [alone, *(point for _, point in singles)])
+    if small_enough(space):
+        exact, exact_value = best_in_plane(space)
+        if (exact_value > value) if metric.higher_is_better else (exact_value < value):
+            point, value = exact, exact_value
     if not better(value):
         point, value = alone, first_pass
     lm = dict(zip(columns, point[1 : len(columns) + 1].tolist(), strict=True))
     return Tuned(lm, float(point[-1]) if word_bonus else 0.0, value, first_pass)
+
+
+def indistinguishable(space: Space, weight: float, level: float = 0.05, points: int = 100) -> tuple[float, float]:
+    """How far one weight can move either way before a paired bootstrap tells the result from that of `weight`.
+
+    Looked at in `points` steps over [0, 1]; a region that begins again further off is not counted.
+    """
+    rows = np.arange(len(space.statistics))
+
+    def chosen(at: float) -> Counts:
+        return space.statistics[rows, space.project(np.array([1 - at, at])).argmax(axis=1)]
+
+    best = chosen(weight)
+    ends = []
+    for end in (0.0, 1.0):
+        last = weight
+        for at in np.linspace(weight, end, max(2, round(points * abs(end - weight)) + 1))[1:].tolist():
+            if paired_bootstrap(space.metric, list(best), list(chosen(at)), trials=300) < level:
+                break
+            last = at
+        ends.append(last)
+    return ends[0], ends[1]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of a curve: the metric's value where the weight of `column` lies between `low` and `high`."""
+
+    column: str
+    low: float
+    high: float
+    value: float
+
+
+def curves(
+    metric: Metric, lists: Sequence[NbestList], columns: Sequence[str], weights: Mapping[str, float]
+) -> list[Step]:
+    """The metric's value against the weight of each column, from 0 to 1, the others keeping their proportions."""
+    bonus = WORDS in weights
+    space = _space(metric, lists, columns, bonus)
+    point = np.array([weights.get(name, 0.0) for name in [FIRST_PASS, *columns, *([WORDS] if bonus else [])]])
+    steps: list[Step] = []
+    for rank, column in enumerate(columns, 1):
+        corner = np.eye(len(point))
+        start, direction = coordinate(point, rank, len(columns) + 1) or (corner[0], corner[rank] - corner[0])
+        edges, values = space.line(start, direction, 0.0, 1.0)
+        changes = np.flatnonzero(np.diff(values)) + 1
+        bounds = [0, *changes.tolist(), len(values)]
+        steps += [
+            Step(column, float(edges[start]), float(edges[stop]), float(values[start]))
+            for start, stop in pairwise(bounds)
+        ]
+    return steps
 
 
 def _space(metric: Metric, lists: Sequence[NbestList], columns: Sequence[str], word_bonus: bool) -> Space:

@@ -166,7 +166,34 @@ def test_decisions_at_the_command_line(rescore: Run, lists: Path, arpa: str, tmp
         assert rescore("rerank", "scored.jsonl", "--weights", "w.json", "--best", "two.trn").returncode == 0
         assert (tmp_path / "one.trn").read_text() == (tmp_path / "two.trn").read_text()
     done = rescore(lists, "--lm", arpa, "--weight", "0.3", "--decide", "mbr")
-    assert_one_line_error(done, "mbr needs the scale of posteriors; give --scale")
+    assert_one_line_error(done, "--decide mbr needs --dev lists")
     assert rescore(lists, "--lm", arpa, "--weight", "0.3", "--decide", "mbr", "--scale", "2").returncode == 0
     done = rescore(lists, "--lm", arpa, "--weight", "0.3", "--scale", "2")
     assert_one_line_error(done, "--scale is for --decide mbr and rover")
+
+
+def test_folds_flat_and_curve(rescore: Run, lists: Path, arpa: str, tmp_path: Path) -> None:
+    done = rescore(lists, "--lm", arpa, "--folds", "4", "--curve", "c.csv", "--report", "r.json")
+    assert done.returncode == 0, done.stderr
+    found = report(tmp_path)
+    assert "tuned on 4 folds by utterance" in found["signature"]
+    assert found["dev"]["reranked"] <= found["reranked"]  # tuned on all of it against tuned on the rest of it
+    rows = list(csv.DictReader((tmp_path / "c.csv").open()))
+    assert rows[0].keys() == {"column", "low", "high", "WER"}
+    assert min(float(row["WER"]) for row in rows) == pytest.approx(found["dev"]["reranked"])
+    assert rescore("score", lists, "--lm", arpa, "-o", "scored.jsonl").returncode == 0
+    done = rescore("tune", "scored.jsonl", "--flat", "--curve", "d.csv")
+    assert done.returncode == 0 and (tmp_path / "d.csv").read_text() == (tmp_path / "c.csv").read_text()
+    assert_one_line_error(rescore(lists, "--lm", arpa, "--folds", "4", "--dev", lists), "leave out --dev")
+    assert_one_line_error(rescore(lists, "--lm", arpa, "--weight", "0.2", "--flat"), "--flat and --curve")
+    assert_one_line_error(rescore(lists, "--lm", arpa, "--folds", "13"), "only 12 utterances")
+
+
+def test_overlap_of_dev_and_test_is_told(rescore: Run, lists: Path, arpa: str, tmp_path: Path) -> None:
+    done = rescore(lists, "--lm", arpa, "--dev", lists)
+    assert "12 of 12 test utterances are in the dev lists, too (u0)" in done.stderr
+    other = json.loads(lists.read_text())
+    for entry in other.values():
+        entry["ref"] += " clock"
+    write_json(tmp_path / "other.json", other)
+    assert "dev lists, too" not in rescore(lists, "--lm", arpa, "--dev", "other.json").stderr

@@ -13,7 +13,7 @@ from rescore.tuning.weights import Weights, tune
 COLUMNS = ["one", "two"]
 
 
-def lists_of(seed: int, number: int = 20) -> list[NbestList]:
+def lists_of(seed: int, number: int = 20, longest: int = 6) -> list[NbestList]:
     random = np.random.default_rng(seed)
 
     def text() -> str:
@@ -23,7 +23,7 @@ def lists_of(seed: int, number: int = 20) -> list[NbestList]:
         return Hypothesis(text(), {name: float(random.normal(-9, 3)) for name in (FIRST_PASS, *COLUMNS)})
 
     return [
-        NbestList(str(index), [hypothesis() for _ in range(random.integers(1, 7))], (text(),))
+        NbestList(str(index), [hypothesis() for _ in range(random.integers(1, longest + 1))], (text(),))
         for index in range(number)
     ]
 
@@ -75,3 +75,43 @@ def test_minus_infinite_scores_do_not_spread() -> None:
     tuned = tune(ErrorRate(), lists, COLUMNS, word_bonus=True)
     weights = Weights.interpolation(tuned.lm, "", tuned.words)
     assert value_at(ErrorRate(), lists, weights.columns) == pytest.approx(tuned.value)
+
+
+def vertices_and_beside(lists: list[NbestList], bonus: bool) -> list[dict[str, float]]:
+    """A point in every cell of the plane of two weights: beside each crossing of two ties, or of a tie and the edge."""
+    lines = [(0.0, 1.0, 0.0), (1.0, -1.0, 0.0)] if bonus else [(0.0, 1.0, 0.0), (0.0, 0.0, 1.0), (1.0, -1.0, -1.0)]
+    names = [FIRST_PASS, "one", WORDS if bonus else "two"]
+    for nbest in lists:
+        rows = np.array([nbest.column(name) for name in names]).T
+        for i in range(len(rows)):
+            for j in range(i):
+                first, one, other = rows[i] - rows[j]
+                lines.append((first, one - first, other if bonus else other - first))
+    points = []
+    table = np.array(lines)
+    for i in range(len(table)):
+        for j in range(i):
+            matrix = table[[i, j], 1:]
+            if abs(np.linalg.det(matrix)) > 1e-12:
+                points.append(np.linalg.solve(matrix, -table[[i, j], 0]))
+    near = [
+        point + 1e-6 * np.array(step)
+        for point in points
+        for step in ((1, 1), (1, -1), (-1, 1), (-1, -1), (0, 1), (1, 0))
+    ]
+    if bonus:
+        return [{FIRST_PASS: 1 - x, "one": x, WORDS: y} for x, y in near if 0 <= x <= 1]
+    return [{FIRST_PASS: 1 - x - y, "one": x, "two": y} for x, y in near if x >= 0 and y >= 0 and x + y <= 1]
+
+
+@pytest.mark.parametrize("bonus", [False, True], ids=["two models", "a model and a word bonus"])
+@pytest.mark.parametrize("seed", range(6))
+def test_two_weights_are_the_best_of_all_cells(seed: int, bonus: bool) -> None:
+    lists = lists_of(seed, 5, longest=8)
+    tuned = tune(ErrorRate(), lists, ["one"] if bonus else COLUMNS, word_bonus=bonus)
+    statistics = list_statistics(ErrorRate(), lists)
+    brute = min(
+        value(ErrorRate(), total(statistics, decision.best(lists, point)))
+        for point in vertices_and_beside(lists, bonus)
+    )
+    assert tuned.value == pytest.approx(min(brute, tuned.first_pass))

@@ -1,0 +1,94 @@
+"""Folds, flat choices, curves: what goes beyond the one best weight."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from rescore import decision
+from rescore.errors import UserError
+from rescore.metrics import ErrorRate, list_statistics, total, value
+from rescore.metrics.significance import paired_bootstrap
+from rescore.nbest import FIRST_PASS, Hypothesis, NbestList
+from rescore.tuning.folds import split
+from rescore.tuning.weights import Weights, curves, tune
+from tests.tuning.test_search import COLUMNS, lists_of
+
+
+def helpful_lists(number: int = 150) -> list[NbestList]:
+    """Lists on which the column helps: it is higher for hypotheses with fewer errors, more often than not."""
+    random = np.random.default_rng(0)
+    lists = []
+    for index in range(number):
+        hypotheses = []
+        for errors in random.integers(0, 5, 5).tolist():
+            scores = {FIRST_PASS: float(random.normal(-errors, 3)), "lm": float(random.normal(-2 * errors, 3))}
+            hypotheses.append(Hypothesis(" ".join(["a"] * (5 - errors) + ["b"] * errors), scores))
+        lists.append(NbestList(f"s{index % 5}-{index}", hypotheses, ("a a a a a",)))
+    return lists
+
+
+def at(lists: list[NbestList], weight: float) -> np.ndarray:
+    chosen = decision.best(lists, {FIRST_PASS: 1 - weight, "lm": weight})
+    statistics = list_statistics(ErrorRate(), lists)
+    return np.array([rows[index] for rows, index in zip(statistics, chosen, strict=True)])
+
+
+def test_flat_takes_the_middle_of_what_cannot_be_told_apart() -> None:
+    lists = helpful_lists()
+    best, flat = tune(ErrorRate(), lists, ["lm"]), tune(ErrorRate(), lists, ["lm"], flat=True)
+    assert flat.low < best.lm["lm"] < flat.high
+    assert flat.lm["lm"] == pytest.approx((flat.low + flat.high) / 2)
+    assert best.value <= flat.value < flat.first_pass
+    at_best = at(lists, best.lm["lm"])
+    for end, beyond in ((flat.low, -0.02), (flat.high, 0.02)):
+        assert paired_bootstrap(ErrorRate(), at_best, at(lists, end), trials=300) >= 0.05
+        if 0 < end + beyond < 1:
+            further = [at(lists, end + part * beyond) for part in (0.5, 1)]
+            assert min(paired_bootstrap(ErrorRate(), at_best, rows, trials=300) for rows in further) < 0.1
+    with pytest.raises(UserError, match="--flat is for one"):
+        tune(ErrorRate(), lists_of(0), COLUMNS, flat=True)
+
+
+def test_curve_of_one_weight_is_the_error_everywhere() -> None:
+    lists = helpful_lists(40)
+    tuned = tune(ErrorRate(), lists, ["lm"])
+    steps = curves(ErrorRate(), lists, ["lm"], Weights.interpolation(tuned.lm, "").columns)
+    assert (steps[0].low, steps[-1].high) == (0, 1)
+    assert all(one.high == other.low and one.value != other.value for one, other in pairwise(steps))
+    for step in steps:
+        middle = (step.low + step.high) / 2
+        assert value(ErrorRate(), at(lists, middle).sum(axis=0)) == pytest.approx(step.value)
+    assert min(step.value for step in steps) == tuned.value
+
+
+def test_curves_of_several_go_through_the_point() -> None:
+    lists = lists_of(3)
+    tuned = tune(ErrorRate(), lists, COLUMNS, word_bonus=True)
+    weights = Weights.interpolation(tuned.lm, "", tuned.words).columns
+    steps = curves(ErrorRate(), lists, COLUMNS, weights)
+    here = value(ErrorRate(), total(list_statistics(ErrorRate(), lists), decision.best(lists, weights)))
+    for column in COLUMNS:
+        mine = [step for step in steps if step.column == column]
+        assert [step.value for step in mine if step.low <= weights[column] <= step.high].count(here) >= 1
+
+
+def test_folds_keep_speakers_together() -> None:
+    ids = [f"s{index % 7}-{index}" for index in range(100)]
+    folds = split(ids, 3)
+    assert folds.unit == "speaker" and folds == split(ids, 3)
+    speakers = {(name.partition("-")[0], fold) for name, fold in zip(ids, folds.of, strict=True)}
+    assert len(speakers) == 7
+    sizes = [folds.of.count(fold) for fold in range(3)]
+    assert sum(sizes) == 100 and max(sizes) - min(sizes) <= 15
+    assert split([f"u{index}" for index in range(10)], 5).unit == "utterance"  # ids without a speaker
+    assert split(ids, 8).unit == "utterance"  # too few speakers
+    assert split([f"talk{index % 4}.{index}" for index in range(12)], 4, r"talk\d").unit == "speaker"
+    with pytest.raises(UserError, match="only 2 utterances"):
+        split(["a", "b"], 3)
+    with pytest.raises(UserError, match="at least 2"):
+        split(["a", "b"], 1)
+    with pytest.raises(UserError, match="does not match"):
+        split(["a", "b"], 2, "x")
