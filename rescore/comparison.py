@@ -10,7 +10,7 @@ from rescore import decision, pipeline, scoring
 from rescore.metrics import Metric, list_statistics, oracle, total, value
 from rescore.metrics.base import Counts
 from rescore.metrics.significance import PairedTest
-from rescore.nbest import FIRST_PASS, NbestList
+from rescore.nbest import FIRST_PASS, WORDS, NbestList
 from rescore.reporting.comparison import Comparison, Row
 from rescore.version import VERSION
 
@@ -58,10 +58,10 @@ def compare(
     number = result.hypotheses + sum(len(nbest.hypotheses) for nbest in dev)
     above = test_set.best(first)
 
-    def add(models: Sequence[scoring.LanguageModel], bonus: bool, speed: float | None) -> None:
+    def add(models: Sequence[scoring.LanguageModel], bonuses: Sequence[str], speed: float | None) -> None:
         nonlocal above
         columns = [scoring.column_name(lm, norm) for lm in models]
-        weights, _ = pipeline.tune(metric, dev_set.lists, columns, dev_source, bonus)
+        weights, _ = pipeline.tune(metric, dev_set.lists, columns, dev_source, bonuses)
         choice = test_set.best(weights.columns)
         reranked = test_set.value(choice)
         row = Row(
@@ -81,10 +81,10 @@ def compare(
         began = time.perf_counter()
         test_set.lists = pipeline.score_all([lm], test_set.lists, norm, progress)
         dev_set.lists = pipeline.score_all([lm], dev_set.lists, norm, progress)
-        add([lm], False, number / (time.perf_counter() - began))
+        add([lm], (), number / (time.perf_counter() - began))
     together = [lm for lm in lms if "intact" not in lm.name.split(":")]
     if len(together) > 1:
-        add(together, word_bonus, None)
+        add(together, (WORDS,) if word_bonus else (), None)
     return result
 
 

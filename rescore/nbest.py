@@ -19,6 +19,12 @@ REPLACED = "first"
 WORDS = "words"
 """The number of words of a hypothesis: a column that every list has, unless a file gives it one of its own."""
 
+TOKENS = "tokens"
+"""The column with the number of a language model's tokens, where it was asked for."""
+
+COUNTS = {WORDS: "word", TOKENS: "token"}
+"""Columns that count something, whose weight is a bonus for each."""
+
 
 @dataclass(slots=True)
 class Hypothesis:

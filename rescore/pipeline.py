@@ -24,7 +24,7 @@ from rescore.errors import UserError
 from rescore.metrics import Metric, list_statistics, oracle, total, value
 from rescore.metrics.base import Counts
 from rescore.metrics.significance import Chosen, PairedTest, confidence_interval
-from rescore.nbest import FIRST_PASS, REPLACED, SUM, WORDS, NbestList, ranked_by_means
+from rescore.nbest import COUNTS, FIRST_PASS, REPLACED, SUM, TOKENS, WORDS, NbestList, ranked_by_means
 from rescore.reporting.results import Dev, Results
 from rescore.reporting.systems import System, Systems
 from rescore.tuning import weights as search
@@ -47,11 +47,11 @@ def tune(
     lists: Sequence[NbestList],
     columns: Sequence[str],
     source: str,
-    word_bonus: bool = False,
+    bonuses: Sequence[str] = (),
     flat: bool = False,
 ) -> tuple[Weights, Tuned]:
-    """The best weights of LM columns, and of a word bonus if asked for, on lists with references."""
-    tuned = search.tune(metric, lists, columns, word_bonus, flat)
+    """The best weights of LM columns, and of bonuses, on lists with references."""
+    tuned = search.tune(metric, lists, columns, bonuses, flat)
     details: dict[str, str | float] = {
         "metric": metric.signature,
         "first_pass": tuned.first_pass,
@@ -60,7 +60,7 @@ def tune(
     }
     if tuned.low is not None and tuned.high is not None:
         details |= {"low": tuned.low, "high": tuned.high}
-    return Weights.interpolation(tuned.lm, f"tuned on {source}", tuned.words, **details), tuned
+    return Weights.interpolation(tuned.lm, f"tuned on {source}", tuned.bonuses, **details), tuned
 
 
 def evaluate(
@@ -137,7 +137,7 @@ def lm_columns(lists: Sequence[NbestList]) -> list[str]:
     Raises:
         UserError: there are none.
     """
-    columns = [name for name in lists[0].hypotheses[0].scores if name not in (FIRST_PASS, SUM, REPLACED, WORDS)]
+    columns = [name for name in lists[0].hypotheses[0].scores if name not in (FIRST_PASS, SUM, REPLACED, *COUNTS)]
     if not columns:
         raise UserError("no column of LM scores in these lists; add one with `rescore score`")
     return columns
@@ -204,12 +204,13 @@ class _Clock:
 class Tuning:
     """How weights are tuned.
 
-    `word_bonus`: whether one is tuned, too; None for only with several language models. `flat`: of one weight, the
-    middle of those that the set cannot tell from the best. `folds`: instead of dev lists, tune on the other parts of
-    the test lists for each of so many; `pattern` finds the speaker in an id, whose utterances stay together.
+    `bonuses`: for what there are some (names of `COUNTS`); None for words, with several language models. `flat`: of
+    one weight, the middle of those that the set cannot tell from the best. `folds`: instead of dev lists, tune on the
+    other parts of the test lists for each of so many; `pattern` finds the speaker in an id, whose utterances stay
+    together.
     """
 
-    word_bonus: bool | None = None
+    bonuses: tuple[str, ...] | None = None
     flat: bool = False
     folds: int | None = None
     pattern: str | None = None
@@ -226,6 +227,7 @@ def run(
     norm: str | None = None,
     tuning: Tuning | None = None,
     decide: Decision | None = None,
+    count_tokens: bool = False,
     progress: Progress = lambda done: None,
 ) -> Outcome:
     """The main job: score, tune on `dev` when given (or in folds, or else take `weights`), rerank, evaluate.
@@ -233,7 +235,8 @@ def run(
     Args:
         metric: what to tune for and to report; None for test lists without references.
         weights: made from the columns' names where nothing is tuned.
-        norm: `sum` or `mean`; None for the one that suits the first pass.
+        norm: `sum`, `mean` or `length^A`; None for the one that suits the first pass.
+        count_tokens: whether `weights` have a bonus for the first model's tokens.
         decide: how a text is chosen; its scale, where it needs one and has none, is tuned on `dev`.
     """
     tuning, decide = tuning or Tuning(), decide or Decision()
@@ -245,10 +248,11 @@ def run(
     clock = _Clock()
     norm = choose_norm(norm, lists)
     columns = [scoring.column_name(lm, norm) for lm in lms]
-    bonus = len(lms) > 1 if tuning.word_bonus is None else tuning.word_bonus
+    bonuses = ((WORDS,) if len(lms) > 1 else ()) if tuning.bonuses is None else tuning.bonuses
     with clock.measure("scoring"):
-        scored = score_all(lms, lists, norm, progress)
-        tuned_on = scored if folds else None if dev is None else score_all(lms, dev, norm, progress)
+        count = TOKENS in bonuses or count_tokens
+        scored = score_all(lms, lists, norm, progress, count)
+        tuned_on = scored if folds else None if dev is None else score_all(lms, dev, norm, progress, count)
     tuned, texts = None, None
     with clock.measure("tuning"):
         if tuned_on is None:
@@ -258,9 +262,9 @@ def run(
             if metric is None:
                 raise UserError("tuning needs a metric")
             if folds:
-                texts = _in_folds(folds, metric, scored, columns, bonus, tuning.flat, decide)
+                texts = _in_folds(folds, metric, scored, columns, bonuses, tuning.flat, decide)
                 dev_source = f"{folds.number} folds by {folds.unit}"
-            found, tuned = tune(metric, tuned_on, columns, dev_source, bonus, tuning.flat)
+            found, tuned = tune(metric, tuned_on, columns, dev_source, bonuses, tuning.flat)
             decide = _with_scale(decide, metric, tuned_on, found)
     with clock.measure("evaluation"):
         results, texts = evaluate(metric, scored, found, settings(lms, norm, found), decide, texts)
@@ -283,7 +287,7 @@ def _in_folds(
     metric: Metric,
     lists: Sequence[NbestList],
     columns: Sequence[str],
-    bonus: bool,
+    bonuses: Sequence[str],
     flat: bool,
     decide: Decision,
 ) -> list[str]:
@@ -292,7 +296,7 @@ def _in_folds(
     for fold in range(folds.number):
         mine = [index for index, of in enumerate(folds.of) if of == fold]
         rest = [nbest for nbest, of in zip(lists, folds.of, strict=True) if of != fold]
-        weights, _ = tune(metric, rest, columns, "the other folds", bonus, flat)
+        weights, _ = tune(metric, rest, columns, "the other folds", bonuses, flat)
         chosen = [lists[index] for index in mine]
         decision = _with_scale(decide, metric, rest, weights)
         for index, text in zip(mine, decision.texts(metric, chosen, weights.columns), strict=True):
@@ -318,28 +322,28 @@ def score_all(
     lists: Sequence[NbestList],
     norm: str,
     progress: Progress = lambda done: None,
+    count_tokens: bool = False,
 ) -> list[NbestList]:
-    """The lists with one column a language model."""
+    """The lists with one column a language model, and if asked for one with the number of the first one's tokens."""
     scored: Iterable[NbestList] = lists
-    for lm in lms:
-        scored = scoring.add_column(lm, scored, norm, progress)
+    for rank, lm in enumerate(lms):
+        scored = scoring.add_column(lm, scored, norm, progress, count_tokens and rank == 0)
     return list(scored)
 
 
 def settings(lms: Sequence[scoring.LanguageModel], norm: str, weights: Weights) -> list[str]:
     """The part of a signature that says which models there were, and how they were combined."""
     lambdas = [weights.columns[scoring.column_name(lm, norm)] for lm in lms]
-    bonus = weights.columns.get(WORDS, 0.0)
     return [
         *(f"lm:{lm.name}@{lm.fingerprint[:12]}" for lm in lms),
         f"norm:{norm}",
         f"lambda:{','.join(f'{weight:.6g}' for weight in lambdas)}",
-        *([f"words:{bonus:.6g}"] if bonus else []),
+        *(f"{name}:{weights.columns[name]:.6g}" for name in COUNTS if name in weights.columns),
         weights.origin,
     ]
 
 
 def curve(metric: Metric, lists: Sequence[NbestList], weights: Weights) -> list[search.Step]:
     """The metric's value on lists against the weight of each language model."""
-    columns = [name for name in weights.columns if name not in (FIRST_PASS, WORDS)]
+    columns = [name for name in weights.columns if name not in (FIRST_PASS, *COUNTS)]
     return search.curves(metric, lists, columns, weights.columns)

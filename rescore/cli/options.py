@@ -26,10 +26,22 @@ nbest_argument = click.argument("nbest", nargs=-1, required=True, metavar="NBEST
 device_option = click.option(
     "--device", metavar="NAME", help="cpu, cuda or cuda:N.  [default: cuda where there is one]"
 )
+
+
+def _checked_norm(ctx: click.Context, parameter: click.Parameter, norm: str | None) -> str | None:
+    if norm is not None:
+        from rescore.scoring.base import length_power
+
+        length_power(norm)
+    return norm
+
+
 norm_option = click.option(
     "--lm-norm",
-    type=click.Choice(["sum", "mean"]),
-    help="LM score as the sum or the mean over tokens.  [default: mean where first-pass scores are means, else sum]",
+    metavar="sum|mean|length^A",
+    callback=_checked_norm,
+    help="LM score as the sum over tokens, the mean, or the sum divided by their number to the power A.  "
+    "[default: mean where first-pass scores are means, else sum]",
 )
 
 

@@ -30,9 +30,13 @@ log = logging.getLogger(__name__)
 )
 @click.option(
     "--word-bonus",
-    default=None,
     metavar="tune|off|NUMBER",
     help="Added for each word of a hypothesis.  [default: tune with --dev and several --lm, else off]",
+)
+@click.option(
+    "--token-bonus",
+    metavar="tune|off|NUMBER",
+    help="Added for each token of the first --lm.  [default: off]",
 )
 @click.option("--folds", type=int, metavar="K", help="Without --dev: tune on the other parts for each of K.")
 @click.option("--speaker", metavar="REGEX", help="Where an id has its speaker, which a fold keeps whole.")
@@ -52,6 +56,7 @@ def command(
     dev_ref: str | None,
     weight: tuple[float, ...],
     word_bonus: str | None,
+    token_bonus: str | None,
     folds: int | None,
     speaker: str | None,
     flat: bool,
@@ -77,6 +82,7 @@ def command(
     """
     from rescore import formats, pipeline
     from rescore.decision import rerank
+    from rescore.nbest import TOKENS, WORDS
     from rescore.reporting import results, table
     from rescore.reporting.curve import write as write_curve
 
@@ -94,8 +100,11 @@ def command(
     tuned = bool(dev or folds)
     if (flat or curve) and not tuned:
         raise click.UsageError("--flat and --curve are about tuning; give --dev or --folds")
-    bonus = _bonus(word_bonus, tuned)
-    weights = None if tuned else _weights(lms.specs, weight, 0.0 if bonus is None else float(bonus))
+    bonuses = {
+        WORDS: _bonus("--word-bonus", word_bonus or ("tune" if tuned and len(lms.specs) > 1 else "off"), tuned),
+        TOKENS: _bonus("--token-bonus", token_bonus or "off", tuned),
+    }
+    weights = None if tuned else _weights(lms.specs, weight, {name: float(bonus) for name, bonus in bonuses.items()})
     lists = inputs.read(nbest, need_references=bool(folds))
     dev_lists = inputs.read_dev(dev, dev_ref) if dev else None
     chosen_metric = measure.choose(dev_lists or lists)
@@ -110,8 +119,9 @@ def command(
             dev_source=", ".join(dev) or "dev",
             weights=weights,
             norm=lm_norm,
-            tuning=pipeline.Tuning(None if bonus is None else bonus is True, flat, folds, speaker),
+            tuning=pipeline.Tuning(tuple(name for name in bonuses if bonuses[name]), flat, folds, speaker),
             decide=decision,
+            count_tokens=bool(bonuses[TOKENS]),
             progress=bar.update,
         )
     if output:
@@ -129,24 +139,24 @@ def command(
     click.echo(table.render(outcome.results), err="-" in (output, best, report))
 
 
-def _bonus(word_bonus: str | None, tuning: bool) -> bool | float | None:
-    """True to tune one, False for none, a number to use, None for whatever suits."""
-    if word_bonus in (None, "off"):
-        return None if word_bonus is None else False
-    if word_bonus == "tune":
-        if not tuning:
-            raise click.UsageError("--word-bonus tune needs --dev lists to tune on")
-        return True
+def _bonus(option: str, value: str, tuning: bool) -> bool | float:
+    """True to tune one, False for none, or a number to use."""
+    if value in ("off", "tune"):
+        if value == "tune" and not tuning:
+            raise click.UsageError(f"{option} tune needs --dev lists to tune on")
+        return value == "tune"
     try:
-        number = float(str(word_bonus))
+        number = float(value)
     except ValueError:
-        raise click.UsageError(f"--word-bonus {word_bonus}: neither tune nor off nor a number") from None
+        raise click.UsageError(f"{option} {value}: neither tune nor off nor a number") from None
     if tuning:
-        raise click.UsageError("--word-bonus NUMBER goes with --weight; with --dev it is tuned")
+        raise click.UsageError(f"{option} NUMBER goes with --weight; with --dev it is tuned")
     return number
 
 
-def _weights(specs: list[str], given: tuple[float, ...], bonus: float) -> Callable[[Sequence[str]], Weights]:
+def _weights(
+    specs: list[str], given: tuple[float, ...], bonuses: dict[str, float]
+) -> Callable[[Sequence[str]], Weights]:
     """Weights from the command line, or the one that the model's card recommends; made once the columns are known."""
     from rescore import scoring
     from rescore.tuning.weights import Weights
@@ -160,5 +170,5 @@ def _weights(specs: list[str], given: tuple[float, ...], bonus: float) -> Callab
     if len(numbers) != len(specs):
         raise click.UsageError(f"{len(specs)} --lm, but {len(numbers)} --weight; give one each")
     # A weight out of range is told before anything is scored.
-    Weights.interpolation(dict(zip(specs, numbers, strict=True)), origin, bonus)
-    return lambda columns: Weights.interpolation(dict(zip(columns, numbers, strict=True)), origin, bonus)
+    Weights.interpolation(dict(zip(specs, numbers, strict=True)), origin, bonuses)
+    return lambda columns: Weights.interpolation(dict(zip(columns, numbers, strict=True)), origin, bonuses)

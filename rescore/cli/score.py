@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     metavar="FILE",
     help="Lists with the new columns; with --text the figures as JSON.  [default: lists go to stdout]",
 )
+@click.option("--count-tokens", is_flag=True, help="Add a column with the number of the first model's tokens.")
 @options.norm_option
 @options.input_options
 def command(
@@ -36,6 +37,7 @@ def command(
     text: str | None,
     tokens: str | None,
     output: str | None,
+    count_tokens: bool,
     lm_norm: str | None,
     inputs: options.Inputs,
 ) -> None:
@@ -63,13 +65,18 @@ def command(
         models = lms.load()
         with options.progress_bar(None, f"score {', '.join(model.name for model in models)}") as bar:
             scored: Iterable[NbestList] = chain(head, lists)
-            for model in models:
-                scored = _with_column(model, scored, norm, bar.update, file)
+            for rank, model in enumerate(models):
+                scored = _with_column(model, scored, norm, bar.update, file, count_tokens and rank == 0)
             formats.write(scored, output or "-")
 
 
 def _with_column(
-    model: LanguageModel, lists: Iterable[NbestList], norm: str, progress: options.Progress, tokens: IO[str] | None
+    model: LanguageModel,
+    lists: Iterable[NbestList],
+    norm: str,
+    progress: options.Progress,
+    tokens: IO[str] | None,
+    count_tokens: bool,
 ) -> Iterator[NbestList]:
     from rescore import scoring
 
@@ -78,7 +85,7 @@ def _with_column(
         if tokens:
             for rank, (hypothesis, found) in enumerate(zip(nbest.hypotheses, scores, strict=True), 1):
                 _write_tokens(tokens, {"id": nbest.id, "hyp": rank}, model, hypothesis.text, found)
-        yield scoring.with_column(nbest, column, norm, scores)
+        yield scoring.with_column(nbest, column, norm, scores, count_tokens)
 
 
 def _write_tokens(

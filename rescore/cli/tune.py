@@ -20,6 +20,7 @@ from rescore.cli import options
     help="An LM's column; may be repeated.  [default: all but the first pass]",
 )
 @click.option("--word-bonus/--no-word-bonus", default=None, help="Tune one, too.  [default: with several columns]")
+@click.option("--token-bonus", is_flag=True, help="Tune one, too; the lists need `score --count-tokens`.")
 @options.flat_option
 @options.curve_option
 @click.option("-o", "--output", default="-", show_default=True, metavar="FILE", help="The weights, as JSON.")
@@ -30,6 +31,7 @@ def command(
     nbest: tuple[str, ...],
     column: tuple[str, ...],
     word_bonus: bool | None,
+    token_bonus: bool,
     flat: bool,
     curve: str | None,
     output: str,
@@ -48,14 +50,15 @@ def command(
     """
     from rescore import formats, pipeline
     from rescore.decision.decide import text_value, tune_scale
-    from rescore.nbest import FIRST_PASS
+    from rescore.nbest import FIRST_PASS, TOKENS, WORDS
     from rescore.reporting.curve import write as write_curve
 
     lists = inputs.read(nbest, need_references=True)
     chosen = measure.choose(lists)
     columns = [*dict.fromkeys(column)] or pipeline.lm_columns(lists)
-    bonus = len(columns) > 1 if word_bonus is None else word_bonus
-    weights, tuned = pipeline.tune(chosen, lists, columns, ", ".join(nbest), bonus, flat)
+    words = len(columns) > 1 if word_bonus is None else word_bonus
+    bonuses = [*([WORDS] if words else []), *([TOKENS] if token_bonus else [])]
+    weights, tuned = pipeline.tune(chosen, lists, columns, ", ".join(nbest), bonuses, flat)
     decision = decide.make()
     if decision.name != "best":
         decision = tune_scale(decision.name, chosen, lists, weights.columns) if decision.scale is None else decision

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass, field
 
-from rescore.nbest import FIRST_PASS, WORDS
+from rescore.nbest import COUNTS, FIRST_PASS
 from rescore.reporting.styles import STYLES
 
 
@@ -74,9 +74,8 @@ def _cells(comparison: Comparison) -> list[list[str]]:
         ["first pass", "", f"{comparison.dev_first_pass:.2f}", f"{comparison.first_pass:.2f}", "", "", ""],
     ]
     for row in comparison.rows:
-        weights = [f"{weight:.3f}" for name, weight in row.weights.items() if name not in (FIRST_PASS, WORDS)]
-        if bonus := row.weights.get(WORDS):
-            weights.append(f"{bonus:+.2f} a word")
+        weights = [f"{weight:.3f}" for name, weight in row.weights.items() if name not in (FIRST_PASS, *COUNTS)]
+        weights += [f"{row.weights[name]:+.2f} a {unit}" for name, unit in COUNTS.items() if name in row.weights]
         speed = "" if row.speed is None else f"{row.speed:,.0f}"
         figures = [f"{row.dev:.2f}", f"{row.value:.2f}", f"{row.gain:+.1f}", f"{row.p_value:.4f}", speed]
         rows.append([row.name, ", ".join(weights), *figures])

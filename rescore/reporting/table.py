@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rescore.nbest import FIRST_PASS, WORDS
+from rescore.nbest import COUNTS, FIRST_PASS
 from rescore.reporting.results import Results
 from rescore.reporting.styles import text
 
@@ -61,14 +61,14 @@ def _gain(results: Results) -> str:
 
 
 def _weights(results: Results) -> str:
-    lm = [name for name in results.weights if name not in (FIRST_PASS, WORDS)]
-    parts = ", ".join(f"{name} {results.weights[name]:.4g}" for name in lm)
-    bonus = results.weights.get(WORDS, 0.0)
-    line = f"lambda: {parts}{f', {bonus:+.4g} a word' if bonus else ''} ({results.origin})"
+    lm = [name for name in results.weights if name not in (FIRST_PASS, *COUNTS)]
+    parts = [f"{name} {results.weights[name]:.4g}" for name in lm]
+    parts += [f"{results.weights[name]:+.4g} a {unit}" for name, unit in COUNTS.items() if name in results.weights]
+    line = f"lambda: {', '.join(parts)} ({results.origin})"
     dev = results.dev
     if dev is None:
         return line
-    if not bonus and all(results.weights[name] == 0 for name in lm):
+    if all(weight == 0 for name, weight in results.weights.items() if name != FIRST_PASS):
         return (
             f"{line}\nthe LM does not help on this set: no weight above 0 is better than the first pass on {dev.source}"
         )

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rescore.errors import UserError
-from rescore.scoring.base import NORMS, LanguageModel, TokenScores, add_column, column_name, score_lists, with_column
+from rescore.scoring.base import LanguageModel, TokenScores, add_column, column_name, score_lists, with_column
 from rescore.scoring.cards import card, card_value
 from rescore.scoring.case import CASES, Recased
 
 __all__ = [
-    "NORMS",
     "LanguageModel",
     "TokenScores",
     "add_column",

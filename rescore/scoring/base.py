@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -11,12 +12,12 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from rescore.nbest import Hypothesis, NbestList
+from rescore.errors import UserError
+from rescore.nbest import TOKENS, Hypothesis, NbestList
 
 log = logging.getLogger(__name__)
 
 CHUNK = 1_000  # lists scored together: enough to sort by length and share repeats, few enough for any memory
-NORMS = ("sum", "mean")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,31 @@ class TokenScores:
     def mean(self) -> float:
         """Per token; 0 for a sentence without tokens."""
         return self.sum / max(len(self.log_probs), 1)
+
+    def normalised(self, norm: str) -> float:
+        """The sum, the mean, or for `length^A` the sum divided by the number of tokens to the power A.
+
+        Raises:
+            UserError: `norm` is none of these.
+        """
+        return self.sum / max(len(self.log_probs), 1) ** length_power(norm)
+
+
+def length_power(norm: str) -> float:
+    """0 for `sum`, 1 for `mean`, A for `length^A`.
+
+    Raises:
+        UserError: `norm` is none of these.
+    """
+    if norm in ("sum", "mean"):
+        return float(norm == "mean")
+    try:
+        power = float(norm.removeprefix("length^")) if norm.startswith("length^") else math.nan
+    except ValueError:
+        power = math.nan
+    if not math.isfinite(power):
+        raise UserError(f"--lm-norm {norm}: expected sum, mean or length^NUMBER")
+    return power
 
 
 class LanguageModel(Protocol):
@@ -84,19 +110,27 @@ def score_lists(
         log.info("%s: %s of %s tokens are out of vocabulary", lm.name, f"{unknown:,}", f"{tokens:,}")
 
 
-def with_column(nbest: NbestList, column: str, norm: str, scores: Sequence[TokenScores]) -> NbestList:
-    """A copy of the list with one more column: the `sum` or the `mean` of token scores."""
-    hypotheses = [
-        Hypothesis(hypothesis.text, {**hypothesis.scores, column: getattr(found, norm)})
-        for hypothesis, found in zip(nbest.hypotheses, scores, strict=True)
-    ]
+def with_column(
+    nbest: NbestList, column: str, norm: str, scores: Sequence[TokenScores], count_tokens: bool = False
+) -> NbestList:
+    """A copy of the list with one more column: the scores of tokens, normalised; if asked for, also their number."""
+    hypotheses = []
+    for hypothesis, found in zip(nbest.hypotheses, scores, strict=True):
+        columns = {**hypothesis.scores, column: found.normalised(norm)}
+        if count_tokens:
+            columns[TOKENS] = float(len(found.tokens))
+        hypotheses.append(Hypothesis(hypothesis.text, columns))
     return replace(nbest, hypotheses=hypotheses)
 
 
 def add_column(
-    lm: LanguageModel, lists: Iterable[NbestList], norm: str, progress: Callable[[int], object] = lambda done: None
+    lm: LanguageModel,
+    lists: Iterable[NbestList],
+    norm: str,
+    progress: Callable[[int], object] = lambda done: None,
+    count_tokens: bool = False,
 ) -> Iterator[NbestList]:
-    """`score_lists`, with the scores as one more column of each list."""
+    """`score_lists`, with the scores as one more column of each list, and if asked for the number of tokens."""
     column = column_name(lm, norm)
     for nbest, scores in score_lists(lm, lists, progress):
-        yield with_column(nbest, column, norm, scores)
+        yield with_column(nbest, column, norm, scores, count_tokens)

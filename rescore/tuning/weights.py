@@ -18,7 +18,7 @@ from rescore.errors import UserError
 from rescore.files import replacing
 from rescore.metrics.base import Counts, Metric, list_statistics
 from rescore.metrics.significance import paired_bootstrap
-from rescore.nbest import FIRST_PASS, WORDS, NbestList
+from rescore.nbest import COUNTS, FIRST_PASS, NbestList
 from rescore.tuning.line import best_interval, padded
 from rescore.tuning.plane import best_in_plane, small_enough
 from rescore.tuning.search import Space, coordinate, search
@@ -34,8 +34,10 @@ class Weights:
     decision: Decision = field(default_factory=Decision)
 
     @classmethod
-    def interpolation(cls, lm: Mapping[str, float], origin: str, words: float = 0.0, **details: str | float) -> Weights:
-        """(1 - sum of the LM weights) * s2s + LM weights * their columns + words * number of words.
+    def interpolation(
+        cls, lm: Mapping[str, float], origin: str, bonuses: Mapping[str, float] | None = None, **details: str | float
+    ) -> Weights:
+        """(1 - sum of the LM weights) * s2s + LM weights * their columns + bonuses * numbers of words or tokens.
 
         With one LM that is the combination of the paper (section 5.3).
 
@@ -48,10 +50,11 @@ class Weights:
                 raise UserError(f"weight {weight} is not between 0 and 1")
         if total > 1 + 1e-9:
             raise UserError(f"the weights of the language models add up to {total:g}; they may add up to 1 at most")
-        if not math.isfinite(words):
-            raise UserError(f"word bonus {words} is not a number")
+        for name, bonus in (bonuses or {}).items():
+            if not math.isfinite(bonus):
+                raise UserError(f"{COUNTS[name]} bonus {bonus} is not a number")
         columns = {FIRST_PASS: max(0.0, 1 - total), **lm}
-        return cls(columns | ({WORDS: words} if words else {}), origin, details)
+        return cls(columns | {name: bonus for name, bonus in (bonuses or {}).items() if bonus}, origin, details)
 
     def save(self, path: Path) -> None:
         try:
@@ -97,13 +100,13 @@ def _decision(value: Any, path: Path) -> Decision:
 
 @dataclass(frozen=True, slots=True)
 class Tuned:
-    """What tuning found: the LMs' weights and a word bonus, the metric's value there, and that of the first pass.
+    """What tuning found: the LMs' weights and bonuses, the metric's value there, and that of the first pass.
 
     With one weight, `low` and `high` bound the interval around it that is as good.
     """
 
     lm: dict[str, float]
-    words: float
+    bonuses: dict[str, float]
     value: float
     first_pass: float
     low: float | None = None
@@ -111,13 +114,13 @@ class Tuned:
 
     @property
     def helps(self) -> bool:
-        return any(self.lm.values()) or bool(self.words)
+        return any(self.lm.values()) or any(self.bonuses.values())
 
 
 def tune(
-    metric: Metric, lists: Sequence[NbestList], columns: Sequence[str], word_bonus: bool = False, flat: bool = False
+    metric: Metric, lists: Sequence[NbestList], columns: Sequence[str], bonuses: Sequence[str] = (), flat: bool = False
 ) -> Tuned:
-    """The weights of LM columns, and a word bonus if asked for, that give the best value on lists with references.
+    """The weights of LM columns, and of count columns as bonuses, that give the best value on lists with references.
 
     One weight without a bonus is found exactly: the best of all in [0, 1], of ties the middle of the widest interval.
     Several are searched along lines, each exactly, from every single LM's best and from random points; so the value is
@@ -130,9 +133,9 @@ def tune(
     Raises:
         UserError: `flat` is asked for with several weights; a column is missing.
     """
-    if flat and (len(columns) > 1 or word_bonus):
-        raise UserError("--flat is for one language model without a word bonus")
-    space = _space(metric, lists, columns, word_bonus)
+    if flat and (len(columns) > 1 or bonuses):
+        raise UserError("--flat is for one language model without a bonus")
+    space = _space(metric, lists, columns, bonuses)
     alone = np.zeros(space.columns)
     alone[0] = 1.0
     first_pass = space.value(alone)
@@ -146,17 +149,17 @@ def tune(
         direction[rank] = 1.0
         best = best_interval(*space.line(alone, direction, 0.0, 1.0), metric.higher_is_better)
         singles.append((best, alone + best.middle * direction))
-    if len(columns) == 1 and not word_bonus:
+    if len(columns) == 1 and not bonuses:
         best, _ = singles[0]
         if better(best.value) and flat:
             low, high = indistinguishable(space, best.middle)
             middle = (low + high) / 2
             value = space.value(np.array([1 - middle, middle]))
             if better(value):
-                return Tuned({columns[0]: middle}, 0.0, value, first_pass, low, high)
+                return Tuned({columns[0]: middle}, {}, value, first_pass, low, high)
         if better(best.value):
-            return Tuned({columns[0]: best.middle}, 0.0, best.value, first_pass, best.low, best.high)
-        return Tuned({columns[0]: 0.0}, 0.0, first_pass, first_pass, 0.0, 0.0)
+            return Tuned({columns[0]: best.middle}, {}, best.value, first_pass, best.low, best.high)
+        return Tuned({columns[0]: 0.0}, {}, first_pass, first_pass, 0.0, 0.0)
     point, value = search(space, [alone, *(point for _, point in singles)])
     if small_enough(space):
         exact, exact_value = best_in_plane(space)
@@ -165,7 +168,8 @@ def tune(
     if not better(value):
         point, value = alone, first_pass
     lm = dict(zip(columns, point[1 : len(columns) + 1].tolist(), strict=True))
-    return Tuned(lm, float(point[-1]) if word_bonus else 0.0, value, first_pass)
+    found = dict(zip(bonuses, point[len(columns) + 1 :].tolist(), strict=True))
+    return Tuned(lm, found, value, first_pass)
 
 
 def indistinguishable(space: Space, weight: float, level: float = 0.05, points: int = 100) -> tuple[float, float]:
@@ -204,9 +208,9 @@ def curves(
     metric: Metric, lists: Sequence[NbestList], columns: Sequence[str], weights: Mapping[str, float]
 ) -> list[Step]:
     """The metric's value against the weight of each column, from 0 to 1, the others keeping their proportions."""
-    bonus = WORDS in weights
-    space = _space(metric, lists, columns, bonus)
-    point = np.array([weights.get(name, 0.0) for name in [FIRST_PASS, *columns, *([WORDS] if bonus else [])]])
+    bonuses = [name for name in weights if name in COUNTS]
+    space = _space(metric, lists, columns, bonuses)
+    point = np.array([weights.get(name, 0.0) for name in [FIRST_PASS, *columns, *bonuses]])
     steps: list[Step] = []
     for rank, column in enumerate(columns, 1):
         corner = np.eye(len(point))
@@ -221,12 +225,12 @@ def curves(
     return steps
 
 
-def _space(metric: Metric, lists: Sequence[NbestList], columns: Sequence[str], word_bonus: bool) -> Space:
-    names = [FIRST_PASS, *columns, *([WORDS] if word_bonus else [])]
+def _space(metric: Metric, lists: Sequence[NbestList], columns: Sequence[str], bonuses: Sequence[str]) -> Space:
+    names = [FIRST_PASS, *columns, *bonuses]
     return Space(
         metric,
         padded(list_statistics(metric, lists)),
         padded([np.array([nbest.column(name) for name in names]).T for nbest in lists]),
         padded([np.ones(len(nbest.hypotheses), dtype=bool) for nbest in lists]),
-        free=int(word_bonus),
+        free=len(bonuses),
     )

@@ -197,3 +197,24 @@ def test_overlap_of_dev_and_test_is_told(rescore: Run, lists: Path, arpa: str, t
         entry["ref"] += " clock"
     write_json(tmp_path / "other.json", other)
     assert "dev lists, too" not in rescore(lists, "--lm", arpa, "--dev", "other.json").stderr
+
+
+def test_length_and_token_counts(rescore: Run, lists: Path, arpa: str, tmp_path: Path) -> None:
+    for norm, power in (("sum", 0), ("mean", 1), ("length^0.5", 0.5)):
+        done = rescore("score", lists, "--lm", arpa, "--lm-norm", norm, "--count-tokens")
+        scores = json.loads(done.stdout.splitlines()[0])["hyps"][0]["scores"]
+        name = "ngram" if norm == "sum" else f"ngram.{norm}"
+        assert scores.keys() == {name, "tokens"} and scores["tokens"] == 4  # three words and </s>
+        if norm == "sum":
+            whole = scores[name]
+        assert scores[name] == pytest.approx(whole / 4**power)
+    assert_one_line_error(rescore("score", lists, "--lm", arpa, "--lm-norm", "length"), "--lm-norm length: expected")
+    done = rescore(lists, "--lm", arpa, "--dev", lists, "--token-bonus", "tune", "--report", "r.json")
+    assert done.returncode == 0, done.stderr
+    assert set(report(tmp_path)["weights"]) <= {"s2s", "ngram", "tokens"}
+    assert rescore("score", lists, "--lm", arpa, "--count-tokens", "-o", "counted.jsonl").returncode == 0
+    tuned = json.loads(rescore("tune", "counted.jsonl", "--token-bonus").stdout)
+    assert tuned["columns"] == pytest.approx(report(tmp_path)["weights"])
+    done = rescore(lists, "--lm", arpa, "--weight", "0.3", "--token-bonus", "-0.5", "--report", "r.json")
+    assert report(tmp_path)["weights"] == pytest.approx({"s2s": 0.7, "ngram": 0.3, "tokens": -0.5})
+    assert "-0.5 a token" in done.stdout and "|tokens:-0.5|" in done.stdout

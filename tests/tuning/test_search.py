@@ -37,8 +37,8 @@ def value_at(metric: ErrorRate | Bleu, lists: list[NbestList], weights: dict[str
 def test_several_weights_beat_single_ones_and_random_points(metric: ErrorRate | Bleu, seed: int) -> None:
     lists = lists_of(seed)
     sign = 1 if metric.higher_is_better else -1
-    tuned = tune(metric, lists, COLUMNS, word_bonus=True)
-    weights = Weights.interpolation(tuned.lm, "", tuned.words)
+    tuned = tune(metric, lists, COLUMNS, bonuses=[WORDS])
+    weights = Weights.interpolation(tuned.lm, "", tuned.bonuses)
     assert value_at(metric, lists, weights.columns) == pytest.approx(tuned.value)  # what is promised is what comes
     for column in COLUMNS:
         assert sign * (tuned.value - tune(metric, lists, [column]).value) >= 0
@@ -53,27 +53,27 @@ def test_a_word_bonus_can_be_all_that_helps() -> None:
     short, long = Hypothesis("a", {"s2s": -1.0, "lm": -1.0}), Hypothesis("a b", {"s2s": -4.0, "lm": -4.0})
     lists = [NbestList("u", [short, long], ("a b",))]
     assert not tune(ErrorRate(), lists, ["lm"]).helps
-    tuned = tune(ErrorRate(), lists, ["lm"], word_bonus=True)
-    assert tuned.helps and tuned.value == 0 and tuned.words > 3
+    tuned = tune(ErrorRate(), lists, ["lm"], bonuses=[WORDS])
+    assert tuned.helps and tuned.value == 0 and tuned.bonuses[WORDS] > 3
 
 
 def test_nothing_helps() -> None:
     good = Hypothesis("a", {"s2s": -1.0, "one": -9.0, "two": -9.0})
     bad = Hypothesis("b", {"s2s": -2.0, "one": -1.0, "two": -1.0})
-    tuned = tune(ErrorRate(), [NbestList("u", [bad, good], ("a",))], COLUMNS, word_bonus=True)
-    assert tuned.lm == {"one": 0, "two": 0} and tuned.words == 0 and not tuned.helps
+    tuned = tune(ErrorRate(), [NbestList("u", [bad, good], ("a",))], COLUMNS, bonuses=[WORDS])
+    assert tuned.lm == {"one": 0, "two": 0} and tuned.bonuses == {WORDS: 0} and not tuned.helps
 
 
 def test_the_same_seed_finds_the_same_weights() -> None:
     lists = lists_of(1)
-    assert tune(ErrorRate(), lists, COLUMNS, True) == tune(ErrorRate(), lists, COLUMNS, True)
+    assert tune(ErrorRate(), lists, COLUMNS, [WORDS]) == tune(ErrorRate(), lists, COLUMNS, [WORDS])
 
 
 def test_minus_infinite_scores_do_not_spread() -> None:
     lists = lists_of(2)
     lists[0].hypotheses[0].scores["one"] = -np.inf
-    tuned = tune(ErrorRate(), lists, COLUMNS, word_bonus=True)
-    weights = Weights.interpolation(tuned.lm, "", tuned.words)
+    tuned = tune(ErrorRate(), lists, COLUMNS, bonuses=[WORDS])
+    weights = Weights.interpolation(tuned.lm, "", tuned.bonuses)
     assert value_at(ErrorRate(), lists, weights.columns) == pytest.approx(tuned.value)
 
 
@@ -108,7 +108,7 @@ def vertices_and_beside(lists: list[NbestList], bonus: bool) -> list[dict[str, f
 @pytest.mark.parametrize("seed", range(6))
 def test_two_weights_are_the_best_of_all_cells(seed: int, bonus: bool) -> None:
     lists = lists_of(seed, 5, longest=8)
-    tuned = tune(ErrorRate(), lists, ["one"] if bonus else COLUMNS, word_bonus=bonus)
+    tuned = tune(ErrorRate(), lists, ["one"] if bonus else COLUMNS, bonuses=[WORDS] if bonus else [])
     statistics = list_statistics(ErrorRate(), lists)
     brute = min(
         value(ErrorRate(), total(statistics, decision.best(lists, point)))

@@ -11,7 +11,7 @@ from rescore import decision
 from rescore.errors import UserError
 from rescore.metrics import ErrorRate, list_statistics, total, value
 from rescore.metrics.significance import paired_bootstrap
-from rescore.nbest import FIRST_PASS, Hypothesis, NbestList
+from rescore.nbest import FIRST_PASS, WORDS, Hypothesis, NbestList
 from rescore.tuning.folds import split
 from rescore.tuning.weights import Weights, curves, tune
 from tests.tuning.test_search import COLUMNS, lists_of
@@ -66,8 +66,8 @@ def test_curve_of_one_weight_is_the_error_everywhere() -> None:
 
 def test_curves_of_several_go_through_the_point() -> None:
     lists = lists_of(3)
-    tuned = tune(ErrorRate(), lists, COLUMNS, word_bonus=True)
-    weights = Weights.interpolation(tuned.lm, "", tuned.words).columns
+    tuned = tune(ErrorRate(), lists, COLUMNS, bonuses=[WORDS])
+    weights = Weights.interpolation(tuned.lm, "", tuned.bonuses).columns
     steps = curves(ErrorRate(), lists, COLUMNS, weights)
     here = value(ErrorRate(), total(list_statistics(ErrorRate(), lists), decision.best(lists, weights)))
     for column in COLUMNS:
