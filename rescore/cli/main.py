@@ -20,6 +20,7 @@ COMMANDS = {
     "tune": "Find the weights on dev lists with references.",
     "rerank": "Apply weights; write reranked lists or 1-best text.",
     "eval": "WER, CER or BLEU, oracle and significance of outputs.",
+    "analyse": "Where reranking changed things, and whether rightly.",
     "compare": "Language models side by side on the same lists.",
     "convert": "Turn N-best lists of any format into the native one.",
     "train": "Train a language model from text.",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -44,6 +45,7 @@ log = logging.getLogger(__name__)
 @options.curve_option
 @click.option("-o", "--output", metavar="FILE", help="Write the reranked lists (.json, .jsonl, also .gz; - is stdout).")
 @click.option("--best", metavar="FILE", help="Write the 1-best: .trn, .txt (plain), else Kaldi text.")
+@click.option("--save-weights", metavar="FILE", help="Write the weights, for `rescore rerank` and `analyse`.")
 @click.option("--report", metavar="FILE", help="Write the results as JSON, in full precision.")
 @options.norm_option
 @options.decision_options
@@ -63,6 +65,7 @@ def command(
     curve: str | None,
     output: str | None,
     best: str | None,
+    save_weights: str | None,
     report: str | None,
     lm_norm: str | None,
     decide: options.Decide,
@@ -133,6 +136,8 @@ def command(
         with formats.opened(curve) as file:
             steps = pipeline.curve(chosen_metric, outcome.dev, outcome.weights)
             write_curve(steps, chosen_metric.name, file)
+    if save_weights:
+        outcome.weights.save(Path(save_weights))
     if report:
         with formats.opened(report) as file:
             results.write(outcome.results, file)

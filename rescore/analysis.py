@@ -1,0 +1,218 @@
+"""Where reranking changed things: by depth of the lists, place in the sentence, length, word."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from rescore import decision
+from rescore.metrics import Metric, list_statistics, oracle, total, value
+from rescore.metrics.alignment import align
+from rescore.metrics.base import Counts
+from rescore.metrics.normalise import Normaliser
+from rescore.metrics.wer import ErrorRate
+from rescore.nbest import COUNTS, FIRST_PASS, REPLACED, SUM, NbestList
+
+LENGTHS = (5, 10, 15, 20, 25, 30, 40, 60)
+"""Upper ends of the classes of reference lengths, in words."""
+POSITIONS = 40
+"""Places beyond count with this one."""
+PAIRS = 20
+"""How many word pairs are listed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Depth:
+    """The oracle of the first `n` hypotheses of each list."""
+
+    n: int
+    oracle: float
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Word errors at one place of the reference (from 1; insertions count with the word before), and how many words."""
+
+    position: int
+    words: int
+    first_pass: int
+    reranked: int
+
+
+@dataclass(frozen=True, slots=True)
+class Length:
+    """The metric over utterances whose references have more words than `above`, and at most `to` (None: any)."""
+
+    above: int
+    to: int | None
+    utterances: int
+    first_pass: float
+    reranked: float
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A word of the reference and what stood for it in the wrong output (empty: nothing); how often."""
+
+    reference: str
+    hypothesis: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Moves:
+    """How often another hypothesis was chosen, and what that did to the utterance."""
+
+    moved: int
+    better: int
+    worse: int
+    same: int
+
+
+@dataclass(frozen=True, slots=True)
+class Correlation:
+    """Rank correlation between the perplexity of a first pass, by a column's score a word, and its error rate."""
+
+    column: str
+    spearman: float
+
+
+@dataclass(slots=True)
+class Analysis:
+    """All of it. Values are percentages; word pairs, places and correlations are for WER only."""
+
+    metric: str
+    signature: str
+    by_depth: list[Depth]
+    by_length: list[Length]
+    moves: Moves
+    by_position: list[Position] = field(default_factory=list)
+    corrected: list[Pair] = field(default_factory=list)
+    broken: list[Pair] = field(default_factory=list)
+    correlations: list[Correlation] = field(default_factory=list)
+
+
+def analyse(metric: Metric, lists: Sequence[NbestList], weights: Mapping[str, float]) -> Analysis:
+    """Compare the first pass with the best hypotheses under weights, on lists with references."""
+    statistics = list_statistics(metric, lists)
+    first, reranked = decision.best(lists, {FIRST_PASS: 1.0}), decision.best(lists, weights)
+    result = Analysis(
+        metric.name,
+        metric.signature,
+        _by_depth(metric, statistics, lists),
+        _by_length(metric, statistics, lists, first, reranked),
+        _moves(metric, statistics, first, reranked),
+    )
+    if isinstance(metric, ErrorRate) and metric.name == "WER":
+        texts = [
+            [nbest.hypotheses[index].text for nbest, index in zip(lists, choice, strict=True)]
+            for choice in (first, reranked)
+        ]
+        references = [nbest.references[0] for nbest in lists]
+        result.by_position = _by_position(metric.normaliser, references, *texts)
+        result.corrected = _pairs(metric.normaliser, references, wrong=texts[0], right=texts[1])
+        result.broken = _pairs(metric.normaliser, references, wrong=texts[1], right=texts[0])
+        result.correlations = _correlations(metric, statistics, lists, first)
+    return result
+
+
+def _by_depth(metric: Metric, statistics: Sequence[Counts], lists: Sequence[NbestList]) -> list[Depth]:
+    """The first N by first-pass score, not by place in the file."""
+    orders = [np.argsort(-np.array(nbest.column(FIRST_PASS)), kind="stable") for nbest in lists]
+    ranked = [rows[order] for rows, order in zip(statistics, orders, strict=True)]
+    depths = []
+    for n in range(1, max(map(len, ranked)) + 1):
+        cut = [rows[:n] for rows in ranked]
+        depths.append(Depth(n, value(metric, total(cut, oracle(metric, cut)))))
+    return depths
+
+
+def _by_length(
+    metric: Metric,
+    statistics: Sequence[Counts],
+    lists: Sequence[NbestList],
+    first: Sequence[int],
+    reranked: Sequence[int],
+) -> list[Length]:
+    lengths = np.array([len(nbest.references[0].split()) for nbest in lists])
+    classes = []
+    for above, to in zip((0, *LENGTHS), (*LENGTHS, None), strict=True):
+        mine = np.flatnonzero((lengths > above) & (lengths <= (to or np.inf))).tolist()
+        if mine:
+            rows = [statistics[index] for index in mine]
+            values = (value(metric, total(rows, [choice[index] for index in mine])) for choice in (first, reranked))
+            classes.append(Length(above, to, len(mine), *values))
+    return classes
+
+
+def _moves(metric: Metric, statistics: Sequence[Counts], first: Sequence[int], reranked: Sequence[int]) -> Moves:
+    changes = []
+    for rows, old, new in zip(statistics, first, reranked, strict=True):
+        if old != new:
+            before, after = metric.sentence_values(rows[[old, new]])
+            changes.append(np.sign(after - before) * (1 if metric.higher_is_better else -1))
+    return Moves(len(changes), changes.count(1), changes.count(-1), changes.count(0))
+
+
+def _by_position(
+    normaliser: Normaliser, references: Sequence[str], first: Sequence[str], reranked: Sequence[str]
+) -> list[Position]:
+    words, errors = Counter[int](), (Counter[int](), Counter[int]())
+    for reference, *outputs in zip(references, first, reranked, strict=True):
+        expected = normaliser(reference)
+        words.update(min(place, POSITIONS) for place in range(1, len(expected) + 1))
+        for counter, output in zip(errors, outputs, strict=True):
+            place = 0
+            for ours, theirs in align(expected, normaliser(output)):
+                place += ours is not None
+                if ours != theirs:
+                    counter[min(max(place, 1), POSITIONS)] += 1
+    return [Position(place, words[place], errors[0][place], errors[1][place]) for place in sorted(words)]
+
+
+def _pairs(normaliser: Normaliser, references: Sequence[str], wrong: Sequence[str], right: Sequence[str]) -> list[Pair]:
+    """The most frequent errors of one output at words that the other has right."""
+    found: Counter[tuple[str, str]] = Counter()
+    for reference, *outputs in zip(references, wrong, right, strict=True):
+        expected = normaliser(reference)
+        if outputs[0] == outputs[1]:
+            continue
+        bad, good = (
+            [pair for pair in align(expected, normaliser(output)) if pair[0] is not None] for output in outputs
+        )
+        for (word, theirs), (_, ours) in zip(bad, good, strict=True):
+            if word is not None and theirs != word == ours:
+                found[word, theirs or ""] += 1
+    ordered = sorted(found.items(), key=lambda item: (-item[1], item[0]))
+    return [Pair(word, theirs, count) for (word, theirs), count in ordered[:PAIRS]]
+
+
+def _correlations(
+    metric: Metric, statistics: Sequence[Counts], lists: Sequence[NbestList], first: Sequence[int]
+) -> list[Correlation]:
+    errors = [metric.sentence_values(rows[[index]])[0] for rows, index in zip(statistics, first, strict=True)]
+    columns = [name for name in lists[0].hypotheses[0].scores if name not in (FIRST_PASS, SUM, REPLACED, *COUNTS)]
+    found = []
+    for column in columns:
+        scores = []
+        for nbest, index in zip(lists, first, strict=True):
+            # The ranks of perplexities are those of their logarithms.
+            words = 1 if "." in column else max(1, len(nbest.hypotheses[index].text.split()))
+            scores.append(-nbest.column(column)[index] / words)
+        found.append(Correlation(column, _spearman(np.array(scores), np.array(errors))))
+    return found
+
+
+def _spearman(one: np.ndarray, other: np.ndarray) -> float:
+    """Spearman's rank correlation, equal values with the mean of their ranks; 0 where one does not vary."""
+    ranks = []
+    for values in (one, other):
+        _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
+        ends = np.cumsum(counts)
+        ranks.append((ends - (counts - 1) / 2)[inverse])
+    if any(np.ptp(rank) == 0 for rank in ranks):
+        return 0.0
+    return float(np.corrcoef(ranks[0], ranks[1])[0, 1])

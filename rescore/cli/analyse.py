@@ -1,0 +1,48 @@
+"""`rescore analyse`: where reranking changed things."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from rescore.cli import options
+
+
+@click.command("analyse")
+@options.nbest_argument
+@click.option("--weights", required=True, metavar="FILE", help="A file that `rescore tune` or `run` wrote.")
+@click.option("-o", "--output", metavar="FILE", help="Write all of it as JSON.")
+@click.option("--plots", metavar="DIR", help="Draw plots there (PNG; needs matplotlib).")
+@options.metric_options
+@options.input_options
+def command(
+    nbest: tuple[str, ...],
+    weights: str,
+    output: str | None,
+    plots: str | None,
+    measure: options.Measure,
+    inputs: options.Inputs,
+) -> None:
+    """Tell where the reranked output differs from the first pass, on lists with LM scores and references.
+
+    \b
+    rescore score test.json --lm tta -o test.tta.jsonl
+    rescore analyse test.tta.jsonl --weights weights.json -o analysis.json --plots plots
+
+    That is: the oracle by depth of the lists, errors by place and by length, the word pairs most often corrected and
+    newly broken, how often the choice moved and how often rightly, and how perplexity goes with the error rate.
+    """
+    from rescore import analysis, formats
+    from rescore.reporting import analysis as report
+    from rescore.tuning.weights import Weights
+
+    columns = Weights.load(Path(weights)).columns
+    lists = inputs.read(nbest, need_references=True)
+    found = analysis.analyse(measure.choose(lists), lists, columns)
+    if output:
+        with formats.opened(output) as file:
+            report.write(found, file)
+    if plots:
+        report.plot(found, Path(plots))
+    click.echo(report.render(found), err=output == "-")

@@ -1,0 +1,78 @@
+"""An analysis of lists small enough to count by hand, and as a command."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from rescore.analysis import Correlation, Depth, Length, Moves, Pair, Position, analyse
+from rescore.metrics import Bleu, ErrorRate
+from rescore.nbest import Hypothesis, NbestList
+from tests.conftest import Run, write_json
+
+
+def hypothesis(text: str, s2s: float, lm: float) -> Hypothesis:
+    return Hypothesis(text, {"s2s": s2s, "lm": lm})
+
+
+LISTS = [
+    # corrected: "b" for "x"
+    NbestList("one", [hypothesis("a x c", -1, -9), hypothesis("a b c", -2, -1)], ("a b c",)),
+    # broken: "b" became nothing
+    NbestList("two", [hypothesis("a", -3, -1), hypothesis("a b", -1, -9)], ("a b",)),
+    # moved, but as wrong as before
+    NbestList("three", [hypothesis("y", -1, -9), hypothesis("z", -2, -1)], ("a",)),
+    # stays
+    NbestList("four", [hypothesis("a b c d e f", -1, -1), hypothesis("a", -2, -2)], ("a b c d e f",)),
+]
+
+
+def test_counts_by_hand() -> None:
+    found = analyse(ErrorRate(), LISTS, {"s2s": 0.5, "lm": 0.5})
+    assert found.moves == Moves(moved=3, better=1, worse=1, same=1)
+    assert found.by_depth == [Depth(1, pytest.approx(100 * 2 / 12)), Depth(2, pytest.approx(100 * 1 / 12))]
+    assert found.by_length == [
+        Length(0, 5, 3, pytest.approx(100 * 2 / 6), pytest.approx(100 * 2 / 6)),
+        Length(5, 10, 1, 0.0, 0.0),
+    ]
+    assert found.by_position[:3] == [Position(1, 4, 1, 1), Position(2, 3, 1, 1), Position(3, 2, 0, 0)]
+    assert found.corrected == [Pair("b", "x", 1)] and found.broken == [Pair("b", "", 1)]
+    # By perplexity a word 9/3, 9/2, 9, 1/6; by error rate 1/3, 0, 1, 0.
+    assert found.correlations == [Correlation("lm", pytest.approx(0.6325, abs=1e-3))]
+
+
+def test_insertions_count_with_the_word_before() -> None:
+    lists = [NbestList("u", [hypothesis("x a y b", -1, -1)], ("a b",))]
+    found = analyse(ErrorRate(), lists, {"s2s": 1.0})
+    assert [(one.position, one.first_pass) for one in found.by_position] == [(1, 2), (2, 0)]
+
+
+def test_other_metrics_have_no_words() -> None:
+    found = analyse(Bleu("none"), LISTS, {"s2s": 0.5, "lm": 0.5})
+    assert found.moves.moved == 3 and not found.by_position and not found.corrected and not found.correlations
+
+
+def test_command(rescore: Run, tmp_path: Path) -> None:
+    table = {
+        one.id: {
+            "ref": one.references[0],
+            **{
+                f"hyp_{rank}": {"text": each.text, "score": each.scores["s2s"], "scores": {"lm": each.scores["lm"]}}
+                for rank, each in enumerate(one.hypotheses, 1)
+            },
+        }
+        for one in LISTS
+    }
+    write_json(tmp_path / "lists.json", table)
+    write_json(tmp_path / "w.json", {"columns": {"s2s": 0.5, "lm": 0.5}, "origin": "given"})
+    done = rescore("analyse", "lists.json", "--weights", "w.json", "-o", "a.json", "--plots", "plots")
+    assert done.returncode == 0, done.stderr
+    written = json.loads((tmp_path / "a.json").read_text())
+    assert written == json.loads(json.dumps(asdict(analyse(ErrorRate(), LISTS, {"s2s": 0.5, "lm": 0.5}))))
+    assert "better 1, worse 1, neither 1" in done.stdout and "corrected: x for b 1" in done.stdout
+    plots = sorted((tmp_path / "plots").iterdir())
+    assert [path.name for path in plots] == ["by_length.png", "by_position.png", "oracle_by_depth.png"]
+    assert all(path.read_bytes().startswith(b"\x89PNG") for path in plots)
