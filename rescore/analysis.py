@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -95,7 +95,7 @@ class Analysis:
     correlations: list[Correlation] = field(default_factory=list)
 
 
-def analyse(metric: Metric, lists: Sequence[NbestList], weights: Mapping[str, float]) -> Analysis:
+def analyse(metric: Metric, lists: Sequence[NbestList], weights: decision.WeightsOf) -> Analysis:
     """Compare the first pass with the best hypotheses under weights, on lists with references."""
     statistics = list_statistics(metric, lists)
     first, reranked = decision.best(lists, {FIRST_PASS: 1.0}), decision.best(lists, weights)

@@ -14,7 +14,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -49,8 +49,15 @@ def tune(
     source: str,
     bonuses: Sequence[str] = (),
     flat: bool = False,
+    condition: str | None = None,
 ) -> tuple[Weights, Tuned]:
-    """The best weights of LM columns, and of bonuses, on lists with references."""
+    """The best weights of LM columns, and of bonuses, on lists with references.
+
+    Args:
+        condition: for weights of their own for the lists of each condition (`condition_of`).
+    """
+    if condition is not None:
+        return _tune_by_condition(metric, lists, columns, source, bonuses, flat, condition)
     tuned = search.tune(metric, lists, columns, bonuses, flat)
     details: dict[str, str | float] = {
         "metric": metric.signature,
@@ -61,6 +68,29 @@ def tune(
     if tuned.low is not None and tuned.high is not None:
         details |= {"low": tuned.low, "high": tuned.high}
     return Weights.interpolation(tuned.lm, f"tuned on {source}", tuned.bonuses, **details), tuned
+
+
+def _tune_by_condition(
+    metric: Metric,
+    lists: Sequence[NbestList],
+    columns: Sequence[str],
+    source: str,
+    bonuses: Sequence[str],
+    flat: bool,
+    condition: str,
+) -> tuple[Weights, Tuned]:
+    groups: dict[str, list[NbestList]] = {}
+    for nbest in lists:
+        groups.setdefault(search.condition_of(nbest, condition), []).append(nbest)
+    together, tuned = tune(metric, lists, columns, source, bonuses, flat)
+    each = {name: tune(metric, group, columns, source, bonuses, flat)[0] for name, group in sorted(groups.items())}
+    weights = replace(
+        together,
+        condition=condition,
+        conditions={name: one.columns for name, one in each.items()},
+    )
+    reached = text_value(metric, lists, Decision().texts(metric, lists, weights.of))
+    return weights, replace(tuned, value=reached, low=None, high=None)
 
 
 def evaluate(
@@ -81,7 +111,7 @@ def evaluate(
     decide = decide or Decision()
     first = decision.best(lists, {FIRST_PASS: 1.0})
     if texts is None:
-        texts = decide.texts(metric, lists, weights.columns)
+        texts = decide.texts(metric, lists, weights.of)
     before = [nbest.hypotheses[index].text for nbest, index in zip(lists, first, strict=True)]
     if not any(nbest.references for nbest in lists):
         metric = None
@@ -90,6 +120,7 @@ def evaluate(
         utterances=len(lists),
         hypotheses=sum(len(nbest.hypotheses) for nbest in lists),
         weights=weights.columns,
+        conditions=weights.conditions,
         origin=weights.origin,
         signature="|".join(parts),
         decision=decide.name,
@@ -207,13 +238,14 @@ class Tuning:
     `bonuses`: for what there are some (names of `COUNTS`); None for words, with several language models. `flat`: of
     one weight, the middle of those that the set cannot tell from the best. `folds`: instead of dev lists, tune on the
     other parts of the test lists for each of so many; `pattern` finds the speaker in an id, whose utterances stay
-    together.
+    together. `condition`: for weights of their own for each condition.
     """
 
     bonuses: tuple[str, ...] | None = None
     flat: bool = False
     folds: int | None = None
     pattern: str | None = None
+    condition: str | None = None
 
 
 def run(
@@ -262,16 +294,16 @@ def run(
             if metric is None:
                 raise UserError("tuning needs a metric")
             if folds:
-                texts = _in_folds(folds, metric, scored, columns, bonuses, tuning.flat, decide)
+                texts = _in_folds(folds, metric, scored, columns, bonuses, tuning, decide)
                 dev_source = f"{folds.number} folds by {folds.unit}"
-            found, tuned = tune(metric, tuned_on, columns, dev_source, bonuses, tuning.flat)
+            found, tuned = tune(metric, tuned_on, columns, dev_source, bonuses, tuning.flat, tuning.condition)
             decide = _with_scale(decide, metric, tuned_on, found)
     with clock.measure("evaluation"):
         results, texts = evaluate(metric, scored, found, settings(lms, norm, found), decide, texts)
     if tuned is not None and tuned_on is not None and metric is not None:
         results.dev = Dev(dev_source, len(tuned_on), tuned.first_pass, tuned.value, tuned.low, tuned.high)
         if decide.name != "best":
-            results.dev.reranked = text_value(metric, tuned_on, decide.texts(metric, tuned_on, found.columns))
+            results.dev.reranked = text_value(metric, tuned_on, decide.texts(metric, tuned_on, found.of))
     results.stages, results.seconds = clock.seconds, sum(clock.seconds.values())
     return Outcome(scored, texts, found, results, tuned_on)
 
@@ -279,7 +311,7 @@ def run(
 def _with_scale(decide: Decision, metric: Metric, lists: Sequence[NbestList], weights: Weights) -> Decision:
     if decide.name == "best" or decide.scale is not None:
         return decide
-    return tune_scale(decide.name, metric, lists, weights.columns)
+    return tune_scale(decide.name, metric, lists, weights.of)
 
 
 def _in_folds(
@@ -288,7 +320,7 @@ def _in_folds(
     lists: Sequence[NbestList],
     columns: Sequence[str],
     bonuses: Sequence[str],
-    flat: bool,
+    tuning: Tuning,
     decide: Decision,
 ) -> list[str]:
     """The text chosen for each list with weights tuned on the other folds."""
@@ -296,10 +328,10 @@ def _in_folds(
     for fold in range(folds.number):
         mine = [index for index, of in enumerate(folds.of) if of == fold]
         rest = [nbest for nbest, of in zip(lists, folds.of, strict=True) if of != fold]
-        weights, _ = tune(metric, rest, columns, "the other folds", bonuses, flat)
+        weights, _ = tune(metric, rest, columns, "the other folds", bonuses, tuning.flat, tuning.condition)
         chosen = [lists[index] for index in mine]
         decision = _with_scale(decide, metric, rest, weights)
-        for index, text in zip(mine, decision.texts(metric, chosen, weights.columns), strict=True):
+        for index, text in zip(mine, decision.texts(metric, chosen, weights.of), strict=True):
             texts[index] = text
     return texts
 
@@ -338,8 +370,17 @@ def settings(lms: Sequence[scoring.LanguageModel], norm: str, weights: Weights) 
         *(f"lm:{lm.name}@{lm.fingerprint[:12]}" for lm in lms),
         f"norm:{norm}",
         f"lambda:{','.join(f'{weight:.6g}' for weight in lambdas)}",
+        *_conditions(weights),
         *(f"{name}:{weights.columns[name]:.6g}" for name in COUNTS if name in weights.columns),
         weights.origin,
+    ]
+
+
+def _conditions(weights: Weights) -> list[str]:
+    """The part of a signature that has the weights by condition."""
+    return [
+        f"{name}={','.join(f'{weight:.6g}' for column, weight in columns.items() if column != FIRST_PASS)}"
+        for name, columns in weights.conditions.items()
     ]
 
 

@@ -37,9 +37,8 @@ def command(
     from rescore.reporting import analysis as report
     from rescore.tuning.weights import Weights
 
-    columns = Weights.load(Path(weights)).columns
     lists = inputs.read(nbest, need_references=True)
-    found = analysis.analyse(measure.choose(lists), lists, columns)
+    found = analysis.analyse(measure.choose(lists), lists, Weights.load(Path(weights)).of)
     if output:
         with formats.opened(output) as file:
             report.write(found, file)

@@ -279,6 +279,11 @@ decision_options = _bundled(
 flat_option = click.option(
     "--flat", is_flag=True, help="Of one weight, take the middle of all that the set cannot tell from the best."
 )
+condition_option = click.option(
+    "--condition",
+    metavar="REGEX|column:NAME",
+    help="Weights of their own for each condition: what the expression finds in an id, or a column's value.",
+)
 curve_option = click.option("--curve", metavar="FILE", help="Write the error against each weight as CSV.")
 
 

@@ -36,12 +36,11 @@ def command(
     from rescore.tuning.weights import Weights
 
     loaded = Weights.load(Path(weights))
-    columns = loaded.columns
     lists = inputs.read(nbest)
     decision = decide.make() if decide.decide != "best" else loaded.decision
-    chosen = decision.texts(measure.choose(lists), lists, columns)
+    chosen = decision.texts(measure.choose(lists), lists, loaded.of)
     if output:
-        formats.write((rerank(one, columns) for one in lists), output)
+        formats.write((rerank(one, loaded.of) for one in lists), output)
     if best or not output:
         with formats.opened(best or "-") as file:
             formats.write_best(best or "-", zip(lists, chosen, strict=True), file)

@@ -42,6 +42,7 @@ log = logging.getLogger(__name__)
 @click.option("--folds", type=int, metavar="K", help="Without --dev: tune on the other parts for each of K.")
 @click.option("--speaker", metavar="REGEX", help="Where an id has its speaker, which a fold keeps whole.")
 @options.flat_option
+@options.condition_option
 @options.curve_option
 @click.option("-o", "--output", metavar="FILE", help="Write the reranked lists (.json, .jsonl, also .gz; - is stdout).")
 @click.option("--best", metavar="FILE", help="Write the 1-best: .trn, .txt (plain), else Kaldi text.")
@@ -62,6 +63,7 @@ def command(
     folds: int | None,
     speaker: str | None,
     flat: bool,
+    condition: str | None,
     curve: str | None,
     output: str | None,
     best: str | None,
@@ -101,8 +103,8 @@ def command(
             f"--decide {decision.name} needs --dev lists to tune the scale of posteriors on, or --scale"
         )
     tuned = bool(dev or folds)
-    if (flat or curve) and not tuned:
-        raise click.UsageError("--flat and --curve are about tuning; give --dev or --folds")
+    if (flat or curve or condition) and not tuned:
+        raise click.UsageError("--flat, --condition and --curve are about tuning; give --dev or --folds")
     bonuses = {
         WORDS: _bonus("--word-bonus", word_bonus or ("tune" if tuned and len(lms.specs) > 1 else "off"), tuned),
         TOKENS: _bonus("--token-bonus", token_bonus or "off", tuned),
@@ -122,13 +124,13 @@ def command(
             dev_source=", ".join(dev) or "dev",
             weights=weights,
             norm=lm_norm,
-            tuning=pipeline.Tuning(tuple(name for name in bonuses if bonuses[name]), flat, folds, speaker),
+            tuning=pipeline.Tuning(tuple(name for name in bonuses if bonuses[name]), flat, folds, speaker, condition),
             decide=decision,
             count_tokens=bool(bonuses[TOKENS]),
             progress=bar.update,
         )
     if output:
-        formats.write((rerank(one, outcome.weights.columns) for one in outcome.lists), output)
+        formats.write((rerank(one, outcome.weights.of) for one in outcome.lists), output)
     if best:
         with formats.opened(best) as file:
             formats.write_best(best, zip(outcome.lists, outcome.texts, strict=True), file)

@@ -22,6 +22,7 @@ from rescore.cli import options
 @click.option("--word-bonus/--no-word-bonus", default=None, help="Tune one, too.  [default: with several columns]")
 @click.option("--token-bonus", is_flag=True, help="Tune one, too; the lists need `score --count-tokens`.")
 @options.flat_option
+@options.condition_option
 @options.curve_option
 @click.option("-o", "--output", default="-", show_default=True, metavar="FILE", help="The weights, as JSON.")
 @options.decision_options
@@ -33,6 +34,7 @@ def command(
     word_bonus: bool | None,
     token_bonus: bool,
     flat: bool,
+    condition: str | None,
     curve: str | None,
     output: str,
     decide: options.Decide,
@@ -58,10 +60,10 @@ def command(
     columns = [*dict.fromkeys(column)] or pipeline.lm_columns(lists)
     words = len(columns) > 1 if word_bonus is None else word_bonus
     bonuses = [*([WORDS] if words else []), *([TOKENS] if token_bonus else [])]
-    weights, tuned = pipeline.tune(chosen, lists, columns, ", ".join(nbest), bonuses, flat)
+    weights, tuned = pipeline.tune(chosen, lists, columns, ", ".join(nbest), bonuses, flat, condition)
     decision = decide.make()
     if decision.name != "best":
-        decision = tune_scale(decision.name, chosen, lists, weights.columns) if decision.scale is None else decision
+        decision = tune_scale(decision.name, chosen, lists, weights.of) if decision.scale is None else decision
         weights = replace(weights, decision=decision)
     if output == "-":
         click.echo(json.dumps(asdict(weights), indent=2, ensure_ascii=False))
@@ -76,5 +78,5 @@ def command(
     same = "" if tuned.low is None else f" (the same from {tuned.low:.4g} to {tuned.high:.4g})"
     click.echo(f"{chosen.name} {tuned.first_pass:.2f} -> {tuned.value:.2f} at lambda {found}{same}", err=True)
     if decision.name != "best":
-        found_value = text_value(chosen, lists, decision.texts(chosen, lists, weights.columns))
+        found_value = text_value(chosen, lists, decision.texts(chosen, lists, weights.of))
         click.echo(f"{decision.name}: {found_value:.2f} with posteriors exp({decision.scale:.4g} * score)", err=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -13,21 +13,25 @@ DECISIONS = ("best", "mbr", "rover")
 """The best hypothesis by score; the one of least expected loss; the words with the most votes."""
 
 
-def combine(nbest: NbestList, weights: Mapping[str, float]) -> npt.NDArray[np.float64]:
+WeightsOf = Mapping[str, float] | Callable[[NbestList], Mapping[str, float]]
+"""The weight of each column; or a function that says them for a list, where they depend on its condition."""
+
+
+def combine(nbest: NbestList, weights: WeightsOf) -> npt.NDArray[np.float64]:
     """(hypotheses,) the weighted sum of the columns; a column of weight 0 does not count, not even where it is -inf."""
     scores = np.zeros(len(nbest.hypotheses))
-    for name, weight in weights.items():
+    for name, weight in (weights(nbest) if callable(weights) else weights).items():
         if weight:
             scores += weight * np.array(nbest.column(name))
     return scores
 
 
-def best(lists: Sequence[NbestList], weights: Mapping[str, float]) -> list[int]:
+def best(lists: Sequence[NbestList], weights: WeightsOf) -> list[int]:
     """The index of the best hypothesis of each list: arg max of the combined score, the first of equals."""
     return [int(np.argmax(combine(nbest, weights))) for nbest in lists]
 
 
-def rerank(nbest: NbestList, weights: Mapping[str, float]) -> NbestList:
+def rerank(nbest: NbestList, weights: WeightsOf) -> NbestList:
     """The list with its hypotheses sorted by the combined score, best first; equals keep their order."""
     order = np.argsort(-combine(nbest, weights), kind="stable")
     return NbestList(nbest.id, [nbest.hypotheses[index] for index in order], nbest.references, nbest.source)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from rescore.decision import best, combine, posteriors
+from rescore.decision import WeightsOf, best, combine, posteriors
 from rescore.decision.risk import least_risk, losses
 from rescore.decision.rover import confusion_network, vote
 from rescore.errors import UserError
@@ -29,7 +29,7 @@ class Decision:
     def signature(self) -> list[str]:
         return [] if self.name == "best" else [f"decide:{self.name}", f"scale:{self.scale:.6g}"]
 
-    def texts(self, metric: Metric | None, lists: Sequence[NbestList], weights: Mapping[str, float]) -> list[str]:
+    def texts(self, metric: Metric | None, lists: Sequence[NbestList], weights: WeightsOf) -> list[str]:
         """The text that is chosen for each list.
 
         Raises:
@@ -43,7 +43,7 @@ class Decision:
         return _decider(self.name, metric, lists, weights)(self.scale)
 
 
-def tune_scale(name: str, metric: Metric, lists: Sequence[NbestList], weights: Mapping[str, float]) -> Decision:
+def tune_scale(name: str, metric: Metric, lists: Sequence[NbestList], weights: WeightsOf) -> Decision:
     """The decision with that of `SCALES` whose texts are best on lists with references.
 
     Of equally good ones next to each other the middle one, in the longest run of such.
@@ -65,7 +65,7 @@ def text_value(metric: Metric, lists: Sequence[NbestList], texts: Sequence[str])
 
 
 def _decider(
-    name: str, metric: Metric | None, lists: Sequence[NbestList], weights: Mapping[str, float]
+    name: str, metric: Metric | None, lists: Sequence[NbestList], weights: WeightsOf
 ) -> Callable[[float], list[str]]:
     """From a scale to texts; what does not depend on the scale is computed once."""
     scores = [combine(nbest, weights) for nbest in lists]

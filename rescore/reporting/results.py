@@ -35,6 +35,7 @@ class Results:
     weights: dict[str, float]
     origin: str
     signature: str
+    conditions: dict[str, dict[str, float]] = field(default_factory=dict)
     metric: str | None = None
     higher_is_better: bool = False
     first_pass: float | None = None

@@ -61,10 +61,9 @@ def _gain(results: Results) -> str:
 
 
 def _weights(results: Results) -> str:
-    lm = [name for name in results.weights if name not in (FIRST_PASS, *COUNTS)]
-    parts = [f"{name} {results.weights[name]:.4g}" for name in lm]
-    parts += [f"{results.weights[name]:+.4g} a {unit}" for name, unit in COUNTS.items() if name in results.weights]
-    line = f"lambda: {', '.join(parts)} ({results.origin})"
+    line = f"lambda: {_named(results.weights)} ({results.origin})"
+    for name, weights in results.conditions.items():
+        line += f"\n  for {name}: {_named(weights)}"
     dev = results.dev
     if dev is None:
         return line
@@ -76,3 +75,8 @@ def _weights(results: Results) -> str:
     if dev.low is None or dev.high is None:
         return line
     return f"{line}, the same for any lambda from {dev.low:.4g} to {dev.high:.4g}"
+
+
+def _named(weights: dict[str, float]) -> str:
+    parts = [f"{name} {weight:.4g}" for name, weight in weights.items() if name not in (FIRST_PASS, *COUNTS)]
+    return ", ".join(parts + [f"{weights[name]:+.4g} a {unit}" for name, unit in COUNTS.items() if name in weights])

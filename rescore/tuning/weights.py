@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import pairwise
@@ -32,6 +33,24 @@ class Weights:
     origin: str
     details: dict[str, str | float] = field(default_factory=dict)
     decision: Decision = field(default_factory=Decision)
+    condition: str | None = None
+    """What decides the condition of a list: a regular expression on ids, or `column:NAME`."""
+    conditions: dict[str, dict[str, float]] = field(default_factory=dict)
+    """Weights by condition, where there is one; `columns` are those of all together."""
+
+    def of(self, nbest: NbestList) -> Mapping[str, float]:
+        """The weights for a list.
+
+        Raises:
+            UserError: its condition was not among those tuned.
+        """
+        if self.condition is None:
+            return self.columns
+        name = condition_of(nbest, self.condition)
+        if name not in self.conditions:
+            known = ", ".join(self.conditions)
+            raise UserError(f"utterance {nbest.id}: no weights for condition {name!r}; tuned for {known}")
+        return self.conditions[name]
 
     @classmethod
     def interpolation(
@@ -79,14 +98,38 @@ class Weights:
         columns = values.get("columns") if isinstance(values, dict) else None
         if not isinstance(columns, dict) or not columns:
             raise UserError(f'{path}: no "columns"; expected a file that `rescore tune` wrote')
-        for name, weight in columns.items():
-            if isinstance(weight, bool) or not isinstance(weight, (int, float)) or not math.isfinite(weight):
-                raise UserError(f"{path}: weight of {name} is {weight!r}, not a number")
         return cls(
-            {name: float(weight) for name, weight in columns.items()},
+            _numbers(columns, path),
             str(values.get("origin", path)),
             decision=_decision(values.get("decision"), path),
+            condition=values.get("condition"),
+            conditions={name: _numbers(one, path) for name, one in (values.get("conditions") or {}).items()},
         )
+
+
+def condition_of(nbest: NbestList, condition: str) -> str:
+    """The condition of a list: what a regular expression finds in its id, or the value of `column:NAME`.
+
+    Raises:
+        UserError: the expression is none, or does not match; the column is missing.
+    """
+    kind, _, column = condition.partition(":")
+    if kind == "column" and column:
+        return f"{nbest.column(column)[0]:g}"
+    try:
+        found = re.search(condition, nbest.id)
+    except re.error as error:
+        raise UserError(f"--condition {condition}: not a regular expression ({error})") from None
+    if not found:
+        raise UserError(f"utterance {nbest.id}: --condition {condition} does not match it")
+    return found[1] if found.re.groups else found[0]
+
+
+def _numbers(columns: Mapping[str, Any], path: Path) -> dict[str, float]:
+    for name, weight in columns.items():
+        if isinstance(weight, bool) or not isinstance(weight, (int, float)) or not math.isfinite(weight):
+            raise UserError(f"{path}: weight of {name} is {weight!r}, not a number")
+    return {name: float(weight) for name, weight in columns.items()}
 
 
 def _decision(value: Any, path: Path) -> Decision:
