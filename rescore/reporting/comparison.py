@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict, dataclass, field
 
 from rescore.nbest import COUNTS, FIRST_PASS
-from rescore.reporting.styles import STYLES
+from rescore.reporting.styles import STYLES, p_value
 
 
 @dataclass(slots=True)
@@ -77,6 +77,6 @@ def _cells(comparison: Comparison) -> list[list[str]]:
         weights = [f"{weight:.3f}" for name, weight in row.weights.items() if name not in (FIRST_PASS, *COUNTS)]
         weights += [f"{row.weights[name]:+.2f} a {unit}" for name, unit in COUNTS.items() if name in row.weights]
         speed = "" if row.speed is None else f"{row.speed:,.0f}"
-        figures = [f"{row.dev:.2f}", f"{row.value:.2f}", f"{row.gain:+.1f}", f"{row.p_value:.4f}", speed]
+        figures = [f"{row.dev:.2f}", f"{row.value:.2f}", f"{row.gain:+.1f}", p_value(row.p_value), speed]
         rows.append([row.name, ", ".join(weights), *figures])
     return rows

@@ -12,6 +12,13 @@ Cells = Sequence[Sequence[str]]
 _LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
 
 
+def p_value(value: float | None) -> str:
+    """As a table shows it; empty where there is none."""
+    if value is None:
+        return ""
+    return f"{value:.4f}" if value >= 0.00005 else "<0.0001"
+
+
 def text(rows: Cells) -> str:
     """Columns aligned: the first to the left, the others to the right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]

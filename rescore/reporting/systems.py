@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import IO
 
-from rescore.reporting.styles import text
+from rescore.reporting.styles import p_value, text
 from rescore.reporting.table import SHORT
 
 
@@ -62,7 +62,7 @@ def render(systems: Systems) -> str:
             row.append("" if system.oracle is None else f"{system.oracle:.2f}")
         row += [*(f"{system.counts[name]:,}" for name in names), f"{system.utterances:,}"]
         if several:
-            row.append("" if system.p_value is None else f"{system.p_value:.4f}")
+            row.append(p_value(system.p_value))
         rows.append(row)
     signature = systems.signature if systems.test is None else f"{systems.signature}|{systems.test}"
     return f"{text(rows)}\n{signature}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rescore.nbest import COUNTS, FIRST_PASS
 from rescore.reporting.results import Results
-from rescore.reporting.styles import text
+from rescore.reporting.styles import p_value, text
 
 SHORT = {
     "substitutions": "sub",
@@ -56,7 +56,7 @@ def _gain(results: Results) -> str:
     if not results.changed:
         return f"{results.metric} unchanged"
     relative = f", {100 * difference / results.first_pass:+.1f} % relative" if results.first_pass else ""
-    p = "" if results.p_value is None else f", p = {results.p_value:.4f}"
+    p = "" if results.p_value is None else f", p = {p_value(results.p_value)}".replace("= <", "< ")
     return f"{results.metric} {difference:+.2f}{relative}{p}"
 
 
