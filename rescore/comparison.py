@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from rescore import decision, pipeline, scoring
+from rescore import decision, evaluation, pipeline, scoring
 from rescore.metrics import Metric, list_statistics, oracle, total, value
 from rescore.metrics.base import Counts
 from rescore.metrics.significance import PairedTest
@@ -106,5 +106,5 @@ class _Set:
         return value(self.metric, total(self.statistics, choice))
 
     def p_value(self, test: PairedTest, one: Sequence[int], other: Sequence[int]) -> float:
-        before, after = (pipeline.choose(self.lists, self.statistics, choice) for choice in (one, other))
+        before, after = (evaluation.choose(self.lists, self.statistics, choice) for choice in (one, other))
         return test.p_value(self.metric, self.lists, before, after)

@@ -28,11 +28,11 @@ def command(
 
     With several outputs, each has a p-value against the first. Confidence intervals are by bootstrap.
     """
-    from rescore import formats, pipeline
+    from rescore import evaluation, formats
     from rescore.reporting import systems
 
     read = [(name, inputs.read_output(name)) for name in outputs]
-    found = pipeline.compare_outputs(read, measure.choose(read[0][1]), significance.make())
+    found = evaluation.compare_outputs(read, measure.choose(read[0][1]), significance.make())
     if report:
         with formats.opened(report) as file:
             systems.write(found, file)

@@ -22,6 +22,8 @@ COMMANDS = {
     "eval": "WER, CER or BLEU, oracle and significance of outputs.",
     "analyse": "Where reranking changed things, and whether rightly.",
     "compare": "Language models side by side on the same lists.",
+    "report": "One table of many results.",
+    "check": "Compare results with a golden file; exit 1 on regression.",
     "convert": "Turn N-best lists of any format into the native one.",
     "train": "Train a language model from text.",
     "models": "List the shipped models, or describe one.",

@@ -47,6 +47,8 @@ log = logging.getLogger(__name__)
 @click.option("-o", "--output", metavar="FILE", help="Write the reranked lists (.json, .jsonl, also .gz; - is stdout).")
 @click.option("--best", metavar="FILE", help="Write the 1-best: .trn, .txt (plain), else Kaldi text.")
 @click.option("--save-weights", metavar="FILE", help="Write the weights, for `rescore rerank` and `analyse`.")
+@click.option("--dataset", metavar="NAME", help="The test set's name in tables.  [default: from the path]")
+@click.option("--system", metavar="NAME", help="The output's name in tables.  [default: the models]")
 @click.option("--report", metavar="FILE", help="Write the results as JSON, in full precision.")
 @options.norm_option
 @options.decision_options
@@ -68,6 +70,8 @@ def command(
     output: str | None,
     best: str | None,
     save_weights: str | None,
+    dataset: str | None,
+    system: str | None,
     report: str | None,
     lm_norm: str | None,
     decide: options.Decide,
@@ -129,6 +133,8 @@ def command(
             count_tokens=bool(bonuses[TOKENS]),
             progress=bar.update,
         )
+    outcome.results.dataset = dataset or _name(nbest[0])
+    outcome.results.system = system or outcome.results.system
     if output:
         formats.write((rerank(one, outcome.weights.of) for one in outcome.lists), output)
     if best:
@@ -144,6 +150,11 @@ def command(
         with formats.opened(report) as file:
             results.write(outcome.results, file)
     click.echo(table.render(outcome.results), err="-" in (output, best, report))
+
+
+def _name(path: str) -> str:
+    """The last part of a path without its endings."""
+    return Path(path).resolve().name.partition(".")[0] if path != "-" else "stdin"
 
 
 def _bonus(option: str, value: str, tuning: bool) -> bool | float:
