@@ -16,12 +16,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
-from rescore import scoring
+from rescore import decision, scoring
+from rescore.analysis import analyse
 from rescore.decision.decide import Decision, text_value, tune_scale
 from rescore.errors import UserError
 from rescore.evaluation import evaluate
-from rescore.metrics import Metric
+from rescore.metrics import ErrorRate, Metric
 from rescore.nbest import COUNTS, FIRST_PASS, REPLACED, SUM, TOKENS, WORDS, NbestList, ranked_by_means
+from rescore.reporting.page import page
 from rescore.reporting.results import Dev, Results
 from rescore.tuning import weights as search
 from rescore.tuning.folds import Folds, split
@@ -280,3 +282,24 @@ def curve(metric: Metric, lists: Sequence[NbestList], weights: Weights) -> list[
     """The metric's value on lists against the weight of each language model."""
     columns = [name for name in weights.columns if name not in (FIRST_PASS, *COUNTS)]
     return search.curves(metric, lists, columns, weights.columns)
+
+
+def report_page(outcome: Outcome, lms: Sequence[scoring.LanguageModel], metric: Metric) -> str:
+    """The HTML report of a run on lists with references.
+
+    Raises:
+        UserError: the lists have no references.
+    """
+    if outcome.results.metric is None:
+        raise UserError("an HTML report needs references; give --ref FILE")
+    first = decision.best(outcome.lists, {FIRST_PASS: 1.0})
+    before = [nbest.hypotheses[index].text for nbest, index in zip(outcome.lists, first, strict=True)]
+    return page(
+        outcome.results,
+        analyse(metric, outcome.lists, outcome.weights.of),
+        outcome.lists,
+        (before, outcome.texts),
+        lms[0],
+        curve(metric, outcome.dev, outcome.weights) if outcome.dev else (),
+        metric.normaliser if isinstance(metric, ErrorRate) else None,
+    )

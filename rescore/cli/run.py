@@ -47,6 +47,7 @@ log = logging.getLogger(__name__)
 @click.option("-o", "--output", metavar="FILE", help="Write the reranked lists (.json, .jsonl, also .gz; - is stdout).")
 @click.option("--best", metavar="FILE", help="Write the 1-best: .trn, .txt (plain), else Kaldi text.")
 @click.option("--save-weights", metavar="FILE", help="Write the weights, for `rescore rerank` and `analyse`.")
+@click.option("--html", metavar="FILE", help="Write a report to look at: one page, no network needed.")
 @click.option("--dataset", metavar="NAME", help="The test set's name in tables.  [default: from the path]")
 @click.option("--system", metavar="NAME", help="The output's name in tables.  [default: the models]")
 @click.option("--report", metavar="FILE", help="Write the results as JSON, in full precision.")
@@ -70,6 +71,7 @@ def command(
     output: str | None,
     best: str | None,
     save_weights: str | None,
+    html: str | None,
     dataset: str | None,
     system: str | None,
     report: str | None,
@@ -144,6 +146,9 @@ def command(
         with formats.opened(curve) as file:
             steps = pipeline.curve(chosen_metric, outcome.dev, outcome.weights)
             write_curve(steps, chosen_metric.name, file)
+    if html:
+        with formats.opened(html) as file:
+            file.write(pipeline.report_page(outcome, models, chosen_metric))
     if save_weights:
         outcome.weights.save(Path(save_weights))
     if report:
