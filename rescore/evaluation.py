@@ -79,6 +79,12 @@ def evaluate(
     return results, texts
 
 
+def weights_signature(weights: Weights) -> list[str]:
+    """The part of a signature for lists that came with their scores: which models gave them is not known."""
+    parts = [f"{name}={weight:.6g}" for name, weight in weights.columns.items() if name != FIRST_PASS]
+    return [*parts, weights.origin]
+
+
 def measured(metric: Metric, lists: Sequence[NbestList], texts: Sequence[str]) -> list[Chosen]:
     """Texts chosen for lists, with their statistics."""
     rows = metric.statistics(texts, [nbest.references for nbest in lists])

@@ -280,8 +280,7 @@ def _conditions(weights: Weights) -> list[str]:
 
 def curve(metric: Metric, lists: Sequence[NbestList], weights: Weights) -> list[search.Step]:
     """The metric's value on lists against the weight of each language model."""
-    columns = [name for name in weights.columns if name not in (FIRST_PASS, *COUNTS)]
-    return search.curves(metric, lists, columns, weights.columns)
+    return search.curves(metric, lists, weights.language_models, weights.columns)
 
 
 def report_page(outcome: Outcome, lms: Sequence[scoring.LanguageModel], metric: Metric) -> str:

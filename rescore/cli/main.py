@@ -25,6 +25,7 @@ COMMANDS = {
     "report": "One table of many results.",
     "check": "Compare results with a golden file; exit 1 on regression.",
     "convert": "Turn N-best lists of any format into the native one.",
+    "recipe": "Where the Makefile fragment for recipes is.",
     "train": "Train a language model from text.",
     "models": "List the shipped models, or describe one.",
 }

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rescore.metrics import Metric
     from rescore.metrics.significance import PairedTest
     from rescore.nbest import NbestList
+    from rescore.reporting.results import Results
     from rescore.scoring import LanguageModel
 
 Progress = Callable[[int], object]
@@ -285,6 +286,37 @@ condition_option = click.option(
     help="Weights of their own for each condition: what the expression finds in an id, or a column's value.",
 )
 curve_option = click.option("--curve", metavar="FILE", help="Write the error against each weight as CSV.")
+
+
+@dataclass(frozen=True, slots=True)
+class Reporting:
+    """The results file, and the names that it has in tables."""
+
+    report: str | None
+    dataset: str | None
+    system: str | None
+
+    def write(self, results: Results, path: str) -> None:
+        """Name the results after the options or the path of the lists, and write them where asked for."""
+        from rescore import formats
+        from rescore.reporting import results as reporting
+
+        results.dataset = self.dataset or (Path(path).resolve().name.partition(".")[0] if path != "-" else "stdin")
+        results.system = self.system or results.system
+        if self.report:
+            with formats.opened(self.report) as file:
+                reporting.write(results, file)
+
+
+report_options = _bundled(
+    "reporting",
+    Reporting,
+    [
+        click.option("--report", metavar="FILE", help="Write the results as JSON, in full precision."),
+        click.option("--dataset", metavar="NAME", help="The set's name in tables.  [default: from the path]"),
+        click.option("--system", metavar="NAME", help="The output's name in tables.  [default: the models]"),
+    ],
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,9 +48,7 @@ log = logging.getLogger(__name__)
 @click.option("--best", metavar="FILE", help="Write the 1-best: .trn, .txt (plain), else Kaldi text.")
 @click.option("--save-weights", metavar="FILE", help="Write the weights, for `rescore rerank` and `analyse`.")
 @click.option("--html", metavar="FILE", help="Write a report to look at: one page, no network needed.")
-@click.option("--dataset", metavar="NAME", help="The test set's name in tables.  [default: from the path]")
-@click.option("--system", metavar="NAME", help="The output's name in tables.  [default: the models]")
-@click.option("--report", metavar="FILE", help="Write the results as JSON, in full precision.")
+@options.report_options
 @options.norm_option
 @options.decision_options
 @options.metric_options
@@ -72,9 +70,7 @@ def command(
     best: str | None,
     save_weights: str | None,
     html: str | None,
-    dataset: str | None,
-    system: str | None,
-    report: str | None,
+    reporting: options.Reporting,
     lm_norm: str | None,
     decide: options.Decide,
     measure: options.Measure,
@@ -94,7 +90,7 @@ def command(
     from rescore import formats, pipeline
     from rescore.decision import rerank
     from rescore.nbest import TOKENS, WORDS
-    from rescore.reporting import results, table
+    from rescore.reporting import table
     from rescore.reporting.curve import write as write_curve
 
     if dev and weight:
@@ -135,8 +131,7 @@ def command(
             count_tokens=bool(bonuses[TOKENS]),
             progress=bar.update,
         )
-    outcome.results.dataset = dataset or _name(nbest[0])
-    outcome.results.system = system or outcome.results.system
+    reporting.write(outcome.results, nbest[0])
     if output:
         formats.write((rerank(one, outcome.weights.of) for one in outcome.lists), output)
     if best:
@@ -151,15 +146,7 @@ def command(
             file.write(pipeline.report_page(outcome, models, chosen_metric))
     if save_weights:
         outcome.weights.save(Path(save_weights))
-    if report:
-        with formats.opened(report) as file:
-            results.write(outcome.results, file)
-    click.echo(table.render(outcome.results), err="-" in (output, best, report))
-
-
-def _name(path: str) -> str:
-    """The last part of a path without its endings."""
-    return Path(path).resolve().name.partition(".")[0] if path != "-" else "stdin"
+    click.echo(table.render(outcome.results), err="-" in (output, best, reporting.report))
 
 
 def _bonus(option: str, value: str, tuning: bool) -> bool | float:

@@ -13,6 +13,7 @@ from rescore.metrics.normalise import Normaliser
 from rescore.nbest import FIRST_PASS, NbestList
 from rescore.reporting.results import Results
 from rescore.reporting.styles import p_value
+from rescore.reporting.table import SHORT
 from rescore.scoring.base import LanguageModel, TokenScores
 from rescore.tuning.weights import Step
 
@@ -137,7 +138,7 @@ def _thinned(points: list[list[float]], most: int = 1500) -> list[list[float]]:
 def _tables(results: Results, analysis: Analysis) -> list[dict[str, Any]]:
     names = [name for name in next(iter(results.counts.values())) if not name.startswith("ref_")]
     figures = {"first_pass": results.first_pass, "oracle": results.oracle, "reranked": results.reranked}
-    rows = [["", str(results.metric), *names]]
+    rows = [["", str(results.metric), *(SHORT.get(name, name) for name in names)]]
     for key, value in figures.items():
         rows.append([key.replace("_", " "), f"{value:.2f}", *(f"{results.counts[key][name]:,}" for name in names)])
     moves = analysis.moves

@@ -38,6 +38,11 @@ class Weights:
     conditions: dict[str, dict[str, float]] = field(default_factory=dict)
     """Weights by condition, where there is one; `columns` are those of all together."""
 
+    @property
+    def language_models(self) -> list[str]:
+        """The columns that language models gave."""
+        return [name for name in self.columns if name not in (FIRST_PASS, *COUNTS)]
+
     def of(self, nbest: NbestList) -> Mapping[str, float]:
         """The weights for a list.
 
