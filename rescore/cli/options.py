@@ -176,7 +176,7 @@ input_options = _bundled(
         click.option(
             "--format",
             "format_name",
-            type=click.Choice(["native", "espnet1", "espnet2", "fairseq"]),
+            type=click.Choice(["native", "espnet1", "espnet2", "fairseq", "moses"]),
             help="Format of the lists.  [default: found out by looking inside]",
         ),
         click.option("--s2s", default="s2s", show_default=True, metavar="COLUMN", help="The first-pass score."),

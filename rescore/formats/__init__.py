@@ -21,14 +21,20 @@ from typing import IO, Any
 
 from rescore.errors import UserError
 from rescore.files import replacing
-from rescore.formats import espnet1, espnet2, fairseq, native
+from rescore.formats import espnet1, espnet2, fairseq, moses, native
 from rescore.formats.references import read_best, read_references, write_best
 from rescore.formats.source import Source
 from rescore.nbest import FIRST_PASS, REPLACED, NbestList
 
 __all__ = ["FORMATS", "iterate", "opened", "read", "read_output", "read_references", "write", "write_best"]
 
-FORMATS: dict[str, ModuleType] = {"native": native, "espnet1": espnet1, "espnet2": espnet2, "fairseq": fairseq}
+FORMATS: dict[str, ModuleType] = {
+    "native": native,
+    "espnet1": espnet1,
+    "espnet2": espnet2,
+    "fairseq": fairseq,
+    "moses": moses,
+}
 
 
 def iterate(
@@ -110,7 +116,7 @@ def _reader(source: Source, format_name: str | None, lenpen: float) -> Callable[
             raise UserError(f"{source.name}: is empty")
         raise UserError(
             f"{source.name}: not an N-best list of a known format "
-            "(native JSON or JSON Lines, ESPnet1 data.json, ESPnet2 decode folder, fairseq log)"
+            "(native JSON or JSON Lines, ESPnet1 data.json, ESPnet2 decode folder, fairseq log, Moses n-best)"
         )
     if format_name not in FORMATS:
         raise UserError(f"format {format_name!r} is not one of {', '.join(FORMATS)}")

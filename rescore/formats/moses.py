@@ -1,0 +1,67 @@
+"""n-best files of Moses, Marian and Sockeye: `id ||| hypothesis ||| features ||| total`, perhaps with more columns."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from rescore.errors import UserError
+from rescore.formats.source import Source
+from rescore.formats.text import plain
+from rescore.nbest import FIRST_PASS, Hypothesis, NbestList
+
+_FIRST = re.compile(r"\s*\d+ \|\|\| ")
+
+
+def sniff(source: Source) -> bool:
+    return _FIRST.match(source.head) is not None
+
+
+def read(source: Source) -> Iterator[NbestList]:
+    """The lines of one id stand together, and are read as a stream.
+
+    `s2s` is the total. Features go into columns of their names; of a feature with several values, each gets a number.
+    """
+    current: NbestList | None = None
+    with source.open() as file:
+        for number, line in enumerate(file, 1):
+            if not line.strip():
+                continue
+            name, hypothesis = _entry(line, f"{source.name}: line {number}")
+            if current is not None and current.id != name:
+                yield current
+                current = None
+            current = current or NbestList(name, [])
+            current.hypotheses.append(hypothesis)
+    if current is not None:
+        yield current
+
+
+def _entry(line: str, place: str) -> tuple[str, Hypothesis]:
+    columns = [column.strip() for column in line.rstrip("\r\n").split("|||")]
+    if len(columns) < 4:
+        raise UserError(f"{place}: expected `id ||| hypothesis ||| features ||| total`, found {len(columns)} columns")
+    name, text, features, total = columns[:4]
+    return name, Hypothesis(plain(text), {FIRST_PASS: _number(total, place), **_features(features, place)})
+
+
+def _features(text: str, place: str) -> dict[str, float]:
+    values: dict[str, list[float]] = {}
+    name = "feature"
+    for word in text.split():
+        if word.endswith("=") and len(word) > 1:
+            name = word[:-1]
+        else:
+            values.setdefault(name, []).append(_number(word, place))
+    return {
+        column if len(numbers) == 1 else f"{column}.{rank}": number
+        for column, numbers in values.items()
+        for rank, number in enumerate(numbers, 1)
+    }
+
+
+def _number(text: str, place: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise UserError(f"{place}: score is {text!r}, not a number") from None

@@ -1,0 +1,48 @@
+"""Moses n-best files, with features and more columns, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rescore import formats
+from rescore.errors import UserError
+
+LINES = """0 ||| it &apos;s a te@@ st ||| LM0= -12.5 TM0= -1 -2.5 ||| -3.25
+0 ||| it is a test ||| LM0= -13 TM0= -1 -3 ||| -3.5 ||| 0-0 1-1
+1 |||  ||| F0= -1 |||  -7
+"""
+
+
+def test_moses(tmp_path: Path) -> None:
+    (tmp_path / "n.best").write_text(LINES, encoding="utf-8")
+    (tmp_path / "ref").write_text("it is a test\nno\n", encoding="utf-8")
+    one, two = formats.read([tmp_path / "n.best"], references=tmp_path / "ref")
+    assert (one.id, one.references, two.references) == ("0", ("it is a test",), ("no",))
+    assert [hypothesis.text for hypothesis in one.hypotheses] == ["it 's a test", "it is a test"]
+    assert one.hypotheses[0].scores == {"s2s": -3.25, "LM0": -12.5, "TM0.1": -1.0, "TM0.2": -2.5}
+    assert (two.hypotheses[0].text, two.hypotheses[0].scores) == ("", {"s2s": -7.0, "F0": -1.0})
+    read = formats.read([tmp_path / "n.best"])
+    formats.write(read, str(tmp_path / "out.jsonl"))
+    assert formats.read([tmp_path / "out.jsonl"]) == read
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("0 ||| a ||| F= x ||| -1", "line 2: score is 'x'"),
+        ("0 ||| a ||| -1", "line 2: expected `id"),
+        ("0 ||| a ||| F= 1 ||| nan", "score s2s is nan"),
+    ],
+)
+def test_refused(line: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "n.best").write_text(f"0 ||| a ||| F= 1 ||| -1\n{line}\n", encoding="utf-8")
+    with pytest.raises(UserError, match=message):
+        formats.read([tmp_path / "n.best"])
+
+
+def test_an_id_comes_back(tmp_path: Path) -> None:
+    (tmp_path / "n.best").write_text("0 ||| a ||| F= 1 ||| -1\n1 ||| a ||| F= 1 ||| -1\n0 ||| b ||| F= 1 ||| -1\n")
+    with pytest.raises(UserError, match="utterance 0: comes twice"):
+        formats.read([tmp_path / "n.best"])
