@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import IO
 
 from rescore.errors import UserError
+from rescore.formats import native
 from rescore.formats.source import Source
 from rescore.formats.text import undo_marks
 from rescore.nbest import FIRST_PASS, Hypothesis, NbestList
@@ -18,8 +19,9 @@ _TRN = re.compile(r"(?:(.*)\s)?\s*\(([^()\s]+)\)\s*")
 def read_references(path: str | Path, ids: Sequence[str]) -> dict[str, str]:
     """The reference of each utterance in `ids`.
 
-    A file whose lines all end in `(id)` is trn; one whose lines begin with the ids is Kaldi text; else it is plain,
-    one line an utterance, in the order of `ids`.
+    Native N-best lists give the references that they have (the first of several). Of texts, a file whose lines all end
+    in `(id)` is trn; one whose lines begin with the ids is Kaldi text; else it is plain, one line an utterance, in the
+    order of `ids`.
 
     Raises:
         UserError: an utterance has no reference, or a plain file has another number of lines.
@@ -71,6 +73,8 @@ def _lines(path: str | Path) -> list[str]:
     source = Source(path)
     if source.is_folder:
         raise UserError(f"{path}: is a folder; give the file with the texts, usually {source.path / 'text'}")
+    if native.sniff(source):  # N-best lists, for their references
+        return [f"{nbest.references[0]} ({nbest.id})" for nbest in native.read(source) if nbest.references]
     with source.open() as file:
         lines = file.read().splitlines()
     if not any(line.strip() for line in lines):

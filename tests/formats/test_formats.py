@@ -245,3 +245,11 @@ def test_real_fairseq_log() -> None:
     lists = formats.read([shared("iwslt14-deen/dev.generate.txt")])
     assert len(lists) == 1619 and {len(nbest.hypotheses) for nbest in lists} == {7}
     assert not any("@@" in h.text or "&apos;" in h.text for nbest in lists for h in nbest.hypotheses)
+
+
+def test_references_from_lists(tmp_path: Path) -> None:
+    lists = write_json(tmp_path / "n.json", NATIVE)
+    bare = write_json(tmp_path / "bare.json", {name: {"hyp_1": {"score": 0, "text": "a"}} for name in NATIVE})
+    assert [nbest.references for nbest in formats.read([bare], references=lists)] == [("a b",), ("x",)]
+    (tmp_path / "out.trn").write_text("a b (u1)\ny (u2)\n")
+    assert formats.read_output(str(tmp_path / "out.trn"), str(lists))[1].references == ("x",)

@@ -1,0 +1,141 @@
+"""Every command in the docs runs, on small lists that stand under the names which the docs use."""
+
+from __future__ import annotations
+
+import json
+import lzma
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rescore import formats
+from tests.cli.test_recipe import espnet1, espnet2
+from tests.conftest import ROOT, SENTENCES, Run
+from tests.scoring.test_ngram import ARPA
+
+TOOLS = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+TINY = {"layers": 1, "d_model": 16, "heads": 2, "d_ff": 16, "vocab_size": 300, "max_positions": 40}
+
+
+def commands(page: Path) -> list[str]:
+    """The indented lines that call rescore, and those of the CI example."""
+    found = re.findall(r"^(?:    (?:\$ )?|      - run: )(rescore .*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return [re.sub(r"\s+#.*", "", line) for line in found]
+
+
+def test_there_are_commands() -> None:
+    counts = {page.name: len(commands(page)) for page in PAGES}
+    assert counts["README.md"] >= 8 and counts["tutorial.md"] >= 10 and counts["recipes.md"] >= 5
+
+
+def short(line: str) -> list[str]:
+    """The command without what would take long: a model of hours becomes one of two steps."""
+    line = line.replace("--config small", "--config tiny.json")
+    line = re.sub(r"--minutes \d+", "--steps 2 --batch-tokens 200 --held-out 5", line)
+    if "--lm ngram" in line and line.startswith("rescore train"):
+        line += " --discount-fallback"
+    return shlex.split(line)[1:]
+
+
+@pytest.fixture(scope="module")
+def workspace(tmp_path_factory: pytest.TempPathFactory, models: dict[str, Path]) -> Path:
+    """A folder with all that the commands name."""
+    folder = tmp_path_factory.mktemp("docs")
+    (folder / "data").mkdir()
+    for name in ("dev", "test"):
+        lists = formats.read([ROOT / "data" / f"{name}.json"])[:5]
+        for nbest in lists:
+            del nbest.hypotheses[4:]
+        for path in (folder / "data" / f"{name}.json", folder / f"{name}.json"):
+            formats.write(lists, str(path))
+        texts = [nbest.references[0] for nbest in lists]
+        (folder / f"{name}.en").write_text("\n".join(texts) + "\n", encoding="utf-8")
+        (folder / f"{name}.txt").write_text("\n".join(texts) + "\n", encoding="utf-8")
+        moses, log = [], []
+        for index, nbest in enumerate(lists):
+            log += [f"S-{index}\tein Satz", f"T-{index}\t{nbest.references[0]}"]
+            for hypothesis in nbest.hypotheses:
+                score = hypothesis.scores["s2s"]
+                moses.append(f"{index} ||| {hypothesis.text} ||| LM0= {score / 2} TM0= -1 ||| {score}")
+                log += [f"H-{index}\t{score / 1e3}\t{hypothesis.text}", f"P-{index}\t-0.1"]
+        (folder / f"{name}.nbest").write_text("\n".join(moses) + "\n", encoding="utf-8")
+        (folder / f"{name}.generate.txt").write_text("\n".join(log) + "\n", encoding="utf-8")
+    decoded = folder / "decoded"
+    decoded.mkdir()
+    for name in ("dev", "test"):
+        espnet2(decoded, name)
+        (folder / "exp" / "asr").mkdir(parents=True, exist_ok=True)
+        shutil.move(decoded / name, folder / "exp" / "asr" / f"decode_{name}")
+        (folder / "data" / name).mkdir()
+        shutil.move(decoded / f"{name}.ref", folder / "data" / name / "text")
+        espnet1(decoded, name)
+        shutil.move(decoded / name, folder / "exp" / f"decode_{name}")
+    (folder / "data" / "sentences.txt").write_text("\n".join(SENTENCES) + "\n", encoding="utf-8")
+    (folder / "corpus.txt.xz").write_bytes(lzma.compress("\n".join(SENTENCES).encode()))
+    (folder / "tiny.json").write_text(json.dumps(TINY), encoding="utf-8")
+    shutil.copytree(ROOT / "models", folder / "models")
+    shutil.copy(ROOT / "data" / "golden.json", folder / "data" / "golden.json")
+    shutil.copy(ROOT / "data" / "test.json", folder / "ref.json")
+    lists = formats.read([folder / "test.json"])
+    (folder / "ref.trn").write_text("".join(f"{one.references[0]} ({one.id})\n" for one in lists), encoding="utf-8")
+    for name, kind in (("fw", "unilm"), ("bw", "unilm-bw")):
+        shutil.copytree(models[kind], folder / name)
+    (folder / "lm").mkdir()
+    (folder / "lm" / "lm.arpa").write_text(ARPA, encoding="utf-8")
+    run = [
+        sys.executable,
+        "-m",
+        "rescore",
+        "test.json",
+        "--lm",
+        "ngram:lm",
+        "--weight",
+        "0.1",
+        "--report",
+        "results.json",
+    ]
+    subprocess.run(run, cwd=folder, check=True, capture_output=True)
+    return folder
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_commands_of_the_docs_run(page: Path, workspace: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "work"
+    shutil.copytree(workspace, folder)
+    for line in commands(page):
+        if "train --lm ngram" in line and shutil.which("lmplz", path=TOOLS) is None:
+            pytest.skip("needs KenLM's programs: make kenlm")
+        arguments = short(line)
+        if page.name == "results-files.md" and "data/golden.json" in line:
+            # The example is about the whole demo; these lists are a part of it.
+            (folder / "data" / "golden.json").write_text((folder / "results.json").read_text(), encoding="utf-8")
+        done = subprocess.run(
+            [sys.executable, "-m", "rescore", *arguments], cwd=folder, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, f"{line}\n{done.stderr}"
+
+
+def test_python_in_the_readme(tmp_path: Path, rescore: Run) -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    code = re.search(r"## In Python\n\n((?:    .*\n|\n)+)", text)
+    assert code is not None
+    script = "\n".join(line.removeprefix("    ") for line in code[1].splitlines())
+    (tmp_path / "example.py").write_text(script.replace('"data/', f'"{ROOT}/data/'), encoding="utf-8")
+    done = subprocess.run([sys.executable, tmp_path / "example.py"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    golden = json.loads((ROOT / "data" / "golden.json").read_text())
+    first, reranked = map(float, done.stdout.split())
+    assert first == pytest.approx(golden["first_pass"]) and reranked == pytest.approx(golden["reranked"], abs=0.2)
+
+
+def test_links_lead_somewhere() -> None:
+    for page in PAGES:
+        for link in re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text(encoding="utf-8")):
+            assert (page.parent / link).exists(), f"{page.name}: {link}"
