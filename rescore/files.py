@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import gzip
+import json
 import lzma
 import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from rescore.errors import UserError
 
@@ -31,6 +32,20 @@ def read_lines(path: Path) -> Iterator[str]:
         raise UserError(f"{path}: not UTF-8 somewhere after line {number}; convert the file with iconv") from None
     except (OSError, EOFError, lzma.LZMAError) as error:
         raise UserError(f"{path}: cannot be read after line {number} ({error})") from None
+
+
+def read_json(path: Path) -> Any:
+    """One JSON document.
+
+    Raises:
+        UserError: the file is absent or not JSON.
+    """
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror or error})") from None
+    except ValueError as error:
+        raise UserError(f"{path}: not valid JSON ({error})") from None
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import IO
 
 from rescore.errors import UserError
+from rescore.files import read_json
 
 Details = dict[str, int | float]
 
@@ -75,12 +76,7 @@ def read(path: Path) -> Results:
     Raises:
         UserError: it is absent, not JSON, of another schema, or has no figures.
     """
-    try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read ({error.strerror or error})") from None
-    except ValueError as error:
-        raise UserError(f"{path}: not valid JSON ({error})") from None
+    values = read_json(path)
     if not isinstance(values, dict) or values.get("schema") != SCHEMA:
         found = values.get("schema") if isinstance(values, dict) else None
         raise UserError(f"{path}: schema is {found!r}, not {SCHEMA!r}; expected what `rescore run --report` wrote")

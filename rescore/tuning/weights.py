@@ -16,7 +16,7 @@ import numpy as np
 from rescore.decision import DECISIONS
 from rescore.decision.decide import Decision
 from rescore.errors import UserError
-from rescore.files import replacing
+from rescore.files import read_json, replacing
 from rescore.metrics.base import Counts, Metric, list_statistics
 from rescore.metrics.significance import paired_bootstrap
 from rescore.nbest import COUNTS, FIRST_PASS, NbestList
@@ -94,12 +94,7 @@ class Weights:
         Raises:
             UserError: it is absent or no weights file.
         """
-        try:
-            values = json.loads(path.read_text(encoding="utf-8"))
-        except OSError as error:
-            raise UserError(f"{path}: cannot be read ({error.strerror or error})") from None
-        except ValueError as error:
-            raise UserError(f"{path}: not valid JSON ({error})") from None
+        values = read_json(path)
         columns = values.get("columns") if isinstance(values, dict) else None
         if not isinstance(columns, dict) or not columns:
             raise UserError(f'{path}: no "columns"; expected a file that `rescore tune` wrote')
