@@ -30,15 +30,20 @@ _MASK = (1 << _BITS) - 1
 
 def error_counts(references: Sequence[Sequence[Hashable]], hypotheses: Sequence[Sequence[Hashable]]) -> Counts:
     """(n, 3) substitutions, deletions and insertions of n pairs of word sequences."""
-    ids: dict[Hashable, int] = {}
+    numbers: dict[Hashable, int] = {}
+    known: dict[int, list[int]] = {}  # a reference is one object for all its hypotheses
+
+    def ids(words: Sequence[Hashable]) -> list[int]:
+        if id(words) not in known:
+            known[id(words)] = [numbers.setdefault(word, len(numbers)) for word in words]
+        return known[id(words)]
+
     pairs = []
-    for reference, hypothesis in zip(references, hypotheses, strict=True):
-        ours = [ids.setdefault(word, len(ids)) for word in reference]
-        theirs = [ids.setdefault(word, len(ids)) for word in hypothesis]
-        while ours and theirs and ours[-1] == theirs[-1]:  # a match at the end is always taken
-            ours.pop()
-            theirs.pop()
-        pairs.append((ours, theirs))
+    for ours, theirs in zip(map(ids, references), map(ids, hypotheses), strict=True):
+        most, same = min(len(ours), len(theirs)), 0
+        while same < most and ours[-1 - same] == theirs[-1 - same]:  # a match at the end is always taken
+            same += 1
+        pairs.append((ours[: len(ours) - same], theirs[: len(theirs) - same]))
     result = np.zeros((len(pairs), 3), dtype=np.int64)
     order = sorted(range(len(pairs)), key=lambda index: (len(pairs[index][0]), len(pairs[index][1])))
     start = 0
