@@ -135,6 +135,14 @@ def test_python_in_the_readme(tmp_path: Path, rescore: Run) -> None:
     assert first == pytest.approx(golden["first_pass"]) and reranked == pytest.approx(golden["reranked"], abs=0.2)
 
 
+def test_python_of_the_docs(workspace: Path) -> None:
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "python.md").read_text(encoding="utf-8"), re.DOTALL)
+    assert len(blocks) == 2
+    for block in blocks:
+        done = subprocess.run([sys.executable, "-c", block], cwd=workspace, capture_output=True, text=True, check=False)
+        assert done.returncode == 0 and done.stdout, done.stderr
+
+
 def test_links_lead_somewhere() -> None:
     for page in PAGES:
         for link in re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text(encoding="utf-8")):

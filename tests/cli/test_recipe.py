@@ -60,6 +60,17 @@ def fairseq(folder: Path, name: str) -> str:
     return f"{name}.log"
 
 
+def moses(folder: Path, name: str) -> str:
+    lines = [
+        f"{index} ||| {hypothesis.text} ||| LM0= -1 ||| {hypothesis.scores['s2s']}"
+        for index, nbest in enumerate(lists(name))
+        for hypothesis in nbest.hypotheses
+    ]
+    (folder / f"{name}.nbest").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (folder / f"{name}.en").write_text("".join(f"{nbest.references[0]}\n" for nbest in lists(name)), encoding="utf-8")
+    return f"{name}.nbest --ref {name}.en"
+
+
 def make(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     if shutil.which("make") is None:
         pytest.skip("needs make")
@@ -69,13 +80,15 @@ def make(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize("toolkit", [espnet2, espnet1])
+@pytest.mark.parametrize("toolkit", [espnet2, espnet1, moses])
 def test_from_folder_to_table(toolkit: object, tmp_path: Path) -> None:
     assert callable(toolkit)
     (tmp_path / "lm.arpa").write_text(ARPA, encoding="utf-8")
     dev, test = toolkit(tmp_path, "dev"), toolkit(tmp_path, "test")
     (tmp_path / "Makefile").write_text(
-        f"DEV := {dev}\nTEST := {test}\ninclude $(shell rescore recipe)\nLM := ngram:lm.arpa\n", encoding="utf-8"
+        f"DEV := {dev}\nTEST := {test}\ninclude $(shell rescore recipe)\nLM := ngram:lm.arpa\n"
+        "TUNE_OPTIONS := --column ngram\n",
+        encoding="utf-8",
     )
     first = make(tmp_path)
     assert first.returncode == 0, first.stderr
@@ -90,7 +103,7 @@ def test_from_folder_to_table(toolkit: object, tmp_path: Path) -> None:
     assert "Nothing to be done" in make(tmp_path).stdout
     # Of one touched dev file, what depends on it is made anew: the test set is not scored again.
     time.sleep(1.1)
-    next(path for path in (tmp_path / "dev").rglob("*") if path.is_file()).touch()
+    next(path for path in [*(tmp_path / "dev").rglob("*"), tmp_path / "dev.en"] if path.is_file()).touch()
     again = make(tmp_path, "--dry-run").stdout
     assert "dev.scored.jsonl.gz" in again and "weights.json" in again and "test.results.json" in again
     assert "-o rescored/test.scored.jsonl.gz" not in again
