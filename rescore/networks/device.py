@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import math
+import os
+from pathlib import Path
+
 import torch
 
 from rescore.errors import UserError
@@ -19,4 +23,16 @@ def choose_device(name: str | None) -> torch.device:
         torch.empty(0, device=name)
     except (RuntimeError, AssertionError):  # PyTorch built without CUDA asserts
         raise UserError(f"--device {name}: no such device here; expected cpu, cuda or cuda:N") from None
+    if torch.device(name).type == "cpu":  # PyTorch knows what the process is bound to, but no container's quota
+        torch.set_num_threads(min(torch.get_num_threads(), usable_cores()))
     return torch.device(name)
+
+
+def usable_cores(quota: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:
+    """The cores that this process may use: those it is bound to, or fewer where a container's quota says so."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    try:
+        allowed, period = quota.read_text(encoding="ascii").split()
+        return max(1, min(cores, math.ceil(int(allowed) / int(period))))
+    except (OSError, ValueError):  # no cgroup, or no quota ("max")
+        return cores
