@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import nullcontext
+from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from rescore.cli import options
+
+if TYPE_CHECKING:
+    from rescore.decision.decide import Decision
+    from rescore.nbest import NbestList
+    from rescore.tuning.weights import Weights
+
+CHUNK = 1_000
 
 
 @click.command("rerank")
@@ -32,24 +43,49 @@ def command(
 
     \b
     rescore rerank test.tta.jsonl --weights weights.json --best test.trn --report results.json
+
+    JSON Lines are reranked as a stream, unless --report or --ref needs them all.
     """
-    from rescore import evaluation, formats
-    from rescore.decision import rerank
+    from rescore import evaluation
     from rescore.tuning.weights import Weights
 
     loaded = Weights.load(Path(weights))
     decision = decide.make() if decide.decide != "best" else loaded.decision
-    lists = inputs.read(nbest, need_references=bool(reporting.report))
-    metric = measure.choose(lists)
-    if reporting.report:
-        signature = evaluation.weights_signature(loaded)
-        results, chosen = evaluation.evaluate(metric, lists, loaded, signature, decision)
-        results.system = " + ".join(loaded.language_models) or "first pass"
-        reporting.write(results, nbest[0])
-    else:
-        chosen = decision.texts(metric, lists, loaded.of)
-    if output:
-        formats.write((rerank(one, loaded.of) for one in lists), output)
-    if best or not (output or reporting.report):
-        with formats.opened(best or "-") as file:
-            formats.write_best(best or "-", zip(lists, chosen, strict=True), file)
+    if not reporting.report:
+        _write(inputs.iterate(nbest), loaded, decision, measure, output, best or ("-" if not output else None))
+        return
+    lists = inputs.read(nbest, need_references=True)
+    signature = evaluation.weights_signature(loaded)
+    results, _ = evaluation.evaluate(measure.choose(lists), lists, loaded, signature, decision)
+    results.system = " + ".join(loaded.language_models) or "first pass"
+    reporting.write(results, nbest[0])
+    if output or best:
+        _write(iter(lists), loaded, decision, measure, output, best)
+
+
+def _write(
+    lists: Iterator[NbestList],
+    weights: Weights,
+    decision: Decision,
+    measure: options.Measure,
+    output: str | None,
+    best: str | None,
+) -> None:
+    """Lists and 1-best texts as a stream: memory is bounded by `CHUNK` lists."""
+    from rescore import formats
+    from rescore.decision import rerank
+
+    with formats.opened(best) if best else nullcontext() as file:
+
+        def reranked() -> Iterator[NbestList]:
+            while chunk := list(islice(lists, CHUNK)):
+                if best and file:
+                    texts = decision.texts(measure.choose(chunk), chunk, weights.of)
+                    formats.write_best(best, zip(chunk, texts, strict=True), file)
+                yield from (rerank(one, weights.of) for one in chunk)
+
+        if output:
+            formats.write(reranked(), output)
+        else:
+            for _ in reranked():
+                pass

@@ -23,6 +23,7 @@ from rescore.errors import UserError
 from rescore.files import replacing
 from rescore.formats import espnet1, espnet2, fairseq, moses, native
 from rescore.formats.references import read_best, read_references, write_best
+from rescore.formats.seen import Seen
 from rescore.formats.source import Source
 from rescore.nbest import FIRST_PASS, REPLACED, NbestList
 
@@ -52,21 +53,21 @@ def iterate(
         UserError: a path is missing, damaged, or of no known format; an utterance comes twice, has no hypotheses, or
             has a score that is missing, NaN or plus infinity.
     """
-    seen: set[str] = set()
+    seen, found = Seen(), False
     for path in paths:
         source = Source(path)
         for nbest in _reader(source, format_name, lenpen)(source):
             place = f"{source.name}: utterance {nbest.id}"
-            if nbest.id in seen:
+            if not seen.add(nbest.id):
                 raise UserError(f"{place}: comes twice; give each utterance once")
-            seen.add(nbest.id)
+            found = True
             if not nbest.hypotheses:
                 raise UserError(f"{place}: no hypotheses")
             if s2s != FIRST_PASS:
                 nbest = _with_first_pass(nbest, s2s, place)
             _check_scores(nbest, place)
             yield nbest
-    if not seen:
+    if not found:
         raise UserError(f"{', '.join(map(str, paths))}: no N-best list in it")
 
 
