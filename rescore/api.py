@@ -54,8 +54,15 @@ def read(
     return formats.read([paths] if isinstance(paths, (str, Path)) else paths, references=references, s2s=s2s)
 
 
-def load(lm: str, device: str | None = None) -> LanguageModel:
+def load(
+    lm: str, device: str | None = None, precision: str | None = None, batch_tokens: int | None = None
+) -> LanguageModel:
     """A language model by its name, `KIND[:OPTION...][:PATH]`; its `score` takes plain sentences.
+
+    Args:
+        device: cpu, cuda or cuda:N; None for cuda where there is one.
+        precision: float32, bf16, fp16 or int8; None for float32 on a CPU and bf16 on a GPU.
+        batch_tokens: computed together; None for what suits the machine.
 
     Raises:
         UserError: the name is unknown, or the model's files are missing or damaged.
@@ -67,7 +74,7 @@ def load(lm: str, device: str | None = None) -> LanguageModel:
     """
     from rescore import scoring
 
-    return scoring.load(lm, device)
+    return scoring.load(lm, scoring.Computing(device, precision, batch_tokens))
 
 
 def score(lists: Iterable[NbestList], *lms: str | LanguageModel, norm: str | None = None) -> list[NbestList]:

@@ -71,6 +71,8 @@ class Requested:
     case: str
     pll: str
     device: str | None
+    precision: str | None
+    batch_tokens: int | None
 
     @property
     def specs(self) -> list[str]:
@@ -88,7 +90,7 @@ class Requested:
     def load(self) -> list[LanguageModel]:
         from rescore import scoring
 
-        return scoring.load_all(self.specs, self.device)
+        return scoring.load_all(self.specs, scoring.Computing(self.device, self.precision, self.batch_tokens))
 
 
 def _with_option(spec: str, option: str) -> str:
@@ -123,6 +125,17 @@ lm_options = _bundled(
             help="Pseudo-log-likelihood of masked models: mask the token, or it and the rest of its word.",
         ),
         device_option,
+        click.option(
+            "--precision",
+            type=click.Choice(["float32", "bf16", "fp16", "int8"]),
+            help="How networks compute; int8 on a CPU, fp16 on a GPU only.  [default: float32 on a CPU, bf16 on a GPU]",
+        ),
+        click.option(
+            "--batch-tokens",
+            type=click.IntRange(min=1),
+            metavar="N",
+            help="Tokens that a network reads at once.  [default: as suits cache or GPU memory]",
+        ),
     ],
 )
 

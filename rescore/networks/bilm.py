@@ -5,6 +5,8 @@ from __future__ import annotations
 from torch import Tensor
 from torch.nn import functional as F
 
+from rescore.networks import inference
+from rescore.networks.batch import Batch
 from rescore.networks.transformer import Transformer, padding_mask
 
 
@@ -20,3 +22,6 @@ class BiLM(Transformer):
         for block in self.blocks:
             hidden = block(hidden, hidden, mask, dropout)
         return hidden
+
+    def predict(self, batch: Batch) -> Tensor:
+        return inference.contextual(self, batch, self.config.d_model**0.5, causal=False)

@@ -6,10 +6,13 @@ layers it is the T-TA's (input isolation).
 
 from __future__ import annotations
 
+from typing import cast
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from rescore.networks.batch import Batch
 from rescore.networks.config import NetworkConfig
 
 
@@ -74,6 +77,13 @@ class Transformer(nn.Module):
         """tokens (batch, n) -> X + P (batch, n, d) and P (n, d)."""
         positions = self.positions.weight[: tokens.shape[1]]
         return self.tokens(tokens) + positions, positions
+
+    def layers(self) -> list[Block]:
+        return [cast(Block, block) for block in self.blocks]
+
+    def predict(self, batch: Batch) -> Tensor:
+        """The hidden vectors of `forward` (k, d) at the k positions asked for, computed as cheaply as possible."""
+        raise NotImplementedError
 
     def active_dropout(self) -> float:
         return self.dropout if self.training else 0.0

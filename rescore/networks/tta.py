@@ -6,6 +6,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from rescore.networks import inference
+from rescore.networks.batch import Batch
 from rescore.networks.transformer import Transformer, padding_mask
 
 
@@ -29,3 +31,6 @@ class TTA(Transformer):
         for block in self.blocks:
             query = block(query, memory, mask, dropout)
         return query
+
+    def predict(self, batch: Batch) -> Tensor:
+        return inference.isolated(self, batch)

@@ -7,11 +7,21 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rescore.errors import UserError
-from rescore.scoring.base import LanguageModel, TokenScores, add_column, column_name, score_lists, with_column
+from rescore.scoring.base import (
+    AS_SUITS,
+    Computing,
+    LanguageModel,
+    TokenScores,
+    add_column,
+    column_name,
+    score_lists,
+    with_column,
+)
 from rescore.scoring.cards import card, card_value
 from rescore.scoring.case import CASES, Recased
 
 __all__ = [
+    "Computing",
     "LanguageModel",
     "TokenScores",
     "add_column",
@@ -79,7 +89,7 @@ def parse(spec: str) -> Spec:
     return Spec(kind, tuple(options), path)
 
 
-def load(spec: str, device: str | None = None) -> LanguageModel:
+def load(spec: str, computing: Computing = AS_SUITS) -> LanguageModel:
     """The language model that --lm names.
 
     Raises:
@@ -89,11 +99,11 @@ def load(spec: str, device: str | None = None) -> LanguageModel:
     cases = [option for option in found.options if option in CASES]
     if len(cases) > 1:
         raise UserError(f"--lm {spec}: {cases[0]} and {cases[1]} exclude each other")
-    lm = _backend(found, device)
+    lm = _backend(found, computing)
     return Recased(lm, cases[0]) if cases else lm
 
 
-def _backend(spec: Spec, device: str | None) -> LanguageModel:
+def _backend(spec: Spec, computing: Computing) -> LanguageModel:
     # Each back-end is imported when it is used: the n-gram needs no torch, and only hf-* need transformers.
     if spec.kind == "ngram":
         from rescore.scoring.ngram import NgramLM
@@ -102,19 +112,19 @@ def _backend(spec: Spec, device: str | None) -> LanguageModel:
     if spec.kind.startswith("hf-"):
         from rescore.scoring import huggingface
 
-        return huggingface.load(spec.name, spec.kind, spec.path, spec.options, device)
+        return huggingface.load(spec.name, spec.kind, spec.path, spec.options, computing)
     from rescore.scoring import neural
 
-    return neural.load(spec.name, spec.kind, spec.path, spec.options, device)
+    return neural.load(spec.name, spec.kind, spec.path, spec.options, computing)
 
 
-def load_all(specs: Sequence[str], device: str | None = None) -> list[LanguageModel]:
+def load_all(specs: Sequence[str], computing: Computing = AS_SUITS) -> list[LanguageModel]:
     """Several language models, each with a column of its own: of equal names the later ones are numbered.
 
     Raises:
         UserError: as `load`.
     """
-    models = [load(spec, device) for spec in specs]
+    models = [load(spec, computing) for spec in specs]
     names: list[str] = []
     for model in models:
         same = sum(name == model.name for name in names)

@@ -64,6 +64,21 @@ def length_power(norm: str) -> float:
     return power
 
 
+@dataclass(frozen=True, slots=True)
+class Computing:
+    """Where and how a network computes; None for what suits."""
+
+    device: str | None = None
+    """cpu, cuda or cuda:N."""
+    precision: str | None = None
+    """float32, bf16, fp16 or int8."""
+    batch_tokens: int | None = None
+    """Padded tokens in a batch."""
+
+
+AS_SUITS = Computing()
+
+
 class LanguageModel(Protocol):
     """A back-end. A sentence's score does not depend on the other sentences it is scored with."""
 

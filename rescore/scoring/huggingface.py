@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +13,21 @@ import torch
 from torch import Tensor
 
 from rescore.errors import UserError
+from rescore.networks.batch import Batch, Tree
 from rescore.networks.device import choose_device
-from rescore.scoring.reading import CausalReading, Encoded, MaskedReading, Reading
+from rescore.networks.precision import DTYPES, choose_precision, quantised
+from rescore.scoring.base import AS_SUITS, Computing
+from rescore.scoring.causal import CausalReading
+from rescore.scoring.masked import MaskedReading
+from rescore.scoring.reading import Encoded, Reading
+
+log = logging.getLogger(__name__)
 
 LOGITS = 2**25
 """The most logits of one batch: 128 MiB in float32."""
 
 
-def load(name: str, kind: str, folder: Path, options: Sequence[str] = (), device: str | None = None) -> Reading:
+def load(name: str, kind: str, folder: Path, options: Sequence[str] = (), computing: Computing = AS_SUITS) -> Reading:
     """`hf-masked`: the pseudo-log-likelihood; `hf-causal`: log p of each token given [BOS] and those before.
 
     A causal model without a BOS token leaves a sentence's first token unscored. The end of a sentence is not scored:
@@ -28,7 +36,7 @@ def load(name: str, kind: str, folder: Path, options: Sequence[str] = (), device
     Raises:
         UserError: the folder is no such model, or has its weights in pickled files only.
     """
-    network = HuggingFaceNetwork(folder, masked=kind == "hf-masked", device=device)
+    network = HuggingFaceNetwork(folder, kind == "hf-masked", computing)
     if kind == "hf-causal":
         return CausalReading(name, network)
     if "intact" in options:
@@ -39,12 +47,15 @@ def load(name: str, kind: str, folder: Path, options: Sequence[str] = (), device
 class HuggingFaceNetwork:
     """A model folder in Hugging Face's layout as a `Network`. Weights are safetensors; nothing in it is executed."""
 
-    def __init__(self, folder: Path, masked: bool, device: str | None = None) -> None:
+    def __init__(self, folder: Path, masked: bool, computing: Computing) -> None:
         self._folder = folder
         _check_files(folder)
         self._model, self._tokenizer = _load(folder, masked)
-        self._device = choose_device(device)
-        self._model.to(self._device)
+        self._device = choose_device(computing.device)
+        self._precision = choose_precision(computing.precision, self._device)
+        self._model.to(self._device, DTYPES[self._precision])
+        if self._precision == "int8":
+            self._model = quantised(self._model)
         tokenizer = self._tokenizer
         self.end: list[int] = []
         if masked:
@@ -57,43 +68,75 @@ class HuggingFaceNetwork:
             self.before, self.after = ([] if tokenizer.bos_token_id is None else [tokenizer.bos_token_id]), []
         self.pad: int = tokenizer.pad_token_id or 0
         self.positions = _positions(self._model, tokenizer)
-        self.batch_tokens = max(64, min(2048, LOGITS // self._model.config.get_text_config().vocab_size))
+        # Each position of a causal model has logits for the whole vocabulary at once.
+        limit = max(64, min(2048, LOGITS // self._model.config.get_text_config().vocab_size))
+        self.batch_tokens = computing.batch_tokens or limit
+
+    @cached_property
+    def reads_trees(self) -> bool:
+        """Whether the model takes positions and a mask of who sees whom: tried on a tree of six tokens."""
+        tokens = torch.arange(self._model.config.get_text_config().vocab_size)[None, -6:]
+        nodes = torch.arange(6)
+        parents = [0, 0, 1, 2, 1, 4]
+        visible = torch.eye(6, dtype=torch.bool)
+        for node in range(1, 6):
+            visible[node] |= visible[parents[node]]
+        depth = visible.sum(-1) - 1
+        try:
+            with torch.inference_mode():
+                found = self._logits(Batch(tokens, torch.tensor([6]), nodes, Tree(depth[None], visible[None])))
+                for leaf in (3, 5):
+                    path = visible[leaf].nonzero().squeeze(-1)
+                    chain = Batch(tokens[:, path], torch.tensor([len(path)]), torch.arange(len(path)))
+                    torch.testing.assert_close(found[path], self._logits(chain), atol=1e-3, rtol=1e-3)
+        except (AssertionError, LookupError, RuntimeError, TypeError, ValueError) as error:
+            log.debug("%s: reads no trees (%s)", self._folder, error)
+            return False
+        return True
 
     def encode(self, sentences: Sequence[str]) -> list[Encoded]:
         if not sentences:
             return []
         found = self._tokenizer(list(sentences), add_special_tokens=False, verbose=False)
         return [
-            Encoded(list(ids), [-1 if word is None else word for word in found.word_ids(index)])
+            Encoded(tuple(ids), tuple(-1 if word is None else word for word in found.word_ids(index)))
             for index, ids in enumerate(found["input_ids"])
         ]
 
     def strings(self, ids: Sequence[int]) -> list[str]:
         return [str(token) for token in self._tokenizer.convert_ids_to_tokens(list(ids))]
 
-    def log_probs(self, tokens: Tensor, lengths: Tensor, predicted: Tensor, targets: Tensor) -> Tensor:
-        device = self._device
-        attended = torch.arange(tokens.shape[1]) < lengths[:, None]
-        logits = self._logits(tokens.to(device), attended.long().to(device), predicted.to(device))
-        chosen = logits.gather(-1, targets.to(device)[:, None]).squeeze(-1)
-        return chosen - logits.logsumexp(-1)
+    def log_probs(self, batch: Batch, of: Tensor, targets: Tensor) -> Tensor:
+        logits = self._logits(batch)
+        of, targets = of.to(self._device), targets.to(self._device)
+        return logits[of, targets] - logits.logsumexp(-1)[of]
 
-    def _logits(self, tokens: Tensor, attended: Tensor, predicted: Tensor) -> Tensor:
-        """(k, vocabulary) logits at the positions that are asked for.
+    def _logits(self, batch: Batch) -> Tensor:
+        """(k, vocabulary) logits at the positions that are asked for, in float32.
 
         The vocabulary's matrix is by far the largest: where the model has it as a module, it is given those positions
         only. What a model does to its logits afterwards is left to the model.
         """
+        batch = batch.to(self._device)
+        inputs: dict[str, Tensor] = {"input_ids": batch.tokens}
+        if batch.tree:
+            dtype = DTYPES[self._precision]
+            mask = torch.zeros(batch.tree.visible.shape, dtype=dtype, device=self._device)
+            mask.masked_fill_(~batch.tree.visible, torch.finfo(dtype).min)
+            inputs |= {"attention_mask": mask[:, None], "position_ids": batch.tree.depth}
+        else:
+            columns = torch.arange(batch.tokens.shape[1], device=self._device)
+            inputs["attention_mask"] = (columns < batch.lengths[:, None]).long()
         head = self._model.get_output_embeddings()
         if head is None:
-            return self._model(input_ids=tokens, attention_mask=attended).logits[predicted]
-        hook = head.register_forward_pre_hook(lambda module, inputs: (inputs[0][predicted],))
+            return self._model(**inputs).logits.flatten(0, 1)[batch.at].float()
+        hook = head.register_forward_pre_hook(lambda module, given: (given[0].flatten(0, 1)[batch.at],))
         try:
-            logits = self._model(input_ids=tokens, attention_mask=attended).logits
+            logits = self._model(**inputs).logits
         finally:
             hook.remove()
-        assert logits.shape[0] == predicted.sum()
-        return logits
+        assert logits.shape[0] == len(batch.at)
+        return logits.float()
 
     def digest(self) -> bytes:
         names = sorted(
@@ -105,6 +148,8 @@ class HuggingFaceNetwork:
         for name in names:
             with open(self._folder / name, "rb") as file:
                 digest.update(name.encode() + hashlib.file_digest(file, "sha256").digest())
+        if self._precision != "float32":
+            digest.update(self._precision.encode())
         return digest.digest()
 
 
@@ -140,7 +185,7 @@ def _load(folder: Path, masked: bool) -> tuple[Any, Any]:
         raise UserError(f"{folder}: no weights for {missing}; it was not trained as a {name} language model")
     if not tokenizer.is_fast:
         raise UserError(f"{folder}: no tokenizer.json, and none could be made; save it from a fast tokenizer")
-    return model.float().eval(), tokenizer
+    return model.eval(), tokenizer
 
 
 def _frame(tokenizer: Any) -> tuple[list[int], list[int]]:

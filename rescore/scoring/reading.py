@@ -1,39 +1,41 @@
-"""How a network reads sentences: in one pass, one mask at a time, forwards, backwards.
+"""How a network reads sentences in one pass; scoring/masked.py and scoring/causal.py have the other ways.
 
-A reading turns sentences into rows, the sequences that a network is run on; a network (scoring/neural.py,
-scoring/huggingface.py) turns rows into log-probabilities.
+A reading turns sentences into batches of sequences and says which positions predict which tokens; a network
+(scoring/neural.py, scoring/huggingface.py) turns these into log-probabilities.
 """
 
 from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import pairwise
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from rescore.networks.batch import Batch
 from rescore.scoring.base import TokenScores
 
 log = logging.getLogger(__name__)
 
 Values = npt.NDArray[np.float64]
+Item = TypeVar("Item")
 
 
 class Encoded(NamedTuple):
     """A sentence's token ids, without any frame, and the number of the word that each belongs to."""
 
-    ids: list[int]
-    words: list[int]
+    ids: tuple[int, ...]
+    words: tuple[int, ...]
 
 
 class Network(Protocol):
-    """What a reading needs of a network and its tokenizer. Arithmetic is float32."""
+    """What a reading needs of a network and its tokenizer."""
 
     before: list[int]
     """Tokens in front of every sequence, such as [BOS]."""
@@ -48,35 +50,40 @@ class Network(Protocol):
     batch_tokens: int
     """Padded tokens in a batch: bounds memory."""
 
+    @property
+    def reads_trees(self) -> bool:
+        """Whether batches may be trees."""
+        ...
+
     def encode(self, sentences: Sequence[str]) -> list[Encoded]: ...
 
     def strings(self, ids: Sequence[int]) -> list[str]: ...
 
-    def log_probs(self, tokens: Tensor, lengths: Tensor, predicted: Tensor, targets: Tensor) -> Tensor:
-        """Natural-log probabilities of `targets` (k,) at the k True positions of `predicted` (batch, n).
-
-        Args:
-            tokens: (batch, n) padded behind. lengths: (batch,).
-        """
+    def log_probs(self, batch: Batch, of: Tensor, targets: Tensor) -> Tensor:
+        """Natural-log probabilities of targets (k,), each predicted by the hidden vector `batch.at[of]`."""
         ...
 
     def digest(self) -> bytes:
-        """Content hash of weights and tokenizer."""
+        """Content hash of weights, tokenizer and settings."""
         ...
 
 
-class Row(NamedTuple):
-    """One sequence: tokens `start` to `stop` of a sentence, of which `first` to `last` are scored.
-
-    Where tokens are masked, these are `first` to `masked`.
-    """
+class Piece(NamedTuple):
+    """Where values go: to the tokens of a sentence from `first` on."""
 
     sentence: int
-    start: int
-    stop: int
     first: int
-    last: int
-    masked: int
+    values: Sequence[int] | slice
+    """Which of the values of a question."""
+
+
+class Question(NamedTuple):
+    """A batch, the predictions asked of it (as in `Network.log_probs`), and where they go."""
+
+    batch: Batch
+    of: Tensor
+    targets: Tensor
+    pieces: list[Piece]
 
 
 class Reading:
@@ -100,33 +107,21 @@ class Reading:
         """Positions that are not the sentence's."""
         return len(self._network.before) + len(self._network.after)
 
-    @property
-    def _offset(self) -> int:
-        """The hidden vector at position i + offset of a row predicts its token i."""
-        return len(self._network.before)
-
     @torch.inference_mode()
     def score(self, sentences: Sequence[str]) -> list[TokenScores]:
-        """One result a sentence, in their order."""
+        """One result a sentence, in their order; what is the same to the tokenizer is scored once."""
         encoded = [self._scored(sentence) for sentence in self._network.encode(sentences)]
-        size = self._network.positions - self._frame
-        self._tell_once(encoded, size)
-        log_probs = [np.zeros(len(sentence.ids)) for sentence in encoded]
-        rows = [
-            row
-            for index, sentence in enumerate(encoded)
-            for window in windows(len(sentence.ids), size)
-            for row in self._rows(index, sentence, *window)
-        ]
-        rows.sort(key=lambda row: row.stop - row.start)
-        for batch in self._batches(rows):
-            done = 0
-            values = self._values(batch, encoded)
-            for row in batch:
-                number = row.last - row.first
-                log_probs[row.sentence][row.first : row.last] = values[done : done + number]
-                done += number
-        return [self._result(sentence.ids, values) for sentence, values in zip(encoded, log_probs, strict=True)]
+        rank = {sentence: index for index, sentence in enumerate(dict.fromkeys(encoded))}
+        distinct = list(rank)
+        self._tell_once(distinct)
+        log_probs = [np.zeros(len(sentence.ids)) for sentence in distinct]
+        for batch, of, targets, pieces in self._questions(distinct):
+            values = self._network.log_probs(batch, of, targets).double().cpu().numpy()
+            for sentence, first, which in pieces:
+                found = values[which]
+                log_probs[sentence][first : first + len(found)] = found
+        results = [self._result(list(ids), found) for (ids, _), found in zip(distinct, log_probs, strict=True)]
+        return [results[rank[sentence]] for sentence in encoded]
 
     def _scored(self, sentence: Encoded) -> Encoded:
         """The tokens that are scored, in the order in which the network reads them."""
@@ -136,42 +131,38 @@ class Reading:
         """From the network's order to that of the sentence."""
         return TokenScores(self._network.strings(ids), log_probs)
 
-    def _rows(self, index: int, sentence: Encoded, start: int, stop: int, first: int, last: int) -> Iterable[Row]:
-        """The rows that score tokens `first` to `last` of a window."""
-        return [Row(index, start, stop, first, last, first)]
+    def _questions(self, sentences: Sequence[Encoded]) -> Iterator[Question]:
+        """All that has to be asked of the network."""
+        network, frame = self._network, self._frame
+        rows = [
+            (index, *window)
+            for index, sentence in enumerate(sentences)
+            for window in windows(len(sentence.ids), network.positions - frame)
+        ]
+        rows.sort(key=lambda row: row[2] - row[1])
+        for some in batches(rows, lambda row: row[2] - row[1] + frame, network.batch_tokens):
+            sequences = [
+                [*network.before, *sentences[index].ids[start:stop], *network.after] for index, start, stop, *_ in some
+            ]
+            columns = max(map(len, sequences))
+            at: list[int] = []
+            targets: list[int] = []
+            pieces = []
+            for row, (index, start, _, first, last) in enumerate(some):
+                pieces.append(Piece(index, first, slice(len(at), len(at) + last - first)))
+                begin = row * columns + first - start + len(network.before)
+                at += range(begin, begin + last - first)
+                targets += sentences[index].ids[first:last]
+            yield Question(
+                Batch(*padded(sequences, network.pad), torch.tensor(at)),
+                torch.arange(len(at)),
+                torch.tensor(targets),
+                pieces,
+            )
 
-    def _sequence(self, ids: list[int], row: Row) -> list[int]:
-        """What the network reads: a window in its frame."""
-        network = self._network
-        return [*network.before, *ids[row.start : row.stop], *network.after]
-
-    def _batches(self, rows: list[Row]) -> Iterator[list[Row]]:
-        """Cut rows, sorted by length, into batches of at most `batch_tokens` padded tokens (or one row)."""
-        batch: list[Row] = []
-        for row in rows:
-            if batch and (len(batch) + 1) * (row.stop - row.start + self._frame) > self._network.batch_tokens:
-                yield batch
-                batch = []
-            batch.append(row)
-        if batch:
-            yield batch
-
-    def _values(self, batch: list[Row], encoded: list[Encoded]) -> Values:
-        """Log-probabilities of the scored tokens of all rows, one after another."""
-        sequences = [self._sequence(encoded[row.sentence].ids, row) for row in batch]
-        lengths = torch.tensor([len(sequence) for sequence in sequences])
-        tokens = torch.full((len(batch), max(map(len, sequences))), self._network.pad, dtype=torch.long)
-        predicted = torch.zeros(tokens.shape, dtype=torch.bool)
-        targets: list[int] = []
-        for index, (row, sequence) in enumerate(zip(batch, sequences, strict=True)):
-            tokens[index, : len(sequence)] = torch.tensor(sequence)
-            predicted[index, row.first - row.start + self._offset : row.last - row.start + self._offset] = True
-            targets += encoded[row.sentence].ids[row.first : row.last]
-        values = self._network.log_probs(tokens, lengths, predicted, torch.tensor(targets))
-        return np.asarray(values.double().cpu().numpy(), dtype=np.float64)
-
-    def _tell_once(self, encoded: list[Encoded], size: int) -> None:
-        long = [len(sentence.ids) for sentence in encoded if len(sentence.ids) > size]
+    def _tell_once(self, sentences: Sequence[Encoded]) -> None:
+        size = self._network.positions - self._frame
+        long = [len(sentence.ids) for sentence in sentences if len(sentence.ids) > size]
         if long and not self._told:
             self._told = True
             log.warning(
@@ -182,73 +173,25 @@ class Reading:
             )
 
 
-class MaskedReading(Reading):
-    """The pseudo-log-likelihood by mask-and-predict: a row a token, which alone is masked (Salazar et al. 2020).
-
-    With `within_word` the later tokens of its word are masked as well (Kauf and Ivanova 2023, "within-word l2r"), so
-    that the rest of a rare word does not give its pieces away.
-    """
-
-    def __init__(self, name: str, network: Network, within_word: bool = False) -> None:
-        super().__init__(name, network)
-        self._within_word = within_word
-
-    def _rows(self, index: int, sentence: Encoded, start: int, stop: int, first: int, last: int) -> Iterable[Row]:
-        for position in range(first, last):
-            masked = position + 1
-            if self._within_word:
-                while masked < stop and sentence.words[masked] == sentence.words[position]:
-                    masked += 1
-            yield Row(index, start, stop, position, position + 1, masked)
-
-    def _sequence(self, ids: list[int], row: Row) -> list[int]:
-        sequence = super()._sequence(ids, row)
-        begin = row.first - row.start + self._offset
-        sequence[begin : begin + row.masked - row.first] = [self._network.mask] * (row.masked - row.first)
-        return sequence
+def padded(sequences: Sequence[Sequence[int]], pad: int) -> tuple[Tensor, Tensor]:
+    """Sequences as tokens (batch, n), padded behind, and their lengths (batch,)."""
+    lengths = [len(sequence) for sequence in sequences]
+    tokens = np.full((len(sequences), max(lengths)), pad, dtype=np.int64)
+    for row, sequence in enumerate(sequences):
+        tokens[row, : lengths[row]] = sequence
+    return torch.from_numpy(tokens), torch.tensor(lengths)
 
 
-class CausalReading(Reading):
-    """log p(sentence): each token, and the end where the network has a token for it, given those before.
-
-    Without a token in front of the sentence, its first token is context only and not scored.
-    """
-
-    @property
-    def _frame(self) -> int:
-        return len(self._network.before)
-
-    @property
-    def _offset(self) -> int:
-        return len(self._network.before) - 1
-
-    @property
-    def _unscored(self) -> int:
-        return 0 if self._network.before else 1
-
-    def _scored(self, sentence: Encoded) -> Encoded:
-        end = self._network.end
-        return Encoded([*sentence.ids, *end], [*sentence.words, *[-1] * len(end)])
-
-    def _rows(self, index: int, sentence: Encoded, start: int, stop: int, first: int, last: int) -> Iterable[Row]:
-        first = max(first, self._unscored)
-        return [Row(index, start, stop, first, last, first)] if first < last else []
-
-    def _sequence(self, ids: list[int], row: Row) -> list[int]:
-        return [*self._network.before, *ids[row.start : row.stop - 1]]
-
-    def _result(self, ids: list[int], log_probs: Values) -> TokenScores:
-        return super()._result(ids[self._unscored :], log_probs[self._unscored :])
-
-
-class BackwardReading(CausalReading):
-    """The same on the reversed sentence: each token, and where the sentence begins, given those after it."""
-
-    def _scored(self, sentence: Encoded) -> Encoded:
-        return super()._scored(Encoded(sentence.ids[::-1], sentence.words[::-1]))
-
-    def _result(self, ids: list[int], log_probs: Values) -> TokenScores:
-        return super()._result(ids[::-1], log_probs[::-1])
+def batches(items: Iterable[Item], length: Callable[[Item], int], budget: int) -> Iterator[list[Item]]:
+    """Cut items, sorted by length, into batches of at most `budget` padded tokens (or one item)."""
+    batch: list[Item] = []
+    for item in items:
+        if batch and (len(batch) + 1) * length(item) > budget:
+            yield batch
+            batch = []
+        batch.append(item)
+    if batch:
+        yield batch
 
 
 def windows(length: int, size: int) -> list[tuple[int, int, int, int]]:

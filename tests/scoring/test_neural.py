@@ -12,7 +12,7 @@ from rescore import scoring
 from rescore.errors import UserError
 from rescore.nbest import Hypothesis, NbestList
 from rescore.networks import checkpoint
-from rescore.scoring import Spec, neural
+from rescore.scoring import Computing, Spec, neural
 from rescore.scoring.base import LanguageModel
 from rescore.scoring.reading import windows
 from tests.conftest import SENTENCES
@@ -20,9 +20,9 @@ from tests.conftest import SENTENCES
 BACKENDS = ("tta", "bilm", "bilm:intact", "bilm:within-word-l2r", "unilm", "unilm-bw")
 
 
-def load(backend: str, folder: Path, batch_tokens: int = 2048) -> LanguageModel:
+def load(backend: str, folder: Path, batch_tokens: int | None = None) -> LanguageModel:
     spec = scoring.parse(f"{backend}:{folder}")
-    return neural.load(spec.name, spec.kind, spec.path, spec.options, batch_tokens=batch_tokens)
+    return neural.load(spec.name, spec.kind, spec.path, spec.options, Computing(batch_tokens=batch_tokens))
 
 
 def definition(backend: str, folder: Path, sentence: str) -> list[float]:
@@ -171,4 +171,4 @@ def test_names(model: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="is a tta, not a unilm"):
         scoring.load(f"unilm:{model}")
     with pytest.raises(UserError, match="no such device"):
-        scoring.load(f"tta:{model}", "cuda:99")
+        scoring.load(f"tta:{model}", Computing("cuda:99"))

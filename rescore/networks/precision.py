@@ -1,0 +1,65 @@
+"""With how many bits a network computes: what is gained in speed is lost in the last digits of a score."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import torch
+from torch import nn
+
+from rescore.errors import UserError
+from rescore.networks.transformer import Transformer
+from rescore.networks.vocabulary import Vocabulary, split
+
+DTYPES = {"float32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16, "int8": torch.float32}
+"""The precisions, and the type of what is not quantised."""
+
+
+def choose_precision(name: str | None, device: torch.device) -> str:
+    """`name`, or the usual one: float32 on a CPU; bf16 on a GPU, or fp16 where it has no bf16.
+
+    Raises:
+        UserError: the device cannot compute so.
+    """
+    on_cpu = device.type == "cpu"
+    if name is None:
+        return "float32" if on_cpu else "bf16" if torch.cuda.is_bf16_supported() else "fp16"
+    if name not in DTYPES:
+        raise UserError(f"--precision {name}: expected {', '.join(DTYPES)}")
+    if name == ("fp16" if on_cpu else "int8"):
+        better = "float32, bf16 or int8" if on_cpu else "float32, bf16 or fp16"
+        raise UserError(f"--precision {name}: not for {device.type}; expected {better}")
+    return name
+
+
+def convert(network: Transformer, precision: str) -> Vocabulary:
+    """Convert a network, in place, and the vocabulary's matrix, which is its embeddings.
+
+    With int8 weights are quantised by row, and inputs as they come. Keys and values stay in float32: most of them are
+    computed for distinct tokens only (networks/inference.py), and cost little.
+    """
+    network.to(DTYPES[precision])
+    embeddings = network.tokens.weight.detach()
+    if precision != "int8":
+        return Vocabulary(embeddings)
+    for block in network.layers():
+        attention = block.attention
+        attention.query, attention.output = quantised(attention.query), quantised(attention.output)
+        block.widen, block.narrow = quantised(block.widen), quantised(block.narrow)
+    return Vocabulary(embeddings, [quantised(_linear(part)) for part in split(embeddings)])
+
+
+def quantised(module: nn.Module) -> Any:
+    """A copy whose linear maps compute in int8 (PyTorch's dynamic quantisation)."""
+    from torch.ao.quantization import quantize_dynamic
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that it moves to another package, some day
+        return quantize_dynamic(nn.Sequential(module), {nn.Linear}, dtype=torch.qint8)[0]
+
+
+def _linear(weight: torch.Tensor) -> nn.Linear:
+    linear = nn.Linear(weight.shape[1], weight.shape[0], bias=False)
+    linear.weight = nn.Parameter(weight, requires_grad=False)
+    return linear

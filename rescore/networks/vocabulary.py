@@ -1,0 +1,47 @@
+"""The softmax over the vocabulary, for the few tokens whose probability is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+ROWS = 4096  # of hidden vectors, at most: with a slice of the vocabulary they bound memory
+CPU_SLICE, GPU_SLICE = 1024, 16384  # on a CPU a slice's logits stay in the cache; whole, memory traffic costs half more
+
+Linear = Callable[[Tensor], Tensor]
+
+
+class Vocabulary:
+    """log softmax(hidden @ embeddings.T), natural log, without the matrix of all logits.
+
+    The log-sum-exp is taken over slices of the vocabulary, each with its own largest logit taken out, and then over
+    these: it cannot overflow.
+    """
+
+    def __init__(self, embeddings: Tensor, slices: Sequence[Linear] | None = None) -> None:
+        """
+        Args:
+            embeddings: (vocabulary, d).
+            slices: maps of hidden vectors to the logits of parts of the vocabulary, where these are not to be plain
+                products with `split(embeddings)`.
+        """
+        self._embeddings = embeddings
+        self._slices = slices or [partial(F.linear, weight=part) for part in split(embeddings)]
+
+    def log_probs(self, hidden: Tensor, of: Tensor, targets: Tensor) -> Tensor:
+        """The log-probability of each target (k,) given row `of` (k,) of hidden vectors (m, d); float32 (k,)."""
+        total = torch.cat([self._log_sum_exp(rows) for rows in hidden.split(ROWS)])
+        chosen = (hidden.float()[of] * self._embeddings[targets].float()).sum(-1)
+        return chosen - total[of]
+
+    def _log_sum_exp(self, hidden: Tensor) -> Tensor:
+        return torch.stack([part(hidden).float().logsumexp(-1) for part in self._slices]).logsumexp(0)
+
+
+def split(embeddings: Tensor) -> Sequence[Tensor]:
+    """The slices of the vocabulary."""
+    return embeddings.split(CPU_SLICE if embeddings.device.type == "cpu" else GPU_SLICE)

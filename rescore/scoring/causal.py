@@ -1,0 +1,165 @@
+"""Left to right and right to left: how a causal language model reads sentences, as trees of their prefixes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from rescore.networks.batch import Batch, Tree
+from rescore.scoring.base import TokenScores
+from rescore.scoring.reading import Encoded, Piece, Question, Reading, Values, batches, padded, windows
+
+LARGEST = 512
+"""Nodes of a tree; attention grows with their square."""
+WORTH = 1000
+"""In a tree of n nodes, m more attend to n instead of few: that costs as much as the projections of n m / WORTH."""
+
+
+class Path(NamedTuple):
+    """A window of a sentence behind its frame; of its tokens `scored` go to the sentence's from `first` on."""
+
+    tokens: tuple[int, ...]
+    scored: slice
+    sentence: int
+    first: int
+
+
+class CausalReading(Reading):
+    """log p(sentence): each token, and the end where the network has a token for it, given those before.
+
+    Without a token in front of the sentence, its first token is context only and not scored.
+
+    Sequences that begin alike share what they have in common: an N-best list is read as a tree.
+    """
+
+    @property
+    def _frame(self) -> int:
+        return len(self._network.before)
+
+    @property
+    def _unscored(self) -> int:
+        return 0 if self._network.before else 1
+
+    def _scored(self, sentence: Encoded) -> Encoded:
+        end = self._network.end
+        return Encoded((*sentence.ids, *end), (*sentence.words, *[-1] * len(end)))
+
+    def _result(self, ids: list[int], log_probs: Values) -> TokenScores:
+        return super()._result(ids[self._unscored :], log_probs[self._unscored :])
+
+    def _questions(self, sentences: Sequence[Encoded]) -> Iterator[Question]:
+        network = self._network
+        paths = []
+        for index, sentence in enumerate(sentences):
+            for start, stop, first, last in windows(len(sentence.ids), network.positions - self._frame):
+                first = max(first, self._unscored)
+                if first < last:
+                    shift = len(network.before) - start
+                    tokens = (*network.before, *sentence.ids[start:stop])
+                    paths.append(Path(tokens, slice(first + shift, last + shift), index, first))
+        trees = list(
+            _trees(sorted(paths, key=lambda path: path.tokens), network.reads_trees, min(LARGEST, network.batch_tokens))
+        )
+        trees.sort(key=lambda tree: tree.size)
+        for some in batches(trees, lambda tree: tree.size, network.batch_tokens):
+            yield _question(some, network.pad, network.reads_trees)
+
+
+class BackwardReading(CausalReading):
+    """The same on the reversed sentence: each token, and where the sentence begins, given those after it."""
+
+    def _scored(self, sentence: Encoded) -> Encoded:
+        return super()._scored(Encoded(sentence.ids[::-1], sentence.words[::-1]))
+
+    def _result(self, ids: list[int], log_probs: Values) -> TokenScores:
+        return super()._result(ids[::-1], log_probs[::-1])
+
+
+class PrefixTree:
+    """Sequences as a tree: every node but the root is predicted by its parent, and only parents are read."""
+
+    def __init__(self) -> None:
+        self.tokens: list[int] = []
+        self.parents: list[int] = []
+        self.depths: list[int] = []
+        self.read: dict[int, int] = {}
+        """The nodes that are read, each behind its parent, and their number in this order."""
+        self.scored: list[tuple[Path, list[int]]] = []
+        """Of each path, the nodes whose values it takes."""
+        self._last: list[int] = []  # the nodes of the sequence that was added last
+
+    @property
+    def size(self) -> int:
+        """What a network has to read."""
+        return len(self.read)
+
+    def shared(self, path: Path) -> int:
+        """How many tokens the path has in common with the one that was added last."""
+        common = 0
+        for node, token in zip(self._last, path.tokens, strict=False):
+            if self.tokens[node] != token:
+                break
+            common += 1
+        return common
+
+    def add(self, path: Path) -> None:
+        """Paths have to come sorted, so that each prefix is met once."""
+        nodes = self._last[: self.shared(path)]
+        for depth in range(len(nodes), len(path.tokens)):
+            if nodes:
+                self.read.setdefault(nodes[-1], len(self.read))
+            self.parents.append(nodes[-1] if nodes else -1)
+            nodes.append(len(self.tokens))
+            self.tokens.append(path.tokens[depth])
+            self.depths.append(depth)
+        self._last = nodes
+        self.scored.append((path, nodes[path.scored]))
+
+    def visible(self, size: int) -> npt.NDArray[np.bool_]:
+        """(size, size), True where a node that is read sees itself or an ancestor."""
+        seen = np.zeros((size, size), dtype=np.bool_)
+        for node, rank in self.read.items():
+            if node:
+                seen[rank] = seen[self.read[self.parents[node]]]
+            seen[rank, rank] = True
+        return seen
+
+
+def _trees(paths: Sequence[Path], share: bool, largest: int) -> Iterator[PrefixTree]:
+    """Cut sorted paths into trees, where sharing what two have in common no longer pays."""
+    tree = PrefixTree()
+    for path in paths:
+        shared = tree.shared(path)
+        more = len(path.tokens) - shared
+        if tree.size and not (share and tree.size + more <= largest and shared * WORTH > tree.size * more):
+            yield tree
+            tree = PrefixTree()
+        tree.add(path)
+    if tree.size:
+        yield tree
+
+
+def _question(trees: Sequence[PrefixTree], pad: int, share: bool) -> Question:
+    """A batch of trees; without `share` these are sequences."""
+    tokens, lengths = padded([[tree.tokens[node] for node in tree.read] for tree in trees], pad)
+    at: list[int] = []
+    of: list[int] = []
+    targets: list[int] = []
+    pieces = []
+    for row, tree in enumerate(trees):
+        for path, nodes in tree.scored:
+            pieces.append(Piece(path.sentence, path.first, [len(targets) + node - 1 for node in nodes]))
+        of += [len(at) + tree.read[parent] for parent in tree.parents[1:]]
+        targets += tree.tokens[1:]
+        begin = row * tokens.shape[1]
+        at += range(begin, begin + tree.size)
+    structure = None
+    if share:
+        depth, _ = padded([[tree.depths[node] for node in tree.read] for tree in trees], 0)
+        structure = Tree(depth, torch.from_numpy(np.stack([tree.visible(tokens.shape[1]) for tree in trees])))
+    batch = Batch(tokens, lengths, torch.tensor(at), structure)
+    return Question(batch, torch.tensor(of), torch.tensor(targets), pieces)
