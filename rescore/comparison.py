@@ -12,6 +12,7 @@ from rescore.metrics.base import Counts
 from rescore.metrics.significance import PairedTest
 from rescore.nbest import FIRST_PASS, WORDS, NbestList
 from rescore.reporting.comparison import Comparison, Row
+from rescore.scoring.cache import Cached
 from rescore.version import VERSION
 
 
@@ -81,7 +82,7 @@ def compare(
         began = time.perf_counter()
         test_set.lists = pipeline.score_all([lm], test_set.lists, norm, progress)
         dev_set.lists = pipeline.score_all([lm], dev_set.lists, norm, progress)
-        add([lm], (), number / (time.perf_counter() - began))
+        add([lm], (), None if isinstance(lm, Cached) else number / (time.perf_counter() - began))
     together = [lm for lm in lms if "intact" not in lm.name.split(":")]
     if len(together) > 1:
         add(together, (WORDS,) if word_bonus else (), None)

@@ -10,6 +10,8 @@
 RESCORE ?= rescore
 OUT ?= rescored
 LM ?= tta
+# Scores are kept and looked up; CACHE= keeps none.
+CACHE ?= $(OUT)/cache
 # Options of `rescore score`, of `rescore tune`, and of both `tune` and `rerank`.
 SCORE_OPTIONS ?=
 TUNE_OPTIONS ?=
@@ -33,14 +35,14 @@ $(OUT):
 	mkdir -p $@
 
 $(OUT)/dev.scored.jsonl.gz: $(call _files,$(DEV)) | $(OUT)
-	$(RESCORE) score $(DEV) $(addprefix --lm ,$(LM)) $(SCORE_OPTIONS) -o $@
+	$(RESCORE) score $(DEV) $(addprefix --lm ,$(LM)) $(addprefix --cache ,$(CACHE)) $(SCORE_OPTIONS) -o $@
 
 $(OUT)/weights.json: $(OUT)/dev.scored.jsonl.gz
 	$(RESCORE) tune $< $(MEASURE_OPTIONS) $(TUNE_OPTIONS) -o $@
 
 define _test_set
 $(OUT)/$(1).scored.jsonl.gz: $(call _files,$(TEST_$(1))) | $(OUT)
-	$(RESCORE) score $(TEST_$(1)) $(addprefix --lm ,$(LM)) $(SCORE_OPTIONS) -o $$@
+	$(RESCORE) score $(TEST_$(1)) $(addprefix --lm ,$(LM)) $(addprefix --cache ,$(CACHE)) $(SCORE_OPTIONS) -o $$@
 
 $(OUT)/$(1).results.json: $(OUT)/$(1).scored.jsonl.gz $(OUT)/weights.json
 	$(RESCORE) rerank $$< --weights $(OUT)/weights.json $(MEASURE_OPTIONS) --dataset $(1) --best $(OUT)/$(1).trn --report $$@

@@ -27,6 +27,7 @@ COMMANDS = {
     "convert": "Turn N-best lists of any format into the native one.",
     "recipe": "Where the Makefile fragment for recipes is.",
     "train": "Train a language model from text.",
+    "bench": "How fast language models score on this machine.",
     "models": "List the shipped models, or describe one.",
 }
 

@@ -73,6 +73,7 @@ class Requested:
     device: str | None
     precision: str | None
     batch_tokens: int | None
+    cache: str | None
 
     @property
     def specs(self) -> list[str]:
@@ -90,7 +91,8 @@ class Requested:
     def load(self) -> list[LanguageModel]:
         from rescore import scoring
 
-        return scoring.load_all(self.specs, scoring.Computing(self.device, self.precision, self.batch_tokens))
+        computing = scoring.Computing(self.device, self.precision, self.batch_tokens)
+        return scoring.load_all(self.specs, computing, self.cache)
 
 
 def _with_option(spec: str, option: str) -> str:
@@ -136,6 +138,7 @@ lm_options = _bundled(
             metavar="N",
             help="Tokens that a network reads at once.  [default: as suits cache or GPU memory]",
         ),
+        click.option("--cache", metavar="DIR", help="Keep scores there, and look up those of earlier runs."),
     ],
 )
 
@@ -367,6 +370,6 @@ test_options = _bundled(
 )
 
 
-def progress_bar(total: int | None, label: str) -> tqdm:
+def progress_bar(total: int | None, label: str, unit: str = "hyp") -> tqdm:
     """A bar of hypotheses on stderr, at a terminal only."""
-    return tqdm(total=total, desc=label, unit="hyp", disable=not sys.stderr.isatty(), leave=False)
+    return tqdm(total=total, desc=label, unit=unit, disable=not sys.stderr.isatty(), leave=False)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 ROWS = 4096  # of hidden vectors, at most: with a slice of the vocabulary they bound memory
 CPU_SLICE, GPU_SLICE = 1024, 16384  # on a CPU a slice's logits stay in the cache; whole, memory traffic costs half more
@@ -30,7 +28,8 @@ class Vocabulary:
                 products with `split(embeddings)`.
         """
         self._embeddings = embeddings
-        self._slices = slices or [partial(F.linear, weight=part) for part in split(embeddings)]
+        self._parts = split(embeddings)
+        self._slices = slices
 
     def log_probs(self, hidden: Tensor, of: Tensor, targets: Tensor) -> Tensor:
         """The log-probability of each target (k,) given row `of` (k,) of hidden vectors (m, d); float32 (k,)."""
@@ -39,7 +38,22 @@ class Vocabulary:
         return chosen - total[of]
 
     def _log_sum_exp(self, hidden: Tensor) -> Tensor:
-        return torch.stack([part(hidden).float().logsumexp(-1) for part in self._slices]).logsumexp(0)
+        if self._slices:
+            parts = [log_sum_exp_(linear(hidden)) for linear in self._slices]
+        else:  # into the same memory each time: asking the system for more costs as much as the exponentials
+            memory = hidden.new_empty(len(hidden) * len(self._parts[0]))
+            parts = []
+            for part in self._parts:
+                logits = memory[: len(hidden) * len(part)].view(len(hidden), len(part))
+                parts.append(log_sum_exp_(torch.mm(hidden, part.T, out=logits)))
+        return torch.stack(parts).logsumexp(0)
+
+
+def log_sum_exp_(logits: Tensor) -> Tensor:
+    """Of each row, in float32; the logits are overwritten."""
+    logits = logits.float()
+    peak = logits.amax(-1, keepdim=True)
+    return logits.sub_(peak).exp_().sum(-1).log_().add_(peak.squeeze(-1))
 
 
 def split(embeddings: Tensor) -> Sequence[Tensor]:

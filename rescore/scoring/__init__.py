@@ -17,6 +17,7 @@ from rescore.scoring.base import (
     score_lists,
     with_column,
 )
+from rescore.scoring.cache import Cached
 from rescore.scoring.cards import card, card_value
 from rescore.scoring.case import CASES, Recased
 
@@ -118,13 +119,20 @@ def _backend(spec: Spec, computing: Computing) -> LanguageModel:
     return neural.load(spec.name, spec.kind, spec.path, spec.options, computing)
 
 
-def load_all(specs: Sequence[str], computing: Computing = AS_SUITS) -> list[LanguageModel]:
+def load_all(
+    specs: Sequence[str], computing: Computing = AS_SUITS, cache: str | Path | None = None
+) -> list[LanguageModel]:
     """Several language models, each with a column of its own: of equal names the later ones are numbered.
+
+    Args:
+        cache: a folder in which their scores are kept.
 
     Raises:
         UserError: as `load`.
     """
     models = [load(spec, computing) for spec in specs]
+    if cache is not None:
+        models = [Cached(model, Path(cache)) for model in models]
     names: list[str] = []
     for model in models:
         same = sum(name == model.name for name in names)

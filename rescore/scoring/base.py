@@ -6,7 +6,6 @@ import logging
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 from typing import Protocol
 
 import numpy as np
@@ -17,7 +16,7 @@ from rescore.nbest import TOKENS, Hypothesis, NbestList
 
 log = logging.getLogger(__name__)
 
-CHUNK = 1_000  # lists scored together: enough to sort by length and share repeats, few enough for any memory
+WINDOW = 10_000  # hypotheses scored together: enough to sort by length and share repeats, few enough for any memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +102,7 @@ def column_name(lm: LanguageModel, norm: str) -> str:
 def score_lists(
     lm: LanguageModel, lists: Iterable[NbestList], progress: Callable[[int], object] = lambda done: None
 ) -> Iterator[tuple[NbestList, list[TokenScores]]]:
-    """Each list with the scores of its hypotheses, as a stream; memory is bounded by `CHUNK` lists.
+    """Each list with the scores of its hypotheses, as a stream; memory is bounded by `WINDOW` hypotheses.
 
     How many tokens the model does not know, if any, is logged at the end.
 
@@ -111,11 +110,10 @@ def score_lists(
         progress: called with the number of hypotheses just done.
     """
     tokens = unknown = 0
-    rest = iter(lists)
-    while chunk := list(islice(rest, CHUNK)):
-        texts = list(dict.fromkeys(hypothesis.text for nbest in chunk for hypothesis in nbest.hypotheses))
+    for window in _windows(lists):
+        texts = list(dict.fromkeys(hypothesis.text for nbest in window for hypothesis in nbest.hypotheses))
         scored = dict(zip(texts, lm.score(texts), strict=True))
-        for nbest in chunk:
+        for nbest in window:
             scores = [scored[hypothesis.text] for hypothesis in nbest.hypotheses]
             tokens += sum(len(found.tokens) for found in scores)
             unknown += sum(len(found.unknown) for found in scores)
@@ -123,6 +121,19 @@ def score_lists(
             yield nbest, scores
     if unknown:
         log.info("%s: %s of %s tokens are out of vocabulary", lm.name, f"{unknown:,}", f"{tokens:,}")
+
+
+def _windows(lists: Iterable[NbestList]) -> Iterator[list[NbestList]]:
+    window: list[NbestList] = []
+    size = 0
+    for nbest in lists:
+        if window and size + len(nbest.hypotheses) > WINDOW:
+            yield window
+            window, size = [], 0
+        window.append(nbest)
+        size += len(nbest.hypotheses)
+    if window:
+        yield window
 
 
 def with_column(

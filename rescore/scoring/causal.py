@@ -51,6 +51,9 @@ class CausalReading(Reading):
     def _result(self, ids: list[int], log_probs: Values) -> TokenScores:
         return super()._result(ids[self._unscored :], log_probs[self._unscored :])
 
+    def _work(self, tokens: int, scored: int) -> tuple[int, int]:
+        return tokens - 1 + self._frame, scored
+
     def _questions(self, sentences: Sequence[Encoded]) -> Iterator[Question]:
         network = self._network
         paths = []

@@ -138,6 +138,9 @@ class HuggingFaceNetwork:
         assert logits.shape[0] == len(batch.at)
         return logits.float()
 
+    def bare_seconds(self, positions: int, predictions: int) -> None:
+        return None
+
     def digest(self) -> bytes:
         names = sorted(
             path.name

@@ -41,6 +41,9 @@ class MaskedReading(Reading):
         super().__init__(name, network)
         self._within_word = within_word
 
+    def _work(self, tokens: int, scored: int) -> tuple[int, int]:
+        return scored * (tokens + self._frame), scored
+
     def _questions(self, sentences: Sequence[Encoded]) -> Iterator[Question]:
         contexts: dict[Context, list[Wanted]] = {}
         size = 0

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from torch import Tensor
 
-from rescore.networks import checkpoint
+from rescore.networks import ceiling, checkpoint
 from rescore.networks.batch import Batch
 from rescore.networks.config import NetworkConfig
 from rescore.networks.device import choose_device, token_budget
-from rescore.networks.precision import choose_precision, convert
+from rescore.networks.precision import DTYPES, choose_precision, convert
 from rescore.scoring.base import AS_SUITS, Computing
 from rescore.scoring.causal import BackwardReading, CausalReading
 from rescore.scoring.masked import MaskedReading
@@ -67,6 +67,9 @@ class OwnNetwork:
     def log_probs(self, batch: Batch, of: Tensor, targets: Tensor) -> Tensor:
         hidden = self._network.predict(batch.to(self._device))
         return self._vocabulary.log_probs(hidden, of.to(self._device), targets.to(self._device))
+
+    def bare_seconds(self, positions: int, predictions: int) -> float:
+        return ceiling.bare_seconds(self._network.config, positions, predictions, self._device, DTYPES[self._precision])
 
     def digest(self) -> bytes:
         files = ("config.json", "tokenizer.json", "model.safetensors")

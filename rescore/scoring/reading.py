@@ -63,6 +63,10 @@ class Network(Protocol):
         """Natural-log probabilities of targets (k,), each predicted by the hidden vector `batch.at[of]`."""
         ...
 
+    def bare_seconds(self, positions: int, predictions: int) -> float | None:
+        """What the matrix products for so many would take by themselves; None where they are not known."""
+        ...
+
     def digest(self) -> bytes:
         """Content hash of weights, tokenizer and settings."""
         ...
@@ -130,6 +134,21 @@ class Reading:
     def _result(self, ids: list[int], log_probs: Values) -> TokenScores:
         """From the network's order to that of the sentence."""
         return TokenScores(self._network.strings(ids), log_probs)
+
+    def bare_seconds(self, sentences: Sequence[str]) -> float | None:
+        """What the matrix products of the definition would take by themselves, each sentence for itself."""
+        sizes = [
+            self._work(stop - start, last - first)
+            for sentence in self._network.encode(sentences)
+            for start, stop, first, last in windows(
+                len(self._scored(sentence).ids), self._network.positions - self._frame
+            )
+        ]
+        return self._network.bare_seconds(sum(one for one, _ in sizes), sum(other for _, other in sizes))
+
+    def _work(self, tokens: int, scored: int) -> tuple[int, int]:
+        """Positions to compute and predictions to make for a window."""
+        return tokens + self._frame, scored
 
     def _questions(self, sentences: Sequence[Encoded]) -> Iterator[Question]:
         """All that has to be asked of the network."""

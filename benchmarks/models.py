@@ -1,0 +1,99 @@
+"""Models of the paper's size with random weights, ours and their twins in Hugging Face's layout: equal in every score.
+
+Speed does not depend on what the weights are. The vocabulary is that of the shipped tokenizer, filled up.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from rescore.networks import checkpoint
+from rescore.networks.config import NAMED
+from rescore.networks.tokenizer import BOS, EOS, MASK, PAD, UNK, Tokenizer
+from rescore.networks.transformer import Transformer
+
+ROOT = Path(__file__).parents[1]
+
+
+def make(kind: str, size: str, folder: Path) -> Path:
+    """A folder with a random network of a named size (rescore/networks/config.py)."""
+    folder.mkdir(parents=True, exist_ok=True)
+    config = replace(NAMED[size], kind=kind)
+    tokenizer = json.loads((ROOT / "models" / "tta" / "tokenizer.json").read_text(encoding="utf-8"))
+    vocabulary = tokenizer["model"]["vocab"]
+    for index in range(len(vocabulary), config.vocab_size):
+        vocabulary[f"[unused{index}]"] = index
+    (folder / "tokenizer.json").write_text(json.dumps(tokenizer, ensure_ascii=False), encoding="utf-8")
+    torch.manual_seed(0)
+    checkpoint.save(folder, checkpoint.build(config), Tokenizer.load(folder / "tokenizer.json"))
+    return folder
+
+
+def twin(folder: Path) -> tuple[Any, Any]:
+    """The same network and tokenizer as objects of transformers: a BERT without what ours does not have.
+
+    That is the LayerNorm and the segments of its embeddings, and the transform before its softmax; a biLM is then a
+    BertForMaskedLM, a uniLM a BertLMHeadModel, and a T-TA has none.
+    """
+    import transformers
+
+    network, _ = checkpoint.load(folder)
+    size = network.config
+    causal = size.kind.startswith("unilm")
+    config = transformers.BertConfig(
+        vocab_size=size.vocab_size,
+        hidden_size=size.d_model,
+        num_hidden_layers=size.layers,
+        num_attention_heads=size.heads,
+        intermediate_size=size.d_ff,
+        max_position_embeddings=size.max_positions,
+        layer_norm_eps=1e-5,
+        is_decoder=causal,
+        tie_word_embeddings=False,
+    )
+    model = (transformers.BertLMHeadModel if causal else transformers.BertForMaskedLM)(config).eval()
+    model.bert.embeddings.LayerNorm = nn.Identity()
+    model.cls.predictions.transform = nn.Identity()
+    with torch.no_grad():
+        _copy_weights(network, model)
+    tokenizer = transformers.PreTrainedTokenizerFast(
+        tokenizer_file=str(folder / "tokenizer.json"),
+        pad_token=PAD,
+        unk_token=UNK,
+        cls_token=BOS,
+        bos_token=BOS,
+        sep_token=EOS,
+        eos_token=EOS,
+        mask_token=MASK,
+    )
+    return model, tokenizer
+
+
+def _copy_weights(network: Transformer, model: Any) -> None:
+    scale = network.config.d_model**0.5
+    embeddings = model.bert.embeddings
+    embeddings.word_embeddings.weight.copy_(network.tokens.weight * scale)
+    embeddings.position_embeddings.weight.copy_(network.positions.weight * scale)
+    embeddings.token_type_embeddings.weight.zero_()
+    model.cls.predictions.decoder.weight.copy_(network.tokens.weight)
+    model.cls.predictions.decoder.bias.zero_()
+    for ours, theirs in zip(network.layers(), model.bert.encoder.layer, strict=True):
+        attention = ours.attention
+        for source, target in (
+            (attention.query, theirs.attention.self.query),
+            (attention.key, theirs.attention.self.key),
+            (attention.value, theirs.attention.self.value),
+            (attention.output, theirs.attention.output.dense),
+            (ours.attention_norm, theirs.attention.output.LayerNorm),
+            (ours.widen, theirs.intermediate.dense),
+            (ours.narrow, theirs.output.dense),
+            (ours.feed_forward_norm, theirs.output.LayerNorm),
+        ):
+            target.weight.copy_(source.weight)
+            target.bias.copy_(source.bias)

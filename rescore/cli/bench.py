@@ -1,0 +1,75 @@
+"""`rescore bench`: the speed of language models on this machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from rescore.cli import options
+
+
+def _numbers(ctx: click.Context, parameter: click.Parameter, value: str) -> tuple[int, ...]:
+    try:
+        numbers = tuple(int(number) for number in value.split(","))
+    except ValueError:
+        numbers = (0,)
+    if min(numbers) < 1:
+        raise click.BadParameter(f"{value}: expected numbers of words, such as 5,20,100")
+    return numbers
+
+
+@click.command("bench")
+@options.nbest_argument
+@options.lm_options
+@click.option("--hypotheses", type=click.IntRange(min=1), default=500, show_default=True, help="How many to score.")
+@click.option(
+    "--lengths",
+    default="5,10,15,20,30,40,50,60,80,100",
+    show_default=True,
+    callback=_numbers,
+    help="Of single sentences, in words.",
+)
+@click.option("--repeats", type=click.IntRange(min=1), default=3, show_default=True, help="Runs of each.")
+@click.option("-o", "--output", metavar="FILE", help="Write all figures as JSON.")
+@click.option("--plot", metavar="FILE", help="Draw milliseconds by length (PNG; needs matplotlib).")
+@options.input_options
+def command(
+    nbest: tuple[str, ...],
+    lms: options.Requested,
+    hypotheses: int,
+    lengths: tuple[int, ...],
+    repeats: int,
+    output: str | None,
+    plot: str | None,
+    inputs: options.Inputs,
+) -> None:
+    """Measure how fast language models score N-best lists, and single sentences by length.
+
+    \b
+    rescore bench test.json --lm tta --lm bilm
+
+    The ceiling is the speed of the bare matrix products that a model's definition asks for, measured in the same run;
+    a model that need not compute all of them can exceed it.
+    """
+    from rescore import formats, speed
+    from rescore.reporting import speed as reporting
+
+    if lms.cache:
+        raise click.UsageError("--cache: what is looked up cannot be measured")
+    lists = inputs.read(nbest)
+    step = max(1, sum(len(one.hypotheses) for one in lists) // hypotheses)
+    texts = [hypothesis.text for one in lists[::step] for hypothesis in one.hypotheses][:hypotheses]
+    found = []
+    for model in lms.load():
+        with options.progress_bar(repeats + len(lengths), f"bench {model.name}", unit="run") as bar:
+            found.append(speed.measure(model, texts, lengths, repeats, bar.update))
+    words = sum(len(text.split()) for text in texts) / len(texts)
+    about = f"{len(texts)} hypotheses of {words:.1f} words, tokenising included; {speed.machine()}"
+    if output:
+        with formats.opened(output) as file:
+            reporting.write(found, about, file)
+    if plot:
+        reporting.plot(found, Path(plot))
+    if output != "-":
+        click.echo(reporting.render(found, about))

@@ -1,0 +1,45 @@
+"""The matrix-product ceiling of this machine: how long a network's products take with nothing around them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import torch
+
+from rescore.networks.config import NetworkConfig
+from rescore.networks.vocabulary import CPU_SLICE, GPU_SLICE
+
+ROWS = 1024
+REPEATS = 10
+
+
+def bare_seconds(
+    config: NetworkConfig, positions: int, predictions: int, device: torch.device, dtype: torch.dtype
+) -> float:
+    """Measured now, in this process, at `ROWS` rows a product; the median of several each.
+
+    Args:
+        positions: how many go through the layers. predictions: how many through the vocabulary.
+    """
+    d, wide = config.d_model, config.d_ff
+
+    def product(inner: int, outer: int) -> float:
+        one, other = (torch.randn(rows, inner, device=device, dtype=dtype) for rows in (ROWS, outer))
+        return _median(lambda: one @ other.T, device)
+
+    size = min(CPU_SLICE if device.type == "cpu" else GPU_SLICE, config.vocab_size)
+    layer = 4 * product(d, d) + product(d, wide) + product(wide, d)
+    vocabulary = product(d, size) * config.vocab_size / size
+    return (positions * config.layers * layer + predictions * vocabulary) / ROWS
+
+
+def _median(run: Callable[[], object], device: torch.device) -> float:
+    times = []
+    for _ in range(REPEATS + 1):  # the first is thrown away
+        began = time.perf_counter()
+        run()
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+        times.append(time.perf_counter() - began)
+    return sorted(times[1:])[REPEATS // 2]

@@ -1,0 +1,98 @@
+"""The speed of language models as a table, JSON and a plot."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import IO
+
+from rescore.errors import UserError
+from rescore.files import replacing
+from rescore.reporting import styles
+from rescore.version import VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class ByLength:
+    """One sentence of so many words, scored alone."""
+
+    words: int
+    milliseconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Speed:
+    """Of one model: seconds for all hypotheses, and what the matrix products of its definition would take bare."""
+
+    lm: str
+    fingerprint: str
+    hypotheses: int
+    seconds: float
+    bare_seconds: float | None
+    by_length: list[ByLength]
+
+    @property
+    def rate(self) -> float:
+        """Hypotheses a second."""
+        return self.hypotheses / self.seconds
+
+    @property
+    def ceiling(self) -> float | None:
+        """Of the speed that the bare products would have, in percent; above 100 where some need not be computed."""
+        return None if self.bare_seconds is None else 100 * self.bare_seconds / self.seconds
+
+
+def render(speeds: Sequence[Speed], about: str) -> str:
+    """A table of all models, and one of milliseconds by length."""
+    rows = [["", "hyp/s", "of the ceiling"]]
+    for speed in speeds:
+        rows.append([speed.lm, f"{speed.rate:,.0f}", "" if speed.ceiling is None else f"{speed.ceiling:.0f} %"])
+    lengths = sorted({one.words for speed in speeds for one in speed.by_length})
+    by_length = [["words", *(speed.lm for speed in speeds)]]
+    for words in lengths:
+        found = [{one.words: one.milliseconds for one in speed.by_length} for speed in speeds]
+        by_length.append([str(words), *(f"{times[words]:.2f}" if words in times else "" for times in found)])
+    tables = [about, "", styles.text(rows)]
+    if lengths:
+        tables += ["", "milliseconds a sentence, one at a time", "", styles.text(by_length)]
+    return "\n".join(tables)
+
+
+def write(speeds: Sequence[Speed], about: str, file: IO[str]) -> None:
+    """All figures in full precision, as JSON."""
+    models = [asdict(speed) | {"rate": speed.rate, "ceiling_percent": speed.ceiling} for speed in speeds]
+    json.dump({"about": about, "rescore": VERSION, "models": models}, file, indent=2)
+    file.write("\n")
+
+
+def plot(speeds: Sequence[Speed], path: Path) -> None:
+    """Draw milliseconds against words, as PNG.
+
+    Raises:
+        UserError: matplotlib is not installed, or the file cannot be written.
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise UserError("plots need matplotlib; install it: pip install matplotlib") from None
+    figure = Figure(figsize=(6, 3.6), layout="constrained")
+    axes = figure.add_subplot()
+    for speed in speeds:
+        axes.plot(
+            [one.words for one in speed.by_length],
+            [one.milliseconds for one in speed.by_length],
+            marker="o",
+            label=speed.lm,
+        )
+    axes.set_xlabel("words in the sentence")
+    axes.set_ylabel("milliseconds")
+    axes.set_yscale("log")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False)
+    try:
+        with replacing(path) as temporary:
+            figure.savefig(temporary, dpi=150, format="png")
+    except OSError as error:
+        raise UserError(f"{path}: cannot be written ({error.strerror or error})") from None

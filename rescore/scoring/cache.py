@@ -1,0 +1,93 @@
+"""Scores that were computed once are kept: in SQLite, a file a model."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from rescore.errors import UserError
+from rescore.scoring.base import LanguageModel, TokenScores
+
+VERSION = 1  # raised when what a model's files mean in scores changes
+PATIENCE = 60.0  # seconds to wait for another process that writes
+PORTION = 2_000  # texts scored before they are kept: what is lost at most where a run is killed
+ASKED = 500  # keys in one query
+
+TABLES = """
+CREATE TABLE IF NOT EXISTS model (fingerprint TEXT PRIMARY KEY, name TEXT);
+CREATE TABLE IF NOT EXISTS scores (text BLOB PRIMARY KEY, tokens TEXT, log_probs BLOB, unknown TEXT) WITHOUT ROWID;
+"""
+
+
+class Cached:
+    """A language model that looks up what it was asked before, by any process.
+
+    The file is found by the model's fingerprint, in which are its weights, tokenizer and settings, and a text by its
+    hash. SQLite's rollback journal is kept as it is: unlike the write-ahead log it works on network file systems, and
+    a process that is killed leaves a whole file.
+    """
+
+    def __init__(self, lm: LanguageModel, folder: Path) -> None:
+        self.name = lm.name
+        self._lm, self._folder = lm, folder
+
+    @cached_property
+    def fingerprint(self) -> str:
+        return self._lm.fingerprint
+
+    @property
+    def path(self) -> Path:
+        """The file with this model's scores."""
+        return self._folder / f"{self.fingerprint}-{VERSION}.sqlite3"
+
+    def score(self, sentences: Sequence[str]) -> list[TokenScores]:
+        keys = {text: hashlib.blake2b(text.encode(), digest_size=16).digest() for text in sentences}
+        with self._opened() as database:
+            found = dict(self._known(database, list(keys.values())))
+        missing = [text for text, key in keys.items() if key not in found]
+        for start in range(0, len(missing), PORTION):
+            texts = missing[start : start + PORTION]
+            scores = {keys[text]: one for text, one in zip(texts, self._lm.score(texts), strict=True)}
+            with self._opened() as database, database:
+                database.executemany(
+                    "INSERT OR IGNORE INTO scores VALUES (?, ?, ?, ?)",
+                    [
+                        (key, json.dumps(one.tokens), one.log_probs.tobytes(), json.dumps(one.unknown))
+                        for key, one in scores.items()
+                    ],
+                )
+            found |= scores
+        return [found[keys[text]] for text in sentences]
+
+    @contextmanager
+    def _opened(self) -> Iterator[sqlite3.Connection]:
+        """The database, open for one step: nothing is held while a network computes."""
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            with closing(sqlite3.connect(self.path, timeout=PATIENCE)) as database:
+                with database:
+                    database.executescript(TABLES)
+                    database.execute("INSERT OR IGNORE INTO model VALUES (?, ?)", (self.fingerprint, self.name))
+                if database.execute("SELECT fingerprint FROM model").fetchall() != [(self.fingerprint,)]:
+                    raise UserError(f"{self.path}: has the scores of another model; delete it")
+                yield database
+        except sqlite3.OperationalError as error:
+            raise UserError(f"{self.path}: cannot be used ({error}); free it, or give another --cache") from None
+        except sqlite3.DatabaseError as error:
+            raise UserError(f"{self.path}: not a whole score cache ({error}); delete it") from None
+        except OSError as error:
+            raise UserError(f"{self._folder}: cannot be written ({error.strerror or error})") from None
+
+    def _known(self, database: sqlite3.Connection, keys: Sequence[bytes]) -> Iterator[tuple[bytes, TokenScores]]:
+        for start in range(0, len(keys), ASKED):
+            some = keys[start : start + ASKED]
+            query = f"SELECT * FROM scores WHERE text IN ({','.join('?' * len(some))})"
+            for key, tokens, log_probs, unknown in database.execute(query, some):
+                yield key, TokenScores(json.loads(tokens), np.frombuffer(log_probs), tuple(json.loads(unknown)))

@@ -1,0 +1,70 @@
+"""How fast a language model scores, against the bare matrix products that its definition asks for."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Sequence
+
+from rescore.reporting.speed import ByLength, Speed
+from rescore.scoring import LanguageModel
+
+LENGTHS = (5, 10, 15, 20, 30, 40, 50, 60, 80, 100)
+SENTENCES = 5
+
+
+def measure(
+    lm: LanguageModel,
+    texts: Sequence[str],
+    lengths: Sequence[int] = LENGTHS,
+    repeats: int = 3,
+    progress: Callable[[int], object] = lambda done: None,
+) -> Speed:
+    """Score texts together, and sentences of given numbers of words one at a time.
+
+    What was scored before warms up; of several runs over the texts the fastest counts, and the bare products are
+    measured between them; for sentences, which are cut out of the texts, the median.
+
+    Args:
+        progress: called with 1 after each of `repeats` and each of `lengths`.
+    """
+    lm.score(texts[:100])
+    bare_seconds: Callable[[Sequence[str]], float | None] = getattr(lm, "bare_seconds", lambda texts: None)
+    runs: list[float] = []
+    bare: list[float] = []
+    for _ in range(repeats):
+        runs.append(_seconds(lm, texts))
+        found = bare_seconds(texts)
+        bare += [] if found is None else [found]
+        progress(1)
+    words = " ".join(texts).split()
+    by_length = []
+    for length in lengths:
+        starts = range(0, min(SENTENCES * length, len(words) - length + 1), length)
+        times = [_seconds(lm, [" ".join(words[start : start + length])]) for start in starts for _ in range(repeats)]
+        if times:
+            by_length.append(ByLength(length, 1000 * statistics.median(times)))
+        progress(1)
+    return Speed(
+        lm=lm.name,
+        fingerprint=lm.fingerprint,
+        hypotheses=len(texts),
+        seconds=min(runs),
+        bare_seconds=min(bare) if bare else None,
+        by_length=by_length,
+    )
+
+
+def machine() -> str:
+    """What the figures were measured on."""
+    import torch
+
+    if torch.cuda.is_available():
+        return torch.cuda.get_device_name()
+    return f"{torch.get_num_threads()} threads of a CPU with {torch.backends.cpu.get_cpu_capability()}"
+
+
+def _seconds(lm: LanguageModel, texts: Sequence[str]) -> float:
+    began = time.perf_counter()
+    lm.score(texts)
+    return time.perf_counter() - began

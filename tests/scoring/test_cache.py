@@ -1,0 +1,130 @@
+"""Kept scores are the model's own, whoever wrote them, and whatever happened to the process."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import sqlite3
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rescore.errors import UserError
+from rescore.scoring.base import TokenScores
+from rescore.scoring.cache import Cached
+
+
+class Counting:
+    """Scores by the lengths of words, and counts what it was asked."""
+
+    def __init__(self, fingerprint: str = "a" * 64, seconds: float = 0.0) -> None:
+        self.name, self.fingerprint = "counting", fingerprint
+        self.asked: list[str] = []
+        self._seconds = seconds
+
+    def score(self, sentences: Sequence[str]) -> list[TokenScores]:
+        self.asked += sentences
+        time.sleep(self._seconds)
+        return [
+            TokenScores(text.split(), np.array([-len(word) / 3 for word in text.split()]), (0,) if text else ())
+            for text in sentences
+        ]
+
+
+def same(one: Sequence[TokenScores], other: Sequence[TokenScores]) -> bool:
+    return len(one) == len(other) and all(
+        a.tokens == b.tokens and np.array_equal(a.log_probs, b.log_probs) and a.unknown == b.unknown
+        for a, b in zip(one, other, strict=True)
+    )
+
+
+TEXTS = ["the old clock", "", "ticked é\n", "the old clock", *(f"clock {number}" for number in range(1200))]
+
+
+def test_scores_are_exactly_those_of_the_model(tmp_path: Path) -> None:
+    lm = Counting()
+    expected = lm.score(TEXTS)
+    lm.asked.clear()
+    assert same(Cached(lm, tmp_path / "new" / "cache").score(TEXTS), expected)
+    assert lm.asked == list(dict.fromkeys(TEXTS))  # each text once
+    lm.asked.clear()
+    assert same(Cached(lm, tmp_path / "new" / "cache").score([*TEXTS, "another"])[:-1], expected)
+    assert lm.asked == ["another"]
+
+
+def test_models_do_not_share_scores(tmp_path: Path) -> None:
+    one, other = Counting(), Counting("b" * 64)
+    Cached(one, tmp_path).score(TEXTS[:2])
+    Cached(other, tmp_path).score(TEXTS[:2])
+    assert other.asked == TEXTS[:2]
+    Cached(one, tmp_path).path.rename(Cached(other, tmp_path).path)
+    with pytest.raises(UserError, match=r"has the scores of another model; delete it"):
+        Cached(other, tmp_path).score(TEXTS[:2])
+
+
+def test_damaged_file_is_told(tmp_path: Path) -> None:
+    cached = Cached(Counting(), tmp_path)
+    cached.path.write_bytes(b"no database" * 100)
+    with pytest.raises(UserError, match=r"not a whole score cache \(file is not a database\); delete it"):
+        cached.score(["the"])
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match="cannot be written"):
+        Cached(Counting(), tmp_path / "file").score(["the"])
+
+
+def test_another_writer_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cached = Cached(Counting(), tmp_path)
+    cached.score(["the"])
+    monkeypatch.setattr("rescore.scoring.cache.PATIENCE", 0.1)
+    with sqlite3.connect(cached.path) as writer:
+        writer.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(UserError, match=r"cannot be used \(database is locked\)"):
+            cached.score(["old"])
+    writer.close()
+    assert len(cached.score(["old"])) == 1
+
+
+def _score_in_steps(folder: Path, offset: int) -> None:
+    cached = Cached(Counting(seconds=0.002), folder)
+    for number in range(100):
+        cached.score([f"{number + offset} a", f"{number} b"])
+
+
+def test_several_processes_write_at_once(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("spawn")
+    processes = [context.Process(target=_score_in_steps, args=(tmp_path, 50 * rank)) for rank in range(3)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+        assert process.exitcode == 0
+    lm = Counting()
+    texts = [*(f"{number} a" for number in range(200)), *(f"{number} b" for number in range(100))]
+    assert same(Cached(lm, tmp_path).score(texts), Counting().score(texts))
+    assert lm.asked == []
+
+
+def test_a_killed_process_leaves_a_whole_file(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("spawn")
+    process = context.Process(target=_score_in_steps, args=(tmp_path, 0))
+    cached = Cached(Counting(), tmp_path)
+    cached.score([])
+    process.start()
+    while _rows(cached.path) < 10:
+        time.sleep(0.01)
+    assert process.pid is not None
+    os.kill(process.pid, signal.SIGKILL)
+    process.join()
+    with sqlite3.connect(cached.path) as database:
+        assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    texts = [f"{number} a" for number in range(100)]
+    assert same(cached.score(texts), Counting().score(texts))
+
+
+def _rows(path: Path) -> int:
+    with sqlite3.connect(path, timeout=60) as database:
+        return int(database.execute("SELECT count(*) FROM scores").fetchone()[0])

@@ -1,0 +1,167 @@
+"""What is computed cleverly equals what the definition computes, on random and on real text, in any company."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import rescore
+from rescore import scoring
+from rescore.networks import checkpoint
+from rescore.networks.batch import Batch
+from rescore.networks.vocabulary import Vocabulary
+from rescore.scoring import Computing
+from rescore.scoring.causal import Path as PrefixPath
+from rescore.scoring.causal import PrefixTree
+from rescore.scoring.reading import Question, Reading
+from tests.conftest import ROOT, SENTENCES
+from tests.scoring.test_neural import BACKENDS, definition, folder_of
+
+NBEST = rescore.read(ROOT / "data" / "test.json")[:8]
+REAL = [hypothesis.text for nbest in NBEST for hypothesis in nbest.hypotheses[:9]]
+
+
+def short(folder: Path, texts: Sequence[str]) -> list[str]:
+    """Of the texts those that fit a tiny model."""
+    _, tokenizer = checkpoint.load(folder)
+    return [text for text, ids in zip(texts, tokenizer.encode(texts), strict=True) if len(ids) <= 22]
+
+
+def questions(lm: Reading, texts: Sequence[str]) -> list[Question]:
+    encoded = [lm._scored(sentence) for sentence in lm._network.encode(texts)]
+    return list(lm._questions(list(dict.fromkeys(encoded))))
+
+
+@pytest.mark.parametrize("size", [1, 7, 64])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_random_network_equals_the_definition(backend: str, size: int, models: dict[str, Path]) -> None:
+    folder = folder_of(backend, models)
+    lm = scoring.load(f"{backend}:{folder}", Computing(batch_tokens=size * 11))
+    texts = [*short(folder, REAL)[:32], *short(folder, SENTENCES)[:32]]
+    assert len(texts) > 50
+    expected = {text: definition(backend, folder, text) for text in set(texts[:: max(1, 8 // size)])}
+    for start in range(0, len(texts), size):
+        together = texts[start : start + size]
+        for text, found in zip(together, lm.score(together), strict=True):
+            if text in expected:
+                assert found.log_probs == pytest.approx(expected[text], abs=1e-4)
+
+
+@pytest.mark.parametrize("size", [1, 7, 64])
+@pytest.mark.parametrize("backend", ["tta", "bilm"])
+def test_shipped_network_equals_the_definition(backend: str, size: int) -> None:
+    lm = scoring.load(backend)
+    folder = ROOT / "models" / backend
+    expected = {text: definition(backend, folder, text) for text in REAL[:: 24 if backend == "bilm" else 8]}
+    texts = REAL[:64]
+    for start in range(0, len(texts), size):
+        for text, found in zip(texts[start : start + size], lm.score(texts[start : start + size]), strict=True):
+            if text in expected:
+                assert found.log_probs == pytest.approx(expected[text], abs=1e-4)
+
+
+def test_vocabulary_cannot_overflow() -> None:
+    torch.manual_seed(0)
+    for scale in (1e-3, 1.0, 1e3, 1e17):
+        hidden, embeddings = torch.randn(7, 8) * scale, torch.randn(3000, 8) * scale
+        of, targets = torch.tensor([0, 0, 3, 6, 5]), torch.tensor([0, 2999, 1024, 1023, 7])
+        slow = torch.log_softmax(hidden.double() @ embeddings.double().T, -1)[of, targets].float()
+        found = Vocabulary(embeddings).log_probs(hidden, of, targets)
+        assert torch.isfinite(found).all() and torch.allclose(found, slow, rtol=1e-5, atol=1e-4)
+
+
+def test_an_nbest_list_is_read_as_a_tree(models: dict[str, Path]) -> None:
+    lm = scoring.load(f"unilm:{models['unilm']}", Computing(batch_tokens=100_000))
+    assert isinstance(lm, Reading)
+    for nbest in NBEST:
+        texts = short(models["unilm"], [hypothesis.text for hypothesis in nbest.hypotheses])
+        sequences = [lm._scored(sentence).ids for sentence in lm._network.encode(texts)]
+        prefixes = {ids[:length] for ids in sequences for length in range(len(ids))}
+        found = questions(lm, texts)
+        assert sum(len(question.batch.at) for question in found) <= 1.1 * len(prefixes)
+        assert sum(len(question.targets) for question in found) < sum(map(len, sequences))
+
+
+@settings(deadline=None)
+@given(st.lists(st.lists(st.integers(1, 3), min_size=1, max_size=6), min_size=1, max_size=8))
+def test_prefix_tree_has_each_prefix_once(sequences: list[list[int]]) -> None:
+    paths = sorted((0, *tokens) for tokens in sequences)
+    tree = PrefixTree()
+    for rank, tokens in enumerate(paths):
+        tree.add(PrefixPath(tokens, slice(1, None), rank, 0))
+    assert len(tree.tokens) == len({path[:length] for path in paths for length in range(1, len(path) + 1)})
+    assert tree.size == len({path[:length] for path in paths for length in range(1, len(path))})
+    assert [[tree.tokens[node] for node in nodes] for _, nodes in tree.scored] == [list(path[1:]) for path in paths]
+    for node, rank in tree.read.items():
+        ancestors = {node}
+        while (parent := tree.parents[min(ancestors)]) >= 0:
+            ancestors.add(parent)
+        seen = tree.visible(tree.size)[rank]
+        assert {other for other, place in tree.read.items() if seen[place]} == ancestors
+        assert tree.depths[node] == len(ancestors) - 1
+
+
+def test_equal_masked_contexts_are_computed_once(models: dict[str, Path]) -> None:
+    lm = scoring.load(f"bilm:{models['bilm']}")
+    assert isinstance(lm, Reading)
+    network = lm._network
+    texts = short(models["bilm"], [hypothesis.text for hypothesis in NBEST[0].hypotheses])
+    sequences = [sentence.ids for sentence in network.encode(texts)]
+    contexts = {(ids[:at], ids[at + 1 :]) for ids in sequences for at in range(len(ids))}
+    found = questions(lm, texts)
+    assert sum(len(question.batch.tokens) for question in found) == len(contexts) < sum(map(len, sequences))
+    assert sum(len(question.targets) for question in found) == sum(map(len, set(sequences)))
+
+
+@pytest.mark.parametrize("kind", ["tta", "bilm", "unilm"])
+def test_batches_keep_to_the_budget_with_little_padding(kind: str, models: dict[str, Path]) -> None:
+    lm = scoring.load(f"{kind}:{models[kind]}", Computing(batch_tokens=600))
+    assert isinstance(lm, Reading)
+    lists = rescore.read(ROOT / "data" / "test.json")
+    texts = [hypothesis.text for nbest in lists for hypothesis in nbest.hypotheses]
+    real = grid = 0
+    for question in questions(lm, texts[: 300 if kind == "bilm" else None]):
+        rows, columns = question.batch.tokens.shape
+        assert rows * columns <= 600 or rows == 1
+        real += int(question.batch.lengths.sum())
+        grid += rows * columns
+    assert 1 - real / grid < 0.05
+
+
+def test_masked_copies_of_a_long_sentence_come_in_small_batches(models: dict[str, Path]) -> None:
+    lm = scoring.load(f"bilm:{models['bilm']}", Computing(batch_tokens=256))
+    assert isinstance(lm, Reading)
+    asked = questions(lm, [" ".join(SENTENCES[:40])])
+    assert max(question.batch.tokens.numel() for question in asked) <= 256
+    assert sum(len(question.targets) for question in asked) > 350
+
+
+def test_a_network_predicts_where_it_is_asked(models: dict[str, Path]) -> None:
+    """Any positions, in any rows: `predict` is `forward` there."""
+    torch.manual_seed(3)
+    for kind, folder in models.items():
+        network, _ = checkpoint.load(folder)
+        tokens, lengths = torch.randint(5, 300, (4, 9)), torch.tensor([9, 3, 7, 9])
+        with torch.inference_mode():
+            hidden = network(tokens, lengths).flatten(0, 1)
+            for at in ([0], [1, 10, 20, 30], [0, 1, 2, 8, 18, 19, 34], [9, 10, 11]):
+                found = network.predict(Batch(tokens, lengths, torch.tensor(at)))
+                assert torch.allclose(found, hidden[at], atol=1e-5), (kind, at)
+
+
+@pytest.mark.parametrize("precision", ["bf16", "int8"])
+@pytest.mark.parametrize("kind", ["tta", "bilm"])
+def test_lower_precision_is_near_and_has_a_fingerprint_of_its_own(kind: str, precision: str) -> None:
+    texts = REAL[::6]
+    exact, rough = scoring.load(kind), scoring.load(kind, Computing(precision=precision))
+    sums = np.array([[found.sum for found in lm.score(texts)] for lm in (exact, rough)])
+    assert math.isfinite(sums[1].sum()) and 0 < np.abs(sums[1] - sums[0]).mean() < 0.5
+    assert exact.fingerprint != rough.fingerprint
+    assert rough.fingerprint == scoring.load(kind, Computing(precision=precision, batch_tokens=99)).fingerprint
