@@ -52,7 +52,7 @@ def byte_bpe(mask: bool) -> PreTrainedTokenizerFast:
 def build(name: str, folder: Path, positions: int = 40) -> Path:
     """A folder with a random model of an architecture, its weights large enough to make a difference."""
     torch.manual_seed(3)
-    masked = name not in ("gpt2", "llama", "llama-without-bos")
+    masked = name not in ("gpt2", "llama", "llama-without-bos", "bloom")
     tokenizer = wordpiece(positions) if name in ("bert", "distilbert", "modernbert") else byte_bpe(masked)
     if name == "llama-without-bos":
         tokenizer.bos_token = None
@@ -86,6 +86,11 @@ def build(name: str, folder: Path, positions: int = 40) -> Path:
         sizes = {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": positions}
         common.pop("pad_token_id")
         model = transformers.GPT2LMHeadModel(transformers.GPT2Config(**sizes, **common, bos_token_id=0, eos_token_id=0))
+    elif name == "bloom":
+        sizes = {"hidden_size": 32, "n_layer": 2, "n_head": 4}
+        model = transformers.BloomForCausalLM(
+            transformers.BloomConfig(**sizes, **common, bos_token_id=0, eos_token_id=0)
+        )
     else:
         config = transformers.LlamaConfig(
             **SIZE, **common, num_key_value_heads=2, max_position_embeddings=positions, bos_token_id=0, eos_token_id=0
@@ -138,7 +143,7 @@ def test_masked_models(name: str, pll: str, tmp_path: Path) -> None:
     assert lm.name == f"hf-masked{pll}"
 
 
-@pytest.mark.parametrize("name", ["gpt2", "llama", "llama-without-bos"])
+@pytest.mark.parametrize("name", ["gpt2", "llama", "llama-without-bos", "bloom"])
 def test_causal_models(name: str, tmp_path: Path) -> None:
     folder = build(name, tmp_path / name)
     model = transformers.AutoModelForCausalLM.from_pretrained(folder).eval()
@@ -153,6 +158,28 @@ def test_causal_models(name: str, tmp_path: Path) -> None:
             slow.append(logits[0, -1].log_softmax(-1)[ids[place]].item())
         assert found.log_probs == pytest.approx(slow, abs=1e-4)
         assert found.tokens == tokenizer.convert_ids_to_tokens(ids[1:])
+
+
+def test_causal_models_read_trees_where_they_can(gpt2: Path, tmp_path: Path) -> None:
+    for folder, expected in (
+        (gpt2, True),
+        (build("llama", tmp_path / "l"), True),
+        (build("bloom", tmp_path / "b"), False),
+    ):
+        lm: Any = scoring.load(f"hf-causal:{folder}")
+        assert lm._network.reads_trees is expected
+        texts = [f"the old clock {text}" for text in TEXTS]
+        together = [found.sum for found in lm.score(texts)]
+        assert together == pytest.approx([lm.score([text])[0].sum for text in texts], abs=1e-4)
+
+
+@pytest.mark.parametrize("precision", ["bf16", "int8"])
+def test_lower_precision_is_near(precision: str, gpt2: Path, bert: Path) -> None:
+    for spec in (f"hf-causal:{gpt2}", f"hf-masked:{bert}"):
+        exact, rough = scoring.load(spec), scoring.load(spec, scoring.Computing(precision=precision))
+        means = [[found.mean for found in lm.score(TEXTS[:12])] for lm in (exact, rough)]
+        assert means[0] == pytest.approx(means[1], abs=0.2) and means[0] != means[1]
+        assert exact.fingerprint != rough.fingerprint
 
 
 def test_long_sentences_fit_the_positions(bert: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
