@@ -4,7 +4,7 @@ PYTHON ?= python3
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 BIN := .venv/bin
 
-.PHONY: demo test test-slow lint kenlm wheel clean
+.PHONY: demo test test-slow bench lint kenlm wheel clean
 
 demo: .venv/installed  ## the main job on the demo lists
 	$(BIN)/rescore data/test.json --lm tta --dev data/dev.json
@@ -16,9 +16,14 @@ test-slow: .venv/installed-dev kenlm  ## the long ones, some against other tools
 	$(BIN)/pip install --quiet "minicons>=0.3.39,<0.4"
 	$(BIN)/pytest -m slow
 
+LISTS ?= data/test.json
+bench: .venv/installed-dev kenlm  ## against other tools: make bench LISTS=test.json BENCH_OPTIONS="--ngram lm.binary"
+	$(BIN)/pip install --quiet "minicons>=0.3.39,<0.4"
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python benchmarks/compare.py $(LISTS) $(BENCH_OPTIONS)
+
 lint: .venv/installed-dev
-	$(BIN)/ruff format --check rescore tests data
-	$(BIN)/ruff check rescore tests data
+	$(BIN)/ruff format --check rescore tests data benchmarks
+	$(BIN)/ruff check rescore tests data benchmarks
 	$(BIN)/mypy
 
 # KenLM's own programs, for `rescore train --lm ngram`; building them takes a C++ compiler, cmake and Boost.

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import tokenizers
 import torch
 from torch import nn
 
@@ -62,8 +63,12 @@ def twin(folder: Path) -> tuple[Any, Any]:
     model.cls.predictions.transform = nn.Identity()
     with torch.no_grad():
         _copy_weights(network, model)
+    tokens = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
+    if not causal:
+        frame = [(token, tokens.token_to_id(token)) for token in (BOS, EOS)]
+        tokens.post_processor = tokenizers.processors.TemplateProcessing(f"{BOS} $A {EOS}", special_tokens=frame)
     tokenizer = transformers.PreTrainedTokenizerFast(
-        tokenizer_file=str(folder / "tokenizer.json"),
+        tokenizer_object=tokens,
         pad_token=PAD,
         unk_token=UNK,
         cls_token=BOS,

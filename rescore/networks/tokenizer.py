@@ -75,7 +75,9 @@ class Tokenizer:
         """The normalised words of each sentence, before they are cut into WordPieces."""
         normalizer, cut = self._tokenizer.normalizer, self._tokenizer.pre_tokenizer
         normal = (normalizer.normalize_str(text) if normalizer else text for text in sentences)
-        return [[word for word, _ in cut.pre_tokenize_str(text)] if cut else text.split() for text in normal]
+        if cut is None or isinstance(cut, pre_tokenizers.WhitespaceSplit):
+            return [text.split() for text in normal]
+        return [[word for word, _ in cut.pre_tokenize_str(text)] for text in normal]
 
     def pieces(self, sentences: Sequence[str]) -> list[list[str]]:
         """The WordPieces of each sentence, as text."""

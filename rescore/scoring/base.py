@@ -19,14 +19,30 @@ log = logging.getLogger(__name__)
 WINDOW = 10_000  # hypotheses scored together: enough to sort by length and share repeats, few enough for any memory
 
 
-@dataclass(frozen=True, slots=True)
+Values = npt.NDArray[np.float64]
+
+
 class TokenScores:
     """A sentence's tokens and their log-probabilities, natural log."""
 
-    tokens: list[str]
-    log_probs: npt.NDArray[np.float64]  # (tokens,)
-    unknown: tuple[int, ...] = ()
-    """Which of them the model does not know (out of vocabulary)."""
+    __slots__ = ("_log_probs", "_tokens", "unknown")
+
+    def __init__(self, tokens: list[str], log_probs: Values, unknown: tuple[int, ...] = ()) -> None:
+        """
+        Args:
+            log_probs: (tokens,).
+            unknown: which tokens the model does not know (out of vocabulary).
+        """
+        self._tokens, self._log_probs, self.unknown = tokens, log_probs, unknown
+
+    @property
+    def tokens(self) -> list[str]:
+        return self._tokens
+
+    @property
+    def log_probs(self) -> Values:
+        """(tokens,)."""
+        return self._log_probs
 
     @property
     def sum(self) -> float:
@@ -35,7 +51,7 @@ class TokenScores:
     @property
     def mean(self) -> float:
         """Per token; 0 for a sentence without tokens."""
-        return self.sum / max(len(self.log_probs), 1)
+        return self.sum / max(len(self.tokens), 1)
 
     def normalised(self, norm: str) -> float:
         """The sum, the mean, or for `length^A` the sum divided by the number of tokens to the power A.
@@ -43,7 +59,7 @@ class TokenScores:
         Raises:
             UserError: `norm` is none of these.
         """
-        return self.sum / max(len(self.log_probs), 1) ** length_power(norm)
+        return self.sum / max(len(self.tokens), 1) ** length_power(norm)
 
 
 def length_power(norm: str) -> float:

@@ -10,8 +10,8 @@ import numpy.typing as npt
 import torch
 
 from rescore.networks.batch import Batch, Tree
-from rescore.scoring.base import TokenScores
-from rescore.scoring.reading import Encoded, Piece, Question, Reading, Values, batches, padded, windows
+from rescore.scoring.base import TokenScores, Values
+from rescore.scoring.reading import Encoded, Piece, Question, Reading, batches, padded, windows
 
 LARGEST = 512
 """Nodes of a tree; attention grows with their square."""

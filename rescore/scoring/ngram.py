@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from collections.abc import Callable, Sequence
-from functools import cached_property
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property, partial
 from pathlib import Path
 
 import kenlm
@@ -14,10 +14,11 @@ import numpy as np
 
 from rescore.errors import UserError
 from rescore.networks.tokenizer import Tokenizer
-from rescore.scoring.base import TokenScores
+from rescore.scoring.base import TokenScores, Values
 from rescore.scoring.cards import card_value
 
 END = "</s>"
+LOG_10 = math.log(10)
 
 
 class NgramLM:
@@ -35,7 +36,7 @@ class NgramLM:
             UserError: the file is absent, or KenLM cannot read it.
         """
         self.name = name
-        self._file, self._tokenizer, self._split = _find(path)
+        self._file, self._tokenizer, self._units = _find(path)
         config = kenlm.Config()
         config.show_progress = False
         config.arpa_complain = kenlm.ARPALoadComplain.NONE
@@ -45,6 +46,7 @@ class NgramLM:
             raise UserError(
                 f"{self._file}: neither an ARPA file nor a KenLM binary that this machine can read ({_reason(error)})"
             ) from None
+        self._known: set[str] = set()
 
     @cached_property
     def fingerprint(self) -> str:
@@ -57,33 +59,71 @@ class NgramLM:
 
     def score(self, sentences: Sequence[str]) -> list[TokenScores]:
         """One result a sentence; a token is a word (or subword), the last one `</s>`; unknown ones score as `<unk>`."""
-        return [self._score(words) for words in self._split(sentences)]
+        model, known = self._model, self._known
+        results: list[TokenScores] = []
+        for text in self._units(sentences):
+            words = text.split()
+            unknown = () if known.issuperset(words) else self._look_up(words)
+            results.append(WordScores(text, model, unknown))
+        return results
 
-    def _score(self, words: list[str]) -> TokenScores:
-        found = list(self._model.full_scores(" ".join(words)))
-        log_probs = np.array([log10 for log10, _, _ in found]) * math.log(10)
-        return TokenScores(
-            [*words, END], log_probs, tuple(index for index, (_, _, unknown) in enumerate(found) if unknown)
-        )
+    def _look_up(self, words: list[str]) -> tuple[int, ...]:
+        """The places of unknown words; the known ones are kept in mind."""
+        known, unknown = self._known, []
+        for index, word in enumerate(words):
+            if word not in known:
+                if word in self._model:
+                    known.add(word)
+                else:
+                    unknown.append(index)
+        return tuple(unknown)
 
 
-def _find(path: Path) -> tuple[Path, Path | None, Callable[[Sequence[str]], list[list[str]]]]:
+class WordScores(TokenScores):
+    """The sum at once, which costs a sixth of the scores of all words; these when somebody asks."""
+
+    __slots__ = ("_model", "_sum", "_text")
+
+    def __init__(self, text: str, model: kenlm.Model, unknown: tuple[int, ...]) -> None:
+        self._text, self._model, self.unknown = text, model, unknown
+        self._sum = model.score(text) * LOG_10
+
+    @property
+    def tokens(self) -> list[str]:
+        return [*self._text.split(), END]
+
+    @property
+    def log_probs(self) -> Values:
+        return np.array([log10 for log10, _, _ in self._model.full_scores(self._text)]) * LOG_10
+
+    @property
+    def sum(self) -> float:
+        return self._sum
+
+
+def _plain(sentence: str) -> str:
+    """With blanks for whatever Python, but not KenLM, takes for the end of a word."""
+    return sentence if sentence.isascii() and sentence.isprintable() else " ".join(sentence.split())
+
+
+def _find(path: Path) -> tuple[Path, Path | None, Callable[[Sequence[str]], Iterable[str]]]:
     """The model file, the tokenizer's file if there is one, and how sentences are cut into the model's units."""
     if not path.exists():
         raise UserError(f"{path}: no such file; expected an ARPA file, a KenLM binary, or a folder with lm.binary")
     if path.is_file():
-        return path, None, lambda sentences: [sentence.split() for sentence in sentences]
+        return path, None, partial(map, _plain)
     files = [path / name for name in ("lm.binary", "lm.arpa", "lm.arpa.gz") if (path / name).is_file()]
     if not files:
         raise UserError(f"{path}: neither lm.binary nor lm.arpa in it; give the model's file as ngram:FILE")
     place = path / "tokenizer.json"
     if not place.is_file():
-        return files[0], None, lambda sentences: [sentence.split() for sentence in sentences]
+        return files[0], None, partial(map, _plain)
     tokenizer = Tokenizer.load(place)
     unit = card_value(path, "unit") or "word"
     if unit not in ("word", "subword"):
         raise UserError(f"{path / 'README.md'}: unit {unit!r} is neither word nor subword")
-    return files[0], place, tokenizer.words if unit == "word" else tokenizer.pieces
+    cut = tokenizer.words if unit == "word" else tokenizer.pieces
+    return files[0], place, lambda sentences: map(" ".join, cut(sentences))
 
 
 def _reason(error: Exception) -> str:

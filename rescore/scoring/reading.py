@@ -14,16 +14,14 @@ from itertools import pairwise
 from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from rescore.networks.batch import Batch
-from rescore.scoring.base import TokenScores
+from rescore.scoring.base import TokenScores, Values
 
 log = logging.getLogger(__name__)
 
-Values = npt.NDArray[np.float64]
 Item = TypeVar("Item")
 
 

@@ -1,0 +1,238 @@
+"""This package against other tools and against itself, on the same hypotheses with the same weights, in one run.
+
+    make bench                       # the demo lists
+    make bench LISTS=test.json       # your own
+
+Networks have the paper's size and random weights (benchmarks/models.py). All comparisons are ratios of hypotheses a
+second, tokenising included; what is compared runs in turn, and the fastest of several runs counts.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+import torch
+import torch.utils.data  # for minicons, which uses it without importing it
+
+import models
+import rescore
+from rescore import scoring, speed
+from rescore.reporting import styles
+from rescore.scoring import Computing
+
+Score = Callable[[Sequence[str]], object]
+BATCHES = (1, 8, 32, 100)
+
+
+@click.command()
+@click.argument("nbest", nargs=-1, required=True)
+@click.option("--hypotheses", default=500, show_default=True)
+@click.option("--repeats", default=3, show_default=True, help="Runs of each; of minicons' masked model one.")
+@click.option("--size", type=click.Choice(["base", "small"]), default="base", show_default=True)
+@click.option("--ngram", help="An n-gram model that KenLM reads.  [default: a small one, made here]")
+@click.option("-o", "--output", help="Write the figures as JSON.")
+def main(
+    nbest: tuple[str, ...], hypotheses: int, repeats: int, size: str, ngram: str | None, output: str | None
+) -> None:
+    """Measure all comparisons on hypotheses of NBEST lists, and print a table."""
+    lists = rescore.read(list(nbest))
+    step = max(1, sum(len(one.hypotheses) for one in lists) // hypotheses)
+    texts = [hypothesis.text for one in lists[::step] for hypothesis in one.hypotheses][:hypotheses]
+    rows: list[dict[str, Any]] = []
+
+    def row(what: str, ours: float, theirs: float, unit: str = "hyp/s", **more: float | str) -> None:
+        """Rates, or times where the unit is one of time."""
+        ratio = theirs / ours if unit == "ms" else ours / theirs
+        rows.append({"what": what, "ours": ours, "theirs": theirs, "unit": unit, "ratio": ratio, **more})
+        click.echo(f"{what}: {ours:,.1f} against {theirs:,.1f} {unit}, {ratio:.2f} times {more or ''}", err=True)
+
+    with tempfile.TemporaryDirectory() as folder:
+        made = {kind: models.make(kind, size, Path(folder) / kind) for kind in ("tta", "bilm", "unilm")}
+        _networks(row, made, texts, repeats)
+        _at_twenty_words(row, made, texts)
+        if shutil.which("query"):
+            _ngram(row, Path(ngram) if ngram else _small_ngram(Path(folder)), Path(folder), texts, repeats)
+        else:
+            click.echo("no query on PATH, so no n-grams; `make kenlm` builds it", err=True)
+    words = sum(len(text.split()) for text in texts) / len(texts)
+    about = f"{len(texts)} hypotheses of {words:.1f} words; {size}; {speed.machine()}"
+    if output:
+        Path(output).write_text(json.dumps({"about": about, "rows": rows}, indent=2) + "\n", encoding="utf-8")
+    cells = [["", "ours", "theirs", "unit", "ratio", "scores differ by"]]
+    for one in rows:
+        differ = f"{one['differ']:.1e}" if "differ" in one else ""
+        figures = [f"{one['ours']:,.1f}", f"{one['theirs']:,.1f}", one["unit"], f"{one['ratio']:.2f}", differ]
+        cells.append([one["what"], *figures])
+    click.echo(f"{about}\n\n{styles.markdown(cells)}")
+
+
+def _networks(row: Callable[..., None], made: dict[str, Path], texts: list[str], repeats: int) -> None:
+    tta, bilm, unilm = (scoring.load(f"{kind}:{made[kind]}") for kind in ("tta", "bilm", "unilm"))
+    measured = speed.measure(tta, texts, (), repeats)
+    assert measured.bare_seconds is not None
+    row("T-TA, against its bare matrix products", measured.rate, len(texts) / measured.bare_seconds)
+    for precision in ("bf16", "int8"):
+        rough = scoring.load(f"tta:{made['tta']}", Computing(precision=precision))
+        fast, usual = _rates([rough.score, tta.score], texts, repeats)
+        row(
+            f"T-TA in {precision}, against float32",
+            fast,
+            usual,
+            differ=_difference(rough.score(texts), tta.score(texts)),
+        )
+
+    masked = minicons("MaskedLMScorer", made["bilm"])
+
+    def their_masked(some: Sequence[str]) -> list[float]:
+        return _sums(masked.token_score(batch, PLL_metric="original") for batch in _cut(some, 10))
+
+    theirs, wanted = _once(their_masked, texts)
+    row("T-TA, against minicons' masked LM", measured.rate, theirs)
+    ours = max(_rates([bilm.score], texts, 1))
+    row("biLM, against minicons' masked LM", ours, theirs, differ=_difference(bilm.score(texts), wanted))
+    plain, _ = _once(lambda some: [_plain_masked(bilm, text) for text in some], texts[:100])
+    row("biLM, against one batch of masked copies a sentence", ours, plain)
+
+    causal = minicons("IncrementalLMScorer", made["unilm"])
+    best, their_best, size = 0.0, [0.0], 0
+    for batch in BATCHES:
+
+        def their_causal(some: Sequence[str], batch: int = batch) -> list[float]:
+            return _sums(causal.token_score(one, bos_token=True, eos_token=True) for one in _cut(some, batch))
+
+        rate = max(_rates([their_causal], texts, repeats))
+        if rate > best:
+            best, their_best, size = rate, their_causal(texts), batch
+    ours = max(_rates([unilm.score], texts, repeats))
+    row(
+        f"uniLM, against minicons' causal LM, {size} a batch",
+        ours,
+        best,
+        differ=_difference(unilm.score(texts), their_best),
+    )
+    best = max(_rates([lambda some, size=size: _plain_causal(causal, some, size) for size in BATCHES], texts, repeats))
+    row("uniLM, against transformers in padded batches", ours, best)
+
+
+def _at_twenty_words(row: Callable[..., None], made: dict[str, Path], texts: list[str]) -> None:
+    """As the papers measured it: a sentence of 20 words; a T-TA's pass against one batch of n masked copies."""
+    tta, bilm = (scoring.load(f"{kind}:{made[kind]}") for kind in ("tta", "bilm"))
+    words = " ".join(texts).split()
+    sentences = [" ".join(words[start : start + 20]) for start in range(0, min(len(words), 1200) - 20, 20)]
+    times: dict[str, list[float]] = {"alone": [], "together": [], "masked": [], "masked, all logits": []}
+    tta.score(sentences[:5])
+    for text in sentences:
+        times["alone"].append(_seconds(lambda text=text: tta.score([text])))
+        times["masked"].append(_seconds(lambda text=text: _plain_masked(bilm, text)))
+        times["masked, all logits"].append(_seconds(lambda text=text: _plain_masked(bilm, text, everywhere=True)))
+    for _ in range(3):
+        times["together"].append(_seconds(lambda: tta.score(sentences)) / len(sentences))
+    found = {name: 1000 * statistics.median(values) for name, values in times.items()}
+    row("20 words: T-TA in batches, against a biLM's masked copies", found["together"], found["masked"], "ms")
+    row("20 words: T-TA one at a time, against a biLM's masked copies", found["alone"], found["masked"], "ms")
+    row("20 words: the same, logits at every position", found["alone"], found["masked, all logits"], "ms")
+
+
+def _ngram(row: Callable[..., None], model: Path, folder: Path, texts: list[str], repeats: int) -> None:
+    """The same text in files and pipes: `rescore`'s scorer in this process, KenLM's `query` in one of its own."""
+    lm = scoring.load(f"ngram:{model}")
+    many = [text.lower() for text in texts] * 200
+    (folder / "text").write_text("\n".join(many) + "\n", encoding="utf-8")
+    ours, theirs = [], []
+    for _ in range(repeats):
+        ours.append(_seconds(lambda: lm.score(many)))
+        with open(folder / "text") as source, open(folder / "out", "w") as sink:
+            theirs.append(
+                _seconds(lambda: subprocess.run(["query", model], stdin=source, stdout=sink, stderr=subprocess.DEVNULL))
+            )
+    row("n-gram, against KenLM's query", len(many) / min(ours), len(many) / min(theirs))
+
+
+def _small_ngram(folder: Path) -> Path:
+    corpus = models.ROOT / "data" / "sentences.txt"
+    options = ["-o", "3", "--discount_fallback", "--text", str(corpus), "--arpa", str(folder / "lm.arpa")]
+    subprocess.run(["lmplz", *options], check=True, capture_output=True)
+    subprocess.run(["build_binary", folder / "lm.arpa", folder / "lm.binary"], check=True, capture_output=True)
+    return folder / "lm.binary"
+
+
+def minicons(kind: str, folder: Path) -> Any:
+    """minicons' scorer of a network's twin."""
+    from minicons import scorer
+
+    model, tokenizer = models.twin(folder)
+    tokenizer.batch_encode_plus = tokenizer.__call__  # which transformers 5 no longer has
+    return getattr(scorer, kind)(model, "cpu", tokenizer=tokenizer)
+
+
+@torch.inference_mode()
+def _plain_masked(bilm: Any, text: str, everywhere: bool = False) -> float:
+    """The definition of a biLM's score as one batch."""
+    network = bilm._network
+    ids = torch.tensor(network.encode([text])[0].ids)
+    number = torch.arange(len(ids))
+    copies = torch.tensor([[*network.before, *ids, *network.after]]).repeat(len(ids), 1)
+    copies[number, number + 1] = network.mask
+    hidden = network._network(copies, torch.full((len(ids),), copies.shape[1]))
+    embeddings = network._network.tokens.weight
+    logits = (hidden @ embeddings.T)[number, number + 1] if everywhere else hidden[number, number + 1] @ embeddings.T
+    return logits.log_softmax(-1)[number, ids].sum().item()
+
+
+@torch.inference_mode()
+def _plain_causal(scorer: Any, texts: Sequence[str], size: int) -> None:
+    """What a script would do: pad a batch, take the log-softmax, pick the targets."""
+    for some in _cut(texts, size):
+        framed = [f"[BOS] {text} [EOS]" for text in some]
+        batch = scorer.tokenizer(framed, padding=True, return_tensors="pt", add_special_tokens=False)
+        logits = scorer.model(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"]).logits
+        logits[:, :-1].log_softmax(-1).gather(-1, batch["input_ids"][:, 1:, None])
+
+
+def _rates(scorers: Sequence[Score], texts: list[str], repeats: int) -> list[float]:
+    """Texts a second of each, run in turn; the fastest of the repeats."""
+    for score in scorers:
+        score(texts[:20])
+    seconds = [[_seconds(lambda score=score: score(texts)) for score in scorers] for _ in range(repeats)]
+    return [len(texts) / min(column) for column in zip(*seconds, strict=True)]
+
+
+def _once(score: Callable[[Sequence[str]], list[float]], texts: list[str]) -> tuple[float, list[float]]:
+    score(texts[:10])
+    began = time.perf_counter()
+    found = score(texts)
+    return len(texts) / (time.perf_counter() - began), found
+
+
+def _seconds(run: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    run()
+    return time.perf_counter() - began
+
+
+def _cut(texts: Sequence[str], size: int) -> list[list[str]]:
+    return [list(texts[start : start + size]) for start in range(0, len(texts), size)]
+
+
+def _sums(batches: Any) -> list[float]:
+    return [sum(value for _, value in sentence) for batch in batches for sentence in batch]
+
+
+def _difference(one: Sequence[Any], other: Sequence[Any]) -> float:
+    """The largest of any sentence's score."""
+    pairs = zip(*([getattr(found, "sum", found) for found in side] for side in (one, other)), strict=True)
+    return max(abs(a - b) for a, b in pairs)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
