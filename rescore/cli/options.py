@@ -177,6 +177,12 @@ class Inputs:
             return iter(self.read(paths))
         return formats.iterate(paths, self.format_name, self.s2s, self.lenpen)
 
+    def count(self, paths: Sequence[str]) -> int | None:
+        """How many hypotheses a stream will have, for its bar: the files are read once more, if somebody looks."""
+        if "-" in paths or not sys.stderr.isatty():
+            return None
+        return sum(len(nbest.hypotheses) for nbest in self.iterate(paths))
+
     def read_output(self, path: str) -> list[NbestList]:
         """N-best lists, or a 1-best text."""
         from rescore import formats
@@ -373,3 +379,10 @@ test_options = _bundled(
 def progress_bar(total: int | None, label: str, unit: str = "hyp") -> tqdm:
     """A bar of hypotheses on stderr, at a terminal only."""
     return tqdm(total=total, desc=label, unit=unit, disable=not sys.stderr.isatty(), leave=False)
+
+
+def watched(lists: Iterator[NbestList], progress: Progress) -> Iterator[NbestList]:
+    """The same stream, which tells how many hypotheses went by."""
+    for nbest in lists:
+        yield nbest
+        progress(len(nbest.hypotheses))

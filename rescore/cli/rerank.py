@@ -52,7 +52,9 @@ def command(
     loaded = Weights.load(Path(weights))
     decision = decide.make() if decide.decide != "best" else loaded.decision
     if not reporting.report:
-        _write(inputs.iterate(nbest), loaded, decision, measure, output, best or ("-" if not output else None))
+        with options.progress_bar(inputs.count(nbest), "rerank") as bar:
+            stream = options.watched(inputs.iterate(nbest), bar.update)
+            _write(stream, loaded, decision, measure, output, best or ("-" if not output else None))
         return
     lists = inputs.read(nbest, need_references=True)
     signature = evaluation.weights_signature(loaded)

@@ -63,7 +63,9 @@ def command(
         head = list(islice(lists, 1))
         norm = pipeline.choose_norm(lm_norm, head)
         models = lms.load()
-        with options.progress_bar(None, f"score {', '.join(model.name for model in models)}") as bar:
+        number = inputs.count(nbest)
+        total = None if number is None else number * len(models)
+        with options.progress_bar(total, f"score {', '.join(model.name for model in models)}") as bar:
             scored: Iterable[NbestList] = chain(head, lists)
             for rank, model in enumerate(models):
                 scored = _with_column(model, scored, norm, bar.update, file, count_tokens and rank == 0)
