@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 ROWS = 4096  # of hidden vectors, at most: with a slice of the vocabulary they bound memory
-CPU_SLICE, GPU_SLICE = 1024, 16384  # on a CPU a slice's logits stay in the cache; whole, memory traffic costs half more
+CPU_SLICE, GPU_SLICE = 2048, 16384  # on a CPU a slice's logits stay in the cache; whole, memory traffic costs half more
 
 Linear = Callable[[Tensor], Tensor]
 
