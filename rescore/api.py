@@ -55,7 +55,11 @@ def read(
 
 
 def load(
-    lm: str, device: str | None = None, precision: str | None = None, batch_tokens: int | None = None
+    lm: str,
+    device: str | None = None,
+    precision: str | None = None,
+    batch_tokens: int | None = None,
+    cache: str | Path | None = None,
 ) -> LanguageModel:
     """A language model by its name, `KIND[:OPTION...][:PATH]`; its `score` takes plain sentences.
 
@@ -63,6 +67,7 @@ def load(
         device: cpu, cuda or cuda:N; None for cuda where there is one.
         precision: float32, bf16, fp16 or int8; None for float32 on a CPU and bf16 on a GPU.
         batch_tokens: computed together; None for what suits the machine.
+        cache: a folder in which scores are kept.
 
     Raises:
         UserError: the name is unknown, or the model's files are missing or damaged.
@@ -74,7 +79,7 @@ def load(
     """
     from rescore import scoring
 
-    return scoring.load(lm, scoring.Computing(device, precision, batch_tokens))
+    return scoring.load_all([lm], scoring.Computing(device, precision, batch_tokens), cache)[0]
 
 
 def score(lists: Iterable[NbestList], *lms: str | LanguageModel, norm: str | None = None) -> list[NbestList]:

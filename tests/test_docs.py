@@ -45,7 +45,7 @@ def short(line: str) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def workspace(tmp_path_factory: pytest.TempPathFactory, models: dict[str, Path]) -> Path:
+def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with all that the commands name."""
     folder = tmp_path_factory.mktemp("docs")
     (folder / "data").mkdir()
@@ -85,8 +85,6 @@ def workspace(tmp_path_factory: pytest.TempPathFactory, models: dict[str, Path])
     shutil.copy(ROOT / "data" / "test.json", folder / "ref.json")
     lists = formats.read([folder / "test.json"])
     (folder / "ref.trn").write_text("".join(f"{one.references[0]} ({one.id})\n" for one in lists), encoding="utf-8")
-    for name, kind in (("fw", "unilm"), ("bw", "unilm-bw")):
-        shutil.copytree(models[kind], folder / name)
     (folder / "lm").mkdir()
     (folder / "lm" / "lm.arpa").write_text(ARPA, encoding="utf-8")
     run = [

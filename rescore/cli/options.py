@@ -109,7 +109,7 @@ lm_options = _bundled(
             required=True,
             multiple=True,
             metavar="KIND[:PATH]",
-            help="Language model: tta (shipped); or tta, bilm, unilm, unilm-bw, ngram, hf-masked, hf-causal "
+            help="Language model: tta, bilm, unilm, unilm-bw (shipped), or these, ngram, hf-masked, hf-causal "
             "with :PATH. May be repeated.",
         ),
         click.option(

@@ -112,7 +112,7 @@ def _finish(block: Block, query: Tensor, context: Tensor) -> Tensor:
 def _at(mask: Tensor, batch: Batch) -> Tensor:
     """(batch or 1, 1, n or 1, n) -> (batch, n): what the one position wanted of each row may see."""
     rows, columns = batch.tokens.shape
-    return mask.expand(rows, 1, columns, columns)[torch.arange(rows), 0, batch.at % columns]
+    return mask.expand(rows, 1, columns, columns)[batch.at // columns, 0, batch.at % columns]
 
 
 def _padding(batch: Batch) -> Tensor:

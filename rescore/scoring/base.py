@@ -16,7 +16,7 @@ from rescore.nbest import TOKENS, Hypothesis, NbestList
 
 log = logging.getLogger(__name__)
 
-WINDOW = 10_000  # hypotheses scored together: enough to sort by length and share repeats, few enough for any memory
+WINDOW = 5_000  # hypotheses scored together: enough to sort by length and share repeats, few enough for a lively bar
 
 
 Values = npt.NDArray[np.float64]

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from rescore.cli.options import Inputs
 from tests.conftest import ROOT, Run, assert_one_line_error
 from tests.scoring.test_ngram import ARPA
 
@@ -64,6 +65,14 @@ def test_precision_and_batches_of_the_command_line(rescore: Run, model: Path) ->
     for one, other in zip(small.stdout.splitlines(), large.stdout.splitlines(), strict=True):
         for ours, theirs in zip(json.loads(one)["hyps"], json.loads(other)["hyps"], strict=True):
             assert ours["scores"]["tta"] == pytest.approx(theirs["scores"]["tta"], abs=1e-4)
+
+
+def test_a_bar_knows_how_much_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    inputs = Inputs(None, None, "s2s", 1.0)
+    assert inputs.count([str(LISTS)]) is None  # nobody looks
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    assert inputs.count([str(LISTS)]) == 2320
+    assert inputs.count(["-"]) is None
 
 
 def test_packed_lines_stream_through_pipes(rescore: Run, tmp_path: Path) -> None:

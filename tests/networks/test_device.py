@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from rescore.networks.device import choose_device, usable_cores
+from rescore.networks.device import cache_size, choose_device, token_budget, usable_cores
 
 
 @pytest.mark.parametrize(("quota", "cores"), [("150000 100000", 2), ("50000 100000", 1), ("max 100000", 8), ("", 8)])
@@ -29,3 +29,16 @@ def test_threads_are_only_taken_away(monkeypatch: pytest.MonkeyPatch) -> None:
             assert torch.get_num_threads() == wanted
     finally:
         torch.set_num_threads(threads)
+
+
+def test_batches_fit_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, size in (("index0", "32K"), ("index3", "32M"), ("index2", "1M")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "size").write_text(size + "\n")
+    assert cache_size(tmp_path) == 32 << 20
+    assert cache_size(tmp_path / "absent") == 16 << 20
+    (tmp_path / "index3" / "size").write_text("many\n")
+    assert cache_size(tmp_path) == 16 << 20
+    for cache, tokens in ((1 << 10, 256), (20 << 20, 1024), (1 << 40, 4096)):
+        monkeypatch.setattr("rescore.networks.device.cache_size", lambda cache=cache: cache)
+        assert token_budget(torch.device("cpu"), 20 << 10) == tokens
