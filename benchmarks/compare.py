@@ -93,8 +93,8 @@ def _networks(row: Callable[..., None], made: dict[str, Path], texts: list[str],
 
     masked = minicons("MaskedLMScorer", made["bilm"])
 
-    def their_masked(some: Sequence[str]) -> list[float]:
-        return _sums(masked.token_score(batch, PLL_metric="original") for batch in _cut(some, 10))
+    def their_masked(some: Sequence[str]) -> list[float]:  # a sentence at a time: larger batches are slower
+        return _sums(masked.token_score(batch, PLL_metric="original") for batch in _cut(some, 1))
 
     theirs, wanted = _once(their_masked, texts)
     row("T-TA, against minicons' masked LM", measured.rate, theirs)
