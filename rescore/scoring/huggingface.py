@@ -82,13 +82,14 @@ class HuggingFaceNetwork:
         for node in range(1, 6):
             visible[node] |= visible[parents[node]]
         depth = visible.sum(-1) - 1
+        near = 1e-3 if self._precision == "float32" else 0.1  # wrong positions make a difference of the order of 1
         try:
             with torch.inference_mode():
                 found = self._logits(Batch(tokens, torch.tensor([6]), nodes, Tree(depth[None], visible[None])))
                 for leaf in (3, 5):
                     path = visible[leaf].nonzero().squeeze(-1)
                     chain = Batch(tokens[:, path], torch.tensor([len(path)]), torch.arange(len(path)))
-                    torch.testing.assert_close(found[path], self._logits(chain), atol=1e-3, rtol=1e-3)
+                    torch.testing.assert_close(found[path], self._logits(chain), atol=near, rtol=near)
         except (AssertionError, LookupError, RuntimeError, TypeError, ValueError) as error:
             log.debug("%s: reads no trees (%s)", self._folder, error)
             return False

@@ -180,6 +180,8 @@ def test_lower_precision_is_near(precision: str, gpt2: Path, bert: Path) -> None
         means = [[found.mean for found in lm.score(TEXTS[:12])] for lm in (exact, rough)]
         assert means[0] == pytest.approx(means[1], abs=0.2) and means[0] != means[1]
         assert exact.fingerprint != rough.fingerprint
+    lm: Any = scoring.load(f"hf-causal:{gpt2}", scoring.Computing(precision="bf16"))
+    assert lm._network.reads_trees
 
 
 def test_long_sentences_fit_the_positions(bert: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
