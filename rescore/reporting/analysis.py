@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any
 
 from rescore.analysis import POSITIONS, Analysis, Pair
 from rescore.errors import UserError
-from rescore.files import replacing
+from rescore.reporting import figure
 from rescore.reporting.styles import text
 
 
@@ -53,23 +54,10 @@ def plot(analysis: Analysis, folder: Path) -> list[Path]:
     Raises:
         UserError: matplotlib is not installed, or the folder cannot be written.
     """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise UserError("plots need matplotlib; install it: pip install matplotlib") from None
     written = []
 
-    def save(name: str, x_label: str, y_label: str, draw: Any) -> None:
-        figure = Figure(figsize=(6, 3.6), layout="constrained")
-        axes = figure.add_subplot()
-        draw(axes)
-        axes.set_xlabel(x_label)
-        axes.set_ylabel(y_label)
-        axes.spines[["top", "right"]].set_visible(False)
-        if axes.get_legend_handles_labels()[0]:
-            axes.legend(frameon=False)
-        with replacing(folder / f"{name}.png") as path:
-            figure.savefig(path, dpi=150, format="png")
+    def save(name: str, x_label: str, y_label: str, draw: Callable[[Any], object]) -> None:
+        figure.save(folder / f"{name}.png", x_label, y_label, draw)
         written.append(folder / f"{name}.png")
 
     def by_depth(axes: Any) -> None:

@@ -6,11 +6,10 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from rescore.errors import UserError
-from rescore.files import replacing
-from rescore.reporting import styles
+from rescore.reporting import figure, styles
 from rescore.version import VERSION
 
 
@@ -73,26 +72,14 @@ def plot(speeds: Sequence[Speed], path: Path) -> None:
     Raises:
         UserError: matplotlib is not installed, or the file cannot be written.
     """
+
+    def by_length(axes: Any) -> None:
+        for speed in speeds:
+            words = [one.words for one in speed.by_length]
+            axes.plot(words, [one.milliseconds for one in speed.by_length], marker="o", label=speed.lm)
+        axes.set_yscale("log")
+
     try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise UserError("plots need matplotlib; install it: pip install matplotlib") from None
-    figure = Figure(figsize=(6, 3.6), layout="constrained")
-    axes = figure.add_subplot()
-    for speed in speeds:
-        axes.plot(
-            [one.words for one in speed.by_length],
-            [one.milliseconds for one in speed.by_length],
-            marker="o",
-            label=speed.lm,
-        )
-    axes.set_xlabel("words in the sentence")
-    axes.set_ylabel("milliseconds")
-    axes.set_yscale("log")
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False)
-    try:
-        with replacing(path) as temporary:
-            figure.savefig(temporary, dpi=150, format="png")
+        figure.save(path, "words in the sentence", "milliseconds", by_length)
     except OSError as error:
         raise UserError(f"{path}: cannot be written ({error.strerror or error})") from None
