@@ -45,9 +45,7 @@ def main(
     nbest: tuple[str, ...], hypotheses: int, repeats: int, size: str, ngram: str | None, output: str | None
 ) -> None:
     """Measure all comparisons on hypotheses of NBEST lists, and print a table."""
-    lists = rescore.read(list(nbest))
-    step = max(1, sum(len(one.hypotheses) for one in lists) // hypotheses)
-    texts = [hypothesis.text for one in lists[::step] for hypothesis in one.hypotheses][:hypotheses]
+    texts = speed.sample(rescore.read(list(nbest)), hypotheses)
     rows: list[dict[str, Any]] = []
 
     def row(what: str, ours: float, theirs: float, unit: str = "hyp/s", **more: float | str) -> None:
@@ -64,8 +62,7 @@ def main(
             _ngram(row, Path(ngram) if ngram else _small_ngram(Path(folder)), Path(folder), texts, repeats)
         else:
             click.echo("no query on PATH, so no n-grams; `make kenlm` builds it", err=True)
-    words = sum(len(text.split()) for text in texts) / len(texts)
-    about = f"{len(texts)} hypotheses of {words:.1f} words; {size}; {speed.machine()}"
+    about = f"{speed.described(texts)}; {size}; {speed.machine()}"
     if output:
         Path(output).write_text(json.dumps({"about": about, "rows": rows}, indent=2) + "\n", encoding="utf-8")
     cells = [["", "ours", "theirs", "unit", "ratio", "scores differ by"]]

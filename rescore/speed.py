@@ -6,18 +6,18 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 
+from rescore.nbest import NbestList
 from rescore.reporting.speed import ByLength, Speed
 from rescore.scoring import LanguageModel
 
-LENGTHS = (5, 10, 15, 20, 30, 40, 50, 60, 80, 100)
 SENTENCES = 5
 
 
 def measure(
     lm: LanguageModel,
     texts: Sequence[str],
-    lengths: Sequence[int] = LENGTHS,
-    repeats: int = 3,
+    lengths: Sequence[int],
+    repeats: int,
     progress: Callable[[int], object] = lambda done: None,
 ) -> Speed:
     """Score texts together, and sentences of given numbers of words one at a time.
@@ -53,6 +53,18 @@ def measure(
         bare_seconds=min(bare) if bare else None,
         by_length=by_length,
     )
+
+
+def sample(lists: Sequence[NbestList], number: int) -> list[str]:
+    """So many hypotheses, at most: whole lists, evenly from all over."""
+    step = max(1, sum(len(one.hypotheses) for one in lists) // number)
+    return [hypothesis.text for one in lists[::step] for hypothesis in one.hypotheses][:number]
+
+
+def described(texts: Sequence[str]) -> str:
+    """How many they are, and how long."""
+    words = sum(len(text.split()) for text in texts) / len(texts)
+    return f"{len(texts)} hypotheses of {words:.1f} words"
 
 
 def machine() -> str:

@@ -57,15 +57,12 @@ def command(
 
     if lms.cache:
         raise click.UsageError("--cache: what is looked up cannot be measured")
-    lists = inputs.read(nbest)
-    step = max(1, sum(len(one.hypotheses) for one in lists) // hypotheses)
-    texts = [hypothesis.text for one in lists[::step] for hypothesis in one.hypotheses][:hypotheses]
+    texts = speed.sample(inputs.read(nbest), hypotheses)
     found = []
     for model in lms.load():
         with options.progress_bar(repeats + len(lengths), f"bench {model.name}", unit="run") as bar:
             found.append(speed.measure(model, texts, lengths, repeats, bar.update))
-    words = sum(len(text.split()) for text in texts) / len(texts)
-    about = f"{len(texts)} hypotheses of {words:.1f} words, tokenising included; {speed.machine()}"
+    about = f"{speed.described(texts)}, tokenising included; {speed.machine()}"
     if output:
         with formats.opened(output) as file:
             reporting.write(found, about, file)
