@@ -20,13 +20,16 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import ceiling
 import click
 import torch
 import torch.utils.data  # for minicons, which uses it without importing it
 
 import models
 import rescore
-from rescore import scoring, speed
+from rescore import scoring
+from rescore.experiment import speed
+from rescore.networks.config import NetworkConfig
 from rescore.reporting import styles
 from rescore.scoring import Computing
 
@@ -76,8 +79,8 @@ def main(
 def _networks(row: Callable[..., None], made: dict[str, Path], texts: list[str], repeats: int) -> None:
     tta, bilm, unilm = (scoring.load(f"{kind}:{made[kind]}") for kind in ("tta", "bilm", "unilm"))
     measured = speed.measure(tta, texts, (), repeats)
-    assert measured.bare_seconds is not None
-    row("T-TA, against its bare matrix products", measured.rate, len(texts) / measured.bare_seconds)
+    bare = min(ceiling.tta_seconds(tta, NetworkConfig.load(made["tta"] / "config.json"), texts) for _ in range(repeats))
+    row("T-TA, against its bare matrix products", measured.rate, len(texts) / bare)
     for precision in ("bf16", "int8"):
         rough = scoring.load(f"tta:{made['tta']}", Computing(precision=precision))
         fast, usual = _rates([rough.score, tta.score], texts, repeats)
@@ -175,13 +178,13 @@ def minicons(kind: str, folder: Path) -> Any:
 @torch.inference_mode()
 def _plain_masked(bilm: Any, text: str, everywhere: bool = False) -> float:
     """The definition of a biLM's score as one batch."""
-    network = bilm._network
+    network = bilm.network
     ids = torch.tensor(network.encode([text])[0].ids)
     number = torch.arange(len(ids))
     copies = torch.tensor([[*network.before, *ids, *network.after]]).repeat(len(ids), 1)
     copies[number, number + 1] = network.mask
-    hidden = network._network(copies, torch.full((len(ids),), copies.shape[1]))
-    embeddings = network._network.tokens.weight
+    hidden = network.network(copies, torch.full((len(ids),), copies.shape[1]))
+    embeddings = network.network.token_embedding.weight
     logits = (hidden @ embeddings.T)[number, number + 1] if everywhere else hidden[number, number + 1] @ embeddings.T
     return logits.log_softmax(-1)[number, ids].sum().item()
 

@@ -83,10 +83,10 @@ def twin(folder: Path) -> tuple[Any, Any]:
 def _copy_weights(network: Transformer, model: Any) -> None:
     scale = network.config.d_model**0.5
     embeddings = model.bert.embeddings
-    embeddings.word_embeddings.weight.copy_(network.tokens.weight * scale)
-    embeddings.position_embeddings.weight.copy_(network.positions.weight * scale)
+    embeddings.word_embeddings.weight.copy_(network.token_embedding.weight * scale)
+    embeddings.position_embeddings.weight.copy_(network.position_embedding.weight * scale)
     embeddings.token_type_embeddings.weight.zero_()
-    model.cls.predictions.decoder.weight.copy_(network.tokens.weight)
+    model.cls.predictions.decoder.weight.copy_(network.token_embedding.weight)
     model.cls.predictions.decoder.bias.zero_()
     for ours, theirs in zip(network.layers(), model.bert.encoder.layer, strict=True):
         attention = ours.attention
@@ -96,8 +96,8 @@ def _copy_weights(network: Transformer, model: Any) -> None:
             (attention.value, theirs.attention.self.value),
             (attention.output, theirs.attention.output.dense),
             (ours.attention_norm, theirs.attention.output.LayerNorm),
-            (ours.widen, theirs.intermediate.dense),
-            (ours.narrow, theirs.output.dense),
+            (ours.fc1, theirs.intermediate.dense),
+            (ours.fc2, theirs.output.dense),
             (ours.feed_forward_norm, theirs.output.LayerNorm),
         ):
             target.weight.copy_(source.weight)

@@ -28,7 +28,7 @@ from rescore.nbest import FIRST_PASS, NbestList
 
 # Imports wait until a function is called: `import rescore` costs nothing, and only networks need torch.
 if TYPE_CHECKING:
-    from rescore.reporting.results import Results
+    from rescore.evaluation.results import Results
     from rescore.scoring import LanguageModel
     from rescore.tuning.weights import Weights
 
@@ -92,11 +92,13 @@ def score(lists: Iterable[NbestList], *lms: str | LanguageModel, norm: str | Non
     Raises:
         UserError: a model cannot be loaded, or the lists are damaged.
     """
-    from rescore import pipeline, scoring
+    from rescore import scoring
+    from rescore.engines import score_all
+    from rescore.experiment.run import choose_norm
 
     every = list(lists)
     models = [lm if not isinstance(lm, str) else scoring.load(lm) for lm in lms]
-    return pipeline.score_all(models, every, pipeline.choose_norm(norm, every))
+    return score_all(models, every, choose_norm(norm, every))
 
 
 def tune(lists: Sequence[NbestList], columns: Sequence[str] | None = None, metric: str | None = None) -> Weights:
@@ -111,12 +113,15 @@ def tune(lists: Sequence[NbestList], columns: Sequence[str] | None = None, metri
     Raises:
         UserError: a list has no reference, or there is no such column.
     """
-    from rescore import metrics, pipeline
-    from rescore.nbest import WORDS
+    from rescore import metrics
+    from rescore.errors import UserError
+    from rescore.nbest import score_columns
+    from rescore.tuning import tune as tune_weights
 
-    names = list(columns or pipeline.lm_columns(lists))
-    chosen = metrics.choose_metric(metric, None, lists)
-    return pipeline.tune(chosen, lists, names, "dev", [WORDS] if len(names) > 1 else [])[0]
+    names = list(columns or score_columns(lists[0]))
+    if not names:
+        raise UserError("no column of LM scores in these lists; add one with rescore.score")
+    return tune_weights(metrics.choose_metric(metric, lists), lists, names)[0]
 
 
 def rerank(lists: Iterable[NbestList], weights: Weights) -> list[NbestList]:
@@ -139,9 +144,12 @@ def evaluate(lists: Sequence[NbestList], weights: Weights | None = None, metric:
     Raises:
         UserError: a list has no reference, or lacks a column that has a weight.
     """
-    from rescore import evaluation, metrics
-    from rescore.tuning.weights import Weights
+    from rescore import metrics
+    from rescore.evaluation.evaluate import evaluate as evaluate_weights
+    from rescore.tuning import FIRST_PASS_ALONE
 
-    chosen = metrics.choose_metric(metric, None, lists)
-    found = weights or Weights({FIRST_PASS: 1.0}, "first pass")
-    return evaluation.evaluate(chosen, lists, found, evaluation.weights_signature(found))[0]
+    found = weights or FIRST_PASS_ALONE
+    options = metrics.MetricOptions()
+    if metric is None and found.tuned_for:
+        metric, options = found.tuned_for.metric, found.tuned_for.options
+    return evaluate_weights(metrics.choose_metric(metric, lists, options), lists, found)[0]

@@ -10,9 +10,11 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 from rescore.errors import UserError
+
+T = TypeVar("T")
 
 
 def read_lines(path: Path) -> Iterator[str]:
@@ -41,11 +43,55 @@ def read_json(path: Path) -> Any:
         UserError: the file is absent or not JSON.
     """
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror or error})") from None
     except ValueError as error:
-        raise UserError(f"{path}: not valid JSON ({error})") from None
+        raise UserError(f"{path}: not UTF-8 ({error})") from None
+    return loads(text, str(path))
+
+
+def loads(text: str, place: str, line: bool = False) -> Any:
+    """One JSON document from a text; `place` is named in errors, and is that of a single line where `line` says so.
+
+    Raises:
+        UserError: it is not JSON, an object has a key twice, or it is nested too deeply.
+    """
+    try:
+        return json.loads(text, object_pairs_hook=_object)
+    except json.JSONDecodeError as error:
+        where = f"{place}, column {error.colno}" if line else f"{place}: line {error.lineno}, column {error.colno}"
+        cut = error.msg.startswith("Unterminated") or error.pos >= len(text.rstrip()) - 1
+        hint = "; is it truncated?" if cut else ""
+        raise UserError(f"{where}: not valid JSON ({error.msg}){hint}") from None
+    except ValueError as error:
+        raise UserError(f"{place}: {error}") from None
+    except RecursionError:
+        raise UserError(f"{place}: JSON is nested too deeply") from None
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for index, key in enumerate(keys) if key in keys[:index])
+        raise ValueError(f"{twice} comes twice; give each key, utterance and hypothesis once")
+    return found
+
+
+def parsed(value: Any, kind: type[T], place: str) -> T:
+    """A JSON value as a type; `place` is named in errors.
+
+    Raises:
+        UserError: a key is missing or unknown, or a value is of another type.
+    """
+    import msgspec
+
+    try:
+        return msgspec.convert(value, kind, strict=True)
+    except (msgspec.ValidationError, OverflowError) as error:
+        what, _, where = str(error).replace("`", "").partition(" - at $")
+        raise UserError(f"{place}: {where.lstrip('.')}{': ' if where else ''}{what[:1].lower()}{what[1:]}") from None
 
 
 @contextmanager

@@ -1,8 +1,10 @@
-"""The data model everything shares: N-best lists of hypotheses with columns of scores."""
+"""The data model everything shares: N-best lists of hypotheses with columns of scores, and the columns' origin."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rescore.errors import UserError
@@ -13,8 +15,8 @@ FIRST_PASS = "s2s"
 SUM = "sum"
 """The column with the unnormalised log-probability, where the toolkit ranked by a mean over tokens."""
 
-REPLACED = "first"
-"""The column with what was `s2s`, where another column took its place."""
+FORMER_FIRST_PASS = "first"
+"""The column with what was `s2s` in the file, where --s2s put another column in its place."""
 
 WORDS = "words"
 """The number of words of a hypothesis: a column that every list has, unless a file gives it one of its own."""
@@ -24,6 +26,25 @@ TOKENS = "tokens"
 
 COUNTS = {WORDS: "word", TOKENS: "token"}
 """Columns that count something, whose weight is a bonus for each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """Where a column of scores comes from; kept once for all lists of a file."""
+
+    model: str
+    """The back-end and its options, such as `bilm:intact`."""
+    fingerprint: str
+    """Content hash of weights, tokenizer and settings, in hexadecimal."""
+    norm: str
+    """`sum`, `mean` or `length^A` over tokens."""
+    precision: str
+    """The arithmetic: float32, bf16, fp16 or int8."""
+
+    @property
+    def short(self) -> str:
+        """For one line of text."""
+        return f"{self.model}@{self.fingerprint[:12]} {self.norm} {self.precision}"
 
 
 @dataclass(slots=True)
@@ -42,6 +63,8 @@ class NbestList:
     hypotheses: list[Hypothesis]
     references: tuple[str, ...] = ()
     source: str | None = None
+    columns: Mapping[str, Column] = field(default_factory=dict)
+    """Where columns of scores come from, as far as it is known; one object for all lists of a file."""
 
     def column(self, name: str) -> list[float]:
         """The scores of one column, in the order of the hypotheses.
@@ -63,3 +86,21 @@ class NbestList:
 def ranked_by_means(lists: Sequence[NbestList]) -> bool:
     """Whether the first-pass scores are means over tokens, as fairseq's: then the readers keep the sums beside them."""
     return bool(lists) and all(SUM in hypothesis.scores for hypothesis in lists[0].hypotheses)
+
+
+def score_columns(nbest: NbestList) -> list[str]:
+    """The columns beside the first pass that hold scores of models, in the order of the file."""
+    found = dict.fromkeys(name for hypothesis in nbest.hypotheses for name in hypothesis.scores)
+    return [name for name in found if name not in (FIRST_PASS, SUM, FORMER_FIRST_PASS, *COUNTS)]
+
+
+def content_hash(lists: Iterable[NbestList]) -> str:
+    """Eight hexadecimal digits that say which lists these are: ids, references, sources, texts and first-pass scores.
+
+    Columns that were added later do not count, so that a set is the same before and after scoring.
+    """
+    digest = hashlib.sha256()
+    for nbest in lists:
+        hypotheses = [(hypothesis.text, hypothesis.scores.get(FIRST_PASS)) for hypothesis in nbest.hypotheses]
+        digest.update(json.dumps([nbest.id, nbest.references, nbest.source, hypotheses]).encode())
+    return digest.hexdigest()[:8]

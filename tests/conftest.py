@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
+from rescore.cli.main import main
 from rescore.networks import checkpoint
 from rescore.networks.config import KINDS, NetworkConfig
 from rescore.networks.tokenizer import Tokenizer, train_wordpiece
@@ -59,14 +62,48 @@ def model(models: dict[str, Path]) -> Path:
     return models["tta"]
 
 
-Run = Callable[..., subprocess.CompletedProcess[str]]
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What a command left behind."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+Run = Callable[..., Done]
+
+
+def run_main(*arguments: str | Path, input: str | bytes = "") -> Done:  # noqa: A002 (as subprocess calls it)
+    """The command line in this process, with streams of its own."""
+    data = input.encode() if isinstance(input, str) else input
+    streams = [io.TextIOWrapper(io.BytesIO(start), encoding="utf-8", write_through=True) for start in (data, b"", b"")]
+    before = (sys.argv, sys.stdin, sys.stdout, sys.stderr)
+    sys.argv = ["rescore", *map(str, arguments)]
+    sys.stdin, sys.stdout, sys.stderr = streams
+    try:
+        main()
+    except SystemExit as end:
+        status = end.code
+    finally:
+        sys.argv, sys.stdin, sys.stdout, sys.stderr = before
+    out, err = (stream.buffer.getvalue().decode() for stream in streams[1:])  # type: ignore[attr-defined]
+    assert isinstance(status, int)
+    return Done(status, out, err)
 
 
 @pytest.fixture
-def rescore(tmp_path: Path) -> Run:
-    """Runs the command line as a user would, in an empty folder."""
+def rescore(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """The command line in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    return run_main
 
-    def run(*arguments: str | Path, **options: str) -> subprocess.CompletedProcess[str]:
+
+@pytest.fixture
+def rescore_process(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """The same as a process of its own: for what a process alone can do."""
+
+    def run(*arguments: str | Path, **options: Any) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [sys.executable, "-m", "rescore", *map(str, arguments)],
             capture_output=True,
@@ -81,7 +118,7 @@ def rescore(tmp_path: Path) -> Run:
     return run
 
 
-def assert_one_line_error(done: subprocess.CompletedProcess[str], *parts: str) -> None:
+def assert_one_line_error(done: Done | subprocess.CompletedProcess[str], *parts: str) -> None:
     """Exit 2, nothing on stdout, one line on stderr that says all of `parts`."""
     assert done.returncode == 2, done.stderr
     assert done.stdout == ""

@@ -37,8 +37,8 @@ def test_same_figures_as_the_command_line(run_in: Run, models: dict[str, Path], 
 
     formats.write(lists, str(tmp_path / "l.json"))
     done = run_in("tune", "l.json")
-    assert json.loads(done.stdout)["columns"] == pytest.approx(weights.columns)
-    done = run_in("l.json", "--lm", lm, "--weight", str(weights.columns["unilm"]), "--report", "r.json")
+    assert json.loads(done.stdout)["weights"] == pytest.approx(weights.weights)
+    done = run_in("l.json", "--lm", lm, "--weight", str(weights.weights["unilm"]), "--report", "r.json")
     assert done.returncode == 0, done.stderr
     report = json.loads((tmp_path / "r.json").read_text())
     assert (report["first_pass"], report["reranked"]) == (results.first_pass, results.reranked)

@@ -16,7 +16,7 @@ import pytest
 
 from rescore import formats
 from tests.cli.test_recipe import espnet1, espnet2
-from tests.conftest import ROOT, SENTENCES, Run
+from tests.conftest import ROOT, SENTENCES, Run, run_main
 from tests.scoring.test_ngram import ARPA
 
 TOOLS = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
@@ -39,6 +39,8 @@ def short(line: str) -> list[str]:
     """The command without what would take long: a model of hours becomes one of two steps."""
     line = line.replace("--config small", "--config tiny.json")
     line = re.sub(r"--minutes \d+", "--steps 2 --batch-tokens 200 --held-out 5", line)
+    if line.startswith("rescore bench"):
+        line += " --hypotheses 10 --repeats 1 --lengths 5,10"
     if "--lm ngram" in line and line.startswith("rescore train"):
         line += " --discount-fallback"
     return shlex.split(line)[1:]
@@ -104,7 +106,7 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_commands_of_the_docs_run(page: Path, workspace: Path, tmp_path: Path) -> None:
+def test_commands_of_the_docs_run(page: Path, workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "work"
     shutil.copytree(workspace, folder)
     for line in commands(page):
@@ -114,9 +116,8 @@ def test_commands_of_the_docs_run(page: Path, workspace: Path, tmp_path: Path) -
         if page.name == "results-files.md" and "data/golden.json" in line:
             # The example is about the whole demo; these lists are a part of it.
             (folder / "data" / "golden.json").write_text((folder / "results.json").read_text(), encoding="utf-8")
-        done = subprocess.run(
-            [sys.executable, "-m", "rescore", *arguments], cwd=folder, capture_output=True, text=True, check=False
-        )
+        monkeypatch.chdir(folder)
+        done = run_main(*arguments)
         assert done.returncode == 0, f"{line}\n{done.stderr}"
 
 

@@ -21,8 +21,8 @@ def command(
     weights: str,
     output: str | None,
     plots: str | None,
-    measure: options.Measure,
-    inputs: options.Inputs,
+    measure: options.MetricOptions,
+    inputs: options.InputOptions,
 ) -> None:
     """Tell where the reranked output differs from the first pass, on lists with LM scores and references.
 
@@ -33,12 +33,14 @@ def command(
     That is: the oracle by depth of the lists, errors by place and by length, the word pairs most often corrected and
     newly broken, how often the choice moved and how often rightly, and how perplexity goes with the error rate.
     """
-    from rescore import analysis, formats
+    from rescore import formats
+    from rescore.evaluation.analysis import analyse
     from rescore.reporting import analysis as report
-    from rescore.tuning.weights import Weights
+    from rescore.tuning import Weights
 
     lists = inputs.read(nbest, need_references=True)
-    found = analysis.analyse(measure.choose(lists), lists, Weights.load(Path(weights)).of)
+    loaded = Weights.load(Path(weights))
+    found = analyse(measure.choose(lists, loaded), lists, loaded)
     if output:
         with formats.opened(output) as file:
             report.write(found, file)

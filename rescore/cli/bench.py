@@ -36,23 +36,21 @@ def _numbers(ctx: click.Context, parameter: click.Parameter, value: str) -> tupl
 @options.input_options
 def command(
     nbest: tuple[str, ...],
-    lms: options.Requested,
+    lms: options.LanguageModelOptions,
     hypotheses: int,
     lengths: tuple[int, ...],
     repeats: int,
     output: str | None,
     plot: str | None,
-    inputs: options.Inputs,
+    inputs: options.InputOptions,
 ) -> None:
     """Measure how fast language models score N-best lists, and single sentences by length.
 
     \b
     rescore bench test.json --lm tta --lm bilm
-
-    The ceiling is the speed of the bare matrix products that a model's definition asks for, measured in the same run;
-    a model that need not compute all of them can exceed it.
     """
-    from rescore import formats, speed
+    from rescore import formats
+    from rescore.experiment import speed
     from rescore.reporting import speed as reporting
 
     if lms.cache:

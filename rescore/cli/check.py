@@ -30,14 +30,15 @@ def command(results: str, golden: str, tolerance: float, update: bool, junit: st
     failure by itself.
     """
     from rescore import formats
+    from rescore.evaluation.results import read, write
+    from rescore.experiment.check import compare
     from rescore.reporting import check
-    from rescore.reporting.results import read, write
 
     now = read(Path(results))
     if update and not Path(golden).exists():
         findings = []
     else:
-        findings = check.compare(read(Path(golden)), now, tolerance)
+        findings = compare(read(Path(golden)), now, tolerance)
         click.echo(check.render(findings))
     if junit:
         with formats.opened(junit) as file:

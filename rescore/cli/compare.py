@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from rescore.cli import options
@@ -17,7 +15,7 @@ from rescore.cli import options
 @click.option("--word-bonus/--no-word-bonus", default=True, show_default=True, help="Tune one for the models together.")
 @click.option(
     "--style",
-    type=click.Choice(["text", "markdown", "csv", "latex", "json"]),
+    type=options.StyleOrJson(),
     default="text",
     show_default=True,
     help="Of the table on stdout.",
@@ -35,16 +33,16 @@ from rescore.cli import options
 @options.input_options
 def command(
     nbest: tuple[str, ...],
-    lms: options.Requested,
+    lms: options.LanguageModelOptions,
     dev: tuple[str, ...],
     dev_ref: str | None,
     word_bonus: bool,
     style: str,
     output: tuple[str, ...],
     lm_norm: str | None,
-    measure: options.Measure,
-    significance: options.Significance,
-    inputs: options.Inputs,
+    measure: options.MetricOptions,
+    significance: options.TestOptions,
+    inputs: options.InputOptions,
 ) -> None:
     """Compare language models on the same lists: a row each, its weight tuned on --dev, and one for all together.
 
@@ -54,13 +52,15 @@ def command(
     Each row has its error, the change from the first pass, a p-value against the row above, and how many hypotheses a
     second were scored.
     """
-    from rescore import comparison, formats
-    from rescore.reporting.comparison import render
-    from rescore.reporting.styles import ENDINGS
+    from rescore import formats
+    from rescore.experiment import comparison
+    from rescore.reporting.comparison import JSON, render
+    from rescore.reporting.styles import endings, style_of
 
-    for path in output:
-        if Path(path).suffix not in ENDINGS:
-            raise click.UsageError(f"--output {path}: its ending is none of {', '.join(ENDINGS)}")
+    styles = {path: JSON if path.endswith(".json") else style_of(path) for path in output}
+    for path, found_style in styles.items():
+        if found_style is None:
+            raise click.UsageError(f"--output {path}: its ending is none of {endings()}, .json")
     lists, dev_lists = inputs.read(nbest, need_references=True), inputs.read_dev(dev, dev_ref)
     chosen_metric = measure.choose(dev_lists)
     models = lms.load()
@@ -78,7 +78,7 @@ def command(
             test=significance.make(),
             progress=bar.update,
         )
-    for path in output:
+    for path, found_style in styles.items():
         with formats.opened(path) as file:
-            file.write(render(found, ENDINGS[Path(path).suffix]) + "\n")
+            file.write(render(found, str(found_style)) + "\n")
     click.echo(render(found, style))

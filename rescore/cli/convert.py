@@ -11,7 +11,7 @@ from rescore.cli import options
 @options.nbest_argument
 @click.option("-o", "--output", default="-", show_default=True, metavar="FILE", help=".json, or .jsonl; also .gz.")
 @options.input_options
-def command(nbest: tuple[str, ...], output: str, inputs: options.Inputs) -> None:
+def command(nbest: tuple[str, ...], output: str, inputs: options.InputOptions) -> None:
     """Read N-best lists of any known format and write them in the native one.
 
     \b

@@ -16,9 +16,9 @@ from rescore.cli import options
 def command(
     outputs: tuple[str, ...],
     report: str | None,
-    measure: options.Measure,
-    significance: options.Significance,
-    inputs: options.Inputs,
+    measure: options.MetricOptions,
+    significance: options.TestOptions,
+    inputs: options.InputOptions,
 ) -> None:
     """WER, CER or BLEU of N-best lists (first pass and oracle) or of 1-best texts (Kaldi text, trn, plain lines).
 
@@ -28,12 +28,13 @@ def command(
 
     With several outputs, each has a p-value against the first. Confidence intervals are by bootstrap.
     """
-    from rescore import evaluation, formats
-    from rescore.reporting import systems
+    from rescore import formats
+    from rescore.evaluation import systems
+    from rescore.reporting.systems import render
 
     read = [(name, inputs.read_output(name)) for name in outputs]
-    found = evaluation.compare_outputs(read, measure.choose(read[0][1]), significance.make())
+    found = systems.compare_outputs(read, measure.choose(read[0][1]), significance.make())
     if report:
         with formats.opened(report) as file:
             systems.write(found, file)
-    click.echo(systems.render(found), err=report == "-")
+    click.echo(render(found), err=report == "-")

@@ -69,9 +69,19 @@ def cli() -> None:
     """
 
 
+class _ToStderr(logging.Handler):
+    """Messages on what is stderr when they come."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        click.echo(f"rescore: {self.format(record)}", err=True)
+
+
 def main() -> None:
     """Entry point: exit status 0 fine, 1 a check failed, 2 bad usage or input, told in one line on stderr."""
-    logging.basicConfig(level=logging.INFO, format="rescore: %(message)s", stream=sys.stderr)
+    log = logging.getLogger("rescore")
+    if not any(isinstance(handler, _ToStderr) for handler in log.handlers):
+        log.addHandler(_ToStderr())
+        log.setLevel(logging.INFO)
     try:
         status = cli(standalone_mode=False)
         sys.stdout.flush()

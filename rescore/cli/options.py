@@ -12,21 +12,72 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from tqdm import tqdm
 
-if TYPE_CHECKING:
-    from rescore.decision.decide import Decision
-    from rescore.metrics import Metric
-    from rescore.metrics.significance import PairedTest
-    from rescore.nbest import NbestList
-    from rescore.reporting.results import Results
-    from rescore.scoring import LanguageModel
+from rescore import parts
+from rescore.errors import UserError
+from rescore.registry import Table
 
-Progress = Callable[[int], object]
+if TYPE_CHECKING:
+    from rescore.decision import Decision
+    from rescore.engines import OnProgress
+    from rescore.evaluation.results import Results
+    from rescore.evaluation.significance import PairedTest
+    from rescore.metrics import Metric
+    from rescore.nbest import NbestList
+    from rescore.scoring import LanguageModel
+    from rescore.tuning.weights import Weights
+
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 nbest_argument = click.argument("nbest", nargs=-1, required=True, metavar="NBEST...")
 device_option = click.option(
     "--device", metavar="NAME", help="cpu, cuda or cuda:N.  [default: cuda where there is one]"
 )
+
+
+class OneOf(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
+    """A name of a table of parts; what is in the table is looked up when it is needed, and shown in the help."""
+
+    name = "name"
+
+    def __init__(self, table: Table[Any]) -> None:
+        self.table = table
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
+        return f"[{'|'.join(self.table.names)}]"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        try:
+            return self.table.check(value)
+        except UserError as error:
+            self.fail(str(error), param, ctx)
+
+
+class StyleOrJson(OneOf):
+    """A table style, or `json` for all figures."""
+
+    def __init__(self) -> None:
+        super().__init__(parts.STYLES)
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
+        return f"[{'|'.join([*self.table.names, 'json'])}]"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        return "json" if value == "json" else super().convert(value, param, ctx)
+
+
+class WithTable(click.Option):
+    """An option whose help ends with what is in a table."""
+
+    def __init__(self, *arguments: Any, table: OneOf, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._choices = table
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        found = super().get_help_record(ctx)
+        if found is None:
+            return None
+        table = self._choices.table
+        return found[0], f"{found[1]} {'; '.join(f'{name}: {table.about(name)}' for name in table.names)}."
 
 
 def _checked_norm(ctx: click.Context, parameter: click.Parameter, norm: str | None) -> str | None:
@@ -64,7 +115,7 @@ def _bundled(name: str, bundle: type[Any], options: list[Callable[[Command], Com
 
 
 @dataclass(frozen=True, slots=True)
-class Requested:
+class LanguageModelOptions:
     """The language models that a command was asked for."""
 
     lm: tuple[str, ...]
@@ -82,9 +133,12 @@ class Requested:
         if self.case != "keep":
             specs = [_with_option(spec, self.case) for spec in specs]
         if self.pll != "original":
-            masked = [spec.partition(":")[0] in ("bilm", "hf-masked") for spec in specs]
+            from rescore.scoring import BACKENDS
+
+            able = [name for name in BACKENDS.names if self.pll in BACKENDS[name].options]
+            masked = [spec.partition(":")[0] in able for spec in specs]
             if not any(masked):
-                raise click.UsageError(f"--pll {self.pll} is for masked language models: bilm and hf-masked")
+                raise click.UsageError(f"--pll {self.pll} is for masked language models: {' and '.join(able)}")
             specs = [_with_option(spec, self.pll) if yes else spec for spec, yes in zip(specs, masked, strict=True)]
         return specs
 
@@ -102,15 +156,16 @@ def _with_option(spec: str, option: str) -> str:
 
 lm_options = _bundled(
     "lms",
-    Requested,
+    LanguageModelOptions,
     [
         click.option(
             "--lm",
+            cls=WithTable,
+            table=OneOf(parts.BACKENDS),
             required=True,
             multiple=True,
             metavar="KIND[:PATH]",
-            help="Language model: tta, bilm, unilm, unilm-bw (shipped), or these, ngram, hf-masked, hf-causal "
-            "with :PATH. May be repeated.",
+            help="Language model, shipped or with :PATH; may be repeated.",
         ),
         click.option(
             "--case",
@@ -144,7 +199,7 @@ lm_options = _bundled(
 
 
 @dataclass(frozen=True, slots=True)
-class Inputs:
+class InputOptions:
     """How N-best lists are read."""
 
     ref: str | None
@@ -192,13 +247,13 @@ class Inputs:
 
 input_options = _bundled(
     "inputs",
-    Inputs,
+    InputOptions,
     [
         click.option("--ref", metavar="FILE", help="References: Kaldi text, trn, or a line each in the lists' order."),
         click.option(
             "--format",
             "format_name",
-            type=click.Choice(["native", "espnet1", "espnet2", "fairseq", "moses"]),
+            type=OneOf(parts.FORMATS),
             help="Format of the lists.  [default: found out by looking inside]",
         ),
         click.option("--s2s", default="s2s", show_default=True, metavar="COLUMN", help="The first-pass score."),
@@ -213,7 +268,7 @@ input_options = _bundled(
 
 
 @dataclass(frozen=True, slots=True)
-class Measure:
+class MetricOptions:
     """What is measured, and what counts as the same word."""
 
     metric: str | None
@@ -225,7 +280,8 @@ class Measure:
     drop_unknown: bool
     glm: str | None
 
-    def choose(self, lists: Sequence[NbestList]) -> Metric:
+    def choose(self, lists: Sequence[NbestList], weights: Weights | None = None) -> Metric:
+        """The metric asked for, or that for which weights were tuned, or the usual one for such lists."""
         from rescore import metrics
         from rescore.metrics.normalise import Glm
 
@@ -237,16 +293,19 @@ class Measure:
             self.drop_unknown,
             Glm.load(Path(self.glm)) if self.glm else None,
         )
-        return metrics.choose_metric(self.metric, self.tokenize, lists, normaliser)
+        name, tokenise = self.metric, self.tokenize
+        if name is None and weights and weights.tuned_for:
+            name, tokenise = weights.tuned_for.metric, tokenise or weights.tuned_for.tokenise
+        return metrics.choose_metric(name, lists, metrics.MetricOptions(tokenise, normaliser))
 
 
 metric_options = _bundled(
     "measure",
-    Measure,
+    MetricOptions,
     [
         click.option(
             "--metric",
-            type=click.Choice(["wer", "cer", "bleu", "chrf", "ter"]),
+            type=OneOf(parts.METRICS),
             help="[default: bleu for lists with a source text, else wer]",
         ),
         click.option(
@@ -265,27 +324,28 @@ metric_options = _bundled(
 
 
 @dataclass(frozen=True, slots=True)
-class Decide:
+class DecisionOptions:
     """How a text is chosen from each list."""
 
     decide: str
     scale: float | None
 
     def make(self) -> Decision:
-        from rescore.decision.decide import Decision
+        from rescore.decision import DECISIONS, Decision
 
-        if self.decide == "best" and self.scale is not None:
-            raise click.UsageError("--scale is for --decide mbr and rover")
+        if self.scale is not None and not DECISIONS[self.decide].needs_scale:
+            able = [name for name in DECISIONS.names if DECISIONS[name].needs_scale]
+            raise click.UsageError(f"--scale is for --decide {' and '.join(able)}")
         return Decision(self.decide, self.scale)
 
 
 decision_options = _bundled(
     "decide",
-    Decide,
+    DecisionOptions,
     [
         click.option(
             "--decide",
-            type=click.Choice(["best", "mbr", "rover"]),
+            type=OneOf(parts.DECISIONS),
             default="best",
             show_default=True,
             help="Best score, minimum Bayes risk, or a vote word by word.",
@@ -311,7 +371,7 @@ curve_option = click.option("--curve", metavar="FILE", help="Write the error aga
 
 
 @dataclass(frozen=True, slots=True)
-class Reporting:
+class ReportOptions:
     """The results file, and the names that it has in tables."""
 
     report: str | None
@@ -321,18 +381,18 @@ class Reporting:
     def write(self, results: Results, path: str) -> None:
         """Name the results after the options or the path of the lists, and write them where asked for."""
         from rescore import formats
-        from rescore.reporting import results as reporting
+        from rescore.evaluation import results as files
 
         results.dataset = self.dataset or (Path(path).resolve().name.partition(".")[0] if path != "-" else "stdin")
         results.system = self.system or results.system
         if self.report:
             with formats.opened(self.report) as file:
-                reporting.write(results, file)
+                files.write(results, file)
 
 
 report_options = _bundled(
     "reporting",
-    Reporting,
+    ReportOptions,
     [
         click.option("--report", metavar="FILE", help="Write the results as JSON, in full precision."),
         click.option("--dataset", metavar="NAME", help="The set's name in tables.  [default: from the path]"),
@@ -342,7 +402,7 @@ report_options = _bundled(
 
 
 @dataclass(frozen=True, slots=True)
-class Significance:
+class TestOptions:
     """How differences are tested."""
 
     test: str
@@ -350,20 +410,19 @@ class Significance:
     speaker: str | None
 
     def make(self) -> PairedTest:
-        from rescore.metrics import significance
+        from rescore.evaluation.significance import PairedTest
+        from rescore.metrics.resampling import SPEAKER
 
-        return significance.PairedTest(
-            self.test, self.by_speaker or bool(self.speaker), self.speaker or significance.SPEAKER
-        )
+        return PairedTest(self.test, self.by_speaker or bool(self.speaker), self.speaker or SPEAKER)
 
 
 test_options = _bundled(
     "significance",
-    Significance,
+    TestOptions,
     [
         click.option(
             "--test",
-            type=click.Choice(["randomisation", "bootstrap", "mapsswe"]),
+            type=OneOf(parts.TESTS),
             default="randomisation",
             show_default=True,
             help="Paired approximate randomisation, paired bootstrap, or (WER) the matched-pairs segment test.",
@@ -381,7 +440,7 @@ def progress_bar(total: int | None, label: str, unit: str = "hyp") -> tqdm:
     return tqdm(total=total, desc=label, unit=unit, disable=not sys.stderr.isatty(), leave=False)
 
 
-def watched(lists: Iterator[NbestList], progress: Progress) -> Iterator[NbestList]:
+def watched(lists: Iterator[NbestList], progress: OnProgress) -> Iterator[NbestList]:
     """The same stream, which tells how many hypotheses went by."""
     for nbest in lists:
         yield nbest

@@ -6,6 +6,9 @@ from pathlib import Path
 
 import click
 
+from rescore import parts
+from rescore.cli import options
+
 
 @click.command("report")
 @click.argument("results", nargs=-1, required=True, metavar="RESULTS.json...")
@@ -18,7 +21,7 @@ import click
 )
 @click.option(
     "--style",
-    type=click.Choice(["text", "markdown", "csv", "latex"]),
+    type=options.OneOf(parts.STYLES),
     help="[default: from the ending of -o, else text]",
 )
 @click.option("-o", "--output", default="-", show_default=True, metavar="FILE", help=".md, .csv, .tex or .txt.")
@@ -32,14 +35,13 @@ def command(results: tuple[str, ...], layout: str, style: str | None, output: st
     --dataset and --system of `rescore run` are the names in it.
     """
     from rescore import formats
-    from rescore.reporting import summary
-    from rescore.reporting.results import read
-    from rescore.reporting.styles import ENDINGS, STYLES
+    from rescore.evaluation.results import read
+    from rescore.reporting import overview
+    from rescore.reporting.styles import endings, style_of
 
-    found = [read(Path(path)) for path in results]
-    rows = summary.espnet(found) if layout == "espnet" else summary.paper(found)
-    chosen = style or ENDINGS.get(Path(output).suffix, "text")
-    if chosen not in STYLES:
-        raise click.UsageError(f"--output {output}: its ending is none of .md, .csv, .tex, .txt; give --style")
+    if output.endswith(".json"):
+        raise click.UsageError(f"--output {output}: its ending is none of {endings()}; give --style")
+    chosen = style or style_of(output) or "text"
+    table = overview.render([read(Path(path)) for path in results], layout, chosen)
     with formats.opened(output) as file:
-        file.write(STYLES[chosen](rows) + "\n")
+        file.write(table + "\n")

@@ -13,7 +13,7 @@ import click
 from rescore.cli import options
 
 if TYPE_CHECKING:
-    from rescore.decision.decide import Decision
+    from rescore.decision import Decision
     from rescore.nbest import NbestList
     from rescore.tuning.weights import Weights
 
@@ -34,10 +34,10 @@ def command(
     weights: str,
     output: str | None,
     best: str | None,
-    reporting: options.Reporting,
-    decide: options.Decide,
-    measure: options.Measure,
-    inputs: options.Inputs,
+    reporting: options.ReportOptions,
+    decide: options.DecisionOptions,
+    measure: options.MetricOptions,
+    inputs: options.InputOptions,
 ) -> None:
     """Sort each list by its combined score. Without -o, --best and --report the 1-best goes to stdout as Kaldi text.
 
@@ -46,8 +46,8 @@ def command(
 
     JSON Lines are reranked as a stream, unless --report or --ref needs them all.
     """
-    from rescore import evaluation
-    from rescore.tuning.weights import Weights
+    from rescore.evaluation.evaluate import evaluate
+    from rescore.tuning import Weights
 
     loaded = Weights.load(Path(weights))
     decision = decide.make() if decide.decide != "best" else loaded.decision
@@ -57,8 +57,7 @@ def command(
             _write(stream, loaded, decision, measure, output, best or ("-" if not output else None))
         return
     lists = inputs.read(nbest, need_references=True)
-    signature = evaluation.weights_signature(loaded)
-    results, _ = evaluation.evaluate(measure.choose(lists), lists, loaded, signature, decision)
+    results, _ = evaluate(measure.choose(lists, loaded), lists, loaded, decision)
     results.system = " + ".join(loaded.language_models) or "first pass"
     reporting.write(results, nbest[0])
     if output or best:
@@ -69,7 +68,7 @@ def _write(
     lists: Iterator[NbestList],
     weights: Weights,
     decision: Decision,
-    measure: options.Measure,
+    measure: options.MetricOptions,
     output: str | None,
     best: str | None,
 ) -> None:
@@ -80,9 +79,11 @@ def _write(
     with formats.opened(best) if best else nullcontext() as file:
 
         def reranked() -> Iterator[NbestList]:
+            metric = None
             while chunk := list(islice(lists, CHUNK)):
                 if best and file:
-                    texts = decision.texts(measure.choose(chunk), chunk, weights.of)
+                    metric = metric or measure.choose(chunk, weights)  # once: it must not change within a file
+                    texts = decision.texts(metric, chunk, weights.of)
                     formats.write_best(best, zip(chunk, texts, strict=True), file)
                 yield from (rerank(one, weights.of) for one in chunk)
 

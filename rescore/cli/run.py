@@ -55,7 +55,7 @@ log = logging.getLogger(__name__)
 @options.input_options
 def command(
     nbest: tuple[str, ...],
-    lms: options.Requested,
+    lms: options.LanguageModelOptions,
     dev: tuple[str, ...],
     dev_ref: str | None,
     weight: tuple[float, ...],
@@ -70,11 +70,11 @@ def command(
     best: str | None,
     save_weights: str | None,
     html: str | None,
-    reporting: options.Reporting,
+    reporting: options.ReportOptions,
     lm_norm: str | None,
-    decide: options.Decide,
-    measure: options.Measure,
-    inputs: options.Inputs,
+    decide: options.DecisionOptions,
+    measure: options.MetricOptions,
+    inputs: options.InputOptions,
 ) -> None:
     """Score N-best lists with a language model, tune its weight on --dev, rerank, and report.
 
@@ -87,11 +87,14 @@ def command(
     With several --lm all weights and a word bonus are tuned together. Without --dev and --weight the weight is the one
     that the model's card recommends.
     """
-    from rescore import formats, pipeline
+    from rescore import formats
     from rescore.decision import rerank
+    from rescore.experiment import run
     from rescore.nbest import TOKENS, WORDS
-    from rescore.reporting import table
     from rescore.reporting.curve import write as write_curve
+    from rescore.reporting.page import page
+    from rescore.reporting.results import render
+    from rescore.tuning import TuningOptions
 
     if dev and weight:
         raise click.UsageError("--dev and --weight exclude each other: the one tunes what the other gives")
@@ -100,7 +103,7 @@ def command(
     if dev_ref and not dev:
         raise click.UsageError("--dev-ref is of no use without --dev")
     decision = decide.make()
-    if decision.name != "best" and decision.scale is None and not (dev or folds):
+    if decision.needs_scale and not (dev or folds):
         raise click.UsageError(
             f"--decide {decision.name} needs --dev lists to tune the scale of posteriors on, or --scale"
         )
@@ -118,16 +121,18 @@ def command(
     models = lms.load()
     total = len(models) * sum(len(one.hypotheses) for one in [*lists, *(dev_lists or [])])
     with options.progress_bar(total, f"score {', '.join(model.name for model in models)}") as bar:
-        outcome = pipeline.run(
+        tuning = TuningOptions(tuple(name for name in bonuses if bonuses[name]), flat, condition, decision)
+        outcome = run.run(
             lists,
             models,
             chosen_metric,
             dev=dev_lists,
             dev_source=", ".join(dev) or "dev",
             weights=weights,
+            folds=run.FoldOptions(folds, speaker) if folds else None,
             norm=lm_norm,
-            tuning=pipeline.Tuning(tuple(name for name in bonuses if bonuses[name]), flat, folds, speaker, condition),
-            decide=decision,
+            tuning=tuning if tuned else None,
+            decide=None if tuned else decision,
             count_tokens=bool(bonuses[TOKENS]),
             progress=bar.update,
         )
@@ -139,14 +144,15 @@ def command(
             formats.write_best(best, zip(outcome.lists, outcome.texts, strict=True), file)
     if curve and outcome.dev:
         with formats.opened(curve) as file:
-            steps = pipeline.curve(chosen_metric, outcome.dev, outcome.weights)
+            steps = run.weight_curve(chosen_metric, outcome.dev, outcome.weights)
             write_curve(steps, chosen_metric.name, file)
     if html:
+        content = page(outcome.results, run.details(outcome, models[0], chosen_metric))
         with formats.opened(html) as file:
-            file.write(pipeline.report_page(outcome, models, chosen_metric))
+            file.write(content)
     if save_weights:
         outcome.weights.save(Path(save_weights))
-    click.echo(table.render(outcome.results), err="-" in (output, best, reporting.report))
+    click.echo(render(outcome.results), err="-" in (output, best, reporting.report))
 
 
 def _bonus(option: str, value: str, tuning: bool) -> bool | float:
@@ -171,14 +177,15 @@ def _weights(
     from rescore import scoring
     from rescore.tuning.weights import Weights
 
-    numbers, origin = list(given), "given"
+    numbers, origin, tuned = list(given), "given", "given"
     if not given:
         if len(specs) > 1:
             raise click.UsageError("several --lm need --dev lists to tune on, or a --weight each")
         numbers, origin = [scoring.recommended_weight(specs[0])], "recommended by the model card"
+        tuned = "card"
         log.info("no --dev and no --weight: lambda %g, as the model card of %s recommends", numbers[0], specs[0])
     if len(numbers) != len(specs):
         raise click.UsageError(f"{len(specs)} --lm, but {len(numbers)} --weight; give one each")
     # A weight out of range is told before anything is scored.
-    Weights.interpolation(dict(zip(specs, numbers, strict=True)), origin, bonuses)
-    return lambda columns: Weights.interpolation(dict(zip(columns, numbers, strict=True)), origin, bonuses)
+    Weights.interpolation(dict(zip(specs, numbers, strict=True)), origin, tuned, bonuses)
+    return lambda columns: Weights.interpolation(dict(zip(columns, numbers, strict=True)), origin, tuned, bonuses)

@@ -13,6 +13,7 @@ import click
 from rescore.cli import options
 
 if TYPE_CHECKING:
+    from rescore.engines import OnProgress
     from rescore.nbest import NbestList
     from rescore.scoring import LanguageModel, TokenScores
 
@@ -33,13 +34,13 @@ if TYPE_CHECKING:
 @options.input_options
 def command(
     nbest: tuple[str, ...],
-    lms: options.Requested,
+    lms: options.LanguageModelOptions,
     text: str | None,
     tokens: str | None,
     output: str | None,
     count_tokens: bool,
     lm_norm: str | None,
-    inputs: options.Inputs,
+    inputs: options.InputOptions,
 ) -> None:
     """Add columns of LM scores (natural log) to N-best lists, or tell the perplexity of plain text.
 
@@ -49,7 +50,8 @@ def command(
 
     Columns are called after the model: tta (sums over tokens) or tta.mean. JSON Lines are scored as a stream.
     """
-    from rescore import formats, pipeline
+    from rescore import formats
+    from rescore.experiment.run import choose_norm
 
     if bool(nbest) == bool(text):
         raise click.UsageError("give either N-best lists or --text FILE")
@@ -61,7 +63,7 @@ def command(
             return
         lists = inputs.iterate(nbest)
         head = list(islice(lists, 1))
-        norm = pipeline.choose_norm(lm_norm, head)
+        norm = choose_norm(lm_norm, head)
         models = lms.load()
         number = inputs.count(nbest)
         total = None if number is None else number * len(models)
@@ -76,18 +78,18 @@ def _with_column(
     model: LanguageModel,
     lists: Iterable[NbestList],
     norm: str,
-    progress: options.Progress,
+    progress: OnProgress,
     tokens: IO[str] | None,
     count_tokens: bool,
 ) -> Iterator[NbestList]:
-    from rescore import scoring
+    from rescore.engines import ColumnAdder, score_lists
 
-    column = scoring.column_name(model, norm)
-    for nbest, scores in scoring.score_lists(model, lists, progress):
+    with_column = ColumnAdder(model, norm, count_tokens)
+    for nbest, scores in score_lists(model, lists, progress):
         if tokens:
             for rank, (hypothesis, found) in enumerate(zip(nbest.hypotheses, scores, strict=True), 1):
                 _write_tokens(tokens, {"id": nbest.id, "hyp": rank}, model, hypothesis.text, found)
-        yield scoring.with_column(nbest, column, norm, scores, count_tokens)
+        yield with_column(nbest, scores)
 
 
 def _write_tokens(
@@ -99,14 +101,14 @@ def _write_tokens(
     file.write(json.dumps(entry, ensure_ascii=False) + "\n")
 
 
-def _score_text(text: str, lms: options.Requested, output: str | None, tokens: IO[str] | None) -> None:
+def _score_text(text: str, lms: options.LanguageModelOptions, output: str | None, tokens: IO[str] | None) -> None:
     from pathlib import Path
 
     from rescore import formats
     from rescore.errors import UserError
+    from rescore.evaluation.perplexity import text_score
     from rescore.files import read_lines
     from rescore.reporting import perplexity
-    from rescore.scoring.perplexity import text_score
 
     sentences = list(read_lines(Path(text)))
     if not sentences:
@@ -121,7 +123,7 @@ def _score_text(text: str, lms: options.Requested, output: str | None, tokens: I
         if tokens:
             for line, (sentence, one) in enumerate(zip(sentences, scores, strict=True), 1):
                 _write_tokens(tokens, {"line": line}, model, sentence, one)
-        found.append(text_score(model.name, model.fingerprint, sentences, scores))
+        found.append(text_score(model, sentences, scores))
     if output:
         with formats.opened(output) as file:
             perplexity.write(found, file)

@@ -17,6 +17,7 @@ NEURAL_ONLY = (
     "batch_tokens",
     "learning_rate",
     "warmup",
+    "decay",
     "dropout",
     "weight_decay",
     "held_out",
@@ -51,6 +52,9 @@ NGRAM_ONLY = ("order", "prune", "unit", "memory", "discount_fallback", "arpa")
 @click.option("--batch-tokens", default=4096, show_default=True, help="Tokens in a batch, padding included.")
 @click.option("--learning-rate", default=1e-3, show_default=True, help="The highest, after warm-up.")
 @click.option("--warmup", default=0.02, show_default=True, help="Share of the training in which the rate rises.")
+@click.option(
+    "--decay", default=0.2, show_default=True, help="Share of the training, at its end, in which the rate falls to 0."
+)
 @click.option("--dropout", default=0.1, show_default=True)
 @click.option("--weight-decay", default=0.01, show_default=True)
 @click.option("--held-out", default=2000, show_default=True, help="Sentences kept for validation.")
@@ -89,6 +93,7 @@ def command(
     batch_tokens: int,
     learning_rate: float,
     warmup: float,
+    decay: float,
     dropout: float,
     weight_decay: float,
     held_out: int,
@@ -144,6 +149,7 @@ def command(
         batch_tokens=batch_tokens,
         learning_rate=learning_rate,
         warmup=warmup,
+        decay=decay,
         weight_decay=weight_decay,
         dropout=dropout,
         seed=seed,

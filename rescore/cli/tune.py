@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, replace
 from pathlib import Path
 
 import click
@@ -37,9 +35,9 @@ def command(
     condition: str | None,
     curve: str | None,
     output: str,
-    decide: options.Decide,
-    measure: options.Measure,
-    inputs: options.Inputs,
+    decide: options.DecisionOptions,
+    measure: options.MetricOptions,
+    inputs: options.InputOptions,
 ) -> None:
     """Find the weights that give the best WER, CER or BLEU on lists that have LM scores and references.
 
@@ -50,33 +48,36 @@ def command(
     One weight is found exactly: no grid, and ties go to the middle of the widest best interval. Several columns are
     tuned together, with exact searches along lines.
     """
-    from rescore import formats, pipeline
-    from rescore.decision.decide import text_value, tune_scale
-    from rescore.nbest import FIRST_PASS, TOKENS, WORDS
+    from rescore import formats
+    from rescore.errors import UserError
+    from rescore.evaluation.evaluate import sign
+    from rescore.experiment.run import weight_curve
+    from rescore.nbest import FIRST_PASS, TOKENS, WORDS, score_columns
     from rescore.reporting.curve import write as write_curve
+    from rescore.tuning import TuningOptions
+    from rescore.tuning import tune as tune_weights
 
     lists = inputs.read(nbest, need_references=True)
     chosen = measure.choose(lists)
-    columns = [*dict.fromkeys(column)] or pipeline.lm_columns(lists)
+    columns = [*dict.fromkeys(column)] or score_columns(lists[0])
+    if not columns:
+        raise UserError(f"{', '.join(nbest)}: no column of LM scores; add one with `rescore score`")
     words = len(columns) > 1 if word_bonus is None else word_bonus
-    bonuses = [*([WORDS] if words else []), *([TOKENS] if token_bonus else [])]
-    weights, tuned = pipeline.tune(chosen, lists, columns, ", ".join(nbest), bonuses, flat, condition)
-    decision = decide.make()
-    if decision.name != "best":
-        decision = tune_scale(decision.name, chosen, lists, weights.of) if decision.scale is None else decision
-        weights = replace(weights, decision=decision)
+    bonuses = (*([WORDS] if words else []), *([TOKENS] if token_bonus else []))
+    tuning = TuningOptions(bonuses, flat, condition, decide.make())
+    weights, tuned = tune_weights(chosen, lists, columns, ", ".join(nbest), tuning)
     if output == "-":
-        click.echo(json.dumps(asdict(weights), indent=2, ensure_ascii=False))
+        click.echo(weights.to_json())
     else:
         weights.save(Path(output))
     if curve:
         with formats.opened(curve) as file:
-            write_curve(pipeline.curve(chosen, lists, weights), chosen.name, file)
+            write_curve(weight_curve(chosen, lists, weights), chosen.name, file)
     if not tuned.helps:
         click.echo("the LM does not help on this set: no weight above 0 is better than the first pass", err=True)
-    found = ", ".join(f"{name} {weight:.4g}" for name, weight in weights.columns.items() if name != FIRST_PASS)
+    found = ", ".join(f"{name} {weight:.4g}" for name, weight in weights.weights.items() if name != FIRST_PASS)
     same = "" if tuned.low is None else f" (the same from {tuned.low:.4g} to {tuned.high:.4g})"
-    click.echo(f"{chosen.name} {tuned.first_pass:.2f} -> {tuned.value:.2f} at lambda {found}{same}", err=True)
-    if decision.name != "best":
-        found_value = text_value(chosen, lists, decision.texts(chosen, lists, weights.of))
-        click.echo(f"{decision.name}: {found_value:.2f} with posteriors exp({decision.scale:.4g} * score)", err=True)
+    how = "" if weights.decision.name == "best" else f", {weights.decision.name}"
+    how += "" if weights.decision.scale is None else f" with posteriors exp({weights.decision.scale:.4g} * score)"
+    click.echo(f"{chosen.name} {tuned.first_pass:.2f} -> {tuned.value:.2f} at lambda {found}{same}{how}", err=True)
+    click.echo(str(sign(chosen, lists, weights)), err=True)

@@ -1,49 +1,10 @@
-"""From columns of scores and weights to one text an utterance."""
+"""From columns of scores and weights to one text an utterance: the best score, minimum Bayes risk, a vote by words.
 
-from __future__ import annotations
+A rule is an object (`DecisionRule`), and `DECISIONS` is the table of them.
+"""
 
-from collections.abc import Callable, Mapping, Sequence
+from rescore.decision.combine import WeightsOf, best, combine, posteriors, rerank
+from rescore.decision.rules import Decision, DecisionRule
+from rescore.parts import DECISIONS
 
-import numpy as np
-import numpy.typing as npt
-
-from rescore.nbest import NbestList
-
-DECISIONS = ("best", "mbr", "rover")
-"""The best hypothesis by score; the one of least expected loss; the words with the most votes."""
-
-
-WeightsOf = Mapping[str, float] | Callable[[NbestList], Mapping[str, float]]
-"""The weight of each column; or a function that says them for a list, where they depend on its condition."""
-
-
-def combine(nbest: NbestList, weights: WeightsOf) -> npt.NDArray[np.float64]:
-    """(hypotheses,) the weighted sum of the columns; a column of weight 0 does not count, not even where it is -inf."""
-    scores = np.zeros(len(nbest.hypotheses))
-    for name, weight in (weights(nbest) if callable(weights) else weights).items():
-        if weight:
-            scores += weight * np.array(nbest.column(name))
-    return scores
-
-
-def best(lists: Sequence[NbestList], weights: WeightsOf) -> list[int]:
-    """The index of the best hypothesis of each list: arg max of the combined score, the first of equals."""
-    return [int(np.argmax(combine(nbest, weights))) for nbest in lists]
-
-
-def rerank(nbest: NbestList, weights: WeightsOf) -> NbestList:
-    """The list with its hypotheses sorted by the combined score, best first; equals keep their order."""
-    order = np.argsort(-combine(nbest, weights), kind="stable")
-    return NbestList(nbest.id, [nbest.hypotheses[index] for index in order], nbest.references, nbest.source)
-
-
-def posteriors(scores: npt.NDArray[np.float64], scale: float) -> npt.NDArray[np.float64]:
-    """(hypotheses,) probabilities in proportion to exp(scale * score).
-
-    A hypothesis whose score is minus infinity has none; where all are such, the first has all.
-    """
-    highest = scores.max()
-    if np.isneginf(highest):
-        return np.eye(len(scores))[0]
-    weights = np.exp(scale * (scores - highest))
-    return np.asarray(weights / weights.sum(), dtype=np.float64)
+__all__ = ["DECISIONS", "Decision", "DecisionRule", "WeightsOf", "best", "combine", "posteriors", "rerank"]

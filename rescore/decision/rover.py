@@ -9,8 +9,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+import numpy.typing as npt
+
+from rescore.metrics.base import Metric
+from rescore.nbest import NbestList
+
 Slot = dict[str | None, float]
 """Posteriors of the words that compete for one place; None stands for no word."""
+
+
+class Rover:
+    """The words with the highest posteriors, place by place."""
+
+    needs_scale = True
+
+    def prepare(self, lists: Sequence[NbestList], metric: Metric | None) -> Sequence[list[list[str]]]:
+        return [[hypothesis.text.split() for hypothesis in nbest.hypotheses] for nbest in lists]
+
+    def choose(self, nbest: NbestList, preference: npt.NDArray[np.float64], prepared: list[list[str]]) -> str:
+        return " ".join(vote(confusion_network(prepared, preference.tolist())))
 
 
 def confusion_network(hypotheses: Sequence[Sequence[str]], posteriors: Sequence[float]) -> list[Slot]:

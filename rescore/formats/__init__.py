@@ -11,31 +11,45 @@ import gzip
 import io
 import math
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
-from types import ModuleType
-from typing import IO, Any
+from typing import IO, Any, Protocol
 
 from rescore.errors import UserError
 from rescore.files import replacing
-from rescore.formats import espnet1, espnet2, fairseq, moses, native
+from rescore.formats import native
 from rescore.formats.references import read_best, read_references, write_best
 from rescore.formats.seen import Seen
-from rescore.formats.source import Source
-from rescore.nbest import FIRST_PASS, REPLACED, NbestList
+from rescore.formats.source import ReadOptions, Source
+from rescore.nbest import FIRST_PASS, FORMER_FIRST_PASS, NbestList
+from rescore.parts import FORMATS
 
-__all__ = ["FORMATS", "iterate", "opened", "read", "read_output", "read_references", "write", "write_best"]
+__all__ = [
+    "FORMATS",
+    "Format",
+    "ReadOptions",
+    "iterate",
+    "opened",
+    "read",
+    "read_output",
+    "read_references",
+    "write",
+    "write_best",
+]
 
-FORMATS: dict[str, ModuleType] = {
-    "native": native,
-    "espnet1": espnet1,
-    "espnet2": espnet2,
-    "fairseq": fairseq,
-    "moses": moses,
-}
+
+class Format(Protocol):
+    """A module (or object) that reads N-best lists of one toolkit."""
+
+    def sniff(self, source: Source) -> bool:
+        """Whether the source looks like this format, from its head or its files."""
+        ...
+
+    def read(self, source: Source, options: ReadOptions) -> Iterator[NbestList]:
+        """The lists, one after another."""
+        ...
 
 
 def iterate(
@@ -56,7 +70,7 @@ def iterate(
     seen, found = Seen(), False
     for path in paths:
         source = Source(path)
-        for nbest in _reader(source, format_name, lenpen)(source):
+        for nbest in _format(source, format_name).read(source, ReadOptions(lenpen)):
             place = f"{source.name}: utterance {nbest.id}"
             if not seen.add(nbest.id):
                 raise UserError(f"{place}: comes twice; give each utterance once")
@@ -106,23 +120,18 @@ def read_output(path: str, references: str | None = None, **options: Any) -> lis
 
 
 def _sniff(source: Source) -> str | None:
-    return next((name for name, module in FORMATS.items() if module.sniff(source)), None)
+    return next((name for name in FORMATS.names if FORMATS[name].sniff(source)), None)
 
 
-def _reader(source: Source, format_name: str | None, lenpen: float) -> Callable[[Source], Iterator[NbestList]]:
-    if format_name is None:
-        format_name = _sniff(source)
-    if format_name is None:
+def _format(source: Source, name: str | None) -> Format:
+    if name is None:
+        name = _sniff(source)
+    if name is None:
         if not source.is_folder and not source.head.strip():
             raise UserError(f"{source.name}: is empty")
-        raise UserError(
-            f"{source.name}: not an N-best list of a known format "
-            "(native JSON or JSON Lines, ESPnet1 data.json, ESPnet2 decode folder, fairseq log, Moses n-best)"
-        )
-    if format_name not in FORMATS:
-        raise UserError(f"format {format_name!r} is not one of {', '.join(FORMATS)}")
-    read_source: Callable[..., Iterator[NbestList]] = FORMATS[format_name].read
-    return partial(read_source, lenpen=lenpen) if format_name == "fairseq" else read_source
+        known = ", ".join(FORMATS.about(one) for one in FORMATS.names)
+        raise UserError(f"{source.name}: not an N-best list of a known format ({known})")
+    return FORMATS[name]
 
 
 def _check_scores(nbest: NbestList, place: str) -> None:
@@ -143,7 +152,11 @@ def _with_first_pass(nbest: NbestList, column: str, place: str) -> NbestList:
         # The old first pass goes under its own name, so that nothing is lost and the sum no longer marks a mean.
         old = hypothesis.scores.pop(FIRST_PASS, None)
         del hypothesis.scores[column]
-        hypothesis.scores = {FIRST_PASS: value, **hypothesis.scores, **({} if old is None else {REPLACED: old})}
+        hypothesis.scores = {
+            FIRST_PASS: value,
+            **hypothesis.scores,
+            **({} if old is None else {FORMER_FIRST_PASS: old}),
+        }
     return nbest
 
 

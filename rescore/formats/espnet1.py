@@ -9,7 +9,7 @@ from typing import Any
 
 from rescore.errors import UserError
 from rescore.formats.native import load_json
-from rescore.formats.source import Source
+from rescore.formats.source import ReadOptions, Source
 from rescore.formats.text import plain
 from rescore.nbest import FIRST_PASS, Hypothesis, NbestList
 
@@ -30,7 +30,7 @@ def _files(folder: Path) -> list[Path]:
     return whole or [path for _, path in parts]
 
 
-def read(source: Source) -> Iterator[NbestList]:
+def read(source: Source, options: ReadOptions) -> Iterator[NbestList]:
     for part in [Source(path) for path in _files(source.path)] if source.is_folder else [source]:
         yield from _read_file(part)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from rescore.errors import UserError
-from rescore.formats.source import Source
+from rescore.formats.source import ReadOptions, Source
 from rescore.formats.text import plain
 from rescore.nbest import FIRST_PASS, Hypothesis, NbestList
 
@@ -34,7 +34,7 @@ def _parts(folder: Path) -> list[Path]:
     return [folder] if _numbered(folder, _BEST) else []
 
 
-def read(source: Source) -> Iterator[NbestList]:
+def read(source: Source, options: ReadOptions) -> Iterator[NbestList]:
     """One part at a time. Lists may be of unequal length; a hypothesis may be empty."""
     for part in _parts(source.path):
         lists: dict[str, NbestList] = {}

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from rescore.errors import UserError
-from rescore.formats.source import Source
+from rescore.formats.source import ReadOptions, Source
 from rescore.formats.text import plain, undo_bpe, undo_entities
 from rescore.nbest import FIRST_PASS, SUM, Hypothesis, NbestList
 
@@ -34,7 +34,7 @@ class _Block:
     candidates: list[_Candidate] = field(default_factory=list)
 
 
-def read(source: Source, lenpen: float = 1.0) -> Iterator[NbestList]:
+def read(source: Source, options: ReadOptions) -> Iterator[NbestList]:
     """Blocks come out of order and are returned in the order of their ids.
 
     H is log2 p / tokens ** lenpen: `s2s` is that in natural log, `sum` is natural log p, with the number of P values
@@ -51,7 +51,7 @@ def read(source: Source, lenpen: float = 1.0) -> Iterator[NbestList]:
         hypotheses = []
         for candidate in block.candidates:
             mean = candidate.score * math.log(2)
-            scores = {FIRST_PASS: mean, SUM: mean * candidate.tokens**lenpen}
+            scores = {FIRST_PASS: mean, SUM: mean * candidate.tokens**options.lenpen}
             hypotheses.append(Hypothesis(plain(candidate.text), scores))
         reference = () if block.reference is None else (plain(block.reference.replace("<<unk>>", "<unk>")),)
         text = None if block.source is None else undo_entities(undo_bpe(block.source))

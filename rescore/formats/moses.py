@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from rescore.errors import UserError
-from rescore.formats.source import Source
+from rescore.formats.source import ReadOptions, Source
 from rescore.formats.text import plain
 from rescore.nbest import FIRST_PASS, Hypothesis, NbestList
 
@@ -17,7 +17,7 @@ def sniff(source: Source) -> bool:
     return _FIRST.match(source.head) is not None
 
 
-def read(source: Source) -> Iterator[NbestList]:
+def read(source: Source, options: ReadOptions) -> Iterator[NbestList]:
     """The lines of one id stand together, and are read as a stream.
 
     `s2s` is the total. Features go into columns of their names; of a feature with several values, each gets a number.

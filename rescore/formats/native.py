@@ -5,13 +5,19 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import asdict
 from typing import IO, Any
 
-from rescore.errors import UserError
-from rescore.formats.source import Source
-from rescore.nbest import FIRST_PASS, Hypothesis, NbestList
+import msgspec
 
-_HYPOTHESIS = re.compile(r"hyp_(\d+)")
+from rescore.errors import UserError
+from rescore.files import loads, parsed
+from rescore.formats.source import ReadOptions, Source
+from rescore.nbest import FIRST_PASS, Column, Hypothesis, NbestList
+
+_HYPOTHESIS = re.compile(r"hyp_(\d{1,9})")
+COLUMNS = "columns"
+"""The key of the record that says where columns come from."""
 
 
 def sniff(source: Source) -> bool:
@@ -19,7 +25,7 @@ def sniff(source: Source) -> bool:
     return head.startswith("{") and not re.match(r'\{\s*"utts"\s*:', head)
 
 
-def read(source: Source) -> Iterator[NbestList]:
+def read(source: Source, options: ReadOptions) -> Iterator[NbestList]:
     """Read either form. JSON Lines are read line by line; one JSON object has to be in memory as a whole."""
     if _is_lines(source.head):
         yield from _read_lines(source)
@@ -34,7 +40,7 @@ def _is_lines(head: str) -> bool:
     except ValueError:
         # The head may end within a long first line; then its beginning has to tell.
         return re.match(r'\{\s*"id"\s*:\s*["\d]', first) is not None
-    return isinstance(value, dict) and "hyps" in value
+    return isinstance(value, dict) and ("hyps" in value or value.keys() == {COLUMNS})
 
 
 def load_json(source: Source) -> Any:
@@ -44,89 +50,84 @@ def load_json(source: Source) -> Any:
         UserError: it is not whole (names line and column), or an object has a key twice.
     """
     with source.open() as file:
-        text = file.read()
+        return loads(file.read(), source.name)
 
-    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        value = dict(pairs)
-        if len(value) < len(pairs):  # of equal keys json keeps the last and says nothing
-            names = [name for name, _ in pairs]
-            twice = next(name for name in names if names.count(name) > 1)
-            raise UserError(f"{source.name}: {twice} comes twice; give each utterance and hypothesis once")
-        return value
 
-    try:
-        return json.loads(text, object_pairs_hook=unique)
-    except json.JSONDecodeError as error:
-        raise UserError(
-            f"{source.name}: line {error.lineno}, column {error.colno}: not valid JSON ({error.msg}); is it truncated?"
-        ) from None
+class _Hypothesis(msgspec.Struct):
+    text: str
+    score: float | msgspec.UnsetType = msgspec.UNSET
+    scores: dict[str, float] = {}
+
+
+class _List(msgspec.Struct):
+    id: str | int
+    hyps: list[_Hypothesis]
+    ref: str | list[str] | None = None
+    src: str | None = None
+
+
+class _About(msgspec.Struct):
+    ref: str | list[str] | None = None
+    src: str | None = None
 
 
 def _read_object(source: Source) -> Iterator[NbestList]:
     utterances = load_json(source)
     if not isinstance(utterances, dict):
         raise UserError(f"{source.name}: expected a JSON object of utterances")
+    columns = _columns(utterances, source.name)
+    if columns:
+        del utterances[COLUMNS]
     for name, entry in utterances.items():
         place = f"{source.name}: utterance {name}"
         if not isinstance(entry, dict):
             raise UserError(f'{place}: expected an object with "hyp_1", "hyp_2", ...')
         numbered = sorted((int(match[1]), key) for key in entry if (match := _HYPOTHESIS.fullmatch(key)))
-        hypotheses = [_hypothesis(entry[key], f"{place}, {key}") for _, key in numbered]
-        yield NbestList(name, hypotheses, _references(entry.get("ref"), place), _source(entry.get("src"), place))
+        hypotheses = [
+            _hypothesis(parsed(entry[key], _Hypothesis, f"{place}, {key}"), f"{place}, {key}") for _, key in numbered
+        ]
+        about = parsed(entry, _About, place)
+        yield NbestList(name, hypotheses, _references(about.ref), about.src, columns)
 
 
 def _read_lines(source: Source) -> Iterator[NbestList]:
+    columns: dict[str, Column] = {}
     with source.open() as file:
         for number, line in enumerate(file, 1):
             if not line.strip():
                 continue
             place = f"{source.name}: line {number}"
-            try:
-                entry = json.loads(line)
-            except json.JSONDecodeError as error:
-                raise UserError(
-                    f"{place}, column {error.colno}: not valid JSON ({error.msg}); is it truncated?"
-                ) from None
-            if not isinstance(entry, dict) or not isinstance(entry.get("hyps"), list):
-                raise UserError(f'{place}: expected an object with "id" and a list "hyps"')
-            if not isinstance(entry.get("id"), (str, int)):
-                raise UserError(f'{place}: no "id"')
-            hypotheses = [
-                _hypothesis(value, f"{place}, hypothesis {rank}") for rank, value in enumerate(entry["hyps"], 1)
-            ]
-            references, text = _references(entry.get("ref"), place), _source(entry.get("src"), place)
-            yield NbestList(str(entry["id"]), hypotheses, references, text)
+            entry = loads(line, place, line=True)
+            if isinstance(entry, dict) and entry.keys() == {COLUMNS}:
+                columns = _columns(entry, place)  # of the lists that follow: files may be joined with cat
+                continue
+            found = parsed(entry, _List, place)
+            hypotheses = [_hypothesis(value, f"{place}, hypothesis {rank}") for rank, value in enumerate(found.hyps, 1)]
+            yield NbestList(str(found.id), hypotheses, _references(found.ref), found.src, columns)
 
 
-def _hypothesis(value: Any, place: str) -> Hypothesis:
-    if not isinstance(value, dict) or not isinstance(value.get("text"), str):
-        raise UserError(f'{place}: expected an object with "text" and "score"')
-    more = value.get("scores", {})
-    if not isinstance(more, dict):
-        raise UserError(f'{place}: "scores" is not an object of named numbers')
-    scores: dict[str, float] = {}
-    for name, score in ({FIRST_PASS: value["score"]} if "score" in value else {}).items() | more.items():
-        if isinstance(score, bool) or not isinstance(score, (int, float)):
-            raise UserError(f"{place}: score {name} is {score!r}, not a number")
-        scores[name] = float(score)
-    return Hypothesis(
-        value["text"], {name: scores[name] for name in sorted(scores, key=lambda name: name != FIRST_PASS)}
-    )
+def _columns(document: dict[str, Any], place: str) -> dict[str, Column]:
+    """The record of where columns come from, if there is one: an utterance of that name has hypotheses instead."""
+    value = document.get(COLUMNS)
+    if not isinstance(value, dict) or any(_HYPOTHESIS.fullmatch(key) for key in value):
+        return {}
+    return parsed(value, dict[str, Column], f"{place}: {COLUMNS}")
 
 
-def _references(value: Any, place: str) -> tuple[str, ...]:
-    if value is None:
-        return ()
-    references = value if isinstance(value, list) else [value]
-    if not all(isinstance(reference, str) for reference in references):
-        raise UserError(f'{place}: "ref" is neither a text nor a list of texts')
-    return tuple(references)
+def _hypothesis(found: _Hypothesis, place: str) -> Hypothesis:
+    if found.score is msgspec.UNSET:
+        if FIRST_PASS not in found.scores:
+            return Hypothesis(found.text, found.scores)
+        first_pass = found.scores.pop(FIRST_PASS)
+    else:
+        first_pass = found.score
+        if FIRST_PASS in found.scores and found.scores.pop(FIRST_PASS) != first_pass:
+            raise UserError(f'{place}: "score" and "scores" give two values of {FIRST_PASS}; leave one out')
+    return Hypothesis(found.text, {FIRST_PASS: first_pass, **found.scores})
 
 
-def _source(value: Any, place: str) -> str | None:
-    if value is not None and not isinstance(value, str):
-        raise UserError(f'{place}: "src" is no text')
-    return value
+def _references(value: str | list[str] | None) -> tuple[str, ...]:
+    return () if value is None else (value,) if isinstance(value, str) else tuple(value)
 
 
 def _entry(hypothesis: Hypothesis) -> dict[str, Any]:
@@ -147,9 +148,16 @@ def _about(nbest: NbestList) -> dict[str, Any]:
 
 
 def write(lists: Iterable[NbestList], file: IO[str]) -> None:
-    """Write one JSON object, an utterance at a time."""
+    """Write one JSON object, an utterance at a time; where columns come from stands first.
+
+    Raises:
+        UserError: lists disagree about where a column comes from.
+    """
     separator = "{\n"
-    for nbest in lists:
+    for nbest, columns in _with_record(lists):
+        if columns:
+            file.write(f'{separator}"{COLUMNS}": {json.dumps(columns, ensure_ascii=False, indent=1)}')
+            separator = ",\n"
         hypotheses = {f"hyp_{rank}": _entry(hypothesis) for rank, hypothesis in enumerate(nbest.hypotheses, 1)}
         value = json.dumps({**_about(nbest), **hypotheses}, ensure_ascii=False, indent=1)
         file.write(f"{separator}{json.dumps(nbest.id, ensure_ascii=False)}: {value}")
@@ -158,7 +166,32 @@ def write(lists: Iterable[NbestList], file: IO[str]) -> None:
 
 
 def write_lines(lists: Iterable[NbestList], file: IO[str]) -> None:
-    """Write JSON Lines."""
-    for nbest in lists:
+    """Write JSON Lines; where columns come from stands in the first.
+
+    Raises:
+        UserError: lists disagree about where a column comes from.
+    """
+    for nbest, columns in _with_record(lists):
+        if columns:
+            file.write(json.dumps({COLUMNS: columns}, ensure_ascii=False) + "\n")
         hyps = [_entry(hypothesis) for hypothesis in nbest.hypotheses]
         file.write(json.dumps({"id": nbest.id, **_about(nbest), "hyps": hyps}, ensure_ascii=False) + "\n")
+
+
+def _with_record(lists: Iterable[NbestList]) -> Iterator[tuple[NbestList, dict[str, Any]]]:
+    """Each list, and with the first the record of columns that is to stand before it."""
+    first: NbestList | None = None
+    for nbest in lists:
+        if first is None:
+            first = nbest
+            yield nbest, {name: asdict(column) for name, column in nbest.columns.items()}
+            continue
+        if nbest.columns is not first.columns and nbest.columns != first.columns:
+            name = next(
+                name for name in (*first.columns, *nbest.columns) if first.columns.get(name) != nbest.columns.get(name)
+            )
+            raise UserError(
+                f"utterance {nbest.id}: column {name} comes from another model than in the lists before; "
+                "write them to files of their own"
+            )
+        yield nbest, {}

@@ -9,7 +9,7 @@ from typing import IO
 
 from rescore.errors import UserError
 from rescore.formats import native
-from rescore.formats.source import Source
+from rescore.formats.source import ReadOptions, Source
 from rescore.formats.text import undo_marks
 from rescore.nbest import FIRST_PASS, Hypothesis, NbestList
 
@@ -74,7 +74,9 @@ def _lines(path: str | Path) -> list[str]:
     if source.is_folder:
         raise UserError(f"{path}: is a folder; give the file with the texts, usually {source.path / 'text'}")
     if native.sniff(source):  # N-best lists, for their references
-        return [f"{nbest.references[0]} ({nbest.id})" for nbest in native.read(source) if nbest.references]
+        return [
+            f"{nbest.references[0]} ({nbest.id})" for nbest in native.read(source, ReadOptions()) if nbest.references
+        ]
     with source.open() as file:
         lines = file.read().splitlines()
     if not any(line.strip() for line in lines):

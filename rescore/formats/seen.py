@@ -20,6 +20,11 @@ class Seen:
         self._recent: set[int] = set()
         self._sorted: list[npt.NDArray[np.uint64]] = []
 
+    @property
+    def parts(self) -> list[int]:
+        """The sizes of what it is kept in."""
+        return [len(self._recent), *map(len, self._sorted)]
+
     def add(self, text: str) -> bool:
         """Whether the text is new; it no longer is."""
         key = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")

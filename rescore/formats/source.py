@@ -8,6 +8,7 @@ import sys
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import IO, Any, cast
@@ -15,6 +16,14 @@ from typing import IO, Any, cast
 from rescore.errors import UserError
 
 HEAD = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """What a reader may be told; each takes what it knows."""
+
+    lenpen: float = 1.0
+    """fairseq's length penalty, with which H scores were normalised."""
 
 
 class Source:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from rescore.errors import UserError
+from rescore.metrics.normalise import Normaliser
 from rescore.nbest import NbestList
 
 Counts = npt.NDArray[np.int64]
@@ -19,11 +21,29 @@ class Metric(Protocol):
     """Values are percentages. Statistics add up: those of a set are the sum of those of its sentences."""
 
     name: str
+    """As tables show it: WER, BLEU."""
     higher_is_better: bool
+    unit: str
+    """What an error or a match counts: word, character, n-gram, edit."""
 
     @property
-    def signature(self) -> str:
-        """How the figures were computed: settings and versions."""
+    def settings(self) -> dict[str, str]:
+        """How the metric counts, for the signature."""
+        ...
+
+    @property
+    def versions(self) -> dict[str, str]:
+        """Of the programs that the figures depend on."""
+        ...
+
+    @property
+    def options(self) -> MetricOptions:
+        """What makes the same metric again (`METRICS`)."""
+        ...
+
+    @property
+    def words(self) -> Normaliser | None:
+        """How texts are cut into the words whose errors are counted; None where nothing is aligned word by word."""
         ...
 
     def statistics(self, hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> Counts:
@@ -38,9 +58,23 @@ class Metric(Protocol):
         """(n, k) -> (n,) percentages of single sentences, smoothed where that needs it; what an oracle chooses by."""
         ...
 
+    def losses(self, statistics: Counts) -> Values:
+        """(n, k) -> (n,) what each sentence loses, for minimum Bayes risk; 0 for a perfect one, lower is better."""
+        ...
+
     def details(self, sums: Counts) -> dict[str, int | float]:
         """(k,) -> the counts that belong beside the value in a report."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class MetricOptions:
+    """What a metric may be told; each takes what it knows."""
+
+    tokenise: str | None = None
+    """sacreBLEU's tokenizer for BLEU; None for the one that suits the references."""
+    normaliser: Normaliser = field(default_factory=Normaliser)
+    """What counts as the same word, for WER and CER."""
 
 
 def list_statistics(metric: Metric, lists: Sequence[NbestList]) -> list[Counts]:

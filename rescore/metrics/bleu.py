@@ -8,7 +8,8 @@ import numpy as np
 from sacrebleu.metrics.bleu import BLEU
 
 from rescore.errors import UserError
-from rescore.metrics.base import Counts, Values
+from rescore.metrics.base import Counts, MetricOptions, Values
+from rescore.metrics.mt import sacrebleu_settings
 
 TOKENISERS = ("13a", "none", "intl", "char", "zh")
 
@@ -18,18 +19,33 @@ class Bleu:
 
     name = "BLEU"
     higher_is_better = True
+    unit = "n-gram"
+    words = None
 
     def __init__(self, tokenise: str = "13a") -> None:
         if tokenise not in TOKENISERS:
             raise UserError(f"--tokenize {tokenise!r} is not one of {', '.join(TOKENISERS)}")
+        self._tokenise = tokenise
         # `force` only silences the warning that a text looks tokenised; what it looks like was decided before.
         self._corpus = BLEU(tokenize=tokenise, force=True)
         self._sentence = BLEU(tokenize=tokenise, force=True, effective_order=True)
 
+    @classmethod
+    def choose(cls, options: MetricOptions, references: Sequence[str]) -> Bleu:
+        """With the tokenizer asked for, else `none` for references that are tokenised already, else 13a."""
+        return cls(options.tokenise or ("none" if looks_tokenised(references) else "13a"))
+
     @property
-    def signature(self) -> str:
-        self._corpus.corpus_score(["x"], [["x"]])  # sacreBLEU signs only what it has scored
-        return f"BLEU|{self._corpus.get_signature().format()}"
+    def settings(self) -> dict[str, str]:
+        return sacrebleu_settings(self._corpus)[0]
+
+    @property
+    def versions(self) -> dict[str, str]:
+        return sacrebleu_settings(self._corpus)[1]
+
+    @property
+    def options(self) -> MetricOptions:
+        return MetricOptions(tokenise=self._tokenise)
 
     def statistics(self, hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> Counts:
         """Columns: matching 1- to 4-grams, all 1- to 4-grams, length of the hypothesis, of the closest reference."""
@@ -44,6 +60,9 @@ class Bleu:
 
     def sentence_values(self, statistics: Counts) -> Values:
         return corpus_bleu(statistics, effective_order=True)
+
+    def losses(self, statistics: Counts) -> Values:
+        return 100.0 - self.sentence_values(statistics)
 
     def details(self, sums: Counts) -> dict[str, int | float]:
         return {"hyp_words": int(sums[8]), "ref_words": int(sums[9])}

@@ -9,7 +9,7 @@ from sacrebleu.metrics.base import Metric as SacrebleuMetric
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
-from rescore.metrics.base import Counts, Values
+from rescore.metrics.base import Counts, MetricOptions, Values
 
 
 class Chrf:
@@ -17,14 +17,27 @@ class Chrf:
 
     name = "chrF"
     higher_is_better = True
+    unit = "character n-gram"
+    words = None
 
     def __init__(self) -> None:
         self._chrf = CHRF()
 
+    @classmethod
+    def choose(cls, options: MetricOptions, references: Sequence[str]) -> Chrf:
+        return cls()
+
     @property
-    def signature(self) -> str:
-        self._chrf.corpus_score(["x"], [["x"]])  # sacreBLEU signs only what it has scored
-        return f"chrF|{self._chrf.get_signature().format()}"
+    def settings(self) -> dict[str, str]:
+        return sacrebleu_settings(self._chrf)[0]
+
+    @property
+    def versions(self) -> dict[str, str]:
+        return sacrebleu_settings(self._chrf)[1]
+
+    @property
+    def options(self) -> MetricOptions:
+        return MetricOptions()
 
     def statistics(self, hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> Counts:
         """Columns: for each order 1 to 6 the character n-grams of hypothesis and reference, and the matching ones."""
@@ -45,6 +58,9 @@ class Chrf:
     def sentence_values(self, statistics: Counts) -> Values:
         return self.values(statistics)
 
+    def losses(self, statistics: Counts) -> Values:
+        return 100.0 - self.values(statistics)
+
     def details(self, sums: Counts) -> dict[str, int | float]:
         return {"ref_characters": int(sums[1])}
 
@@ -54,6 +70,8 @@ class Ter:
 
     name = "TER"
     higher_is_better = False
+    unit = "edit"
+    words = None
 
     SCALE = 840
     """Reference lengths are means over references; times this they are whole for up to eight."""
@@ -61,10 +79,21 @@ class Ter:
     def __init__(self) -> None:
         self._ter = TER()
 
+    @classmethod
+    def choose(cls, options: MetricOptions, references: Sequence[str]) -> Ter:
+        return cls()
+
     @property
-    def signature(self) -> str:
-        self._ter.corpus_score(["x"], [["x"]])
-        return f"TER|{self._ter.get_signature().format()}"
+    def settings(self) -> dict[str, str]:
+        return sacrebleu_settings(self._ter)[0]
+
+    @property
+    def versions(self) -> dict[str, str]:
+        return sacrebleu_settings(self._ter)[1]
+
+    @property
+    def options(self) -> MetricOptions:
+        return MetricOptions()
 
     def statistics(self, hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> Counts:
         """Columns: edits, and the mean length of the references times `SCALE`."""
@@ -79,8 +108,19 @@ class Ter:
     def sentence_values(self, statistics: Counts) -> Values:
         return self.values(statistics)
 
+    def losses(self, statistics: Counts) -> Values:
+        return self.values(statistics)
+
     def details(self, sums: Counts) -> dict[str, int | float]:
         return {"edits": int(sums[0]), "ref_words": round(int(sums[1]) / self.SCALE)}
+
+
+def sacrebleu_settings(metric: SacrebleuMetric) -> tuple[dict[str, str], dict[str, str]]:
+    """What sacreBLEU's own signature says: how it counts, and its version."""
+    metric.corpus_score(["x"], [["x"]])  # it signs only what it has scored
+    parts = dict(part.split(":", 1) for part in metric.get_signature().format().split("|"))
+    version = parts.pop("version")
+    return parts, {"sacrebleu": version}
 
 
 def _sentence_statistics(

@@ -46,13 +46,14 @@ class Normaliser:
         return words
 
     @property
-    def signature(self) -> str:
-        parts = [f"case:{'mixed' if self.case_sensitive else 'lc'}"]
+    def settings(self) -> dict[str, str]:
+        """For the signature: the case, and what is not the default."""
         names = ("split_hyphens", "drop_punctuation", "drop_apostrophes", "drop_unknown")
-        parts += [f"{name.replace('_', '-')}:yes" for name in names if getattr(self, name)]
-        if self.glm:
-            parts.append(f"glm:{self.glm.digest}")
-        return "|".join(parts)
+        return {
+            "case": "mixed" if self.case_sensitive else "lc",
+            **{name.replace("_", "-"): "yes" for name in names if getattr(self, name)},
+            **({"glm": self.glm.digest} if self.glm else {}),
+        }
 
 
 def _without_punctuation(word: str) -> str:

@@ -9,7 +9,7 @@ import jiwer
 import numpy as np
 
 from rescore.metrics.alignment import error_counts
-from rescore.metrics.base import Counts, Values
+from rescore.metrics.base import Counts, MetricOptions, Values
 from rescore.metrics.normalise import Normaliser, words_of
 
 SUBSTITUTIONS, DELETIONS, INSERTIONS, REFERENCE = range(4)
@@ -25,15 +25,31 @@ class ErrorRate:
     higher_is_better = False
 
     def __init__(self, characters: bool = False, normaliser: Normaliser | None = None) -> None:
-        self.name = "CER" if characters else "WER"
-        self.normaliser = normaliser or Normaliser()
+        self.name, self.unit = ("CER", "character") if characters else ("WER", "word")
+        self.words = normaliser or Normaliser()
+
+    @classmethod
+    def of_words(cls, options: MetricOptions, references: Sequence[str]) -> ErrorRate:
+        return cls(False, options.normaliser)
+
+    @classmethod
+    def of_characters(cls, options: MetricOptions, references: Sequence[str]) -> ErrorRate:
+        return cls(True, options.normaliser)
 
     @property
-    def signature(self) -> str:
-        how = "tok:space|align:sclite"
-        if self.name == "CER":
-            how = f"tok:char|jiwer:{version('jiwer')}|rapidfuzz:{version('rapidfuzz')}"
-        return f"{self.name}|{self.normaliser.signature}|{how}"
+    def settings(self) -> dict[str, str]:
+        how = {"tok": "space", "align": "sclite"} if self.unit == "word" else {"tok": "char"}
+        return self.words.settings | how
+
+    @property
+    def versions(self) -> dict[str, str]:
+        if self.unit == "word":
+            return {}
+        return {name: version(name) for name in ("jiwer", "rapidfuzz")}
+
+    @property
+    def options(self) -> MetricOptions:
+        return MetricOptions(normaliser=self.words)
 
     def statistics(self, hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> Counts:
         """Columns: substitutions, deletions, insertions, reference units."""
@@ -48,8 +64,8 @@ class ErrorRate:
         return best
 
     def _count(self, references: list[str], hypotheses: list[str]) -> Counts:
-        ours, theirs = words_of(references, self.normaliser), words_of(hypotheses, self.normaliser)
-        if self.name == "CER":
+        ours, theirs = words_of(references, self.words), words_of(hypotheses, self.words)
+        if self.unit == "character":
             return _characters([" ".join(words) for words in ours], [" ".join(words) for words in theirs])
         lengths = np.array([len(words) for words in ours], dtype=np.int64)
         return np.column_stack([error_counts(ours, theirs), lengths])
@@ -63,8 +79,11 @@ class ErrorRate:
         units = np.maximum(statistics[:, REFERENCE], 1)
         return np.asarray(100.0 * statistics[:, :REFERENCE].sum(axis=1) / units, dtype=np.float64)
 
+    def losses(self, statistics: Counts) -> Values:
+        return statistics[:, :REFERENCE].sum(axis=1).astype(np.float64)
+
     def details(self, sums: Counts) -> dict[str, int | float]:
-        names = ("substitutions", "deletions", "insertions", "ref_words" if self.name == "WER" else "ref_characters")
+        names = ("substitutions", "deletions", "insertions", "ref_words" if self.unit == "word" else "ref_characters")
         return dict(zip(names, map(int, sums), strict=True))
 
 

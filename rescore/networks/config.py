@@ -26,6 +26,12 @@ class NetworkConfig:
     heads: int = 8
     d_ff: int = 2048
     max_positions: int = 128
+    embedding_norm: bool = False
+    """A LayerNorm on the sum of token and position embeddings, as in the T-TA authors' code and in BERT."""
+    output_transform: bool = False
+    """A dense layer, gelu and LayerNorm before the softmax, as there."""
+    output_bias: bool = False
+    """A bias for each word of the vocabulary, as there."""
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
@@ -34,6 +40,9 @@ class NetworkConfig:
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
                 raise UserError(f"{name} is {value!r}; it must be a whole number of at least 1")
+        for name in ("embedding_norm", "output_transform", "output_bias"):
+            if not isinstance(getattr(self, name), bool):
+                raise UserError(f"{name} is {getattr(self, name)!r}; it must be true or false")
         if self.d_model % self.heads:
             raise UserError(f"d_model {self.d_model} cannot be divided among {self.heads} heads")
         if self.max_positions < 4:

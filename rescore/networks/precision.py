@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import warnings
+from itertools import repeat
 from typing import Any
 
 import torch
 from torch import nn
 
 from rescore.errors import UserError
+from rescore.networks.softmax import TiedSoftmax, split
 from rescore.networks.transformer import Transformer
-from rescore.networks.vocabulary import Vocabulary, split
 
 DTYPES = {"float32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16, "int8": torch.float32}
 """The precisions, and the type of what is not quantised."""
@@ -33,28 +34,30 @@ def choose_precision(name: str | None, device: torch.device) -> str:
     return name
 
 
-def convert(network: Transformer, precision: str) -> Vocabulary:
+def convert(network: Transformer, precision: str) -> TiedSoftmax:
     """Convert a network, in place, and the vocabulary's matrix, which is its embeddings.
 
     With int8 weights are quantised by row, and inputs as they come. With float32 on a CPU, weights that are float16
     numbers, as those of every checkpoint, are kept as such, packed for the cache; products and sums are float32, so
     that results differ by rounding alone, and few rows are multiplied up to three times faster.
 
-    Keys and values stay as they are: most of them are computed for distinct tokens only (networks/inference.py).
+    Keys and values stay as they are: most of them are computed for distinct tokens only (`TTA.predict`).
     """
     network.to(DTYPES[precision])
-    embeddings = network.tokens.weight.detach()
+    embeddings = network.token_embedding.weight.detach()
+    bias = None if network.output_bias is None else network.output_bias.detach()
     if precision == "int8":
         kind = torch.qint8
     elif precision == "float32" and _can_pack(network):
         kind = torch.float16
     else:
-        return Vocabulary(embeddings)
+        return TiedSoftmax(embeddings, bias=bias)
     for block in network.layers():
         attention = block.attention
         attention.query, attention.output = quantised(attention.query, kind), quantised(attention.output, kind)
-        block.widen, block.narrow = quantised(block.widen, kind), quantised(block.narrow, kind)
-    return Vocabulary(embeddings, [quantised(_linear(part), kind) for part in split(embeddings)])
+        block.fc1, block.fc2 = quantised(block.fc1, kind), quantised(block.fc2, kind)
+    parts = zip(split(embeddings), split(bias) if bias is not None else repeat(None), strict=False)
+    return TiedSoftmax(embeddings, [quantised(_linear(*part), kind) for part in parts], bias)
 
 
 def _can_pack(network: Transformer) -> bool:
@@ -75,7 +78,9 @@ def quantised(module: nn.Module, kind: torch.dtype = torch.qint8) -> Any:
         return quantize_dynamic(nn.Sequential(module), {nn.Linear}, dtype=kind)[0]
 
 
-def _linear(weight: torch.Tensor) -> nn.Linear:
-    linear = nn.Linear(weight.shape[1], weight.shape[0], bias=False)
+def _linear(weight: torch.Tensor, bias: torch.Tensor | None) -> nn.Linear:
+    linear = nn.Linear(weight.shape[1], weight.shape[0], bias=bias is not None)
     linear.weight = nn.Parameter(weight, requires_grad=False)
+    if bias is not None:
+        linear.bias = nn.Parameter(bias, requires_grad=False)
     return linear

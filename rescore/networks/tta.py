@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from rescore.networks import inference
-from rescore.networks.batch import Batch
-from rescore.networks.transformer import Transformer, padding_mask
+from rescore.networks.batch import Batch, Packing
+from rescore.networks.transformer import Transformer, additive, attend, padding_mask
 
 
 class TTA(Transformer):
@@ -22,15 +23,48 @@ class TTA(Transformer):
     def forward(self, tokens: Tensor, lengths: Tensor) -> Tensor:
         """tokens (batch, n) with [BOS] and [EOS], lengths (batch,) -> hidden vectors (batch, n, d)."""
         size = tokens.shape[1]
-        dropout = self.active_dropout()
-        memory, positions = self.embed(tokens)
-        memory = F.dropout(memory, dropout, self.training)
-        query = positions.expand_as(memory)
+        memory = self.embedding_dropout(self.embed(tokens))
+        query = self.position_embedding.weight[:size].expand_as(memory)
         others = ~torch.eye(size, dtype=torch.bool, device=tokens.device)
-        mask = padding_mask(lengths, size) & others
+        mask = padding_mask(lengths, size)[:, None, None, :] & others
         for block in self.blocks:
-            query = block(query, memory, mask, dropout)
-        return query
+            query = block(query, memory, mask)
+        return cast(Tensor, self.output_transform(query))
 
     def predict(self, batch: Batch) -> Tensor:
-        return inference.isolated(self, batch)
+        """`forward` at the positions asked for, less what cannot change them.
+
+        - Queries of other positions ([BOS], [EOS], padding) are nobody's keys: they are not computed.
+        - Keys and values depend on a token and its position alone, and their sum comes apart, W (x + p) = W x + W p:
+          W x is computed once for each distinct token, W p once for each position. (With a LayerNorm on the embeddings
+          it does not come apart: then once for each distinct pair of both.)
+        - The first layer's query depends on the position alone.
+        """
+        rows, columns = batch.tokens.shape
+        packing = Packing(batch.at, rows, columns)
+        positions = self.position_embedding.weight[:columns]
+        apart = not self.config.embedding_norm
+        if apart:
+            distinct, which = batch.tokens.unique(return_inverse=True)
+            memory = self.token_embedding(distinct)
+        else:
+            pairs, which = (batch.tokens * columns + torch.arange(columns, device=batch.tokens.device)).unique(
+                return_inverse=True
+            )
+            memory = self.embed_pairs(pairs // columns, pairs % columns)
+        column = batch.at % columns
+        itself = torch.eye(columns, dtype=torch.bool, device=batch.tokens.device)
+        mask = additive(padding_mask(batch.lengths, columns)[:, None, :] & ~itself, positions.dtype)
+        query = positions[column]
+        for number, block in enumerate(self.layers()):
+            attention = block.attention
+            projected = attention.query(query) if number else attention.query(positions)[column]
+            key, value = (
+                F.embedding(which, F.linear(memory, linear.weight)) + linear(positions)
+                if apart
+                else F.embedding(which, linear(memory))
+                for linear in (attention.key, attention.value)
+            )
+            context = attend(attention.heads, packing.pad(projected), key, value, mask)
+            query = block.finish(query, packing.pack(context))
+        return cast(Tensor, self.output_transform(query))

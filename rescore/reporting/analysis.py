@@ -8,8 +8,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any
 
-from rescore.analysis import POSITIONS, Analysis, Pair
 from rescore.errors import UserError
+from rescore.evaluation.analysis import POSITIONS, Analysis, Pair
 from rescore.reporting import figure
 from rescore.reporting.styles import text
 

@@ -3,45 +3,15 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 
+from rescore.experiment.comparison import Comparison
 from rescore.nbest import COUNTS, FIRST_PASS
-from rescore.reporting.styles import STYLES, p_value
+from rescore.parts import STYLES
+from rescore.reporting.styles import p_value
 
-
-@dataclass(slots=True)
-class Row:
-    """One model, or several together: figures in percent on dev and test, `speed` in hypotheses a second.
-
-    `gain` is the change from the first pass in percent of it; `p_value` is against the row above.
-    """
-
-    name: str
-    weights: dict[str, float]
-    dev: float
-    value: float
-    gain: float
-    p_value: float
-    speed: float | None
-    signature: str
-
-
-@dataclass(slots=True)
-class Comparison:
-    """Language models on the same lists."""
-
-    metric: str
-    higher_is_better: bool
-    source: str
-    dev_source: str
-    utterances: int
-    hypotheses: int
-    oracle: float
-    dev_oracle: float
-    first_pass: float
-    dev_first_pass: float
-    signature: str
-    rows: list[Row] = field(default_factory=list)
+JSON = "json"
+"""Beside `STYLES`: all figures, in full precision."""
 
 
 def render(comparison: Comparison, style: str) -> str:
@@ -49,7 +19,7 @@ def render(comparison: Comparison, style: str) -> str:
 
     Text and Markdown have the signature of every row below the table; CSV and LaTeX are the table alone.
     """
-    if style == "json":
+    if style == JSON:
         return json.dumps(asdict(comparison), indent=2, ensure_ascii=False)
     table = STYLES[style](_cells(comparison))
     if style in ("csv", "latex"):

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import astuple
 from typing import IO
 
-from rescore.tuning.weights import Step
+from rescore.tuning.tune import Step
 
 
 def write(steps: Iterable[Step], metric: str, file: IO[str]) -> None:

@@ -7,54 +7,34 @@ from collections.abc import Sequence
 from importlib.resources import files
 from typing import Any
 
-from rescore.analysis import POSITIONS, Analysis
-from rescore.metrics.alignment import align
-from rescore.metrics.normalise import Normaliser
-from rescore.nbest import FIRST_PASS, NbestList
-from rescore.reporting.results import Results
+from rescore.evaluation.analysis import POSITIONS, Analysis
+from rescore.evaluation.results import Results
+from rescore.evaluation.utterances import Utterance
+from rescore.experiment.run import Details
+from rescore.nbest import FIRST_PASS
+from rescore.reporting.results import SHORT
 from rescore.reporting.styles import p_value
-from rescore.reporting.table import SHORT
-from rescore.scoring.base import LanguageModel, TokenScores
-from rescore.tuning.weights import Step
+from rescore.tuning.tune import Step
 
 OUTPUTS = ("first pass", "reranked")
 
 
-def page(
-    results: Results,
-    analysis: Analysis,
-    lists: Sequence[NbestList],
-    outputs: tuple[Sequence[str], Sequence[str]],
-    lm: LanguageModel,
-    steps: Sequence[Step] = (),
-    normaliser: Normaliser | None = None,
-) -> str:
-    """The whole page.
-
-    Args:
-        outputs: the texts of first pass and reranked, one a list. lm: whose log-probabilities shade their tokens.
-        steps: the curve of the metric against the weight on dev.
-    """
-    tokens = _tokens(lm, outputs)
+def page(results: Results, details: Details) -> str:
+    """The whole page."""
     data = {
         "title": f"{results.dataset}: {results.system}",
         "about": f"{results.utterances:,} utterances, {results.hypotheses:,} hypotheses",
         "signature": results.signature,
         "figures": _figures(results),
-        "charts": _charts(results, analysis, steps),
-        "tables": _tables(results, analysis),
+        "charts": _charts(results, details.analysis, details.curve),
+        "tables": _tables(results, details.analysis),
         "outputs": OUTPUTS,
-        "utterances": _utterances(lists, outputs, tokens, normaliser or Normaliser()),
+        "utterances": [_utterance(one) for one in details.utterances],
     }
     # Inside a script element nothing but "</" and "<!--" is special: with "<" escaped there is neither.
-    packed = json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
+    packed = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
     template = (files("rescore.reporting") / "page.html").read_text(encoding="utf-8")
     return template.replace("/*DATA*/", packed)
-
-
-def _tokens(lm: LanguageModel, outputs: tuple[Sequence[str], Sequence[str]]) -> dict[str, TokenScores]:
-    texts = list(dict.fromkeys([*outputs[0], *outputs[1]]))
-    return dict(zip(texts, lm.score(texts), strict=True))
 
 
 def _figures(results: Results) -> list[dict[str, str]]:
@@ -159,30 +139,18 @@ def _tables(results: Results, analysis: Analysis) -> list[dict[str, Any]]:
     return tables
 
 
-def _utterances(
-    lists: Sequence[NbestList],
-    outputs: tuple[Sequence[str], Sequence[str]],
-    tokens: dict[str, TokenScores],
-    normaliser: Normaliser,
-) -> list[dict[str, Any]]:
-    utterances = []
-    for nbest, *texts in zip(lists, *outputs, strict=True):
-        reference = normaliser(nbest.references[0])
-        sides = []
-        for text in texts:
-            pairs = align(reference, normaliser(text))
-            scores = tokens[text]
-            shaded = [
-                [token, round(float(value), 2)] for token, value in zip(scores.tokens, scores.log_probs, strict=True)
-            ]
-            sides.append({"pairs": pairs, "errors": sum(ours != theirs for ours, theirs in pairs), "tokens": shaded})
-        utterances.append(
+def _utterance(one: Utterance) -> dict[str, Any]:
+    return {
+        "id": one.id,
+        "text": " ".join([one.id, one.reference, *(output.text for output in one.outputs)]).lower(),
+        "words": one.words,
+        "changed": one.outputs[0].text != one.outputs[1].text,
+        "outputs": [
             {
-                "id": nbest.id,
-                "text": " ".join([nbest.id, nbest.references[0], *texts]).lower(),
-                "words": len(reference),
-                "changed": texts[0] != texts[1],
-                "outputs": sides,
+                "pairs": output.pairs,
+                "errors": output.errors,
+                "tokens": [[token, round(value, 2)] for token, value in output.tokens],
             }
-        )
-    return utterances
+            for output in one.outputs
+        ],
+    }

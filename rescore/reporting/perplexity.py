@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import IO
 
+from rescore.evaluation.perplexity import TextScore
 from rescore.reporting.styles import text
-from rescore.scoring.perplexity import TextScore
-from rescore.version import VERSION
 
 
 def render(scores: Sequence[TextScore]) -> str:
@@ -30,7 +29,7 @@ def render(scores: Sequence[TextScore]) -> str:
         f"{scores[0].sentences:,} sentences, {scores[0].words:,} words; mean and median are over sentences; "
         "natural log",
         "of tta, bilm and hf-masked the perplexity is a pseudo-perplexity",
-        "|".join(["PPL", *(f"lm:{score.lm}@{score.fingerprint[:12]}" for score in scores), f"rescore:{VERSION}"]),
+        *(score.signature for score in scores),
     ]
     return "\n".join(lines)
 

@@ -1,94 +1,82 @@
-"""What a run found, in full precision: the figures, and everything one needs to know how they came about."""
+"""Results for a person at a terminal."""
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass, field, fields
-from pathlib import Path
-from typing import IO
+from rescore.evaluation.results import Results
+from rescore.nbest import COUNTS, FIRST_PASS
+from rescore.reporting.styles import p_value, text
 
-from rescore.errors import UserError
-from rescore.files import read_json
-
-Details = dict[str, int | float]
-
-SCHEMA = "rescore/results/1"
-"""Format and version; reporting/results.schema.json describes it. The number changes where old readers would fail."""
-
-
-@dataclass(slots=True)
-class Dev:
-    """Where the weights were tuned, and what they gave there (percent); one weight alone is as good anywhere from `low`
-    to `high`."""
-
-    source: str
-    utterances: int
-    first_pass: float
-    reranked: float
-    low: float | None = None
-    high: float | None = None
+SHORT = {
+    "substitutions": "sub",
+    "deletions": "del",
+    "insertions": "ins",
+    "hyp_words": "hyp words",
+    "ref_words": "ref words",
+}
 
 
-@dataclass(slots=True)
-class Results:
-    """Figures are percentages, higher is better for BLEU only; None where the lists have no references.
-
-    `dataset` and `system` are names for tables: of the test lists, and of what reranked them. `wrong_utterances` counts
-    those with an error. `intervals` has the 95 % confidence intervals (bootstrap over utterances) of first pass and
-    reranked; `seconds` is the time of scoring, tuning and evaluation together, `stages` has each of them.
-    """
-
-    utterances: int
-    hypotheses: int
-    weights: dict[str, float]
-    origin: str
-    signature: str
-    schema: str = SCHEMA
-    dataset: str | None = None
-    system: str | None = None
-    conditions: dict[str, dict[str, float]] = field(default_factory=dict)
-    metric: str | None = None
-    higher_is_better: bool = False
-    first_pass: float | None = None
-    oracle: float | None = None
-    reranked: float | None = None
-    p_value: float | None = None
-    ref_words: int | None = None
-    counts: dict[str, Details] = field(default_factory=dict)
-    wrong_utterances: dict[str, int] = field(default_factory=dict)
-    intervals: dict[str, tuple[float, float]] = field(default_factory=dict)
-    dev: Dev | None = None
-    changed: int = 0
-    decision: str = "best"
-    scale: float | None = None
-    seconds: float = 0.0
-    stages: dict[str, float] = field(default_factory=dict)
+def render(results: Results) -> str:
+    """The table of one run, its weights, its sets, and the signature."""
+    lines = []
+    if results.metric is not None:
+        lines += [_figures(results), ""]
+        lines.append(_gain(results))
+    lines.append(_weights(results))
+    if results.scale is not None:
+        lines.append(f"decision: {results.decision}, posteriors exp({results.scale:.4g} * score)")
+    words = "" if results.ref_words is None else f", {results.ref_words:,} reference words"
+    lines.append(
+        f"{results.utterances:,} utterances, {results.hypotheses:,} hypotheses{words}; "
+        f"{results.changed:,} utterances changed"
+    )
+    lines.append(results.signature)
+    return "\n".join(lines)
 
 
-def write(results: Results, file: IO[str]) -> None:
-    """Write a results file: one JSON object, keys as the fields of `Results`."""
-    file.write(json.dumps(asdict(results), indent=2, ensure_ascii=False) + "\n")
+def _figures(results: Results) -> str:
+    assert results.metric is not None
+    counts = results.counts
+    names = [name for name in next(iter(counts.values())) if name not in ("ref_words", "ref_characters")]
+    rows = [["", results.metric, "95 % CI", *(SHORT.get(name, name) for name in names)]]
+    for label, value in (
+        ("first pass", results.first_pass),
+        ("oracle", results.oracle),
+        ("reranked", results.reranked),
+    ):
+        details = counts[label.replace(" ", "_")]
+        interval = results.intervals.get(label.replace(" ", "_"))
+        bounds = "{:.2f}-{:.2f}".format(*interval) if interval else ""
+        rows.append([label, f"{value:.2f}", bounds, *(f"{details[name]:,}" for name in names)])
+    return text(rows)
 
 
-def read(path: Path) -> Results:
-    """Read a results file.
+def _gain(results: Results) -> str:
+    assert results.first_pass is not None and results.reranked is not None and results.metric is not None
+    difference = results.reranked - results.first_pass
+    if not results.changed:
+        return f"{results.metric} unchanged"
+    relative = f", {100 * difference / results.first_pass:+.1f} % relative" if results.first_pass else ""
+    p = "" if results.p_value is None else f", p = {p_value(results.p_value)}".replace("= <", "< ")
+    return f"{results.metric} {difference:+.2f}{relative}{p}"
 
-    Raises:
-        UserError: it is absent, not JSON, of another schema, or has no figures.
-    """
-    values = read_json(path)
-    if not isinstance(values, dict) or values.get("schema") != SCHEMA:
-        found = values.get("schema") if isinstance(values, dict) else None
-        raise UserError(f"{path}: schema is {found!r}, not {SCHEMA!r}; expected what `rescore run --report` wrote")
-    names = {entry.name for entry in fields(Results)}
-    unknown = sorted(values.keys() - names)
-    if unknown:
-        raise UserError(f"{path}: unknown key {unknown[0]!r}")
-    try:
-        dev = values.pop("dev", None)
-        results = Results(**values, dev=Dev(**dev) if dev else None)
-    except TypeError as error:
-        raise UserError(f"{path}: not a whole results file ({error})") from None
-    if results.metric is None:
-        raise UserError(f"{path}: has no figures; the lists had no references")
-    return results
+
+def _weights(results: Results) -> str:
+    line = f"lambda: {_named(results.weights)} ({results.origin})"
+    for name, weights in results.conditions.items():
+        line += f"\n  for {name}: {_named(weights)}"
+    dev = results.dev
+    if dev is None:
+        return line
+    if all(weight == 0 for name, weight in results.weights.items() if name != FIRST_PASS):
+        return (
+            f"{line}\nthe LM does not help on this set: no weight above 0 is better than the first pass on {dev.source}"
+        )
+    line = f"{line}\n{dev.source}: {dev.first_pass:.2f} -> {dev.reranked:.2f}"
+    if dev.low is None or dev.high is None:
+        return line
+    return f"{line}, the same for any lambda from {dev.low:.4g} to {dev.high:.4g}"
+
+
+def _named(weights: dict[str, float]) -> str:
+    parts = [f"{name} {weight:.4g}" for name, weight in weights.items() if name not in (FIRST_PASS, *COUNTS)]
+    return ", ".join(parts + [f"{weights[name]:+.4g} a {unit}" for name, unit in COUNTS.items() if name in weights])

@@ -4,50 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any
 
 from rescore.errors import UserError
+from rescore.experiment.speed import Speed
 from rescore.reporting import figure, styles
 from rescore.version import VERSION
 
 
-@dataclass(frozen=True, slots=True)
-class ByLength:
-    """One sentence of so many words, scored alone."""
-
-    words: int
-    milliseconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class Speed:
-    """Of one model: seconds for all hypotheses, and what the matrix products of its definition would take bare."""
-
-    lm: str
-    fingerprint: str
-    hypotheses: int
-    seconds: float
-    bare_seconds: float | None
-    by_length: list[ByLength]
-
-    @property
-    def rate(self) -> float:
-        """Hypotheses a second."""
-        return self.hypotheses / self.seconds
-
-    @property
-    def ceiling(self) -> float | None:
-        """Of the speed that the bare products would have, in percent; above 100 where some need not be computed."""
-        return None if self.bare_seconds is None else 100 * self.bare_seconds / self.seconds
-
-
 def render(speeds: Sequence[Speed], about: str) -> str:
     """A table of all models, and one of milliseconds by length."""
-    rows = [["", "hyp/s", "of the ceiling"]]
+    rows = [["", "hyp/s"]]
     for speed in speeds:
-        rows.append([speed.lm, f"{speed.rate:,.0f}", "" if speed.ceiling is None else f"{speed.ceiling:.0f} %"])
+        rows.append([speed.lm, f"{speed.rate:,.0f}"])
     lengths = sorted({one.words for speed in speeds for one in speed.by_length})
     by_length = [["words", *(speed.lm for speed in speeds)]]
     for words in lengths:
@@ -61,7 +32,7 @@ def render(speeds: Sequence[Speed], about: str) -> str:
 
 def write(speeds: Sequence[Speed], about: str, file: IO[str]) -> None:
     """All figures in full precision, as JSON."""
-    models = [asdict(speed) | {"rate": speed.rate, "ceiling_percent": speed.ceiling} for speed in speeds]
+    models = [asdict(speed) | {"rate": speed.rate} for speed in speeds]
     json.dump({"about": about, "rescore": VERSION, "models": models}, file, indent=2)
     file.write("\n")
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+
+from rescore.parts import STYLES
 
 Cells = Sequence[Sequence[str]]
 
@@ -57,10 +59,11 @@ def escape_latex(cell: str) -> str:
     return re.sub(r"[\\~^&%$#_{}]", lambda found: _LATEX.get(found[0], "\\" + found[0]), cell)
 
 
-STYLES: dict[str, Callable[[Cells], str]] = {
-    "text": text,
-    "markdown": markdown,
-    "csv": comma_separated,
-    "latex": latex,
-}
-ENDINGS = {".txt": "text", ".md": "markdown", ".csv": "csv", ".tex": "latex", ".json": "json"}
+def style_of(path: str) -> str | None:
+    """The style whose ending a file has; None where it is none of them."""
+    return next((name for name in STYLES.names if path.endswith(STYLES.about(name))), None)
+
+
+def endings() -> str:
+    """All of them, for messages."""
+    return ", ".join(STYLES.about(name) for name in STYLES.names)

@@ -1,45 +1,10 @@
-"""Figures of one or several outputs side by side."""
+"""Outputs side by side, for a person."""
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass, field
-from typing import IO
-
+from rescore.evaluation.systems import Systems
+from rescore.reporting.results import SHORT
 from rescore.reporting.styles import p_value, text
-from rescore.reporting.table import SHORT
-
-
-@dataclass(slots=True)
-class System:
-    """One output: its value and oracle in percent, the counts behind it, its p-value against the first output.
-
-    `low` and `high` bound the value's 95 % confidence interval (bootstrap over utterances).
-    """
-
-    name: str
-    value: float
-    counts: dict[str, int | float]
-    utterances: int
-    low: float
-    high: float
-    oracle: float | None = None
-    p_value: float | None = None
-
-
-@dataclass(slots=True)
-class Systems:
-    """Outputs under one metric."""
-
-    metric: str
-    signature: str
-    test: str | None = None
-    systems: list[System] = field(default_factory=list)
-
-
-def write(systems: Systems, file: IO[str]) -> None:
-    """Write one JSON object."""
-    file.write(json.dumps(asdict(systems), indent=2, ensure_ascii=False) + "\n")
 
 
 def render(systems: Systems) -> str:
@@ -64,5 +29,4 @@ def render(systems: Systems) -> str:
         if several:
             row.append(p_value(system.p_value))
         rows.append(row)
-    signature = systems.signature if systems.test is None else f"{systems.signature}|{systems.test}"
-    return f"{text(rows)}\n{signature}"
+    return f"{text(rows)}\n{systems.signature}"

@@ -1,23 +1,17 @@
-"""What a language model is to the rest of the package, and how N-best lists get a column of its scores."""
+"""What a language model is to the rest of the package."""
 
 from __future__ import annotations
 
-import logging
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from rescore.errors import UserError
-from rescore.nbest import TOKENS, Hypothesis, NbestList
-
-log = logging.getLogger(__name__)
-
-WINDOW = 5_000  # hypotheses scored together: enough to sort by length and share repeats, few enough for a lively bar
-
+from rescore.nbest import Column
 
 Values = npt.NDArray[np.float64]
 
@@ -101,8 +95,18 @@ class LanguageModel(Protocol):
     """The column its scores go into."""
 
     @property
+    def model(self) -> str:
+        """The back-end and its options, such as `bilm:intact`."""
+        ...
+
+    @property
+    def precision(self) -> str:
+        """The arithmetic: float32, bf16, fp16 or int8."""
+        ...
+
+    @property
     def fingerprint(self) -> str:
-        """Content hash of weights, tokenizer and settings, in hexadecimal."""
+        """Content hash of weights, tokenizer and settings, in hexadecimal; never of the name, the place or a cache."""
         ...
 
     def score(self, sentences: Sequence[str]) -> list[TokenScores]:
@@ -115,64 +119,6 @@ def column_name(lm: LanguageModel, norm: str) -> str:
     return lm.name if norm == "sum" else f"{lm.name}.{norm}"
 
 
-def score_lists(
-    lm: LanguageModel, lists: Iterable[NbestList], progress: Callable[[int], object] = lambda done: None
-) -> Iterator[tuple[NbestList, list[TokenScores]]]:
-    """Each list with the scores of its hypotheses, as a stream; memory is bounded by `WINDOW` hypotheses.
-
-    How many tokens the model does not know, if any, is logged at the end.
-
-    Args:
-        progress: called with the number of hypotheses just done.
-    """
-    tokens = unknown = 0
-    for window in _windows(lists):
-        texts = list(dict.fromkeys(hypothesis.text for nbest in window for hypothesis in nbest.hypotheses))
-        scored = dict(zip(texts, lm.score(texts), strict=True))
-        for nbest in window:
-            scores = [scored[hypothesis.text] for hypothesis in nbest.hypotheses]
-            tokens += sum(len(found.tokens) for found in scores)
-            unknown += sum(len(found.unknown) for found in scores)
-            progress(len(scores))
-            yield nbest, scores
-    if unknown:
-        log.info("%s: %s of %s tokens are out of vocabulary", lm.name, f"{unknown:,}", f"{tokens:,}")
-
-
-def _windows(lists: Iterable[NbestList]) -> Iterator[list[NbestList]]:
-    window: list[NbestList] = []
-    size = 0
-    for nbest in lists:
-        if window and size + len(nbest.hypotheses) > WINDOW:
-            yield window
-            window, size = [], 0
-        window.append(nbest)
-        size += len(nbest.hypotheses)
-    if window:
-        yield window
-
-
-def with_column(
-    nbest: NbestList, column: str, norm: str, scores: Sequence[TokenScores], count_tokens: bool = False
-) -> NbestList:
-    """A copy of the list with one more column: the scores of tokens, normalised; if asked for, also their number."""
-    hypotheses = []
-    for hypothesis, found in zip(nbest.hypotheses, scores, strict=True):
-        columns = {**hypothesis.scores, column: found.normalised(norm)}
-        if count_tokens:
-            columns[TOKENS] = float(len(found.tokens))
-        hypotheses.append(Hypothesis(hypothesis.text, columns))
-    return replace(nbest, hypotheses=hypotheses)
-
-
-def add_column(
-    lm: LanguageModel,
-    lists: Iterable[NbestList],
-    norm: str,
-    progress: Callable[[int], object] = lambda done: None,
-    count_tokens: bool = False,
-) -> Iterator[NbestList]:
-    """`score_lists`, with the scores as one more column of each list, and if asked for the number of tokens."""
-    column = column_name(lm, norm)
-    for nbest, scores in score_lists(lm, lists, progress):
-        yield with_column(nbest, column, norm, scores, count_tokens)
+def origin(lm: LanguageModel, norm: str) -> Column:
+    """What is recorded about a column of a model's scores."""
+    return Column(lm.model, lm.fingerprint, norm, lm.precision)

@@ -16,9 +16,9 @@ from rescore.errors import UserError
 from rescore.scoring.base import LanguageModel, TokenScores
 
 VERSION = 1  # raised when what a model's files mean in scores changes
-PATIENCE = 60.0  # seconds to wait for another process that writes
-PORTION = 2_000  # texts scored before they are kept: what is lost at most where a run is killed
-ASKED = 500  # keys in one query
+BUSY_TIMEOUT = 60.0  # seconds to wait for another process that writes
+COMMIT_EVERY = 2_000  # texts scored before they are kept: what is lost at most where a run is killed
+KEYS_A_QUERY = 500  # keys in one query
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS model (fingerprint TEXT PRIMARY KEY, name TEXT);
@@ -38,6 +38,14 @@ class Cached:
         self.name = lm.name
         self._lm, self._folder = lm, folder
 
+    @property
+    def model(self) -> str:
+        return self._lm.model
+
+    @property
+    def precision(self) -> str:
+        return self._lm.precision
+
     @cached_property
     def fingerprint(self) -> str:
         return self._lm.fingerprint
@@ -52,8 +60,8 @@ class Cached:
         with self._opened() as database:
             found = dict(self._known(database, list(keys.values())))
         missing = [text for text, key in keys.items() if key not in found]
-        for start in range(0, len(missing), PORTION):
-            texts = missing[start : start + PORTION]
+        for start in range(0, len(missing), COMMIT_EVERY):
+            texts = missing[start : start + COMMIT_EVERY]
             scores = {keys[text]: one for text, one in zip(texts, self._lm.score(texts), strict=True)}
             with self._opened() as database, database:
                 database.executemany(
@@ -71,7 +79,7 @@ class Cached:
         """The database, open for one step: nothing is held while a network computes."""
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            with closing(sqlite3.connect(self.path, timeout=PATIENCE)) as database:
+            with closing(sqlite3.connect(self.path, timeout=BUSY_TIMEOUT)) as database:
                 with database:
                     database.executescript(TABLES)
                     database.execute("INSERT OR IGNORE INTO model VALUES (?, ?)", (self.fingerprint, self.name))
@@ -86,8 +94,8 @@ class Cached:
             raise UserError(f"{self._folder}: cannot be written ({error.strerror or error})") from None
 
     def _known(self, database: sqlite3.Connection, keys: Sequence[bytes]) -> Iterator[tuple[bytes, TokenScores]]:
-        for start in range(0, len(keys), ASKED):
-            some = keys[start : start + ASKED]
+        for start in range(0, len(keys), KEYS_A_QUERY):
+            some = keys[start : start + KEYS_A_QUERY]
             query = f"SELECT * FROM scores WHERE text IN ({','.join('?' * len(some))})"
             for key, tokens, log_probs, unknown in database.execute(query, some):
                 yield key, TokenScores(json.loads(tokens), np.frombuffer(log_probs), tuple(json.loads(unknown)))

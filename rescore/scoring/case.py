@@ -27,6 +27,14 @@ class Recased:
         self._lm, self._case = lm, case
 
     @property
+    def model(self) -> str:
+        return self._lm.model
+
+    @property
+    def precision(self) -> str:
+        return self._lm.precision
+
+    @property
     def fingerprint(self) -> str:
         return hashlib.sha256(f"{self._case} {self._lm.fingerprint}".encode()).hexdigest()
 

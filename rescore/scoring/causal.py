@@ -11,15 +11,15 @@ import torch
 
 from rescore.networks.batch import Batch, Tree
 from rescore.scoring.base import TokenScores, Values
-from rescore.scoring.reading import Encoded, Piece, Question, Reading, batches, padded, windows
+from rescore.scoring.one_pass import Encoded, OnePassScorer, Request, Span, batches, padded, windows
 
-LARGEST = 512
+LARGEST_TREE = 512
 """Nodes of a tree; attention grows with their square."""
-WORTH = 1000
-"""In a tree of n nodes, m more attend to n instead of few: that costs as much as the projections of n m / WORTH."""
+ATTENTION_COST = 1000
+"""In a tree of n nodes, m more attend to n instead of few: as costly as the projections of n m / ATTENTION_COST."""
 
 
-class Path(NamedTuple):
+class Window(NamedTuple):
     """A window of a sentence behind its frame; of its tokens `scored` go to the sentence's from `first` on."""
 
     tokens: tuple[int, ...]
@@ -28,7 +28,7 @@ class Path(NamedTuple):
     first: int
 
 
-class CausalReading(Reading):
+class CausalScorer(OnePassScorer):
     """log p(sentence): each token, and the end where the network has a token for it, given those before.
 
     Without a token in front of the sentence, its first token is context only and not scored.
@@ -38,24 +38,21 @@ class CausalReading(Reading):
 
     @property
     def _frame(self) -> int:
-        return len(self._network.before)
+        return len(self.network.before)
 
     @property
     def _unscored(self) -> int:
-        return 0 if self._network.before else 1
+        return 0 if self.network.before else 1
 
-    def _scored(self, sentence: Encoded) -> Encoded:
-        end = self._network.end
+    def in_order(self, sentence: Encoded) -> Encoded:
+        end = self.network.end
         return Encoded((*sentence.ids, *end), (*sentence.words, *[-1] * len(end)))
 
     def _result(self, ids: list[int], log_probs: Values) -> TokenScores:
         return super()._result(ids[self._unscored :], log_probs[self._unscored :])
 
-    def _work(self, tokens: int, scored: int) -> tuple[int, int]:
-        return tokens - 1 + self._frame, scored
-
-    def _questions(self, sentences: Sequence[Encoded]) -> Iterator[Question]:
-        network = self._network
+    def requests(self, sentences: Sequence[Encoded]) -> Iterator[Request]:
+        network = self.network
         paths = []
         for index, sentence in enumerate(sentences):
             for start, stop, first, last in windows(len(sentence.ids), network.positions - self._frame):
@@ -63,20 +60,24 @@ class CausalReading(Reading):
                 if first < last:
                     shift = len(network.before) - start
                     tokens = (*network.before, *sentence.ids[start:stop])
-                    paths.append(Path(tokens, slice(first + shift, last + shift), index, first))
+                    paths.append(Window(tokens, slice(first + shift, last + shift), index, first))
         trees = list(
-            _trees(sorted(paths, key=lambda path: path.tokens), network.reads_trees, min(LARGEST, network.batch_tokens))
+            _trees(
+                sorted(paths, key=lambda path: path.tokens),
+                network.reads_trees,
+                min(LARGEST_TREE, network.batch_tokens),
+            )
         )
         trees.sort(key=lambda tree: tree.size)
         for some in batches(trees, lambda tree: tree.size, network.batch_tokens):
-            yield _question(some, network.pad, network.reads_trees)
+            yield _request(some, network.pad, network.reads_trees)
 
 
-class BackwardReading(CausalReading):
+class BackwardScorer(CausalScorer):
     """The same on the reversed sentence: each token, and where the sentence begins, given those after it."""
 
-    def _scored(self, sentence: Encoded) -> Encoded:
-        return super()._scored(Encoded(sentence.ids[::-1], sentence.words[::-1]))
+    def in_order(self, sentence: Encoded) -> Encoded:
+        return super().in_order(Encoded(sentence.ids[::-1], sentence.words[::-1]))
 
     def _result(self, ids: list[int], log_probs: Values) -> TokenScores:
         return super()._result(ids[::-1], log_probs[::-1])
@@ -91,7 +92,7 @@ class PrefixTree:
         self.depths: list[int] = []
         self.read: dict[int, int] = {}
         """The nodes that are read, each behind its parent, and their number in this order."""
-        self.scored: list[tuple[Path, list[int]]] = []
+        self.scored: list[tuple[Window, list[int]]] = []
         """Of each path, the nodes whose values it takes."""
         self._last: list[int] = []  # the nodes of the sequence that was added last
 
@@ -100,7 +101,7 @@ class PrefixTree:
         """What a network has to read."""
         return len(self.read)
 
-    def shared(self, path: Path) -> int:
+    def shared(self, path: Window) -> int:
         """How many tokens the path has in common with the one that was added last."""
         common = 0
         for node, token in zip(self._last, path.tokens, strict=False):
@@ -109,7 +110,7 @@ class PrefixTree:
             common += 1
         return common
 
-    def add(self, path: Path) -> None:
+    def add(self, path: Window) -> None:
         """Paths have to come sorted, so that each prefix is met once."""
         nodes = self._last[: self.shared(path)]
         for depth in range(len(nodes), len(path.tokens)):
@@ -132,13 +133,13 @@ class PrefixTree:
         return seen
 
 
-def _trees(paths: Sequence[Path], share: bool, largest: int) -> Iterator[PrefixTree]:
+def _trees(paths: Sequence[Window], share: bool, largest: int) -> Iterator[PrefixTree]:
     """Cut sorted paths into trees, where sharing what two have in common no longer pays."""
     tree = PrefixTree()
     for path in paths:
         shared = tree.shared(path)
         more = len(path.tokens) - shared
-        if tree.size and not (share and tree.size + more <= largest and shared * WORTH > tree.size * more):
+        if tree.size and not (share and tree.size + more <= largest and shared * ATTENTION_COST > tree.size * more):
             yield tree
             tree = PrefixTree()
         tree.add(path)
@@ -146,17 +147,17 @@ def _trees(paths: Sequence[Path], share: bool, largest: int) -> Iterator[PrefixT
         yield tree
 
 
-def _question(trees: Sequence[PrefixTree], pad: int, share: bool) -> Question:
+def _request(trees: Sequence[PrefixTree], pad: int, share: bool) -> Request:
     """A batch of trees; without `share` these are sequences."""
     tokens, lengths = padded([[tree.tokens[node] for node in tree.read] for tree in trees], pad)
     at: list[int] = []
-    of: list[int] = []
+    rows: list[int] = []
     targets: list[int] = []
-    pieces = []
+    spans = []
     for row, tree in enumerate(trees):
         for path, nodes in tree.scored:
-            pieces.append(Piece(path.sentence, path.first, [len(targets) + node - 1 for node in nodes]))
-        of += [len(at) + tree.read[parent] for parent in tree.parents[1:]]
+            spans.append(Span(path.sentence, path.first, [len(targets) + node - 1 for node in nodes]))
+        rows += [len(at) + tree.read[parent] for parent in tree.parents[1:]]
         targets += tree.tokens[1:]
         begin = row * tokens.shape[1]
         at += range(begin, begin + tree.size)
@@ -165,4 +166,4 @@ def _question(trees: Sequence[PrefixTree], pad: int, share: bool) -> Question:
         depth, _ = padded([[tree.depths[node] for node in tree.read] for tree in trees], 0)
         structure = Tree(depth, torch.from_numpy(np.stack([tree.visible(tokens.shape[1]) for tree in trees])))
     batch = Batch(tokens, lengths, torch.tensor(at), structure)
-    return Question(batch, torch.tensor(of), torch.tensor(targets), pieces)
+    return Request(batch, torch.tensor(rows), torch.tensor(targets), spans)

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -17,9 +17,12 @@ from rescore.networks.batch import Batch, Tree
 from rescore.networks.device import choose_device
 from rescore.networks.precision import DTYPES, choose_precision, quantised
 from rescore.scoring.base import AS_SUITS, Computing
-from rescore.scoring.causal import CausalReading
-from rescore.scoring.masked import MaskedReading
-from rescore.scoring.reading import Encoded, Reading
+from rescore.scoring.causal import CausalScorer
+from rescore.scoring.masked import MaskedScorer
+from rescore.scoring.one_pass import Encoded, OnePassScorer
+
+if TYPE_CHECKING:
+    from rescore.scoring.backends import Spec
 
 log = logging.getLogger(__name__)
 
@@ -27,7 +30,7 @@ LOGITS = 2**25
 """The most logits of one batch: 128 MiB in float32."""
 
 
-def load(name: str, kind: str, folder: Path, options: Sequence[str] = (), computing: Computing = AS_SUITS) -> Reading:
+def load(spec: Spec, computing: Computing = AS_SUITS) -> OnePassScorer:
     """`hf-masked`: the pseudo-log-likelihood; `hf-causal`: log p of each token given [BOS] and those before.
 
     A causal model without a BOS token leaves a sentence's first token unscored. The end of a sentence is not scored:
@@ -36,12 +39,12 @@ def load(name: str, kind: str, folder: Path, options: Sequence[str] = (), comput
     Raises:
         UserError: the folder is no such model, or has its weights in pickled files only.
     """
-    network = HuggingFaceNetwork(folder, kind == "hf-masked", computing)
-    if kind == "hf-causal":
-        return CausalReading(name, network)
-    if "intact" in options:
-        return Reading(name, network)
-    return MaskedReading(name, network, within_word="within-word-l2r" in options)
+    network = HuggingFaceNetwork(spec.path, spec.kind == "hf-masked", computing)
+    if spec.kind == "hf-causal":
+        return CausalScorer(spec.name, network)
+    if "intact" in spec.options:
+        return OnePassScorer(spec.name, network)
+    return MaskedScorer(spec.name, network, within_word="within-word-l2r" in spec.options)
 
 
 class HuggingFaceNetwork:
@@ -52,9 +55,9 @@ class HuggingFaceNetwork:
         _check_files(folder)
         self._model, self._tokenizer = _load(folder, masked)
         self._device = choose_device(computing.device)
-        self._precision = choose_precision(computing.precision, self._device)
-        self._model.to(self._device, DTYPES[self._precision])
-        if self._precision == "int8":
+        self.precision = choose_precision(computing.precision, self._device)
+        self._model.to(self._device, DTYPES[self.precision])
+        if self.precision == "int8":
             self._model = quantised(self._model)
         tokenizer = self._tokenizer
         self.end: list[int] = []
@@ -82,7 +85,7 @@ class HuggingFaceNetwork:
         for node in range(1, 6):
             visible[node] |= visible[parents[node]]
         depth = visible.sum(-1) - 1
-        near = 1e-3 if self._precision == "float32" else 0.1  # wrong positions make a difference of the order of 1
+        near = 1e-3 if self.precision == "float32" else 0.1  # wrong positions make a difference of the order of 1
         try:
             with torch.inference_mode():
                 found = self._logits(Batch(tokens, torch.tensor([6]), nodes, Tree(depth[None], visible[None])))
@@ -107,10 +110,10 @@ class HuggingFaceNetwork:
     def strings(self, ids: Sequence[int]) -> list[str]:
         return [str(token) for token in self._tokenizer.convert_ids_to_tokens(list(ids))]
 
-    def log_probs(self, batch: Batch, of: Tensor, targets: Tensor) -> Tensor:
+    def log_probs(self, batch: Batch, rows: Tensor, targets: Tensor) -> Tensor:
         logits = self._logits(batch)
-        of, targets = of.to(self._device), targets.to(self._device)
-        return logits[of, targets] - logits.logsumexp(-1)[of]
+        rows, targets = rows.to(self._device), targets.to(self._device)
+        return logits[rows, targets] - logits.logsumexp(-1)[rows]
 
     def _logits(self, batch: Batch) -> Tensor:
         """(k, vocabulary) logits at the positions that are asked for, in float32.
@@ -121,7 +124,7 @@ class HuggingFaceNetwork:
         batch = batch.to(self._device)
         inputs: dict[str, Tensor] = {"input_ids": batch.tokens}
         if batch.tree:
-            dtype = DTYPES[self._precision]
+            dtype = DTYPES[self.precision]
             mask = torch.zeros(batch.tree.visible.shape, dtype=dtype, device=self._device)
             mask.masked_fill_(~batch.tree.visible, torch.finfo(dtype).min)
             inputs |= {"attention_mask": mask[:, None], "position_ids": batch.tree.depth}
@@ -139,9 +142,6 @@ class HuggingFaceNetwork:
         assert logits.shape[0] == len(batch.at)
         return logits.float()
 
-    def bare_seconds(self, positions: int, predictions: int) -> None:
-        return None
-
     def digest(self) -> bytes:
         names = sorted(
             path.name
@@ -152,8 +152,8 @@ class HuggingFaceNetwork:
         for name in names:
             with open(self._folder / name, "rb") as file:
                 digest.update(name.encode() + hashlib.file_digest(file, "sha256").digest())
-        if self._precision != "float32":
-            digest.update(self._precision.encode())
+        if self.precision != "float32":
+            digest.update(self.precision.encode())
         return digest.digest()
 
 

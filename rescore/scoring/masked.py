@@ -8,9 +8,9 @@ from typing import NamedTuple
 import torch
 
 from rescore.networks.batch import Batch
-from rescore.scoring.reading import Encoded, Network, Piece, Question, Reading, batches, padded, windows
+from rescore.scoring.one_pass import Encoded, Network, OnePassScorer, Request, Span, batches, padded, windows
 
-TOGETHER = 1 << 21
+TOKENS_TOGETHER = 1 << 21
 """Tokens of masked copies that are sorted, and of which the equal ones are found, together."""
 
 
@@ -28,7 +28,7 @@ class Wanted(NamedTuple):
     token: int
 
 
-class MaskedReading(Reading):
+class MaskedScorer(OnePassScorer):
     """The pseudo-log-likelihood: of each token, which alone is masked, given all others (Salazar et al. 2020).
 
     With `within_word` the later tokens of its word are masked as well (Kauf and Ivanova 2023, "within-word l2r"), so
@@ -41,23 +41,20 @@ class MaskedReading(Reading):
         super().__init__(name, network)
         self._within_word = within_word
 
-    def _work(self, tokens: int, scored: int) -> tuple[int, int]:
-        return scored * (tokens + self._frame), scored
-
-    def _questions(self, sentences: Sequence[Encoded]) -> Iterator[Question]:
+    def requests(self, sentences: Sequence[Encoded]) -> Iterator[Request]:
         contexts: dict[Context, list[Wanted]] = {}
         size = 0
         for index, sentence in enumerate(sentences):
             for context, wanted in self._contexts(index, sentence):
                 contexts.setdefault(context, []).append(wanted)
                 size += len(context.tokens)
-            if size > TOGETHER:
+            if size > TOKENS_TOGETHER:
                 yield from self._ask(contexts, sentences)
                 contexts, size = {}, 0
         yield from self._ask(contexts, sentences)
 
     def _contexts(self, index: int, sentence: Encoded) -> Iterator[tuple[Context, Wanted]]:
-        network = self._network
+        network = self.network
         for start, stop, first, last in windows(len(sentence.ids), network.positions - self._frame):
             sequence = (*network.before, *sentence.ids[start:stop], *network.after)
             for token in range(first, last):
@@ -68,16 +65,16 @@ class MaskedReading(Reading):
                 masks = (network.mask,) * (end - token)
                 yield Context(at, (*sequence[:at], *masks, *sequence[at + len(masks) :])), Wanted(index, token)
 
-    def _ask(self, contexts: dict[Context, list[Wanted]], sentences: Sequence[Encoded]) -> Iterator[Question]:
+    def _ask(self, contexts: dict[Context, list[Wanted]], sentences: Sequence[Encoded]) -> Iterator[Request]:
         # The sort is stable: copies of a sentence stay together, and share what the network computes once.
         rows = sorted(contexts.items(), key=lambda row: len(row[0].tokens))
-        for some in batches(rows, lambda row: len(row[0].tokens), self._network.batch_tokens):
-            tokens, lengths = padded([context.tokens for context, _ in some], self._network.pad)
+        for some in batches(rows, lambda row: len(row[0].tokens), self.network.batch_tokens):
+            tokens, lengths = padded([context.tokens for context, _ in some], self.network.pad)
             at = [row * tokens.shape[1] + context.position for row, (context, _) in enumerate(some)]
             asked = [(row, wanted) for row, (_, every) in enumerate(some) for wanted in every]
-            yield Question(
+            yield Request(
                 Batch(tokens, lengths, torch.tensor(at)),
                 torch.tensor([row for row, _ in asked]),
                 torch.tensor([sentences[wanted.sentence].ids[wanted.token] for _, wanted in asked]),
-                [Piece(*wanted, slice(number, number + 1)) for number, (_, wanted) in enumerate(asked)],
+                [Span(*wanted, slice(number, number + 1)) for number, (_, wanted) in enumerate(asked)],
             )

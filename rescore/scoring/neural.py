@@ -5,39 +5,43 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from torch import Tensor
 
-from rescore.networks import ceiling, checkpoint
+from rescore.networks import checkpoint
 from rescore.networks.batch import Batch
 from rescore.networks.config import NetworkConfig
 from rescore.networks.device import choose_device, token_budget
-from rescore.networks.precision import DTYPES, choose_precision, convert
+from rescore.networks.precision import choose_precision, convert
 from rescore.scoring.base import AS_SUITS, Computing
-from rescore.scoring.causal import BackwardReading, CausalReading
-from rescore.scoring.masked import MaskedReading
-from rescore.scoring.reading import Encoded, Reading
+from rescore.scoring.causal import BackwardScorer, CausalScorer
+from rescore.scoring.masked import MaskedScorer
+from rescore.scoring.one_pass import Encoded, OnePassScorer
 
-READINGS: dict[str, type[Reading]] = {
-    "tta": Reading,
-    "bilm": MaskedReading,
-    "unilm": CausalReading,
-    "unilm-bw": BackwardReading,
+if TYPE_CHECKING:
+    from rescore.scoring.backends import Spec
+
+SCORERS: dict[str, type[OnePassScorer]] = {
+    "tta": OnePassScorer,
+    "bilm": MaskedScorer,
+    "unilm": CausalScorer,
+    "unilm-bw": BackwardScorer,
 }
 
 
-def load(name: str, kind: str, folder: Path, options: Sequence[str] = (), computing: Computing = AS_SUITS) -> Reading:
-    """The reading that suits a kind of network; with the option `intact` the plain one, with nothing masked.
+def load(spec: Spec, computing: Computing = AS_SUITS) -> OnePassScorer:
+    """The scorer that suits a kind of network; with the option `intact` the plain one, with nothing masked.
 
     Raises:
         UserError: the model's files are missing or damaged.
     """
-    network = OwnNetwork(folder, kind, computing)
-    if "intact" in options:
-        return Reading(name, network)
-    if kind == "bilm":
-        return MaskedReading(name, network, within_word="within-word-l2r" in options)
-    return READINGS[kind](name, network)
+    network = OwnNetwork(spec.path, spec.kind, computing)
+    if "intact" in spec.options:
+        return OnePassScorer(spec.name, network)
+    if spec.kind == "bilm":
+        return MaskedScorer(spec.name, network, within_word="within-word-l2r" in spec.options)
+    return SCORERS[spec.kind](spec.name, network)
 
 
 class OwnNetwork:
@@ -49,9 +53,9 @@ class OwnNetwork:
         self._folder = folder
         network, self._tokenizer = checkpoint.load(folder, kind)
         self._device = choose_device(computing.device)
-        self._precision = choose_precision(computing.precision, self._device)
-        self._network = network.to(self._device)
-        self._vocabulary = convert(self._network, self._precision)
+        self.precision = choose_precision(computing.precision, self._device)
+        self.network = network.to(self._device)
+        self._softmax = convert(self.network, self.precision)
         self.before, self.after = [self._tokenizer.bos], [self._tokenizer.eos]
         self.end = self.after
         self.mask, self.pad = self._tokenizer.mask, self._tokenizer.pad
@@ -64,19 +68,16 @@ class OwnNetwork:
     def strings(self, ids: Sequence[int]) -> list[str]:
         return self._tokenizer.tokens(ids)
 
-    def log_probs(self, batch: Batch, of: Tensor, targets: Tensor) -> Tensor:
-        hidden = self._network.predict(batch.to(self._device))
-        return self._vocabulary.log_probs(hidden, of.to(self._device), targets.to(self._device))
-
-    def bare_seconds(self, positions: int, predictions: int) -> float:
-        return ceiling.bare_seconds(self._network.config, positions, predictions, self._device, DTYPES[self._precision])
+    def log_probs(self, batch: Batch, rows: Tensor, targets: Tensor) -> Tensor:
+        hidden = self.network.predict(batch.to(self._device))
+        return self._softmax.log_probs(hidden, rows.to(self._device), targets.to(self._device))
 
     def digest(self) -> bytes:
         files = ("config.json", "tokenizer.json", "model.safetensors")
         contents = b"".join(hashlib.sha256((self._folder / file).read_bytes()).digest() for file in files)
-        return contents + (b"" if self._precision == "float32" else self._precision.encode())
+        return contents + (b"" if self.precision == "float32" else self.precision.encode())
 
 
 def _bytes_a_token(config: NetworkConfig) -> int:
-    """Of a layer's input, query, key, value, context and the widened vector, in float32."""
+    """Of a layer's input, query, key, value, context and the feed-forward layer, in float32."""
     return 4 * (5 * config.d_model + config.d_ff)

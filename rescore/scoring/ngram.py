@@ -8,17 +8,26 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property, partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import kenlm
 import numpy as np
 
 from rescore.errors import UserError
 from rescore.networks.tokenizer import Tokenizer
-from rescore.scoring.base import TokenScores, Values
+from rescore.scoring.base import Computing, TokenScores, Values
 from rescore.scoring.cards import card_value
+
+if TYPE_CHECKING:
+    from rescore.scoring.backends import Spec
 
 END = "</s>"
 LOG_10 = math.log(10)
+
+
+def load(spec: Spec, computing: Computing) -> NgramLM:
+    """The model that --lm names."""
+    return NgramLM(spec.name, spec.path)
 
 
 class NgramLM:
@@ -29,13 +38,15 @@ class NgramLM:
     says whether the model's units are words or the tokenizer's subwords.
     """
 
+    precision = "float32"
+
     def __init__(self, name: str, path: Path) -> None:
         """Load a model; memory mapped where it is a binary.
 
         Raises:
             UserError: the file is absent, or KenLM cannot read it.
         """
-        self.name = name
+        self.name = self.model = name
         self._file, self._tokenizer, self._units = _find(path)
         config = kenlm.Config()
         config.show_progress = False
@@ -44,13 +55,13 @@ class NgramLM:
             self._model = kenlm.Model(str(self._file), config)
         except (OSError, RuntimeError, ValueError) as error:
             raise UserError(
-                f"{self._file}: neither an ARPA file nor a KenLM binary that this machine can read ({_reason(error)})"
+                f"{self._file}: neither an ARPA file nor a KenLM binary that this machine can read ({reason_of(error)})"
             ) from None
         self._known: set[str] = set()
 
     @cached_property
     def fingerprint(self) -> str:
-        digest = hashlib.sha256(self.name.encode())
+        digest = hashlib.sha256(b"ngram")
         with open(self._file, "rb") as file:
             digest.update(hashlib.file_digest(file, "sha256").digest())
         if self._tokenizer is not None:
@@ -126,7 +137,7 @@ def _find(path: Path) -> tuple[Path, Path | None, Callable[[Sequence[str]], Iter
     return files[0], place, lambda sentences: map(" ".join, cut(sentences))
 
 
-def _reason(error: Exception) -> str:
+def reason_of(error: Exception) -> str:
     """KenLM's message without its source code."""
     message = " ".join(str(error).split())
     found = re.search(r"(?:threw \w+(?: because `.*?')?\.|Exception because.*?\.) (.*)$", message)

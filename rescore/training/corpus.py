@@ -16,11 +16,13 @@ from rescore.errors import UserError
 from rescore.files import read_lines
 from rescore.networks.tokenizer import Tokenizer
 
-POOL = 32_768  # sentences that are sorted by length together: enough to fill batches, few enough to stay shuffled
+SHUFFLED_TOGETHER = (
+    32_768  # sentences that are sorted by length together: enough to fill batches, few enough to stay shuffled
+)
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class SentenceBatch:
     """Sentences of about one length, as [BOS] ... [EOS], padded."""
 
     tokens: npt.NDArray[np.int64]  # (sentences, longest)
@@ -55,7 +57,7 @@ class Corpus:
     def _sentence(self, index: int) -> npt.NDArray[np.unsignedinteger]:
         return self._ids[self._ends[index - 1] if index else 0 : self._ends[index]]
 
-    def _batch(self, indices: npt.NDArray[np.uint32]) -> Batch:
+    def _batch(self, indices: npt.NDArray[np.uint32]) -> SentenceBatch:
         sentences = [self._sentence(int(index)) for index in indices]
         lengths = np.array([len(sentence) + 2 for sentence in sentences], dtype=np.int64)
         tokens = np.full((len(sentences), lengths.max()), self._tokenizer.pad, dtype=np.int64)
@@ -63,7 +65,7 @@ class Corpus:
         for row, sentence in zip(tokens, sentences, strict=True):
             row[1 : len(sentence) + 1] = sentence
             row[len(sentence) + 1] = self._tokenizer.eos
-        return Batch(tokens, lengths)
+        return SentenceBatch(tokens, lengths)
 
     def _pack(self, indices: npt.NDArray[np.uint32], budget: int) -> Iterator[npt.NDArray[np.uint32]]:
         """Cut `indices` into batches of about one length whose padded size is at most `budget` tokens."""
@@ -75,12 +77,12 @@ class Corpus:
                 yield indices[by_length[start:stop]]
                 start = stop
 
-    def held_out(self, budget: int) -> Iterator[Batch]:
+    def held_out(self, budget: int) -> Iterator[SentenceBatch]:
         """The validation sentences, each once."""
         for indices in self._pack(self._held_out, budget):
             yield self._batch(indices)
 
-    def batches(self, budget: int, skip: int = 0, rank: int = 0, world: int = 1) -> Iterator[Batch]:
+    def batches(self, budget: int, skip: int = 0, rank: int = 0, world: int = 1) -> Iterator[SentenceBatch]:
         """Batches for ever, epoch after epoch; the same arguments give the same batches.
 
         Args:
@@ -92,8 +94,8 @@ class Corpus:
         while True:
             random = np.random.default_rng([self._seed, 1 + epoch])
             order = random.permutation(self._training)
-            for start in range(0, len(order), POOL):
-                packed = list(self._pack(order[start : start + POOL], budget))
+            for start in range(0, len(order), SHUFFLED_TOGETHER):
+                packed = list(self._pack(order[start : start + SHUFFLED_TOGETHER], budget))
                 random.shuffle(packed)
                 packed = packed[: len(packed) - len(packed) % world] or packed * world  # all ranks take equal numbers
                 mine = packed[rank::world]

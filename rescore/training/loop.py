@@ -24,7 +24,7 @@ from rescore.networks import checkpoint
 from rescore.networks.device import choose_device
 from rescore.networks.tokenizer import Tokenizer
 from rescore.networks.transformer import Transformer
-from rescore.training.corpus import Batch, Corpus
+from rescore.training.corpus import Corpus, SentenceBatch
 from rescore.training.objectives import OBJECTIVES, Objective, tied_cross_entropy
 
 STATE = "training.safetensors"
@@ -32,13 +32,18 @@ STATE = "training.safetensors"
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """How to train. Either `steps` or `minutes` says for how long; the learning rate falls to zero by then."""
+    """How to train. Either `steps` or `minutes` says for how long.
+
+    The learning rate is constant between warm-up and decay, so that training can be stopped, prolonged and ended at any
+    time (Hägele et al. 2024: a decay over the last fifth loses nothing against a cosine).
+    """
 
     steps: int | None = None
     minutes: float | None = None
     batch_tokens: int = 4096
     learning_rate: float = 1e-3
     warmup: float = 0.02  # of the whole training
+    decay: float = 0.2  # of the whole training, at its end
     weight_decay: float = 0.01
     dropout: float = 0.1
     clip: float = 1.0
@@ -48,7 +53,7 @@ class Recipe:
 
 
 @dataclass(slots=True)
-class Progress:
+class TrainingState:
     """Where training stands. Losses are natural logs a token."""
 
     step: int = 0
@@ -100,10 +105,10 @@ class Trainer:
         self, network: Transformer, tokenizer: Tokenizer, corpus: Corpus, recipe: Recipe, device: Device, folder: Path
     ) -> None:
         self.network = network.to(device.device)
-        self.network.dropout = recipe.dropout
+        self.network.set_dropout(recipe.dropout)
         self.tokenizer, self.corpus, self.recipe, self.device, self.folder = tokenizer, corpus, recipe, device, folder
         self.objective: Objective = OBJECTIVES[network.config.kind](tokenizer)
-        self.progress = Progress()
+        self.progress = TrainingState()
         self.optimizer = torch.optim.AdamW(
             _decayed_apart(network, recipe.weight_decay), lr=0.0, betas=(0.9, 0.999), eps=1e-6, fused=True
         )
@@ -115,10 +120,11 @@ class Trainer:
             self._model = nn.parallel.DistributedDataParallel(self._model)
 
     def learning_rate(self) -> float:
-        """Linear warm-up, then linear decay to zero, by the share of the steps (or minutes) that is done."""
+        """Linear warm-up, constant, linear decay to zero, by the share of the steps (or minutes) that is done."""
         done, recipe = self._done(), self.recipe
         rise = done / recipe.warmup if recipe.warmup else 1.0
-        return recipe.learning_rate * max(0.0, min(rise, (1.0 - done) / (1.0 - recipe.warmup)))
+        fall = (1.0 - done) / recipe.decay if recipe.decay else 1.0
+        return recipe.learning_rate * max(0.0, min(rise, fall, 1.0))
 
     def _done(self) -> float:
         if self.recipe.minutes is not None:
@@ -126,7 +132,7 @@ class Trainer:
         assert self.recipe.steps is not None
         return (self.progress.step + 1) / (self.recipe.steps + 1)  # the first step learns, and so does the last
 
-    def run(self, report: Callable[[str], None]) -> Progress:
+    def run(self, report: Callable[[str], None]) -> TrainingState:
         """Train until the recipe's end; returns where it ended. Interrupted, the state of the last checkpoint stays."""
         recipe, progress = self.recipe, self.progress
         main = self.device.rank == 0
@@ -142,7 +148,7 @@ class Trainer:
         batches = self.corpus.batches(recipe.batch_tokens, progress.step, self.device.rank, self.device.world)
         while (self._done() < 1) if recipe.minutes is not None else (progress.step < (recipe.steps or 0)):
             began = time.monotonic()
-            loss, tokens = self._step(next(batches))
+            loss, tokens = self.update(next(batches))
             now = time.monotonic()
             progress.step += 1
             progress.tokens += tokens
@@ -154,18 +160,18 @@ class Trainer:
                 speed = progress.tokens / progress.seconds
                 report(f"step {progress.step}  tokens {progress.tokens:,}  loss {loss:.3f}  {speed:,.0f} tokens/s")
             if main and now - validated > recipe.validation_seconds:
-                self._validate(report)
+                self.validate(report)
                 validated = time.monotonic()
             if main and now - saved > recipe.checkpoint_seconds:
                 self.save()
                 saved = time.monotonic()
         bar.close()
         if main:
-            self._validate(report)
+            self.validate(report)
             self.save()
         return progress
 
-    def _step(self, batch: Batch) -> tuple[float, int]:
+    def update(self, batch: SentenceBatch) -> tuple[float, int]:
         """One update. Returns the loss a token of this process's share, and the tokens of all processes."""
         rate = self.learning_rate()
         for group in self.optimizer.param_groups:
@@ -192,7 +198,7 @@ class Trainer:
         torch.distributed.all_reduce(slowest, torch.distributed.ReduceOp.MAX)
         return slowest.item()
 
-    def _loss(self, batch: Batch) -> tuple[Tensor, int]:
+    def _loss(self, batch: SentenceBatch) -> tuple[Tensor, int]:
         """Sum of the losses of a batch's predicted tokens, and their number."""
         device = self.device.device
         seed = [self.recipe.seed, self.progress.step, self.device.rank]
@@ -200,10 +206,14 @@ class Trainer:
         with torch.autocast(device.type, self.device.precision, enabled=self.device.precision != torch.float32):
             hidden = self._model(example.tokens, example.lengths)
         hidden = hidden[example.predicted].to(self.device.precision)
-        return tied_cross_entropy(hidden, self.network.tokens.weight, example.targets), len(example.targets)
+        return self._cross_entropy(hidden, example.targets), len(example.targets)
+
+    def _cross_entropy(self, hidden: Tensor, targets: Tensor) -> Tensor:
+        """Sum of the losses of hidden vectors (k, d)."""
+        return tied_cross_entropy(hidden, self.network.token_embedding.weight, targets, bias=self.network.output_bias)
 
     @torch.no_grad()
-    def _validate(self, report: Callable[[str], None]) -> None:
+    def validate(self, report: Callable[[str], None]) -> None:
         """Loss on the held-out sentences, in full precision and without dropout."""
         self.network.eval()
         total, count = 0.0, 0
@@ -212,7 +222,7 @@ class Trainer:
             example = self.objective(torch.from_numpy(batch.tokens), torch.from_numpy(batch.lengths), seed)
             example = example.to(self.device.device)
             hidden = self.network(example.tokens, example.lengths)[example.predicted]
-            total += tied_cross_entropy(hidden, self.network.tokens.weight, example.targets).item()
+            total += self._cross_entropy(hidden, example.targets).item()
             count += len(example.targets)
         self.network.train()
         loss = self.progress.validation_loss = total / count
@@ -249,7 +259,7 @@ class Trainer:
         except (SafetensorError, OSError) as error:
             raise UserError(f"{path}: not a whole safetensors file ({error})") from None
         _check_same_recipe(path, json.loads(about["recipe"]), asdict(self.recipe))
-        self.progress = Progress(**json.loads(about["progress"]))
+        self.progress = TrainingState(**json.loads(about["progress"]))
         self.network.load_state_dict(_with_prefix(tensors, "model."))
         state = self.optimizer.state_dict()
         for name, value in _with_prefix(tensors, "optimizer.").items():

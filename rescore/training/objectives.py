@@ -148,11 +148,16 @@ class _TiedCrossEntropy(torch.autograd.Function):
         return grad * grad_hidden, grad * grad_embeddings, None, None
 
 
-def tied_cross_entropy(hidden: Tensor, embeddings: Tensor, targets: Tensor, rows: int = 1024) -> Tensor:
-    """Sum over positions of -log softmax(hidden @ embeddings.T)[target], natural log.
+def tied_cross_entropy(
+    hidden: Tensor, embeddings: Tensor, targets: Tensor, rows: int = 1024, bias: Tensor | None = None
+) -> Tensor:
+    """Sum over positions of -log softmax(hidden @ embeddings.T + bias)[target], natural log.
 
     Args:
-        hidden: (positions, d). embeddings: (vocabulary, d). targets: (positions,).
+        hidden: (positions, d). embeddings: (vocabulary, d). targets: (positions,). bias: (vocabulary,).
         rows: positions handled at a time.
     """
+    if bias is not None:  # a bias is the weight of a hidden unit that is always 1
+        hidden = torch.cat([hidden, hidden.new_ones(len(hidden), 1)], dim=1)
+        embeddings = torch.cat([embeddings, bias[:, None].to(embeddings.dtype)], dim=1)
     return _TiedCrossEntropy.apply(hidden, embeddings, targets, rows)

@@ -1,0 +1,7 @@
+"""Weights from lists with references: exact line searches (Och 2003), scales of posteriors, conditions, folds."""
+
+from rescore.tuning.folds import tuned_in_folds
+from rescore.tuning.tune import Tuned, TuningOptions, tune
+from rescore.tuning.weights import FIRST_PASS_ALONE, Weights
+
+__all__ = ["FIRST_PASS_ALONE", "Tuned", "TuningOptions", "Weights", "tune", "tuned_in_folds"]

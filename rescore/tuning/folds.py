@@ -6,17 +6,28 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from rescore.decision import Decision
 from rescore.errors import UserError
-from rescore.metrics.significance import SPEAKER, speakers
+from rescore.metrics.base import Metric
+from rescore.metrics.resampling import SPEAKER, speakers
+from rescore.nbest import NbestList, content_hash
+from rescore.tuning.tune import TuningOptions, tune
 
 
 @dataclass(frozen=True, slots=True)
 class Folds:
-    """The fold of each utterance, and what was kept together: `speaker` or `utterance`."""
+    """How a set is cut into parts."""
 
     number: int
+    """How many."""
     unit: str
-    of: list[int]
+    """What is kept together: `speaker` or `utterance`."""
+    fold: list[int]
+    """The part of each utterance."""
+
+    def signature(self, lists: Sequence[NbestList]) -> str:
+        """Where weights tuned in folds come from, for signatures."""
+        return f"{self.number}folds,by={self.unit},{len(lists)}@{content_hash(lists)}"
 
 
 def split(ids: Sequence[str], number: int, pattern: str | None = None) -> Folds:
@@ -49,3 +60,19 @@ def split(ids: Sequence[str], number: int, pattern: str | None = None) -> Folds:
         place[group] = loads.index(min(loads))
         loads[place[group]] += size
     return Folds(number, unit, [place[group] for group in groups])
+
+
+def tuned_in_folds(
+    folds: Folds, metric: Metric, lists: Sequence[NbestList], columns: Sequence[str], options: TuningOptions
+) -> list[str]:
+    """The text chosen for each list with weights tuned on the other folds."""
+    texts = [""] * len(lists)
+    for fold in range(folds.number):
+        mine = [index for index, place in enumerate(folds.fold) if place == fold]
+        rest = [nbest for nbest, place in zip(lists, folds.fold, strict=True) if place != fold]
+        weights, _ = tune(metric, rest, columns, "the other folds", options)
+        chosen = [lists[index] for index in mine]
+        decision: Decision = weights.decision
+        for index, text in zip(mine, decision.texts(metric, chosen, weights.of), strict=True):
+            texts[index] = text
+    return texts

@@ -65,9 +65,10 @@ def test_main_job(rescore: Run, lists: Path, model: Path, tmp_path: Path) -> Non
     assert 0 < report["seconds"] == pytest.approx(sum(report["stages"].values()))
     weights = report["weights"]
     assert weights["s2s"] + weights["tta"] == pytest.approx(1)
-    for part in ("WER|", "lm:tta@", "norm:sum", "tuned on", "rescore:"):
+    for part in ("WER|", "|w:s2s=", "|lm:tta=tta@", ",sum,float32|", "|tuned:4@", "|rescore:"):
         assert part in report["signature"]
     reranked = json.loads((tmp_path / "out.json").read_text())
+    assert reranked.pop("columns")["tta"]["norm"] == "sum"
     best = [line.rpartition(" (")[0] for line in (tmp_path / "b.trn").read_text().splitlines()]
     assert best == [entry["hyp_1"]["text"] for entry in reranked.values()]
     for entry in reranked.values():
@@ -90,9 +91,10 @@ def test_stages_give_what_the_main_job_gives(rescore: Run, lists: Path, model: P
 def test_stages_in_a_pipe(rescore: Run, lists: Path, model: Path) -> None:
     scored = rescore("score", "-", "--lm", f"tta:{model}", input=lists.read_text())
     assert scored.returncode == 0, scored.stderr
-    first = json.loads(scored.stdout.splitlines()[0])
+    record, first = map(json.loads, scored.stdout.splitlines()[:2])
+    assert record["columns"]["tta"].keys() == {"model", "fingerprint", "norm", "precision"}
     assert first["id"] == "u0" and set(first["hyps"][0]["scores"]) == {"tta"}
-    assert json.loads(rescore("tune", "-", input=scored.stdout).stdout)["columns"].keys() == {"s2s", "tta"}
+    assert json.loads(rescore("tune", "-", input=scored.stdout).stdout)["weights"].keys() == {"s2s", "tta"}
 
 
 def test_recommended_weight_is_said(rescore: Run, lists: Path, model: Path) -> None:
@@ -122,10 +124,10 @@ def test_means_for_fairseq(rescore: Run, model: Path, tmp_path: Path) -> None:
     done = rescore("log", "--lm", f"tta:{model}", "--weight", "0.1", "--report", "r.json")
     assert done.returncode == 0, done.stderr
     report = json.loads((tmp_path / "r.json").read_text())
-    assert report["metric"] == "BLEU" and "tok:none" in report["signature"] and "norm:mean" in report["signature"]
+    assert report["metric"] == "BLEU" and "tok:none" in report["signature"] and ",mean,float32|" in report["signature"]
     assert report["weights"].keys() == {"s2s", "tta.mean"}
     summed = rescore("log", "--lm", f"tta:{model}", "--weight", "0.1", "--s2s", "sum")
-    assert "norm:sum" in summed.stdout
+    assert ",sum,float32|" in summed.stdout
 
 
 def test_eval(rescore: Run, lists: Path, tmp_path: Path) -> None:
@@ -222,7 +224,7 @@ def test_bad_commands(rescore: Run, lists: Path) -> None:
     assert_one_line_error(rescore(lists), "Missing option '--lm'")
     assert_one_line_error(rescore(lists, "--lm", "elmo"), "'elmo' is not one of tta")
     assert_one_line_error(rescore("tune", lists), "no column of LM scores")
-    assert_one_line_error(rescore("rerank", lists, "--weights", lists), 'no "columns"')
+    assert_one_line_error(rescore("rerank", lists, "--weights", lists), 'no "weights"')
 
 
 def test_a_sentence_of_a_thousand_words(rescore: Run, model: Path, tmp_path: Path) -> None:

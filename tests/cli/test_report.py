@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from importlib.resources import files
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -12,6 +11,7 @@ import jsonschema
 import pytest
 import torch
 
+from rescore.evaluation.results import schema
 from rescore.networks import checkpoint
 from tests.conftest import ROOT, Run, assert_one_line_error, write_json
 from tests.scoring.test_ngram import ARPA
@@ -33,10 +33,6 @@ def results(rescore: Run, tmp_path: Path) -> Path:
     done = rescore("lists.json", "--lm", "ngram:lm.arpa", "--dev", "lists.json", "--report", "r.json")
     assert done.returncode == 0, done.stderr
     return tmp_path / "r.json"
-
-
-def schema() -> dict[str, dict[str, object]]:
-    return json.loads((files("rescore.reporting") / "results.schema.json").read_text(encoding="utf-8"))
 
 
 def test_results_follow_the_schema(rescore: Run, results: Path, tmp_path: Path) -> None:
@@ -61,7 +57,7 @@ def test_a_table_of_many(rescore: Run, results: Path, tmp_path: Path) -> None:
     assert lines[0] == "| dataset | Snt | Wrd | Corr | Sub | Del | Ins | Err | S.Err |"
     assert lines[2] == "| lists, first pass | 10 | 30 | 66.7 | 33.3 | 0.0 | 0.0 | 33.3 | 100.0 |"
     assert lines[3] == "| lists, ngram | 10 | 30 | 83.3 | 0.0 | 16.7 | 0.0 | 16.7 | 50.0 |"
-    assert [line.split(" |")[0] for line in lines[4:]] == ["| far, first pass", "| far, ngram"]
+    assert [line.split(" |")[0] for line in lines[4:6]] == ["| far, first pass", "| far, ngram"]
     table = rescore("report", "r.json", "far.json", "--layout", "paper", "--style", "csv").stdout
     assert table.splitlines() == [
         "method,lists WER,far WER",
@@ -81,9 +77,9 @@ def test_what_is_no_results_file(rescore: Run, results: Path, tmp_path: Path) ->
     broken = json.loads(results.read_text())
     del broken["signature"]
     write_json(tmp_path / "broken.json", broken)
-    assert_one_line_error(rescore("report", "broken.json"), "broken.json: not a whole results file")
+    assert_one_line_error(rescore("report", "broken.json"), "broken.json: object missing required field signature")
     (tmp_path / "cut.json").write_text(results.read_text()[:100], encoding="utf-8")
-    assert_one_line_error(rescore("check", "r.json", "--golden", "cut.json"), "cut.json: not valid JSON")
+    assert_one_line_error(rescore("check", "r.json", "--golden", "cut.json"), "cut.json: line", "not valid JSON")
 
 
 def test_check(rescore: Run, results: Path, tmp_path: Path) -> None:
@@ -107,8 +103,10 @@ def test_check(rescore: Run, results: Path, tmp_path: Path) -> None:
     old = json.loads(results.read_text())["signature"]
     done = rescore("check", changed(signature=old.replace("case:lc", "case:mixed")), "--golden", "golden.json")
     assert done.returncode == 1 and "FAILED: settings" in done.stdout
-    done = rescore("check", changed(signature=old.replace("lm:ngram@", "lm:ngram@0")), "--golden", "golden.json")
-    assert done.returncode == 0 and "identity" in done.stdout and "changed" in done.stdout
+    done = rescore(
+        "check", changed(signature=old.replace("lm:ngram=ngram@", "lm:ngram=ngram@0")), "--golden", "golden.json"
+    )
+    assert done.returncode == 0 and "columns" in done.stdout and "changed" in done.stdout
     assert rescore("check", changed(reranked=10.0), "--golden", "golden.json", "--update").returncode == 0
     assert json.loads((tmp_path / "golden.json").read_text())["reranked"] == 10.0
     assert rescore("check", "r.json", "--golden", "new.json", "--update").returncode == 0

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from rescore.reporting.styles import STYLES
+from rescore.parts import STYLES
+from rescore.signature import Signature
 from tests.conftest import SENTENCES, Run, assert_one_line_error, write_json
 from tests.scoring.test_ngram import ARPA
 
@@ -41,9 +42,9 @@ def test_run_with_several_models(rescore: Run, lists: Path, arpa: str, models: d
     assert done.returncode == 0, done.stderr
     both = report(tmp_path)
     assert set(both["weights"]) - {"words"} == {"s2s", "tta", "ngram"}
-    for part in ("|lm:tta@", "|lm:ngram@", "|lambda:"):
+    for part in ("|lm:tta=tta@", "|lm:ngram=ngram@", "|w:ngram="):
         assert part in both["signature"]
-    assert json.loads((tmp_path / "out.jsonl").read_text().splitlines()[0])["hyps"][0]["scores"].keys() == {
+    assert json.loads((tmp_path / "out.jsonl").read_text().splitlines()[1])["hyps"][0]["scores"].keys() == {
         "tta",
         "ngram",
     }
@@ -53,9 +54,9 @@ def test_run_with_several_models(rescore: Run, lists: Path, arpa: str, models: d
     # The stages find the same.
     assert rescore("score", lists, "--lm", tta, "--lm", arpa, "-o", "scored.jsonl").returncode == 0
     tuned = rescore("tune", "scored.jsonl")
-    assert json.loads(tuned.stdout)["columns"] == pytest.approx(both["weights"])
+    assert json.loads(tuned.stdout)["weights"] == pytest.approx(both["weights"])
     one = json.loads(rescore("tune", "scored.jsonl", "--column", "ngram").stdout)
-    assert one["columns"].keys() == {"s2s", "ngram"}
+    assert one["weights"].keys() == {"s2s", "ngram"} and one["columns"].keys() == {"ngram"}
 
 
 def test_given_weights(rescore: Run, lists: Path, arpa: str, models: dict[str, Path], tmp_path: Path) -> None:
@@ -77,7 +78,9 @@ def test_given_weights(rescore: Run, lists: Path, arpa: str, models: dict[str, P
 def test_the_same_kind_twice_gets_two_columns(rescore: Run, lists: Path, models: dict[str, Path]) -> None:
     lm = f"tta:{models['tta']}"
     done = rescore("score", lists, "--lm", lm, "--lm", lm)
-    assert json.loads(done.stdout.splitlines()[0])["hyps"][0]["scores"].keys() == {"tta", "tta.2"}
+    record, first = map(json.loads, done.stdout.splitlines()[:2])
+    assert first["hyps"][0]["scores"].keys() == {"tta", "tta.2"}
+    assert record["columns"]["tta"] == record["columns"]["tta.2"]  # a fingerprint is of the content, not of the place
 
 
 def test_compare(rescore: Run, lists: Path, arpa: str, models: dict[str, Path], tmp_path: Path) -> None:
@@ -96,7 +99,9 @@ def test_compare(rescore: Run, lists: Path, arpa: str, models: dict[str, Path], 
     # Each row is what `run` finds.
     assert rescore(lists, "--lm", arpa, "--dev", lists, "--report", "r.json").returncode == 0
     single = report(tmp_path)
-    assert (single["reranked"], single["signature"]) == (rows["ngram"]["value"], rows["ngram"]["signature"])
+    assert single["reranked"] == rows["ngram"]["value"]
+    ours, theirs = (Signature.parse(one) for one in (single["signature"], rows["ngram"]["signature"]))
+    assert list(ours.differences(theirs)) == ["test"]
     lines = list(csv.reader((tmp_path / "t.csv").open()))
     assert [line[0] for line in lines] == ["", "oracle", "first pass", *rows]
     assert all(len(line) == len(lines[0]) for line in lines)
@@ -117,7 +122,7 @@ def test_tokens_add_up_to_the_column(rescore: Run, lists: Path, arpa: str, tmp_p
     done = rescore("score", lists, "--lm", arpa, "--tokens", "tokens.jsonl", "-o", "scored.jsonl")
     assert done.returncode == 0, done.stderr
     entries = [json.loads(line) for line in (tmp_path / "tokens.jsonl").read_text().splitlines()]
-    scored = [json.loads(line) for line in (tmp_path / "scored.jsonl").read_text().splitlines()]
+    scored = [json.loads(line) for line in (tmp_path / "scored.jsonl").read_text().splitlines()[1:]]
     sums = [hypothesis["scores"]["ngram"] for entry in scored for hypothesis in entry["hyps"]]
     assert [sum(entry["log_probs"]) for entry in entries] == pytest.approx(sums)
     first = entries[0]
@@ -142,7 +147,7 @@ def test_perplexity_of_text(rescore: Run, arpa: str, models: dict[str, Path], tm
     each = sorted(math.exp(-sum(scores) / len(scores)) for scores in sentences)
     assert unilm["by_token"]["mean"] == pytest.approx(sum(each) / 6)
     assert unilm["by_token"]["median"] == pytest.approx((each[2] + each[3]) / 2)
-    assert ngram["unknown"] > 0 and "PPL/token" in done.stdout and "lm:unilm@" in done.stdout
+    assert ngram["unknown"] > 0 and "PPL/token" in done.stdout and "PPL|lm:unilm=unilm@" in done.stdout
 
 
 def test_score_wants_lists_or_text(rescore: Run, lists: Path, arpa: str, tmp_path: Path) -> None:
@@ -157,7 +162,7 @@ def test_decisions_at_the_command_line(rescore: Run, lists: Path, arpa: str, tmp
         done = rescore(lists, "--lm", arpa, "--dev", lists, "--decide", name, "--best", "one.trn", "--report", "r.json")
         assert done.returncode == 0, done.stderr
         found = report(tmp_path)
-        assert found["decision"] == name and f"|decide:{name}|scale:" in found["signature"]
+        assert found["decision"] == name and f"|decide:{name}," in found["signature"]
         assert found["dev"]["reranked"] == found["reranked"]
         assert f"decision: {name}, posteriors exp(" in done.stdout
         # The stages give the same.
@@ -176,7 +181,7 @@ def test_folds_flat_and_curve(rescore: Run, lists: Path, arpa: str, tmp_path: Pa
     done = rescore(lists, "--lm", arpa, "--folds", "4", "--curve", "c.csv", "--report", "r.json")
     assert done.returncode == 0, done.stderr
     found = report(tmp_path)
-    assert "tuned on 4 folds by utterance" in found["signature"]
+    assert "|tuned:4folds,by=utterance,12@" in found["signature"]
     assert found["dev"]["reranked"] <= found["reranked"]  # tuned on all of it against tuned on the rest of it
     rows = list(csv.DictReader((tmp_path / "c.csv").open()))
     assert rows[0].keys() == {"column", "low", "high", "WER"}
@@ -202,7 +207,7 @@ def test_overlap_of_dev_and_test_is_told(rescore: Run, lists: Path, arpa: str, t
 def test_length_and_token_counts(rescore: Run, lists: Path, arpa: str, tmp_path: Path) -> None:
     for norm, power in (("sum", 0), ("mean", 1), ("length^0.5", 0.5)):
         done = rescore("score", lists, "--lm", arpa, "--lm-norm", norm, "--count-tokens")
-        scores = json.loads(done.stdout.splitlines()[0])["hyps"][0]["scores"]
+        scores = json.loads(done.stdout.splitlines()[1])["hyps"][0]["scores"]
         name = "ngram" if norm == "sum" else f"ngram.{norm}"
         assert scores.keys() == {name, "tokens"} and scores["tokens"] == 4  # three words and </s>
         if norm == "sum":
@@ -214,10 +219,10 @@ def test_length_and_token_counts(rescore: Run, lists: Path, arpa: str, tmp_path:
     assert set(report(tmp_path)["weights"]) <= {"s2s", "ngram", "tokens"}
     assert rescore("score", lists, "--lm", arpa, "--count-tokens", "-o", "counted.jsonl").returncode == 0
     tuned = json.loads(rescore("tune", "counted.jsonl", "--token-bonus").stdout)
-    assert tuned["columns"] == pytest.approx(report(tmp_path)["weights"])
+    assert tuned["weights"] == pytest.approx(report(tmp_path)["weights"])
     done = rescore(lists, "--lm", arpa, "--weight", "0.3", "--token-bonus", "-0.5", "--report", "r.json")
     assert report(tmp_path)["weights"] == pytest.approx({"s2s": 0.7, "ngram": 0.3, "tokens": -0.5})
-    assert "-0.5 a token" in done.stdout and "|tokens:-0.5|" in done.stdout
+    assert "-0.5 a token" in done.stdout and "|w:tokens=-0.5|" in done.stdout
 
 
 def test_weights_by_condition(rescore: Run, lists: Path, arpa: str, tmp_path: Path) -> None:
@@ -228,7 +233,7 @@ def test_weights_by_condition(rescore: Run, lists: Path, arpa: str, tmp_path: Pa
     done = rescore("both.json", "--lm", arpa, "--dev", "both.json", *options, "--best", "one.trn")
     assert done.returncode == 0, done.stderr
     found = report(tmp_path)
-    assert found["conditions"].keys() == {"clean", "other"} and "|clean=" in found["signature"]
+    assert found["conditions"].keys() == {"clean", "other"} and "|if:clean@s2s=" in found["signature"]
     assert found["reranked"] == found["dev"]["reranked"] and "  for clean: ngram " in done.stdout
     # Each condition's weights are those that tuning on its lists alone finds.
     for name, columns in found["conditions"].items():

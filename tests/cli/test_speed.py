@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from rescore.cli.options import Inputs
+from rescore.cli.options import InputOptions
 from tests.conftest import ROOT, Run, assert_one_line_error
 from tests.scoring.test_ngram import ARPA
 
@@ -22,12 +22,10 @@ def test_bench(rescore: Run, model: Path, tmp_path: Path) -> None:
     options = ["--hypotheses", "30", "--lengths", "2,5", "--repeats", "1", "-o", "speed.json", "--plot", "speed.png"]
     done = rescore("bench", LISTS, "--lm", f"tta:{model}", "--lm", "ngram:lm.arpa", *options)
     assert done.returncode == 0, done.stderr
-    assert "30 hypotheses of" in done.stdout and "of the ceiling" in done.stdout
+    assert "30 hypotheses of" in done.stdout
     figures = json.loads((tmp_path / "speed.json").read_text())
     tta, ngram = figures["models"]
     assert tta["lm"] == "tta" and tta["rate"] == pytest.approx(30 / tta["seconds"])
-    assert tta["ceiling_percent"] == pytest.approx(100 * tta["bare_seconds"] / tta["seconds"])
-    assert ngram["bare_seconds"] is None
     assert [one["words"] for one in ngram["by_length"]] == [2, 5]
     assert all(one["milliseconds"] > 0 for one in tta["by_length"])
     assert (tmp_path / "speed.png").read_bytes().startswith(b"\x89PNG")
@@ -62,13 +60,13 @@ def test_precision_and_batches_of_the_command_line(rescore: Run, model: Path) ->
     assert_one_line_error(rescore("score", LISTS, *lm, "--batch-tokens", "0"), "--batch-tokens")
     small = rescore("score", LISTS, *lm, "--batch-tokens", "30")
     large = rescore("score", LISTS, *lm, "--batch-tokens", "30000")
-    for one, other in zip(small.stdout.splitlines(), large.stdout.splitlines(), strict=True):
+    for one, other in zip(small.stdout.splitlines()[1:], large.stdout.splitlines()[1:], strict=True):
         for ours, theirs in zip(json.loads(one)["hyps"], json.loads(other)["hyps"], strict=True):
             assert ours["scores"]["tta"] == pytest.approx(theirs["scores"]["tta"], abs=1e-4)
 
 
 def test_a_bar_knows_how_much_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    inputs = Inputs(None, None, "s2s", 1.0)
+    inputs = InputOptions(None, None, "s2s", 1.0)
     assert inputs.count([str(LISTS)]) is None  # nobody looks
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     assert inputs.count([str(LISTS)]) == 2320

@@ -15,4 +15,4 @@ def test_seen_is_a_set(monkeypatch: pytest.MonkeyPatch) -> None:
     for number in random.integers(0, 600, 2000).tolist():
         assert seen.add(str(number)) == (number not in plain)
         plain.add(number)
-    assert len(seen._sorted) < 10 and sum(map(len, seen._sorted)) + len(seen._recent) == len(plain)
+    assert len(seen.parts) < 11 and sum(seen.parts) == len(plain)

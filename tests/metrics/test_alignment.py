@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 
 from rescore import decision, formats
 from rescore.errors import UserError
-from rescore.metrics import ErrorRate, Normaliser, list_statistics
+from rescore.metrics import Normaliser, list_statistics
 from rescore.metrics.alignment import align, error_counts
 from rescore.metrics.normalise import Glm
+from rescore.metrics.wer import ErrorRate
 from tests.conftest import ROOT, shared
 
 WORDS = st.lists(st.sampled_from(list("abcd")), max_size=9)
@@ -110,8 +111,8 @@ def test_what_counts_as_the_same_word() -> None:
     assert words("a well-known fact", split_hyphens=True) == "a well known fact"
     assert words(text, drop_punctuation=True) == "it's a well-known fact unk"
     assert words("it's <unk> Ann\u2019s", drop_apostrophes=True, drop_unknown=True) == "its anns"
-    signature = ErrorRate(normaliser=Normaliser(case_sensitive=True, drop_unknown=True)).signature
-    assert "|case:mixed|drop-unknown:yes|" in signature and "|case:lc|" in ErrorRate().signature
+    settings = ErrorRate(normaliser=Normaliser(case_sensitive=True, drop_unknown=True)).settings
+    assert (settings["case"], settings["drop-unknown"]) == ("mixed", "yes") and ErrorRate().settings["case"] == "lc"
 
 
 def test_global_mapping_file(tmp_path: Path) -> None:
@@ -124,7 +125,7 @@ def test_global_mapping_file(tmp_path: Path) -> None:
     glm = Glm.load(path)
     words = Normaliser(glm=glm)
     assert words("You can't COLOUR colours quickly") == ["you", "can", "not", "color", "colours", "kwickly"]
-    assert glm.digest in words.signature
+    assert words.settings["glm"] == glm.digest
     path.write_text("[a] => [{b / c}] / [ ] __ [ ]\n", encoding="utf-8")
     with pytest.raises(UserError, match=r"en\.glm: line 1: alternatives"):
         Glm.load(path)

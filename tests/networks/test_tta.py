@@ -16,9 +16,13 @@ VOCABULARY, SIZE = 50, 16
 SENTENCE = st.lists(st.integers(5, VOCABULARY - 1), min_size=1, max_size=SIZE - 2)
 
 
-def network(seed: int, dtype: torch.dtype = torch.float32) -> TTA:
+AUTHORS = {"embedding_norm": True, "output_transform": True, "output_bias": True}
+"""What the authors' released code has beside the paper's equations."""
+
+
+def network(seed: int, dtype: torch.dtype = torch.float32, **options: bool) -> TTA:
     torch.manual_seed(seed)
-    config = NetworkConfig("tta", VOCABULARY, layers=3, d_model=16, heads=2, d_ff=32, max_positions=SIZE)
+    config = NetworkConfig("tta", VOCABULARY, layers=3, d_model=16, heads=2, d_ff=32, max_positions=SIZE, **options)
     made = TTA(config).to(dtype).eval()
     with torch.no_grad():  # biases and norms are trained too: none may leak a token
         for value in made.parameters():
@@ -67,8 +71,10 @@ def test_padding_and_neighbours_change_nothing(sentence: list[int], neighbour: l
 def definition(made: TTA, tokens: list[int]) -> torch.Tensor:
     """Equations (1) and (2), a position, a head and a key at a time."""
     config, size = made.config, len(tokens)
-    positions = made.positions.weight
-    memory = [made.tokens.weight[token] + positions[index] for index, token in enumerate(tokens)]
+    positions = made.position_embedding.weight
+    memory = [
+        made.embedding_norm(made.token_embedding.weight[token] + positions[index]) for index, token in enumerate(tokens)
+    ]
     query = [positions[index] for index in range(size)]
     width = config.d_model // config.heads
     for block in made.blocks:
@@ -85,15 +91,16 @@ def definition(made: TTA, tokens: list[int]) -> torch.Tensor:
                 heads.append(logits.softmax(0) @ values)
             context = attention.output(torch.cat(heads))
             state = block.attention_norm(query[index] + context)
-            inner = block.narrow(torch.nn.functional.gelu(block.widen(state)))
+            inner = block.fc2(torch.nn.functional.gelu(block.fc1(state)))
             updated.append(block.feed_forward_norm(state + inner))
         query = updated
-    return torch.stack(query)
+    return made.output_transform(torch.stack(query))
 
 
+@pytest.mark.parametrize("options", [{}, AUTHORS], ids=["paper", "released code"])
 @pytest.mark.parametrize("sentence", [[7], [5, 6, 7, 8], [9] * 14])
-def test_equals_the_definition(sentence: list[int]) -> None:
-    made = network(0, torch.float64)
+def test_equals_the_definition(sentence: list[int], options: dict[str, bool]) -> None:
+    made = network(0, torch.float64, **options)
     tokens = framed(sentence)
     with torch.no_grad():
         slow = definition(made, tokens[0].tolist())

@@ -41,7 +41,7 @@ def test_page_holds_all_and_needs_nothing(page: str) -> None:
     assert first["outputs"][0]["pairs"] == [["the"] * 2, ["old", "odd"], ["clock"] * 2, ["ticked", None]]
     assert first["outputs"][0]["errors"] == 2 and first["outputs"][0]["tokens"][0][0] == "the"
     assert {one["title"].split()[0] for one in data["charts"]} == {"WER", "oracle", "word"}
-    assert len(data["figures"]) == 5 and "lm:tta@" in data["signature"]
+    assert len(data["figures"]) == 5 and "lm:tta=tta@" in data["signature"]
     # Nothing is fetched, and nothing from a list is markup.
     assert not re.search(r"(src|href)\s*=|@import|url\(|https?://(?!www\.w3\.org/2000/svg)", page)
     assert "<b>bold" not in page and page.count("</script>") == 2

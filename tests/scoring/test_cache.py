@@ -79,7 +79,7 @@ def test_damaged_file_is_told(tmp_path: Path) -> None:
 def test_another_writer_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cached = Cached(Counting(), tmp_path)
     cached.score(["the"])
-    monkeypatch.setattr("rescore.scoring.cache.PATIENCE", 0.1)
+    monkeypatch.setattr("rescore.scoring.cache.BUSY_TIMEOUT", 0.1)
     with sqlite3.connect(cached.path) as writer:
         writer.execute("BEGIN EXCLUSIVE")
         with pytest.raises(UserError, match=r"cannot be used \(database is locked\)"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,11 +17,11 @@ import rescore
 from rescore import scoring
 from rescore.networks import checkpoint
 from rescore.networks.batch import Batch
-from rescore.networks.vocabulary import Vocabulary
+from rescore.networks.config import NetworkConfig
+from rescore.networks.softmax import TiedSoftmax
 from rescore.scoring import Computing
-from rescore.scoring.causal import Path as PrefixPath
-from rescore.scoring.causal import PrefixTree
-from rescore.scoring.reading import Question, Reading
+from rescore.scoring.causal import PrefixTree, Window
+from rescore.scoring.one_pass import OnePassScorer, Request
 from tests.conftest import ROOT, SENTENCES
 from tests.scoring.test_neural import BACKENDS, definition, folder_of
 
@@ -34,9 +35,9 @@ def short(folder: Path, texts: Sequence[str]) -> list[str]:
     return [text for text, ids in zip(texts, tokenizer.encode(texts), strict=True) if len(ids) <= 22]
 
 
-def questions(lm: Reading, texts: Sequence[str]) -> list[Question]:
-    encoded = [lm._scored(sentence) for sentence in lm._network.encode(texts)]
-    return list(lm._questions(list(dict.fromkeys(encoded))))
+def questions(lm: OnePassScorer, texts: Sequence[str]) -> list[Request]:
+    encoded = [lm.in_order(sentence) for sentence in lm.network.encode(texts)]
+    return list(lm.requests(list(dict.fromkeys(encoded))))
 
 
 @pytest.mark.parametrize("size", [1, 7, 64])
@@ -67,22 +68,43 @@ def test_shipped_network_equals_the_definition(backend: str, size: int) -> None:
                 assert found.log_probs == pytest.approx(expected[text], abs=1e-4)
 
 
+@pytest.mark.parametrize("precision", ["float32", "int8"])
+@pytest.mark.parametrize("kind", ["tta", "bilm", "unilm"])
+def test_options_of_the_configuration(
+    kind: str, precision: str, models: dict[str, Path], tmp_path: Path, config: NetworkConfig
+) -> None:
+    """LayerNorm on the embeddings, transform and bias before the softmax: the fast pass has what `forward` has."""
+    torch.manual_seed(3)
+    options = {"embedding_norm": True, "output_transform": True, "output_bias": True}
+    made = checkpoint.build(replace(config, kind=kind, **options))
+    with torch.no_grad():
+        for value in made.parameters():
+            if value.dim() == 1:
+                value.add_(torch.randn_like(value) * 0.3)
+    checkpoint.save(tmp_path, made, checkpoint.load(models["tta"])[1])
+    lm = scoring.load(f"{kind}:{tmp_path}", Computing(precision=precision))
+    for text in short(tmp_path, REAL)[:5]:
+        (found,) = lm.score([text])
+        near = 1e-4 if precision == "float32" else 0.5
+        assert found.log_probs == pytest.approx(definition(kind, tmp_path, text), abs=near)
+
+
 def test_vocabulary_cannot_overflow() -> None:
     torch.manual_seed(0)
     for scale in (1e-3, 1.0, 1e3, 1e17):
         hidden, embeddings = torch.randn(7, 8) * scale, torch.randn(3000, 8) * scale
         of, targets = torch.tensor([0, 0, 3, 6, 5]), torch.tensor([0, 2999, 1024, 1023, 7])
         slow = torch.log_softmax(hidden.double() @ embeddings.double().T, -1)[of, targets].float()
-        found = Vocabulary(embeddings).log_probs(hidden, of, targets)
+        found = TiedSoftmax(embeddings).log_probs(hidden, of, targets)
         assert torch.isfinite(found).all() and torch.allclose(found, slow, rtol=1e-5, atol=1e-4)
 
 
 def test_an_nbest_list_is_read_as_a_tree(models: dict[str, Path]) -> None:
     lm = scoring.load(f"unilm:{models['unilm']}", Computing(batch_tokens=100_000))
-    assert isinstance(lm, Reading)
+    assert isinstance(lm, OnePassScorer)
     for nbest in NBEST:
         texts = short(models["unilm"], [hypothesis.text for hypothesis in nbest.hypotheses])
-        sequences = [lm._scored(sentence).ids for sentence in lm._network.encode(texts)]
+        sequences = [lm.in_order(sentence).ids for sentence in lm.network.encode(texts)]
         prefixes = {ids[:length] for ids in sequences for length in range(len(ids))}
         found = questions(lm, texts)
         assert sum(len(question.batch.at) for question in found) <= 1.1 * len(prefixes)
@@ -95,7 +117,7 @@ def test_prefix_tree_has_each_prefix_once(sequences: list[list[int]]) -> None:
     paths = sorted((0, *tokens) for tokens in sequences)
     tree = PrefixTree()
     for rank, tokens in enumerate(paths):
-        tree.add(PrefixPath(tokens, slice(1, None), rank, 0))
+        tree.add(Window(tokens, slice(1, None), rank, 0))
     assert len(tree.tokens) == len({path[:length] for path in paths for length in range(1, len(path) + 1)})
     assert tree.size == len({path[:length] for path in paths for length in range(1, len(path))})
     assert [[tree.tokens[node] for node in nodes] for _, nodes in tree.scored] == [list(path[1:]) for path in paths]
@@ -110,8 +132,8 @@ def test_prefix_tree_has_each_prefix_once(sequences: list[list[int]]) -> None:
 
 def test_equal_masked_contexts_are_computed_once(models: dict[str, Path]) -> None:
     lm = scoring.load(f"bilm:{models['bilm']}")
-    assert isinstance(lm, Reading)
-    network = lm._network
+    assert isinstance(lm, OnePassScorer)
+    network = lm.network
     texts = short(models["bilm"], [hypothesis.text for hypothesis in NBEST[0].hypotheses])
     sequences = [sentence.ids for sentence in network.encode(texts)]
     contexts = {(ids[:at], ids[at + 1 :]) for ids in sequences for at in range(len(ids))}
@@ -123,7 +145,7 @@ def test_equal_masked_contexts_are_computed_once(models: dict[str, Path]) -> Non
 @pytest.mark.parametrize("kind", ["tta", "bilm", "unilm"])
 def test_batches_keep_to_the_budget_with_little_padding(kind: str, models: dict[str, Path]) -> None:
     lm = scoring.load(f"{kind}:{models[kind]}", Computing(batch_tokens=600))
-    assert isinstance(lm, Reading)
+    assert isinstance(lm, OnePassScorer)
     lists = rescore.read(ROOT / "data" / "test.json")
     texts = [hypothesis.text for nbest in lists for hypothesis in nbest.hypotheses]
     real = grid = 0
@@ -137,7 +159,7 @@ def test_batches_keep_to_the_budget_with_little_padding(kind: str, models: dict[
 
 def test_masked_copies_of_a_long_sentence_come_in_small_batches(models: dict[str, Path]) -> None:
     lm = scoring.load(f"bilm:{models['bilm']}", Computing(batch_tokens=256))
-    assert isinstance(lm, Reading)
+    assert isinstance(lm, OnePassScorer)
     asked = questions(lm, [" ".join(SENTENCES[:40])])
     assert max(question.batch.tokens.numel() for question in asked) <= 256
     assert sum(len(question.targets) for question in asked) > 350

@@ -167,7 +167,7 @@ def test_causal_models_read_trees_where_they_can(gpt2: Path, tmp_path: Path) -> 
         (build("bloom", tmp_path / "b"), False),
     ):
         lm: Any = scoring.load(f"hf-causal:{folder}")
-        assert lm._network.reads_trees is expected
+        assert lm.network.reads_trees is expected
         texts = [f"the old clock {text}" for text in TEXTS]
         together = [found.sum for found in lm.score(texts)]
         assert together == pytest.approx([lm.score([text])[0].sum for text in texts], abs=1e-4)
@@ -181,7 +181,7 @@ def test_lower_precision_is_near(precision: str, gpt2: Path, bert: Path) -> None
         assert means[0] == pytest.approx(means[1], abs=0.2) and means[0] != means[1]
         assert exact.fingerprint != rough.fingerprint
     lm: Any = scoring.load(f"hf-causal:{gpt2}", scoring.Computing(precision="bf16"))
-    assert lm._network.reads_trees
+    assert lm.network.reads_trees
 
 
 def test_long_sentences_fit_the_positions(bert: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -216,7 +216,7 @@ def test_batches_change_nothing(gpt2: Path, bert: Path) -> None:
     for spec in (f"hf-causal:{gpt2}", f"hf-masked:{bert}"):
         together = [found.sum for found in scoring.load(spec).score(TEXTS)]
         alone: Any = scoring.load(spec)
-        alone._network.batch_tokens = 1
+        alone.network.batch_tokens = 1
         assert together == pytest.approx([alone.score([text])[0].sum for text in TEXTS], abs=1e-4)
 
 
@@ -252,7 +252,7 @@ def test_errors_are_one_line_at_the_command_line(rescore: Run, bert: Path, tmp_p
     assert_one_line_error(rescore(lists, "--lm", "bert", "--weight", "0.3"), "'bert' is not one of")
     assert_one_line_error(rescore(lists, "--lm", "hf-causal:nowhere", "--weight", "0.3"), "nowhere: no such folder")
     done = rescore(lists, "--lm", f"hf-masked:{bert}", "--case", "sentence", "--weight", "0.3")
-    assert done.returncode == 0 and "lm:hf-masked:sentence@" in done.stdout and done.stderr == ""
+    assert done.returncode == 0 and "lm:hf-masked:sentence=hf-masked:sentence@" in done.stdout and done.stderr == ""
 
 
 @pytest.mark.slow

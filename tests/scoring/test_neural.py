@@ -8,21 +8,21 @@ import numpy as np
 import pytest
 import torch
 
-from rescore import scoring
+from rescore import engines, scoring
 from rescore.errors import UserError
 from rescore.nbest import Hypothesis, NbestList
 from rescore.networks import checkpoint
-from rescore.scoring import Computing, Spec, neural
+from rescore.scoring import Computing, neural
+from rescore.scoring.backends import Spec
 from rescore.scoring.base import LanguageModel
-from rescore.scoring.reading import windows
+from rescore.scoring.one_pass import windows
 from tests.conftest import SENTENCES
 
 BACKENDS = ("tta", "bilm", "bilm:intact", "bilm:within-word-l2r", "unilm", "unilm-bw")
 
 
 def load(backend: str, folder: Path, batch_tokens: int | None = None) -> LanguageModel:
-    spec = scoring.parse(f"{backend}:{folder}")
-    return neural.load(spec.name, spec.kind, spec.path, spec.options, Computing(batch_tokens=batch_tokens))
+    return neural.load(scoring.parse(f"{backend}:{folder}"), Computing(batch_tokens=batch_tokens))
 
 
 def definition(backend: str, folder: Path, sentence: str) -> list[float]:
@@ -35,7 +35,8 @@ def definition(backend: str, folder: Path, sentence: str) -> list[float]:
     def log_prob(tokens: list[int], position: int, target: int) -> float:
         with torch.no_grad():
             hidden = network(torch.tensor([tokens]), torch.tensor([len(tokens)]))[0, position]
-            return torch.log_softmax(network.tokens.weight @ hidden, -1)[target].item()
+            bias = 0 if network.output_bias is None else network.output_bias
+            return torch.log_softmax(network.token_embedding.weight @ hidden + bias, -1)[target].item()
 
     if backend in ("tta", "bilm:intact"):
         return [log_prob([bos, *ids, eos], index + 1, token) for index, token in enumerate(ids)]
@@ -133,8 +134,8 @@ def test_long_sentence_is_scored_in_windows_and_told_once(model: Path, caplog: p
 def test_column_and_norm(model: Path) -> None:
     lm = scoring.load(f"tta:{model}")
     lists = [NbestList("u", [Hypothesis("the old", {"s2s": -1.0}), Hypothesis("the old", {"s2s": -2.0})], ("r",), "s")]
-    (summed,) = scoring.add_column(lm, lists, "sum")
-    (mean,) = scoring.add_column(lm, lists, "mean")
+    (summed,) = engines.add_column(lm, lists, "sum")
+    (mean,) = engines.add_column(lm, lists, "mean")
     (found,) = lm.score(["the old"])
     assert [h.scores for h in summed.hypotheses] == [{"s2s": -1.0, "tta": found.sum}, {"s2s": -2.0, "tta": found.sum}]
     assert mean.hypotheses[0].scores["tta.mean"] == pytest.approx(found.sum / len(found.tokens))
@@ -150,7 +151,7 @@ def test_fingerprint_is_the_contents(model: Path, tmp_path: Path) -> None:
     assert before == load("tta", model, batch_tokens=1).fingerprint
     network, tokenizer = checkpoint.load(copy)
     with torch.no_grad():
-        network.tokens.weight[7, 7] += 0.5
+        network.token_embedding.weight[7, 7] += 0.5
     checkpoint.save(copy, network, tokenizer)
     assert load("tta", copy).fingerprint != before
 

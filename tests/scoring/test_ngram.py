@@ -162,4 +162,4 @@ def test_too_small_a_text_is_told(tools: dict[str, str], rescore: Run, tmp_path:
 
 def test_reasons_are_kenlms_without_its_source() -> None:
     error = OSError("Cannot read model 'x' (lm/x.cc:65 in void f() threw FormatLoadException. bad line. Byte: 6)")
-    assert backend._reason(error) == "bad line. Byte: 6"
+    assert backend.reason_of(error) == "bad line. Byte: 6"

@@ -14,7 +14,7 @@ from rescore.errors import UserError
 from rescore.files import read_lines
 from rescore.networks.tokenizer import Tokenizer
 from rescore.training import corpus as corpus_module
-from rescore.training.corpus import Batch, Corpus, encode_corpus
+from rescore.training.corpus import Corpus, SentenceBatch, encode_corpus
 from tests.conftest import SENTENCES
 
 BUDGET, HELD_OUT = 200, 20
@@ -22,13 +22,13 @@ BUDGET, HELD_OUT = 200, 20
 
 @pytest.fixture
 def corpus(tmp_path: Path, tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> Corpus:
-    monkeypatch.setattr(corpus_module, "POOL", 50)  # so that an epoch has several
+    monkeypatch.setattr(corpus_module, "SHUFFLED_TOGETHER", 50)  # so that an epoch has several
     (tmp_path / "text").write_text("\n".join(SENTENCES))
     encode_corpus(tmp_path / "text", tokenizer, tmp_path / "corpus", longest=22)
     return Corpus(tmp_path / "corpus", tokenizer, HELD_OUT, seed=3)
 
 
-def sentences(batch: Batch) -> list[tuple[int, ...]]:
+def sentences(batch: SentenceBatch) -> list[tuple[int, ...]]:
     return [tuple(row[:length].tolist()) for row, length in zip(batch.tokens, batch.lengths, strict=True)]
 
 

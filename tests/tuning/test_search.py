@@ -6,9 +6,12 @@ import numpy as np
 import pytest
 
 from rescore import decision
-from rescore.metrics import Bleu, ErrorRate, list_statistics, total, value
+from rescore.metrics import list_statistics, total, value
+from rescore.metrics.bleu import Bleu
+from rescore.metrics.wer import ErrorRate
 from rescore.nbest import FIRST_PASS, WORDS, Hypothesis, NbestList
-from rescore.tuning.weights import Weights, tune
+from rescore.tuning.tune import best_weights as tune
+from rescore.tuning.weights import Weights
 
 COLUMNS = ["one", "two"]
 
@@ -38,8 +41,8 @@ def test_several_weights_beat_single_ones_and_random_points(metric: ErrorRate | 
     lists = lists_of(seed)
     sign = 1 if metric.higher_is_better else -1
     tuned = tune(metric, lists, COLUMNS, bonuses=[WORDS])
-    weights = Weights.interpolation(tuned.lm, "", tuned.bonuses)
-    assert value_at(metric, lists, weights.columns) == pytest.approx(tuned.value)  # what is promised is what comes
+    weights = Weights.interpolation(tuned.lm, "", bonuses=tuned.bonuses)
+    assert value_at(metric, lists, weights.weights) == pytest.approx(tuned.value)  # what is promised is what comes
     for column in COLUMNS:
         assert sign * (tuned.value - tune(metric, lists, [column]).value) >= 0
     random = np.random.default_rng(seed)
@@ -73,8 +76,8 @@ def test_minus_infinite_scores_do_not_spread() -> None:
     lists = lists_of(2)
     lists[0].hypotheses[0].scores["one"] = -np.inf
     tuned = tune(ErrorRate(), lists, COLUMNS, bonuses=[WORDS])
-    weights = Weights.interpolation(tuned.lm, "", tuned.bonuses)
-    assert value_at(ErrorRate(), lists, weights.columns) == pytest.approx(tuned.value)
+    weights = Weights.interpolation(tuned.lm, "", bonuses=tuned.bonuses)
+    assert value_at(ErrorRate(), lists, weights.weights) == pytest.approx(tuned.value)
 
 
 def vertices_and_beside(lists: list[NbestList], bonus: bool) -> list[dict[str, float]]:

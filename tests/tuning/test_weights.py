@@ -9,11 +9,14 @@ import pytest
 
 from rescore import decision
 from rescore.errors import UserError
-from rescore.metrics import ErrorRate, list_statistics, total, value
-from rescore.metrics.significance import paired_bootstrap
+from rescore.metrics import list_statistics, total, value
+from rescore.metrics.resampling import paired_bootstrap
+from rescore.metrics.wer import ErrorRate
 from rescore.nbest import FIRST_PASS, WORDS, Hypothesis, NbestList
 from rescore.tuning.folds import split
-from rescore.tuning.weights import Weights, curves, tune
+from rescore.tuning.tune import best_weights as tune
+from rescore.tuning.tune import curves
+from rescore.tuning.weights import Weights
 from tests.tuning.test_search import COLUMNS, lists_of
 
 
@@ -55,7 +58,7 @@ def test_flat_takes_the_middle_of_what_cannot_be_told_apart() -> None:
 def test_curve_of_one_weight_is_the_error_everywhere() -> None:
     lists = helpful_lists(40)
     tuned = tune(ErrorRate(), lists, ["lm"])
-    steps = curves(ErrorRate(), lists, ["lm"], Weights.interpolation(tuned.lm, "").columns)
+    steps = curves(ErrorRate(), lists, ["lm"], Weights.interpolation(tuned.lm, "").weights)
     assert (steps[0].low, steps[-1].high) == (0, 1)
     assert all(one.high == other.low and one.value != other.value for one, other in pairwise(steps))
     for step in steps:
@@ -67,7 +70,7 @@ def test_curve_of_one_weight_is_the_error_everywhere() -> None:
 def test_curves_of_several_go_through_the_point() -> None:
     lists = lists_of(3)
     tuned = tune(ErrorRate(), lists, COLUMNS, bonuses=[WORDS])
-    weights = Weights.interpolation(tuned.lm, "", tuned.bonuses).columns
+    weights = Weights.interpolation(tuned.lm, "", bonuses=tuned.bonuses).weights
     steps = curves(ErrorRate(), lists, COLUMNS, weights)
     here = value(ErrorRate(), total(list_statistics(ErrorRate(), lists), decision.best(lists, weights)))
     for column in COLUMNS:
@@ -79,9 +82,9 @@ def test_folds_keep_speakers_together() -> None:
     ids = [f"s{index % 7}-{index}" for index in range(100)]
     folds = split(ids, 3)
     assert folds.unit == "speaker" and folds == split(ids, 3)
-    speakers = {(name.partition("-")[0], fold) for name, fold in zip(ids, folds.of, strict=True)}
+    speakers = {(name.partition("-")[0], fold) for name, fold in zip(ids, folds.fold, strict=True)}
     assert len(speakers) == 7
-    sizes = [folds.of.count(fold) for fold in range(3)]
+    sizes = [folds.fold.count(fold) for fold in range(3)]
     assert sum(sizes) == 100 and max(sizes) - min(sizes) <= 15
     assert split([f"u{index}" for index in range(10)], 5).unit == "utterance"  # ids without a speaker
     assert split(ids, 8).unit == "utterance"  # too few speakers

@@ -1,16 +1,45 @@
-"""How fast a language model scores, against the bare matrix products that its definition asks for."""
+"""How fast a language model scores."""
 
 from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 
+from rescore.engines import OnProgress
 from rescore.nbest import NbestList
-from rescore.reporting.speed import ByLength, Speed
 from rescore.scoring import LanguageModel
 
 SENTENCES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class ByLength:
+    """One sentence of so many words, scored alone."""
+
+    words: int
+    milliseconds: float
+    """Median; lower is better."""
+
+
+@dataclass(frozen=True, slots=True)
+class Speed:
+    """Of one model."""
+
+    lm: str
+    fingerprint: str
+    """The model's content hash."""
+    hypotheses: int
+    """How many were scored."""
+    seconds: float
+    """For all of them, tokenising included; the fastest of several runs."""
+    by_length: list[ByLength]
+
+    @property
+    def rate(self) -> float:
+        """Hypotheses a second; higher is better."""
+        return self.hypotheses / self.seconds
 
 
 def measure(
@@ -18,24 +47,20 @@ def measure(
     texts: Sequence[str],
     lengths: Sequence[int],
     repeats: int,
-    progress: Callable[[int], object] = lambda done: None,
+    progress: OnProgress = lambda done: None,
 ) -> Speed:
     """Score texts together, and sentences of given numbers of words one at a time.
 
-    What was scored before warms up; of several runs over the texts the fastest counts, and the bare products are
-    measured between them; for sentences, which are cut out of the texts, the median.
+    What was scored before warms up; of several runs over the texts the fastest counts; for sentences, which are cut out
+    of the texts, the median.
 
     Args:
         progress: called with 1 after each of `repeats` and each of `lengths`.
     """
     lm.score(texts[:100])
-    bare_seconds: Callable[[Sequence[str]], float | None] = getattr(lm, "bare_seconds", lambda texts: None)
     runs: list[float] = []
-    bare: list[float] = []
     for _ in range(repeats):
         runs.append(_seconds(lm, texts))
-        found = bare_seconds(texts)
-        bare += [] if found is None else [found]
         progress(1)
     words = " ".join(texts).split()
     by_length = []
@@ -50,7 +75,6 @@ def measure(
         fingerprint=lm.fingerprint,
         hypotheses=len(texts),
         seconds=min(runs),
-        bare_seconds=min(bare) if bare else None,
         by_length=by_length,
     )
 

@@ -10,11 +10,25 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from rescore.errors import UserError
 from rescore.metrics.base import Metric, Values
-from rescore.metrics.wer import REFERENCE, ErrorRate
 from rescore.nbest import NbestList
 
 CHUNK = 100_000  # pairs compared together: bounds memory
+
+
+class MinimumBayesRisk:
+    """The hypothesis of least expected loss under the posteriors; the loss is the metric's."""
+
+    needs_scale = True
+
+    def prepare(self, lists: Sequence[NbestList], metric: Metric | None) -> Sequence[Values]:
+        if metric is None:
+            raise UserError("minimum Bayes risk needs a metric")
+        return losses(metric, lists)
+
+    def choose(self, nbest: NbestList, preference: Values, prepared: Values) -> str:
+        return nbest.hypotheses[least_risk(preference, prepared)].text
 
 
 def losses(metric: Metric, lists: Sequence[NbestList]) -> list[Values]:
@@ -37,11 +51,7 @@ def losses(metric: Metric, lists: Sequence[NbestList]) -> list[Values]:
 
 
 def _loss(metric: Metric, pairs: Sequence[tuple[str, str]]) -> Values:
-    statistics = metric.statistics([one for one, _ in pairs], [(other,) for _, other in pairs])
-    if isinstance(metric, ErrorRate):
-        return statistics[:, :REFERENCE].sum(axis=1).astype(np.float64)
-    values = metric.sentence_values(statistics)
-    return 100.0 - values if metric.higher_is_better else values
+    return metric.losses(metric.statistics([one for one, _ in pairs], [(other,) for _, other in pairs]))
 
 
 def least_risk(posteriors: Values, loss: Values) -> int:

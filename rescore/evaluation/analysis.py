@@ -9,12 +9,13 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from rescore import decision
+from rescore.evaluation.evaluate import sign
 from rescore.metrics import Metric, list_statistics, oracle, total, value
 from rescore.metrics.alignment import align
 from rescore.metrics.base import Counts
 from rescore.metrics.normalise import Normaliser
-from rescore.metrics.wer import ErrorRate
-from rescore.nbest import COUNTS, FIRST_PASS, REPLACED, SUM, NbestList
+from rescore.nbest import FIRST_PASS, NbestList, score_columns
+from rescore.tuning.weights import Weights
 
 LENGTHS = (5, 10, 15, 20, 25, 30, 40, 60)
 """Upper ends of the classes of reference lengths, in words."""
@@ -26,10 +27,12 @@ PAIRS = 20
 
 @dataclass(frozen=True, slots=True)
 class Depth:
-    """The oracle of the first `n` hypotheses of each list."""
+    """How good a list of so many hypotheses can be."""
 
     n: int
+    """The first so many of each list, by first-pass score."""
     oracle: float
+    """The metric of the best of them, in percent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +41,11 @@ class Position:
 
     position: int
     words: int
+    """References that have a word there."""
     first_pass: int
+    """Its errors there."""
     reranked: int
+    """Its errors there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +56,9 @@ class Length:
     to: int | None
     utterances: int
     first_pass: float
+    """The metric in percent."""
     reranked: float
+    """The metric in percent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +75,13 @@ class Moves:
     """How often another hypothesis was chosen, and what that did to the utterance."""
 
     moved: int
+    """Utterances with another hypothesis than before."""
     better: int
+    """Of these, those whose metric is better,"""
     worse: int
+    """worse,"""
     same: int
+    """or the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +90,7 @@ class Correlation:
 
     column: str
     spearman: float
+    """From -1 to 1; 1 where the least likely texts have the most errors."""
 
 
 @dataclass(slots=True)
@@ -95,26 +108,26 @@ class Analysis:
     correlations: list[Correlation] = field(default_factory=list)
 
 
-def analyse(metric: Metric, lists: Sequence[NbestList], weights: decision.WeightsOf) -> Analysis:
+def analyse(metric: Metric, lists: Sequence[NbestList], weights: Weights) -> Analysis:
     """Compare the first pass with the best hypotheses under weights, on lists with references."""
     statistics = list_statistics(metric, lists)
-    first, reranked = decision.best(lists, {FIRST_PASS: 1.0}), decision.best(lists, weights)
+    first, reranked = decision.best(lists, {FIRST_PASS: 1.0}), decision.best(lists, weights.of)
     result = Analysis(
         metric.name,
-        metric.signature,
+        str(sign(metric, lists, weights, decision.Decision())),
         _by_depth(metric, statistics, lists),
         _by_length(metric, statistics, lists, first, reranked),
         _moves(metric, statistics, first, reranked),
     )
-    if isinstance(metric, ErrorRate) and metric.name == "WER":
+    if metric.words is not None and metric.unit == "word":
         texts = [
             [nbest.hypotheses[index].text for nbest, index in zip(lists, choice, strict=True)]
             for choice in (first, reranked)
         ]
         references = [nbest.references[0] for nbest in lists]
-        result.by_position = _by_position(metric.normaliser, references, *texts)
-        result.corrected = _pairs(metric.normaliser, references, wrong=texts[0], right=texts[1])
-        result.broken = _pairs(metric.normaliser, references, wrong=texts[1], right=texts[0])
+        result.by_position = _by_position(metric.words, references, *texts)
+        result.corrected = _pairs(metric.words, references, wrong=texts[0], right=texts[1])
+        result.broken = _pairs(metric.words, references, wrong=texts[1], right=texts[0])
         result.correlations = _correlations(metric, statistics, lists, first)
     return result
 
@@ -194,9 +207,8 @@ def _correlations(
     metric: Metric, statistics: Sequence[Counts], lists: Sequence[NbestList], first: Sequence[int]
 ) -> list[Correlation]:
     errors = [metric.sentence_values(rows[[index]])[0] for rows, index in zip(statistics, first, strict=True)]
-    columns = [name for name in lists[0].hypotheses[0].scores if name not in (FIRST_PASS, SUM, REPLACED, *COUNTS)]
     found = []
-    for column in columns:
+    for column in score_columns(lists[0]):
         scores = []
         for nbest, index in zip(lists, first, strict=True):
             # The ranks of perplexities are those of their logarithms.

@@ -12,15 +12,17 @@ import sacrebleu
 from sacrebleu.significance import PairedTest
 
 from rescore.errors import UserError
-from rescore.metrics import Bleu, Chrf, ErrorRate
-from rescore.metrics.significance import (
+from rescore.evaluation.significance import matched_pairs
+from rescore.metrics.bleu import Bleu
+from rescore.metrics.mt import Chrf
+from rescore.metrics.resampling import (
     by_group,
     confidence_interval,
-    matched_pairs,
     paired_bootstrap,
     paired_randomisation,
     speakers,
 )
+from rescore.metrics.wer import ErrorRate
 from tests.metrics.test_alignment import sclite
 
 WORDS = ["a", "b", "c", "d", "e", "f", "g", "h"]

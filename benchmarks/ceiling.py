@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 
 from rescore.networks.config import NetworkConfig
-from rescore.networks.vocabulary import CPU_SLICE, GPU_SLICE
+from rescore.networks.softmax import CPU_SLICE, GPU_SLICE
+from rescore.scoring import LanguageModel
 
 ROWS = 1024
 REPEATS = 10
+
+
+def tta_seconds(lm: LanguageModel, config: NetworkConfig, texts: Sequence[str]) -> float:
+    """What the products of a T-TA's definition would take for texts by themselves, in float32 on this machine."""
+    tokens = [len(found.tokens) for found in lm.score(texts)]
+    return bare_seconds(config, sum(tokens) + 2 * len(tokens), sum(tokens), torch.device("cpu"), torch.float32)
 
 
 def bare_seconds(

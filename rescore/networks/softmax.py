@@ -13,33 +13,38 @@ CPU_SLICE, GPU_SLICE = 2048, 16384  # on a CPU a slice's logits stay in the cach
 Linear = Callable[[Tensor], Tensor]
 
 
-class Vocabulary:
+class TiedSoftmax:
     """log softmax(hidden @ embeddings.T), natural log, without the matrix of all logits.
 
     The log-sum-exp is taken over slices of the vocabulary, each with its own largest logit taken out, and then over
     these: it cannot overflow.
     """
 
-    def __init__(self, embeddings: Tensor, slices: Sequence[Linear] | None = None) -> None:
+    def __init__(self, embeddings: Tensor, slices: Sequence[Linear] | None = None, bias: Tensor | None = None) -> None:
         """
         Args:
-            embeddings: (vocabulary, d).
+            embeddings: (vocabulary, d). bias: (vocabulary,), added to the logits.
             slices: maps of hidden vectors to the logits of parts of the vocabulary, where these are not to be plain
                 products with `split(embeddings)`.
         """
         self._embeddings = embeddings
         self._parts = split(embeddings)
-        self._slices = slices
+        self._slices, self._bias = slices, bias
 
-    def log_probs(self, hidden: Tensor, of: Tensor, targets: Tensor) -> Tensor:
-        """The log-probability of each target (k,) given row `of` (k,) of hidden vectors (m, d); float32 (k,)."""
-        total = torch.cat([self._log_sum_exp(rows) for rows in hidden.split(ROWS)])
-        chosen = (hidden.float()[of] * self._embeddings[targets].float()).sum(-1)
-        return chosen - total[of]
+    def log_probs(self, hidden: Tensor, rows: Tensor, targets: Tensor) -> Tensor:
+        """The log-probability of each target (k,) given the hidden vector in its row (k,) of (m, d); float32 (k,)."""
+        total = torch.cat([self._log_sum_exp(some) for some in hidden.split(ROWS)])
+        chosen = (hidden.float()[rows] * self._embeddings[targets].float()).sum(-1)
+        if self._bias is not None:
+            chosen = chosen + self._bias[targets].float()
+        return chosen - total[rows]
 
     def _log_sum_exp(self, hidden: Tensor) -> Tensor:
         if self._slices:
             parts = [log_sum_exp_(linear(hidden)) for linear in self._slices]
+        elif self._bias is not None:
+            biases = split(self._bias)
+            parts = [log_sum_exp_(hidden @ part.T + bias) for part, bias in zip(self._parts, biases, strict=True)]
         else:  # into the same memory each time: asking the system for more costs as much as the exponentials
             memory = hidden.new_empty(len(hidden) * len(self._parts[0]))
             parts = []

@@ -5,9 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rescore.errors import UserError
-from rescore.reporting.results import Results
+from rescore.evaluation.results import Results
+from rescore.parts import STYLES
 
 LAYOUTS = ("espnet", "paper")
+
+
+def render(results: Sequence[Results], layout: str, style: str) -> str:
+    """The table; where the style has room for text, the signature of each row below it.
+
+    Raises:
+        UserError: the results do not fit the layout.
+    """
+    table = STYLES[style](espnet(results) if layout == "espnet" else paper(results))
+    signatures = [(_name(one), one.signature) for one in results]
+    if style == "text":
+        return "\n".join([table, "", *(f"{name}: {signature}" for name, signature in signatures)])
+    if style == "markdown":
+        return "\n".join([table, "", *(f"- {name}: `{signature}`" for name, signature in signatures)])
+    return table
 
 
 def espnet(results: Sequence[Results]) -> list[list[str]]:

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from rescore.analysis import Correlation, Depth, Length, Moves, Pair, Position, analyse
-from rescore.metrics import Bleu, ErrorRate
+from rescore.evaluation.analysis import Correlation, Depth, Length, Moves, Pair, Position, analyse
+from rescore.metrics.bleu import Bleu
+from rescore.metrics.wer import ErrorRate
 from rescore.nbest import Hypothesis, NbestList
+from rescore.tuning import FIRST_PASS_ALONE, Weights
 from tests.conftest import Run, write_json
 
 
@@ -30,8 +32,11 @@ LISTS = [
 ]
 
 
+HALF = Weights({"s2s": 0.5, "lm": 0.5}, "given")
+
+
 def test_counts_by_hand() -> None:
-    found = analyse(ErrorRate(), LISTS, {"s2s": 0.5, "lm": 0.5})
+    found = analyse(ErrorRate(), LISTS, HALF)
     assert found.moves == Moves(moved=3, better=1, worse=1, same=1)
     assert found.by_depth == [Depth(1, pytest.approx(100 * 2 / 12)), Depth(2, pytest.approx(100 * 1 / 12))]
     assert found.by_length == [
@@ -46,12 +51,12 @@ def test_counts_by_hand() -> None:
 
 def test_insertions_count_with_the_word_before() -> None:
     lists = [NbestList("u", [hypothesis("x a y b", -1, -1)], ("a b",))]
-    found = analyse(ErrorRate(), lists, {"s2s": 1.0})
+    found = analyse(ErrorRate(), lists, FIRST_PASS_ALONE)
     assert [(one.position, one.first_pass) for one in found.by_position] == [(1, 2), (2, 0)]
 
 
 def test_other_metrics_have_no_words() -> None:
-    found = analyse(Bleu("none"), LISTS, {"s2s": 0.5, "lm": 0.5})
+    found = analyse(Bleu("none"), LISTS, HALF)
     assert found.moves.moved == 3 and not found.by_position and not found.corrected and not found.correlations
 
 
@@ -67,11 +72,11 @@ def test_command(rescore: Run, tmp_path: Path) -> None:
         for one in LISTS
     }
     write_json(tmp_path / "lists.json", table)
-    write_json(tmp_path / "w.json", {"columns": {"s2s": 0.5, "lm": 0.5}, "origin": "given"})
+    write_json(tmp_path / "w.json", {"weights": {"s2s": 0.5, "lm": 0.5}, "origin": "given"})
     done = rescore("analyse", "lists.json", "--weights", "w.json", "-o", "a.json", "--plots", "plots")
     assert done.returncode == 0, done.stderr
     written = json.loads((tmp_path / "a.json").read_text())
-    assert written == json.loads(json.dumps(asdict(analyse(ErrorRate(), LISTS, {"s2s": 0.5, "lm": 0.5}))))
+    assert written == json.loads(json.dumps(asdict(analyse(ErrorRate(), LISTS, HALF))))
     assert "better 1, worse 1, neither 1" in done.stdout and "corrected: x for b 1" in done.stdout
     plots = sorted((tmp_path / "plots").iterdir())
     assert [path.name for path in plots] == ["by_length.png", "by_position.png", "oracle_by_depth.png"]

@@ -1,6 +1,6 @@
-"""How a network reads sentences in one pass; scoring/masked.py and scoring/causal.py have the other ways.
+"""How a network scores sentences in one pass; scoring/masked.py and scoring/causal.py have the other ways.
 
-A reading turns sentences into batches of sequences and says which positions predict which tokens; a network
+A scorer turns sentences into batches of sequences and says which positions predict which tokens; a network
 (scoring/neural.py, scoring/huggingface.py) turns these into log-probabilities.
 """
 
@@ -33,7 +33,10 @@ class Encoded(NamedTuple):
 
 
 class Network(Protocol):
-    """What a reading needs of a network and its tokenizer."""
+    """What a scorer needs of a network and its tokenizer."""
+
+    precision: str
+    """The arithmetic: float32, bf16, fp16 or int8."""
 
     before: list[int]
     """Tokens in front of every sequence, such as [BOS]."""
@@ -57,12 +60,8 @@ class Network(Protocol):
 
     def strings(self, ids: Sequence[int]) -> list[str]: ...
 
-    def log_probs(self, batch: Batch, of: Tensor, targets: Tensor) -> Tensor:
-        """Natural-log probabilities of targets (k,), each predicted by the hidden vector `batch.at[of]`."""
-        ...
-
-    def bare_seconds(self, positions: int, predictions: int) -> float | None:
-        """What the matrix products for so many would take by themselves; None where they are not known."""
+    def log_probs(self, batch: Batch, rows: Tensor, targets: Tensor) -> Tensor:
+        """Natural-log probabilities of targets (k,), each predicted by the hidden vector at `batch.at[rows]`."""
         ...
 
     def digest(self) -> bytes:
@@ -70,7 +69,7 @@ class Network(Protocol):
         ...
 
 
-class Piece(NamedTuple):
+class Span(NamedTuple):
     """Where values go: to the tokens of a sentence from `first` on."""
 
     sentence: int
@@ -79,16 +78,16 @@ class Piece(NamedTuple):
     """Which of the values of a question."""
 
 
-class Question(NamedTuple):
+class Request(NamedTuple):
     """A batch, the predictions asked of it (as in `Network.log_probs`), and where they go."""
 
     batch: Batch
-    of: Tensor
+    rows: Tensor
     targets: Tensor
-    pieces: list[Piece]
+    spans: list[Span]
 
 
-class Reading:
+class OnePassScorer:
     """One pass over the sentence with both sides of its frame: a T-TA, or a biLM that sees what it predicts.
 
     A T-TA's score of a token is log softmax(H E^T) at the token itself (section 4.1); [BOS] and [EOS] are context and
@@ -96,61 +95,54 @@ class Reading:
     """
 
     def __init__(self, name: str, network: Network) -> None:
-        self.name = name
-        self._network = network
+        self.name = self._model = name
+        self.network = network
         self._told = False
+
+    @property
+    def model(self) -> str:
+        return self._model  # a name can get a number behind it, this cannot
+
+    @property
+    def precision(self) -> str:
+        return self.network.precision
 
     @cached_property
     def fingerprint(self) -> str:
-        return hashlib.sha256(self.name.encode() + self._network.digest()).hexdigest()
+        return hashlib.sha256(self._model.encode() + self.network.digest()).hexdigest()
 
     @property
     def _frame(self) -> int:
         """Positions that are not the sentence's."""
-        return len(self._network.before) + len(self._network.after)
+        return len(self.network.before) + len(self.network.after)
 
     @torch.inference_mode()
     def score(self, sentences: Sequence[str]) -> list[TokenScores]:
         """One result a sentence, in their order; what is the same to the tokenizer is scored once."""
-        encoded = [self._scored(sentence) for sentence in self._network.encode(sentences)]
+        encoded = [self.in_order(sentence) for sentence in self.network.encode(sentences)]
         rank = {sentence: index for index, sentence in enumerate(dict.fromkeys(encoded))}
         distinct = list(rank)
         self._tell_once(distinct)
         log_probs = [np.zeros(len(sentence.ids)) for sentence in distinct]
-        for batch, of, targets, pieces in self._questions(distinct):
-            values = self._network.log_probs(batch, of, targets).double().cpu().numpy()
-            for sentence, first, which in pieces:
+        for batch, rows, targets, spans in self.requests(distinct):
+            values = self.network.log_probs(batch, rows, targets).double().cpu().numpy()
+            for sentence, first, which in spans:
                 found = values[which]
                 log_probs[sentence][first : first + len(found)] = found
         results = [self._result(list(ids), found) for (ids, _), found in zip(distinct, log_probs, strict=True)]
         return [results[rank[sentence]] for sentence in encoded]
 
-    def _scored(self, sentence: Encoded) -> Encoded:
+    def in_order(self, sentence: Encoded) -> Encoded:
         """The tokens that are scored, in the order in which the network reads them."""
         return sentence
 
     def _result(self, ids: list[int], log_probs: Values) -> TokenScores:
         """From the network's order to that of the sentence."""
-        return TokenScores(self._network.strings(ids), log_probs)
+        return TokenScores(self.network.strings(ids), log_probs)
 
-    def bare_seconds(self, sentences: Sequence[str]) -> float | None:
-        """What the matrix products of the definition would take by themselves, each sentence for itself."""
-        sizes = [
-            self._work(stop - start, last - first)
-            for sentence in self._network.encode(sentences)
-            for start, stop, first, last in windows(
-                len(self._scored(sentence).ids), self._network.positions - self._frame
-            )
-        ]
-        return self._network.bare_seconds(sum(one for one, _ in sizes), sum(other for _, other in sizes))
-
-    def _work(self, tokens: int, scored: int) -> tuple[int, int]:
-        """Positions to compute and predictions to make for a window."""
-        return tokens + self._frame, scored
-
-    def _questions(self, sentences: Sequence[Encoded]) -> Iterator[Question]:
+    def requests(self, sentences: Sequence[Encoded]) -> Iterator[Request]:
         """All that has to be asked of the network."""
-        network, frame = self._network, self._frame
+        network, frame = self.network, self._frame
         rows = [
             (index, *window)
             for index, sentence in enumerate(sentences)
@@ -164,21 +156,21 @@ class Reading:
             columns = max(map(len, sequences))
             at: list[int] = []
             targets: list[int] = []
-            pieces = []
+            spans = []
             for row, (index, start, _, first, last) in enumerate(some):
-                pieces.append(Piece(index, first, slice(len(at), len(at) + last - first)))
+                spans.append(Span(index, first, slice(len(at), len(at) + last - first)))
                 begin = row * columns + first - start + len(network.before)
                 at += range(begin, begin + last - first)
                 targets += sentences[index].ids[first:last]
-            yield Question(
+            yield Request(
                 Batch(*padded(sequences, network.pad), torch.tensor(at)),
                 torch.arange(len(at)),
                 torch.tensor(targets),
-                pieces,
+                spans,
             )
 
     def _tell_once(self, sentences: Sequence[Encoded]) -> None:
-        size = self._network.positions - self._frame
+        size = self.network.positions - self._frame
         long = [len(sentence.ids) for sentence in sentences if len(sentence.ids) > size]
         if long and not self._told:
             self._told = True

@@ -7,49 +7,58 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rescore.scoring.base import TokenScores
+from rescore.nbest import Column
+from rescore.scoring import LanguageModel, TokenScores, origin
+from rescore.signature import Signature
 
 
 @dataclass(frozen=True, slots=True)
 class Perplexity:
-    """exp(-log p / units): of the corpus, and the mean and the median of the sentences' own.
-
-    It is a pseudo-perplexity where the model's scores are a pseudo-log-likelihood.
-    """
+    """exp(-log p / units), lower is better. A pseudo-perplexity where scores are a pseudo-log-likelihood."""
 
     corpus: float
+    """Of the whole text."""
     mean: float
+    """Mean of the sentences' own."""
     median: float
+    """Median of the sentences' own."""
 
 
 @dataclass(frozen=True, slots=True)
 class TextScore:
-    """What a language model says of a text. `log_prob` is in natural log."""
+    """What a language model says of a text."""
 
     lm: str
     fingerprint: str
+    """The model's content hash."""
     sentences: int
     words: int
+    """What stands between blanks, the end of a sentence not among them."""
     tokens: int
+    """The model's, where they are scored, the end of a sentence with them if the model predicts it."""
     unknown: int
+    """Tokens that the model does not know."""
     log_prob: float
+    """Of the text, natural log."""
     by_token: Perplexity
     by_word: Perplexity
+    signature: str
 
 
-def text_score(lm: str, fingerprint: str, sentences: Sequence[str], scores: Sequence[TokenScores]) -> TextScore:
+def text_score(lm: LanguageModel, sentences: Sequence[str], scores: Sequence[TokenScores]) -> TextScore:
     """Sum up the scores of sentences.
 
     Tokens count where they are scored, the end of a sentence with them if the model predicts it. Words are what stands
     between blanks, the end not among them, so that models with different tokenizers can be compared. Sentences without
     a unit are left out of mean and median.
     """
+    column: Column = origin(lm, "sum")
     log_probs = np.array([found.sum for found in scores])
     tokens = np.array([len(found.tokens) for found in scores])
     words = np.array([len(sentence.split()) for sentence in sentences])
     return TextScore(
-        lm,
-        fingerprint,
+        lm.name,
+        lm.fingerprint,
         len(sentences),
         int(words.sum()),
         int(tokens.sum()),
@@ -57,6 +66,7 @@ def text_score(lm: str, fingerprint: str, sentences: Sequence[str], scores: Sequ
         float(log_probs.sum()),
         _perplexity(log_probs, tokens),
         _perplexity(log_probs, words),
+        str(Signature("PPL", columns={lm.name: column})),
     )
 
 

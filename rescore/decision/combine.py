@@ -1,0 +1,46 @@
+"""One score a hypothesis: the weighted sum of its columns; and posteriors from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from rescore.nbest import NbestList
+
+WeightsOf = Mapping[str, float] | Callable[[NbestList], Mapping[str, float]]
+"""The weight of each column; or a function that says them for a list, where they depend on its condition."""
+
+
+def combine(nbest: NbestList, weights: WeightsOf) -> npt.NDArray[np.float64]:
+    """(hypotheses,) the weighted sum of the columns; a column of weight 0 does not count, not even where it is -inf."""
+    scores = np.zeros(len(nbest.hypotheses))
+    for name, weight in (weights(nbest) if callable(weights) else weights).items():
+        if weight:
+            scores += weight * np.array(nbest.column(name))
+    return scores
+
+
+def best(lists: Sequence[NbestList], weights: WeightsOf) -> list[int]:
+    """The index of the best hypothesis of each list: arg max of the combined score, the first of equals."""
+    return [int(np.argmax(combine(nbest, weights))) for nbest in lists]
+
+
+def rerank(nbest: NbestList, weights: WeightsOf) -> NbestList:
+    """The list with its hypotheses sorted by the combined score, best first; equals keep their order."""
+    order = np.argsort(-combine(nbest, weights), kind="stable")
+    return replace(nbest, hypotheses=[nbest.hypotheses[index] for index in order])
+
+
+def posteriors(scores: npt.NDArray[np.float64], scale: float) -> npt.NDArray[np.float64]:
+    """(hypotheses,) probabilities in proportion to exp(scale * score).
+
+    A hypothesis whose score is minus infinity has none; where all are such, the first has all.
+    """
+    highest = scores.max()
+    if np.isneginf(highest):
+        return np.eye(len(scores))[0]
+    weights = np.exp(scale * (scores - highest))
+    return np.asarray(weights / weights.sum(), dtype=np.float64)

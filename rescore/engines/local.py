@@ -1,0 +1,103 @@
+"""Scoring in this process: N-best lists get a column of a language model's scores, as a stream."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from rescore.nbest import TOKENS, Column, Hypothesis, NbestList
+from rescore.scoring import LanguageModel, TokenScores, column_name, origin
+
+log = logging.getLogger(__name__)
+
+WINDOW = 5_000  # hypotheses scored together: enough to sort by length and share repeats, few enough for a lively bar
+
+OnProgress = Callable[[int], object]
+"""Called with the number of hypotheses just done."""
+
+
+def score_lists(
+    lm: LanguageModel, lists: Iterable[NbestList], progress: OnProgress = lambda done: None
+) -> Iterator[tuple[NbestList, list[TokenScores]]]:
+    """Each list with the scores of its hypotheses, as a stream; memory is bounded by `WINDOW` hypotheses.
+
+    How many tokens the model does not know, if any, is logged at the end.
+    """
+    tokens = unknown = 0
+    for window in _windows(lists):
+        texts = list(dict.fromkeys(hypothesis.text for nbest in window for hypothesis in nbest.hypotheses))
+        scored = dict(zip(texts, lm.score(texts), strict=True))
+        for nbest in window:
+            scores = [scored[hypothesis.text] for hypothesis in nbest.hypotheses]
+            tokens += sum(len(found.tokens) for found in scores)
+            unknown += sum(len(found.unknown) for found in scores)
+            progress(len(scores))
+            yield nbest, scores
+    if unknown:
+        log.info("%s: %s of %s tokens are out of vocabulary", lm.name, f"{unknown:,}", f"{tokens:,}")
+
+
+def _windows(lists: Iterable[NbestList]) -> Iterator[list[NbestList]]:
+    window: list[NbestList] = []
+    size = 0
+    for nbest in lists:
+        if window and size + len(nbest.hypotheses) > WINDOW:
+            yield window
+            window, size = [], 0
+        window.append(nbest)
+        size += len(nbest.hypotheses)
+    if window:
+        yield window
+
+
+class ColumnAdder:
+    """Makes copies of lists with one more column: scores of tokens, normalised; if asked for, also their number.
+
+    The record of where columns come from is made once, and shared by all lists that had the same before.
+    """
+
+    def __init__(self, lm: LanguageModel, norm: str, count_tokens: bool = False) -> None:
+        self._name, self._norm, self._count_tokens = column_name(lm, norm), norm, count_tokens
+        self._new = {self._name: origin(lm, norm)}
+        if count_tokens:
+            self._new[TOKENS] = origin(lm, "count")
+        self._before: Mapping[str, Column] | None = None
+        self._columns: Mapping[str, Column] = {}
+
+    def __call__(self, nbest: NbestList, scores: Sequence[TokenScores]) -> NbestList:
+        if nbest.columns is not self._before:
+            self._before, self._columns = nbest.columns, {**nbest.columns, **self._new}
+        hypotheses = []
+        for hypothesis, found in zip(nbest.hypotheses, scores, strict=True):
+            columns = {**hypothesis.scores, self._name: found.normalised(self._norm)}
+            if self._count_tokens:
+                columns[TOKENS] = float(len(found.tokens))
+            hypotheses.append(Hypothesis(hypothesis.text, columns))
+        return replace(nbest, hypotheses=hypotheses, columns=self._columns)
+
+
+def add_column(
+    lm: LanguageModel,
+    lists: Iterable[NbestList],
+    norm: str,
+    progress: OnProgress = lambda done: None,
+    count_tokens: bool = False,
+) -> Iterator[NbestList]:
+    """`score_lists`, with the scores as one more column of each list, and if asked for the number of tokens."""
+    with_column = ColumnAdder(lm, norm, count_tokens)
+    for nbest, scores in score_lists(lm, lists, progress):
+        yield with_column(nbest, scores)
+
+
+def score_all(
+    lms: Sequence[LanguageModel],
+    lists: Iterable[NbestList],
+    norm: str,
+    progress: OnProgress = lambda done: None,
+    count_tokens: bool = False,
+) -> list[NbestList]:
+    """The lists with one column a language model, and if asked for one with the number of the first one's tokens."""
+    for rank, lm in enumerate(lms):
+        lists = add_column(lm, lists, norm, progress, count_tokens and rank == 0)
+    return list(lists)

@@ -1,0 +1,183 @@
+"""Is the difference between two systems more than chance? `TESTS` is the table of the tests."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from rescore.errors import UserError
+from rescore.metrics import Metric
+from rescore.metrics.alignment import align
+from rescore.metrics.base import Counts
+from rescore.metrics.normalise import Normaliser
+from rescore.metrics.resampling import SEED, SPEAKER, by_group, paired_bootstrap, paired_randomisation, speakers
+from rescore.nbest import NbestList
+from rescore.parts import TESTS
+
+
+class Chosen(NamedTuple):
+    """The hypothesis chosen from a list, and its statistics (k,)."""
+
+    text: str
+    counts: Counts
+
+
+class SignificanceTest(Protocol):
+    """A test of two systems on one set."""
+
+    signature: str
+    """Its settings, for signatures."""
+    by_units: bool
+    """Whether it can exchange or draw speakers instead of utterances."""
+
+    def p_value(
+        self, metric: Metric, lists: Sequence[NbestList], first: Sequence[Chosen], second: Sequence[Chosen]
+    ) -> float:
+        """Two-sided p-value of the difference between two choices, one text a list (or unit)."""
+        ...
+
+
+class Randomisation:
+    """Paired approximate randomisation (Riezler and Maxwell 2005)."""
+
+    signature = f"trials=10000,seed={SEED}"
+    by_units = True
+
+    def p_value(
+        self, metric: Metric, lists: Sequence[NbestList], first: Sequence[Chosen], second: Sequence[Chosen]
+    ) -> float:
+        return paired_randomisation(metric, [one.counts for one in first], [one.counts for one in second])
+
+
+class Bootstrap:
+    """The paired bootstrap (Koehn 2004)."""
+
+    signature = f"trials=1000,seed={SEED}"
+    by_units = True
+
+    def p_value(
+        self, metric: Metric, lists: Sequence[NbestList], first: Sequence[Chosen], second: Sequence[Chosen]
+    ) -> float:
+        return paired_bootstrap(metric, [one.counts for one in first], [one.counts for one in second])
+
+
+class Mapsswe:
+    """The matched-pairs sentence-segment word error test (Gillick and Cox 1989)."""
+
+    signature = ""
+    by_units = False
+
+    def p_value(
+        self, metric: Metric, lists: Sequence[NbestList], first: Sequence[Chosen], second: Sequence[Chosen]
+    ) -> float:
+        if metric.unit != "word" or metric.words is None:
+            raise UserError(f"--test mapsswe counts word errors; it does not apply to {metric.name}")
+        references = [nbest.references[0] for nbest in lists]
+        ours, theirs = ([chosen.text for chosen in choice] for choice in (first, second))
+        return matched_pairs(references, ours, theirs, metric.words).p_value
+
+
+@dataclass(frozen=True, slots=True)
+class PairedTest:
+    """One of `TESTS`, by utterance or by speaker, which `pattern` finds in ids.
+
+    Raises:
+        UserError: there is no such test, or it cannot be made by speaker.
+    """
+
+    name: str = "randomisation"
+    by_speaker: bool = False
+    pattern: str = SPEAKER
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "name", TESTS.check(self.name))
+        if self.by_speaker and not TESTS[self.name].by_units:
+            raise UserError(f"--test {self.name} is by segment; leave out --by-speaker")
+
+    @property
+    def signature(self) -> str:
+        parts = [self.name, TESTS[self.name]().signature, "by=speaker" if self.by_speaker else ""]
+        return ",".join(filter(None, parts))
+
+    def p_value(
+        self, metric: Metric, lists: Sequence[NbestList], first: Sequence[Chosen], second: Sequence[Chosen]
+    ) -> float:
+        """Two-sided p-value of the difference between two choices, one text a list.
+
+        Raises:
+            UserError: the test does not apply to the metric, or ids have no speaker.
+        """
+        if self.by_speaker:
+            groups = speakers([nbest.id for nbest in lists], self.pattern)
+            first, second = (
+                [Chosen("", counts) for counts in by_group([one.counts for one in choice], groups)]
+                for choice in (first, second)
+            )
+        return TESTS[self.name]().p_value(metric, lists, first, second)
+
+
+class MatchedPairs(NamedTuple):
+    """What MAPSSWE found: `mean` is errors of the first system less those of the second, a segment."""
+
+    segments: int
+    mean: float
+    deviation: float
+    z: float
+    p_value: float
+
+
+def matched_pairs(
+    references: Sequence[str], first: Sequence[str], second: Sequence[str], normaliser: Normaliser | None = None
+) -> MatchedPairs:
+    """The matched-pairs sentence-segment word error test (Gillick and Cox 1989), as in NIST's sc_stats.
+
+    A segment holds errors of either system, and ends before two words in a row that both have right, without
+    insertions between: errors of different segments are taken as independent. The test is two-tailed and assumes that
+    the mean difference is normally distributed.
+    """
+    normaliser = normaliser or Normaliser()
+    differences = np.array(
+        [
+            ours - theirs
+            for reference, one, other in zip(references, first, second, strict=True)
+            for ours, theirs in _segments(*(normaliser(text) for text in (reference, one, other)))
+        ],
+        dtype=np.float64,
+    )
+    number = len(differences)
+    mean = float(differences.mean()) if number else 0.0
+    deviation = float(differences.std(ddof=1)) if number > 1 else 0.0
+    z = mean / (deviation / math.sqrt(number)) if deviation else 0.0
+    return MatchedPairs(number, mean, deviation, z, math.erfc(abs(z) / math.sqrt(2)))
+
+
+def _segments(reference: list[str], first: list[str], second: list[str]) -> list[tuple[int, int]]:
+    """The errors of both systems in each segment of one sentence."""
+    found: list[tuple[int, int]] = []
+    ours = theirs = correct = 0
+    for place, errors in enumerate(zip(_errors(reference, first), _errors(reference, second), strict=True)):
+        if any(errors):
+            ours, theirs, correct = ours + errors[0], theirs + errors[1], 0
+        elif place % 2:
+            correct += 1
+            if correct == 2 and (ours or theirs):
+                found.append((ours, theirs))
+                ours = theirs = 0
+    return [*found, (ours, theirs)] if ours or theirs else found
+
+
+def _errors(reference: list[str], hypothesis: list[str]) -> list[int]:
+    """Errors by place: insertions before the first word, at that word, insertions before the second, ..."""
+    errors = [0] * (2 * len(reference) + 1)
+    word = 0
+    for ours, theirs in align(reference, hypothesis):
+        if ours is None:
+            errors[2 * word] += 1
+        else:
+            errors[2 * word + 1] = int(ours != theirs)
+            word += 1
+    return errors

@@ -1,0 +1,113 @@
+"""Sets drawn again and again: confidence intervals, and p-values of paired differences.
+
+A set is seen as the statistics of its units: sentences, or speakers (`by_group`), as sentences of one speaker are not
+independent.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from rescore.errors import UserError
+from rescore.metrics.base import Counts, Metric, Values
+
+SEED = 12345
+"""Also sacreBLEU's: with it both draw the same samples."""
+SPEAKER = r"^(.+?)[-_]"
+"""The speaker in an utterance id, as sclite and Kaldi have it: what stands before the first hyphen or underscore."""
+_CELLS = 1 << 26  # of a matrix of samples: bounds memory
+
+
+def by_group(rows: Sequence[Counts], groups: Sequence[str]) -> Counts:
+    """(groups, k) statistics summed over the rows of each group."""
+    names = {name: index for index, name in enumerate(dict.fromkeys(groups))}
+    result = np.zeros((len(names), len(rows[0])), dtype=np.int64)
+    np.add.at(result, [names[name] for name in groups], np.asarray(rows, dtype=np.int64))
+    return result
+
+
+def speakers(ids: Sequence[str], pattern: str = SPEAKER) -> list[str]:
+    """The speaker (or document) of each utterance id: the first group of a regular expression.
+
+    Raises:
+        UserError: the expression is none, or does not match an id.
+    """
+    try:
+        expression = re.compile(pattern)
+    except re.error as error:
+        raise UserError(f"--speaker {pattern}: not a regular expression ({error})") from None
+    found = []
+    for name in ids:
+        match = expression.search(name)
+        if not match:
+            raise UserError(f"utterance {name}: --speaker {pattern} does not match it; give another expression")
+        found.append(match[1] if expression.groups else match[0])
+    return found
+
+
+def paired_randomisation(
+    metric: Metric, first: Sequence[Counts], second: Sequence[Counts], trials: int = 10_000, seed: int = SEED
+) -> float:
+    """Two-sided p-value of paired approximate randomisation (Riezler and Maxwell 2005), as in sacreBLEU.
+
+    Args:
+        first, second: the statistics (k,) of each unit under the two systems.
+        trials: how many random exchanges. seed: of the exchanges.
+    """
+    ours, theirs = np.asarray(first, dtype=np.int64), np.asarray(second, dtype=np.int64)
+    difference = ours - theirs
+    total_ours, total_theirs = ours.sum(axis=0), theirs.sum(axis=0)
+
+    def distance(left: Counts, right: Counts) -> Values:
+        return np.abs(metric.values(left) - metric.values(right))
+
+    observed = distance(total_ours[None], total_theirs[None])[0]
+    random = np.random.default_rng(seed)
+    at_least = 0
+    for number in _chunks(trials, len(ours)):
+        kept = random.integers(2, size=(number, len(ours)), dtype=bool)
+        moved = kept.astype(np.float64) @ difference  # whole numbers far below 2**53
+        sums = np.rint(moved).astype(np.int64)
+        at_least += int((distance(total_theirs + sums, total_ours - sums) >= observed - 1e-12).sum())
+    return (at_least + 1) / (trials + 1)
+
+
+def paired_bootstrap(
+    metric: Metric, first: Sequence[Counts], second: Sequence[Counts], trials: int = 1_000, seed: int = SEED
+) -> float:
+    """Two-sided p-value of the paired bootstrap (Koehn 2004), centred as in sacreBLEU."""
+    ours, theirs = np.asarray(first, dtype=np.int64), np.asarray(second, dtype=np.int64)
+    observed = abs(metric.values(ours.sum(axis=0)[None]) - metric.values(theirs.sum(axis=0)[None]))[0]
+    samples = _resamples(len(ours), trials, seed)
+    differences = np.abs(metric.values(_sums(samples, ours)) - metric.values(_sums(samples, theirs)))
+    return (int((differences - differences.mean() >= observed - 1e-12).sum()) + 1) / (trials + 1)
+
+
+def confidence_interval(
+    metric: Metric, rows: Sequence[Counts], trials: int = 1_000, seed: int = SEED, level: float = 0.95
+) -> tuple[float, float]:
+    """The bootstrap's percentile interval of the metric's value."""
+    statistics = np.asarray(rows, dtype=np.int64)
+    values = np.sort(metric.values(_sums(_resamples(len(statistics), trials, seed), statistics)))
+    outside = int(trials * (1 - level) / 2)
+    return float(values[outside]), float(values[trials - 1 - outside])
+
+
+def _chunks(trials: int, units: int) -> list[int]:
+    size = max(1, _CELLS // max(units, 1))
+    return [min(size, trials - start) for start in range(0, trials, size)]
+
+
+def _resamples(units: int, trials: int, seed: int) -> npt.NDArray[np.float64]:
+    """(trials, units) how often each unit is drawn."""
+    random = np.random.default_rng(seed)
+    drawn = random.choice(units, size=(trials, units), replace=True)
+    return np.stack([np.bincount(row, minlength=units) for row in drawn]).astype(np.float64)
+
+
+def _sums(samples: npt.NDArray[np.float64], statistics: Counts) -> Counts:
+    return np.rint(samples @ statistics).astype(np.int64)

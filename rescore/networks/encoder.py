@@ -1,0 +1,96 @@
+"""Self-attention networks, of which biLM and uniLM are two: they differ in who may see whom."""
+
+from __future__ import annotations
+
+from typing import ClassVar, cast
+
+import torch
+from torch import Tensor
+
+from rescore.networks.batch import Batch, Packing, real_positions
+from rescore.networks.transformer import Attention, Transformer, additive, attend, padding_mask
+
+
+class Encoder(Transformer):
+    """Embeddings times sqrt(d) (Vaswani et al. 2017, section 3.4), then blocks whose memory is their query."""
+
+    causal: ClassVar[bool]
+    """Whether a position sees only itself and those before it."""
+
+    @property
+    def scale(self) -> float:
+        return self.config.d_model**0.5
+
+    def forward(self, tokens: Tensor, lengths: Tensor) -> Tensor:
+        """tokens (batch, n) with their frame, lengths (batch,) -> hidden vectors (batch, n, d)."""
+        size = tokens.shape[1]
+        hidden = self.embedding_dropout(self.embed(tokens) * self.scale)
+        mask = padding_mask(lengths, size)[:, None, None, :]
+        if self.causal:
+            mask = mask & torch.ones(size, size, dtype=torch.bool, device=tokens.device).tril()
+        for block in self.blocks:
+            hidden = block(hidden, hidden, mask)
+        return cast(Tensor, self.output_transform(hidden))
+
+    def predict(self, batch: Batch) -> Tensor:
+        """`forward` at the positions asked for, less what cannot change them.
+
+        - Padding is never multiplied: linear maps see real positions only, packed.
+        - What depends on a token and its position alone (the first layer's projections) is computed once for each
+          distinct pair in the batch.
+        - In the last layer queries are computed only where something is predicted. Where that is one position a row,
+          as in a masked row, keys and values are not computed at all: q . (W h) = (W' q) . h moves the projections
+          from all positions to the one.
+        """
+        rows, columns = batch.tokens.shape
+        real, wanted = Packing(real_positions(batch), rows, columns), Packing(batch.at, rows, columns)
+        mask = additive(self._visible(batch), self.position_embedding.weight.dtype)
+        size = self.position_embedding.num_embeddings
+        depth = batch.tree.depth if batch.tree else torch.arange(columns, device=batch.tokens.device)
+        pairs, which = (batch.tokens * size + depth).flatten()[real.at].unique(return_inverse=True)
+        distinct = self.embed_pairs(pairs // size, pairs % size) * self.scale
+        hidden = distinct[which]
+        *inner, last = self.layers()
+        for number, block in enumerate(inner):
+            query, key, value = (
+                real.pad(linear(hidden) if number else linear(distinct)[which])
+                for linear in (block.attention.query, block.attention.key, block.attention.value)
+            )
+            hidden = block.finish(hidden, real.pack(attend(block.attention.heads, query, key, value, mask)))
+        grid = real.pad(hidden)
+        query = wanted.pack(grid)
+        if torch.equal(batch.at // columns, torch.arange(rows, device=batch.at.device)):
+            context = _attend_once(last.attention, query, grid, _rows_of(mask, batch))
+        else:
+            attention = last.attention
+            key, value = real.pad(attention.key(hidden)), real.pad(attention.value(hidden))
+            context = wanted.pack(attend(attention.heads, wanted.pad(attention.query(query)), key, value, mask))
+        return cast(Tensor, self.output_transform(last.finish(query, context)))
+
+    def _visible(self, batch: Batch) -> Tensor:
+        """(batch or 1, n or 1, n), True where a position may look."""
+        if batch.tree:
+            return batch.tree.visible
+        size = batch.tokens.shape[1]
+        if self.causal:  # what is real sees only what is real, as padding comes behind
+            return torch.ones(1, size, size, dtype=torch.bool, device=batch.tokens.device).tril()
+        return padding_mask(batch.lengths, size)[:, None, :]
+
+
+def _attend_once(attention: Attention, query: Tensor, hidden: Tensor, mask: Tensor) -> Tensor:
+    """Attention of one query a row, (batch, d) of hidden vectors, over hidden vectors (batch, n, d) as they are.
+
+    mask: (batch, n), additive. A key's bias adds the same to all logits of a query, which softmax does not see.
+    """
+    heads, size = attention.heads, hidden.shape[-1] // attention.heads
+    key, value = (linear.weight.unflatten(0, (heads, size)) for linear in (attention.key, attention.value))
+    query = attention.query(query).unflatten(-1, (heads, size))
+    query = torch.einsum("bhe,hed->bhd", query, key) * size**-0.5
+    weights = (query @ hidden.transpose(-2, -1) + mask[:, None, :]).softmax(-1)
+    return torch.einsum("bhd,hed->bhe", weights @ hidden, value).flatten(-2) + attention.value.bias
+
+
+def _rows_of(mask: Tensor, batch: Batch) -> Tensor:
+    """(batch or 1, 1, n or 1, n) -> (batch, n): what the one position wanted of each row may see."""
+    rows, columns = batch.tokens.shape
+    return mask.expand(rows, 1, columns, columns)[batch.at // columns, 0, batch.at % columns]

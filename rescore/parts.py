@@ -1,0 +1,89 @@
+"""The tables of parts: what there is of each kind. One line here, and a part is in `--help`, errors and the docs.
+
+Parts are named, not imported: this module costs nothing, and lies below all rooms.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rescore.registry import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from rescore.decision.rules import DecisionRule
+    from rescore.evaluation.significance import SignificanceTest
+    from rescore.formats import Format
+    from rescore.metrics.base import Metric, MetricOptions
+    from rescore.reporting.styles import Cells
+    from rescore.scoring.backends import Backend
+
+FORMATS: Table[Format] = Table(
+    "format",
+    {
+        "native": ("rescore.formats.native", "native JSON or JSON Lines"),
+        "espnet1": ("rescore.formats.espnet1", "ESPnet1 data.json"),
+        "espnet2": ("rescore.formats.espnet2", "ESPnet2 decode folder"),
+        "fairseq": ("rescore.formats.fairseq", "fairseq log"),
+        "moses": ("rescore.formats.moses", "Moses n-best"),
+    },
+)
+"""What N-best lists are read from; looked through in this order to find out what a path holds."""
+
+BACKENDS: Table[Backend] = Table(
+    "kind of language model",
+    {
+        "tta": ("rescore.scoring.backends:TTA", "Transformer-based Text Autoencoder"),
+        "bilm": ("rescore.scoring.backends:BILM", "masked language model"),
+        "unilm": ("rescore.scoring.backends:UNILM", "causal language model"),
+        "unilm-bw": ("rescore.scoring.backends:UNILM_BW", "causal language model of reversed sentences"),
+        "ngram": ("rescore.scoring.backends:NGRAM", "ARPA file or KenLM binary"),
+        "hf-masked": ("rescore.scoring.backends:HF_MASKED", "masked model of Hugging Face's transformers"),
+        "hf-causal": ("rescore.scoring.backends:HF_CAUSAL", "causal model of Hugging Face's transformers"),
+    },
+)
+"""The kinds of language models."""
+
+METRICS: Table[Callable[[MetricOptions, Sequence[str]], Metric]] = Table(
+    "metric",
+    {
+        "wer": ("rescore.metrics.wer:ErrorRate.of_words", "word error rate, as sclite counts"),
+        "cer": ("rescore.metrics.wer:ErrorRate.of_characters", "character error rate"),
+        "bleu": ("rescore.metrics.bleu:Bleu.choose", "BLEU, as sacreBLEU"),
+        "chrf": ("rescore.metrics.mt:Chrf.choose", "chrF2, as sacreBLEU"),
+        "ter": ("rescore.metrics.mt:Ter.choose", "translation edit rate, as sacreBLEU; slow"),
+    },
+)
+"""Each makes a metric from options and the references that it will see; the metric's name in lower case is its key."""
+
+DECISIONS: Table[type[DecisionRule]] = Table(
+    "decision",
+    {
+        "best": ("rescore.decision.rules:Best", "the best score"),
+        "mbr": ("rescore.decision.mbr:MinimumBayesRisk", "minimum Bayes risk"),
+        "rover": ("rescore.decision.rover:Rover", "a vote word by word"),
+    },
+)
+"""How a text is chosen from a list."""
+
+TESTS: Table[type[SignificanceTest]] = Table(
+    "test",
+    {
+        "randomisation": ("rescore.evaluation.significance:Randomisation", "paired approximate randomisation"),
+        "bootstrap": ("rescore.evaluation.significance:Bootstrap", "paired bootstrap"),
+        "mapsswe": ("rescore.evaluation.significance:Mapsswe", "matched-pairs segment test, for WER"),
+    },
+)
+"""Of the difference between two systems."""
+
+STYLES: Table[Callable[[Cells], str]] = Table(
+    "style",
+    {
+        "text": ("rescore.reporting.styles:text", ".txt"),
+        "markdown": ("rescore.reporting.styles:markdown", ".md"),
+        "csv": ("rescore.reporting.styles:comma_separated", ".csv"),
+        "latex": ("rescore.reporting.styles:latex", ".tex"),
+    },
+)
+"""How a table is written, each with the ending of its files."""

@@ -1,0 +1,73 @@
+"""One table for each kind of part: formats, back-ends, metrics, decision rules, significance tests, table styles.
+
+To add a part: write its module, add its line to the table of its kind. `--help`, error messages and the schema take
+their lists from the tables.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from typing import Generic, TypeVar
+
+from rescore.errors import UserError
+
+Part = TypeVar("Part")
+
+
+class Table(Generic[Part]):
+    """Names and what they stand for. A part may be given as "module:attribute"; it is then imported when it is used.
+
+    Example:
+        >>> table = Table("function", {"square root": ("math:sqrt", "of a number")})
+        >>> table["square root"](4.0)
+        2.0
+    """
+
+    def __init__(self, kind: str, parts: dict[str, tuple[Part | str, str]]) -> None:
+        """
+        Args:
+            kind: what the parts are, for error messages. parts: name -> the part, and what it is in a few words.
+        """
+        self.kind = kind
+        self._parts = dict(parts)
+
+    @property
+    def names(self) -> list[str]:
+        return list(self._parts)
+
+    def about(self, name: str) -> str:
+        """What a part is, in a few words."""
+        return self._parts[name][1]
+
+    def register(self, name: str, part: Part | str, about: str = "") -> None:
+        """Add a part, or replace the one of that name."""
+        self._parts[name] = (part, about)
+
+    def remove(self, name: str) -> None:
+        del self._parts[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._parts
+
+    def check(self, name: str) -> str:
+        """The name, if there is such a part, in the table's letter case.
+
+        Raises:
+            UserError: there is none.
+        """
+        for known in self._parts:
+            if known == name or known.casefold() == name.casefold():
+                return known
+        close = difflib.get_close_matches(name, self._parts, n=1)
+        hint = f"; did you mean {close[0]}?" if close else ""
+        raise UserError(f"{self.kind} {name!r} is not one of {', '.join(self._parts)}{hint}")
+
+    def __getitem__(self, name: str) -> Part:
+        part = self._parts[self.check(name)][0]
+        if isinstance(part, str):
+            module, _, attribute = part.partition(":")
+            part = importlib.import_module(module)  # type: ignore[assignment]
+            for name_of in filter(None, attribute.split(".")):
+                part = getattr(part, name_of)
+        return part  # type: ignore[return-value]

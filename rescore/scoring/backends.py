@@ -1,0 +1,154 @@
+"""The kinds of back-ends, and models by name."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rescore.errors import UserError
+from rescore.parts import BACKENDS
+from rescore.scoring.base import AS_SUITS, Computing, LanguageModel
+from rescore.scoring.cache import Cached
+from rescore.scoring.cards import card, card_value
+from rescore.scoring.case import CASES, Recased
+
+Loader = Callable[["Spec", Computing], LanguageModel]
+
+
+@dataclass(frozen=True, slots=True)
+class Backend:
+    """A kind of language model."""
+
+    loader: str | Loader
+    """Makes a model of this kind; "module:function" is imported when it is used (an n-gram needs no torch)."""
+    options: tuple[str, ...] = ()
+    """How else than usually it can score; a case (`CASES`) can be named with every kind."""
+    pseudo: bool = False
+    """Whether scores are pseudo-log-likelihoods."""
+
+    def load(self, spec: Spec, computing: Computing) -> LanguageModel:
+        if not isinstance(self.loader, str):
+            return self.loader(spec, computing)
+        module, _, function = self.loader.partition(":")
+        found: Loader = getattr(importlib.import_module(module), function)
+        return found(spec, computing)
+
+
+_OWN = "rescore.scoring.neural:load"
+_HF = "rescore.scoring.huggingface:load"
+_MASKED = ("intact", "within-word-l2r")
+TTA = Backend(_OWN, pseudo=True)
+BILM = Backend(_OWN, _MASKED, pseudo=True)
+UNILM = Backend(_OWN)
+UNILM_BW = Backend(_OWN)
+NGRAM = Backend("rescore.scoring.ngram:load")
+HF_MASKED = Backend(_HF, _MASKED, pseudo=True)
+HF_CAUSAL = Backend(_HF)
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """What --lm names: `KIND[:OPTION...][:PATH]`."""
+
+    kind: str
+    options: tuple[str, ...]
+    path: Path
+
+    @property
+    def name(self) -> str:
+        """The name of its column of scores."""
+        return ":".join([self.kind, *self.options])
+
+
+def shipped_models() -> Path:
+    """The folder of shipped checkpoints: inside an installed package, or beside the package in a checkout."""
+    package = Path(__file__).parents[1]
+    return package / "models" if (package / "models").is_dir() else package.parent / "models"
+
+
+def parse(spec: str) -> Spec:
+    """Take apart what --lm was given.
+
+    Raises:
+        UserError: the kind is unknown, or nothing is shipped for it.
+    """
+    kind, *rest = spec.split(":")
+    try:
+        kind = BACKENDS.check(kind)
+    except UserError as error:
+        raise UserError(f"--lm {spec}: {error}; give KIND or KIND:PATH") from None
+    options = []
+    while rest and rest[0] in (*BACKENDS[kind].options, *CASES):
+        options.append(rest.pop(0))
+    path = Path(":".join(rest)) if any(rest) else shipped_models() / kind
+    if not any(rest) and not path.is_dir():
+        raise UserError(
+            f"--lm {spec}: no {kind} is shipped; train one and give it as {':'.join([kind, *options])}:PATH"
+        )
+    return Spec(kind, tuple(options), path)
+
+
+def load(spec: str, computing: Computing = AS_SUITS) -> LanguageModel:
+    """The language model that --lm names.
+
+    Raises:
+        UserError: the name is unknown, or the model's files are missing or damaged.
+    """
+    found = parse(spec)
+    cases = [option for option in found.options if option in CASES]
+    if len(cases) > 1:
+        raise UserError(f"--lm {spec}: {cases[0]} and {cases[1]} exclude each other")
+    lm = BACKENDS[found.kind].load(found, computing)
+    return Recased(lm, cases[0]) if cases else lm
+
+
+def load_all(
+    specs: Sequence[str], computing: Computing = AS_SUITS, cache: str | Path | None = None
+) -> list[LanguageModel]:
+    """Several language models, each with a column of its own: of equal names the later ones are numbered.
+
+    Args:
+        cache: a folder in which their scores are kept.
+
+    Raises:
+        UserError: as `load`.
+    """
+    models = [load(spec, computing) for spec in specs]
+    if cache is not None:
+        models = [Cached(model, Path(cache)) for model in models]
+    names: list[str] = []
+    for model in models:
+        same = sum(name == model.name for name in names)
+        names.append(model.name)
+        if same:
+            model.name = f"{model.name}.{same + 1}"
+    return models
+
+
+def model_card(spec: str) -> str:
+    """The text of a model's README.md; empty where it has none."""
+    return card(parse(spec).path)
+
+
+def recommended_weight(spec: str) -> float:
+    """The weight that the model's card recommends where there are no dev lists to tune on.
+
+    Raises:
+        UserError: the card is absent or says none.
+    """
+    path = parse(spec).path
+    try:
+        weight = float(card_value(path, "recommended_weight") or "none")
+    except ValueError:
+        weight = -1.0
+    if not 0 <= weight <= 1:
+        place = path / "README.md" if path.is_dir() else path
+        raise UserError(f"{place}: no recommended_weight between 0 and 1; give --dev LISTS or --weight NUMBER")
+    return weight
+
+
+def shipped() -> list[tuple[str, float]]:
+    """The shipped models and their recommended weights."""
+    return [(kind, recommended_weight(kind)) for kind in BACKENDS.names if (shipped_models() / kind).is_dir()]

@@ -1,0 +1,171 @@
+"""The signature of a figure: all that one needs to get the same figure again. Rendered and parsed here only.
+
+    WER|case:lc|tok:space|align:sclite|w:s2s=0.638|w:tta=0.362|lm:tta=tta@0c5312ab34cd,sum,float32|tuned:899@51b0e9a2|
+    rescore:0.2.0                                                                                     (on one line)
+
+The form is sacreBLEU's: fields with a bar between them, the metric first. Fields of the metric are `name:value`. `w:`
+is the weight of a column; `lm:` the model that gave the column, its fingerprint, norm and precision; `decide:` the
+decision rule (nothing for the best score); `tuned:` where the weights come from; `p:` the significance test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from urllib.parse import quote, unquote
+
+from rescore.errors import UserError
+from rescore.nbest import Column, NbestList
+from rescore.version import VERSION
+
+SHOWN = 12
+"""How many hexadecimal digits of a fingerprint are shown."""
+VERSIONS = ("rescore", "sacrebleu", "jiwer", "rapidfuzz", "comet")
+"""Fields that are the version of a program."""
+SAFE = " !#$&'()*+-./:;<>?[]^_`{}~\"\\"  # all but % | = , @ and what is not printable
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """Two figures can be compared where metric, settings, decision and test agree; the rest says what made them."""
+
+    metric: str
+    """WER, CER, BLEU, ...; PPL for perplexities."""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """How the metric counts, such as case and tokenizer."""
+    weights: Mapping[str, float] = field(default_factory=dict)
+    """The weight of each column of scores, rounded to six digits."""
+    conditions: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """The weights for the lists of each condition."""
+    columns: Mapping[str, Column] = field(default_factory=dict)
+    """The origin of the columns that have a weight, as far as it is known; fingerprints cut to `SHOWN` digits."""
+    decision: str = "best"
+    """How a text is chosen from a list."""
+    scale: float | None = None
+    """Of the posteriors exp(scale * score)."""
+    tuned: str | None = None
+    """Where the weights come from: `given`, `card`, the tuning set's size and content hash."""
+    test: str | None = None
+    """The significance test and its settings."""
+    versions: Mapping[str, str] = field(default_factory=lambda: {"rescore": VERSION})
+    """Of the programs that computed the figure."""
+
+    def __str__(self) -> str:
+        """The one line that is printed below a figure."""
+        return "|".join(self._parts())
+
+    def _parts(self) -> Iterator[str]:
+        yield _quoted(self.metric)
+        yield from (f"{name}:{_quoted(value)}" for name, value in self.settings.items())
+        yield from (f"w:{_quoted(name)}={weight:.6g}" for name, weight in self.weights.items())
+        for condition, weights in self.conditions.items():
+            each = ",".join(f"{_quoted(name)}={weight:.6g}" for name, weight in weights.items())
+            yield f"if:{_quoted(condition)}@{each}"
+        for name, column in self.columns.items():
+            yield (
+                f"lm:{_quoted(name)}={_quoted(column.model)}@{column.fingerprint[:SHOWN]},{_quoted(column.norm)},"
+                f"{_quoted(column.precision)}"
+            )
+        if self.decision != "best":
+            yield f"decide:{_quoted(self.decision)}" + ("" if self.scale is None else f",{self.scale:.6g}")
+        if self.tuned:
+            yield f"tuned:{_quoted_but_at(self.tuned)}"
+        if self.test:
+            yield f"p:{_quoted_but_at(self.test)}"
+        yield from (f"{name}:{version}" for name, version in self.versions.items())
+
+    @classmethod
+    def parse(cls, text: str) -> Signature:
+        """Read what `str` wrote.
+
+        Raises:
+            UserError: it is no signature.
+        """
+        metric, *parts = text.split("|")
+        values: dict[str, dict[str, object]] = {
+            name: {} for name in ("settings", "weights", "conditions", "columns", "versions")
+        }
+        single: dict[str, object] = {}
+        try:
+            for part in parts:
+                key, colon, value = part.partition(":")
+                if not colon:
+                    raise ValueError(part)
+                if key == "w":
+                    name, _, weight = value.partition("=")
+                    values["weights"][unquote(name)] = float(weight)
+                elif key == "if":
+                    name, _, weights = value.partition("@")
+                    each = (one.partition("=") for one in weights.split(",") if one)
+                    values["conditions"][unquote(name)] = {unquote(column): float(one) for column, _, one in each}
+                elif key == "lm":
+                    name, _, origin = value.partition("=")
+                    model, _, rest = origin.partition("@")
+                    fingerprint, norm, precision = rest.split(",")
+                    values["columns"][unquote(name)] = Column(
+                        unquote(model), fingerprint, unquote(norm), unquote(precision)
+                    )
+                elif key == "decide":
+                    rule, comma, scale = value.partition(",")
+                    single |= {"decision": unquote(rule), "scale": float(scale) if comma else None}
+                elif key in ("tuned", "p"):
+                    single["test" if key == "p" else key] = unquote(value)
+                elif key in VERSIONS:
+                    values["versions"][key] = value
+                else:
+                    values["settings"][key] = unquote(value)
+        except ValueError:
+            raise UserError(f"signature {text!r}: {part!r} is no field of a signature") from None
+        if not metric:
+            raise UserError(f"signature {text!r}: names no metric")
+        return cls(unquote(metric), **values, **single)  # type: ignore[arg-type]
+
+    def differences(self, other: Signature) -> dict[str, tuple[str, str]]:
+        """The fields that are not the same, as text."""
+        ours, theirs = Signature.parse(str(self)), Signature.parse(str(other))  # as they are printed
+        return {
+            one.name: (_shown(getattr(ours, one.name)), _shown(getattr(theirs, one.name)))
+            for one in fields(self)
+            if getattr(ours, one.name) != getattr(theirs, one.name)
+        }
+
+
+COMPARABLE = ("metric", "settings", "decision", "test")
+"""Where these fields differ two figures cannot be compared; the others say what made them."""
+
+
+def origins(lists: Sequence[NbestList], weights: Mapping[str, float]) -> dict[str, Column]:
+    """Where the columns that have a weight come from, as far as the lists know.
+
+    Raises:
+        UserError: a column comes from one model in some lists and from another one in others.
+    """
+    found: dict[str, Column] = {}
+    last = None
+    for nbest in lists:
+        if nbest.columns is last:  # the lists of a file share one record
+            continue
+        last = nbest.columns
+        for name in weights:
+            if name in nbest.columns and found.setdefault(name, nbest.columns[name]) != nbest.columns[name]:
+                raise UserError(
+                    f"utterance {nbest.id}: column {name} comes from {nbest.columns[name].short}, that of other lists "
+                    f"from {found[name].short}; score all with one model"
+                )
+    return {name: found[name] for name in weights if name in found}
+
+
+def _quoted(text: str) -> str:
+    return quote(text, safe=SAFE)
+
+
+def _quoted_but_at(text: str) -> str:
+    return quote(text, safe=SAFE + "@,=")
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {_shown(one)}" for name, one in value.items()) or "none"
+    if isinstance(value, Column):
+        return value.short
+    return "none" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)

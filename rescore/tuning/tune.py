@@ -1,0 +1,239 @@
+"""The best weights on lists with references."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+
+import numpy as np
+
+from rescore.decision import Decision
+from rescore.errors import UserError
+from rescore.metrics.base import Counts, Metric, list_statistics
+from rescore.metrics.resampling import paired_bootstrap
+from rescore.nbest import COUNTS, FIRST_PASS, WORDS, NbestList, content_hash
+from rescore.signature import origins
+from rescore.tuning.line import best_interval, padded
+from rescore.tuning.multi import Space, coordinate, search
+from rescore.tuning.scale import text_value, tune_scale
+from rescore.tuning.weights import TunedFor, Weights, condition_of
+
+
+@dataclass(frozen=True, slots=True)
+class TuningOptions:
+    """How weights are tuned."""
+
+    bonuses: tuple[str, ...] | None = None
+    """For what there are bonuses (names of `COUNTS`); None for words, where there are several language models."""
+    flat: bool = False
+    """Of one weight, the middle of those that the set cannot tell from the best."""
+    condition: str | None = None
+    """For weights of their own for the lists of each condition (`condition_of`)."""
+    decide: Decision = field(default_factory=Decision)
+    """The decision that is tuned for: its scale, where it needs one and has none, is tuned as well."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tuned:
+    """What tuning found."""
+
+    lm: dict[str, float]
+    """The language models' weights."""
+    bonuses: dict[str, float]
+    """What is added for each word or token."""
+    value: float
+    """The metric there, in percent."""
+    first_pass: float
+    """The metric of the first pass, in percent."""
+    low: float | None = None
+    """A single weight is as good from here ..."""
+    high: float | None = None
+    """... to here."""
+
+    @property
+    def helps(self) -> bool:
+        return any(self.lm.values()) or any(self.bonuses.values())
+
+
+def tune(
+    metric: Metric,
+    lists: Sequence[NbestList],
+    columns: Sequence[str],
+    source: str = "dev",
+    options: TuningOptions | None = None,
+) -> tuple[Weights, Tuned]:
+    """The best weights of LM columns, and of bonuses, for one decision, on lists with references.
+
+    The weights are those of the best score; the scale of the decision is then tuned under them.
+
+    Args:
+        source: the name of the lists, for tables.
+
+    Raises:
+        UserError: a list has no reference, or lacks a column.
+    """
+    options = options or TuningOptions()
+    bonuses = ((WORDS,) if len(columns) > 1 else ()) if options.bonuses is None else options.bonuses
+    tuned = best_weights(metric, lists, columns, bonuses, options.flat)
+    weights = replace(
+        Weights.interpolation(tuned.lm, f"tuned on {source}", f"{len(lists)}@{content_hash(lists)}", tuned.bonuses),
+        columns=origins(lists, tuned.lm),
+    )
+    if options.condition is not None:
+        weights, tuned = _by_condition(metric, lists, columns, bonuses, options, weights, tuned)
+    decide = options.decide
+    if decide.needs_scale:
+        decide = tune_scale(decide.name, metric, lists, weights.of)
+    if decide.name != "best":
+        tuned = replace(tuned, value=text_value(metric, lists, decide.texts(metric, lists, weights.of)))
+    about = TunedFor(
+        metric.name.lower(),
+        metric.options.tokenise,
+        tuned.value,
+        tuned.first_pass,
+        len(lists),
+        tuned.low,
+        tuned.high,
+    )
+    return replace(weights, decision=decide, tuned_for=about), tuned
+
+
+def _by_condition(
+    metric: Metric,
+    lists: Sequence[NbestList],
+    columns: Sequence[str],
+    bonuses: Sequence[str],
+    options: TuningOptions,
+    together: Weights,
+    tuned: Tuned,
+) -> tuple[Weights, Tuned]:
+    """`together` with weights of their own for the lists of each condition."""
+    assert options.condition is not None
+    groups: dict[str, list[NbestList]] = {}
+    for nbest in lists:
+        groups.setdefault(condition_of(nbest, options.condition), []).append(nbest)
+    each = {name: best_weights(metric, group, columns, bonuses, options.flat) for name, group in sorted(groups.items())}
+    weights = replace(
+        together,
+        condition=options.condition,
+        conditions={
+            name: Weights.interpolation(found.lm, "", "", found.bonuses).weights for name, found in each.items()
+        },
+    )
+    reached = text_value(metric, lists, Decision().texts(metric, lists, weights.of))
+    return weights, replace(tuned, value=reached, low=None, high=None)
+
+
+def best_weights(
+    metric: Metric, lists: Sequence[NbestList], columns: Sequence[str], bonuses: Sequence[str] = (), flat: bool = False
+) -> Tuned:
+    """The weights of LM columns, and of count columns as bonuses, that give the best value on lists with references.
+
+    One weight without a bonus is found exactly: the best of all in [0, 1], of ties the middle of the widest interval.
+    Several are searched along lines, each exactly, from every single LM's best and from random points; so the value is
+    never worse than that of the best single LM. Where nothing is better than the first pass, all weights are 0.
+
+    Args:
+        flat: of one weight, take the middle of those that the set cannot tell from the best (`indistinguishable`).
+
+    Raises:
+        UserError: `flat` is asked for with several weights; a column is missing.
+    """
+    if flat and (len(columns) > 1 or bonuses):
+        raise UserError("--flat is for one language model without a bonus")
+    space = _space(metric, lists, columns, bonuses)
+    alone = np.zeros(space.columns)
+    alone[0] = 1.0
+    first_pass = space.value(alone)
+
+    def better(value: float) -> bool:
+        return value > first_pass if metric.higher_is_better else value < first_pass
+
+    singles = []
+    for rank in range(1, len(columns) + 1):
+        direction = -alone
+        direction[rank] = 1.0
+        best = best_interval(*space.line(alone, direction, 0.0, 1.0), metric.higher_is_better)
+        singles.append((best, alone + best.middle * direction))
+    if len(columns) == 1 and not bonuses:
+        best, _ = singles[0]
+        if better(best.value) and flat:
+            low, high = indistinguishable(space, best.middle)
+            middle = (low + high) / 2
+            value = space.value(np.array([1 - middle, middle]))
+            if better(value):
+                return Tuned({columns[0]: middle}, {}, value, first_pass, low, high)
+        if better(best.value):
+            return Tuned({columns[0]: best.middle}, {}, best.value, first_pass, best.low, best.high)
+        return Tuned({columns[0]: 0.0}, {}, first_pass, first_pass, 0.0, 0.0)
+    point, value = search(space, [alone, *(point for _, point in singles)])
+    if not better(value):
+        point, value = alone, first_pass
+    lm = dict(zip(columns, point[1 : len(columns) + 1].tolist(), strict=True))
+    found = dict(zip(bonuses, point[len(columns) + 1 :].tolist(), strict=True))
+    return Tuned(lm, found, value, first_pass)
+
+
+def indistinguishable(space: Space, weight: float, level: float = 0.05, points: int = 100) -> tuple[float, float]:
+    """How far one weight can move either way before a paired bootstrap tells the result from that of `weight`.
+
+    Looked at in `points` steps over [0, 1]; a region that begins again further off is not counted.
+    """
+    rows = np.arange(len(space.statistics))
+
+    def chosen(at: float) -> Counts:
+        return space.statistics[rows, space.project(np.array([1 - at, at])).argmax(axis=1)]
+
+    best = chosen(weight)
+    ends = []
+    for end in (0.0, 1.0):
+        last = weight
+        for at in np.linspace(weight, end, max(2, round(points * abs(end - weight)) + 1))[1:].tolist():
+            if paired_bootstrap(space.metric, list(best), list(chosen(at)), trials=300) < level:
+                break
+            last = at
+        ends.append(last)
+    return ends[0], ends[1]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of a curve: the metric's value where the weight of `column` lies between `low` and `high`."""
+
+    column: str
+    low: float
+    high: float
+    value: float
+
+
+def curves(
+    metric: Metric, lists: Sequence[NbestList], columns: Sequence[str], weights: Mapping[str, float]
+) -> list[Step]:
+    """The metric's value against the weight of each column, from 0 to 1, the others keeping their proportions."""
+    bonuses = [name for name in weights if name in COUNTS]
+    space = _space(metric, lists, columns, bonuses)
+    point = np.array([weights.get(name, 0.0) for name in [FIRST_PASS, *columns, *bonuses]])
+    steps: list[Step] = []
+    for rank, column in enumerate(columns, 1):
+        corner = np.eye(len(point))
+        start, direction = coordinate(point, rank, len(columns) + 1) or (corner[0], corner[rank] - corner[0])
+        edges, values = space.line(start, direction, 0.0, 1.0)
+        changes = np.flatnonzero(np.diff(values)) + 1
+        bounds = [0, *changes.tolist(), len(values)]
+        steps += [
+            Step(column, float(edges[start]), float(edges[stop]), float(values[start]))
+            for start, stop in pairwise(bounds)
+        ]
+    return steps
+
+
+def _space(metric: Metric, lists: Sequence[NbestList], columns: Sequence[str], bonuses: Sequence[str]) -> Space:
+    names = [FIRST_PASS, *columns, *bonuses]
+    return Space(
+        metric,
+        padded(list_statistics(metric, lists)),
+        padded([np.array([nbest.column(name) for name in names]).T for nbest in lists]),
+        padded([np.ones(len(nbest.hypotheses), dtype=bool) for nbest in lists]),
+        free=len(bonuses),
+    )

@@ -1,0 +1,98 @@
+"""The house: imports go down the list of design, never up."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.conftest import ROOT
+
+LAYERS = [
+    ["__main__"],
+    ["cli"],
+    ["__init__"],
+    ["api"],
+    ["reporting"],
+    ["experiment"],
+    ["engines"],  # scores are computed below, columns are added here
+    ["evaluation"],
+    ["training"],
+    ["tuning"],
+    ["decision"],
+    ["scoring"],
+    ["metrics"],
+    ["networks"],
+    ["formats"],
+    ["signature"],
+    ["nbest"],
+    ["parts"],
+    ["registry"],
+    ["files"],
+    ["errors", "version"],
+]
+"""From the roof to the ground."""
+HEIGHT = {room: -level for level, rooms in enumerate(LAYERS) for room in rooms}
+WITH_TORCH = ("networks", "training", "scoring/neural.py", "scoring/huggingface.py", "scoring/one_pass.py",
+              "scoring/causal.py", "scoring/masked.py", "experiment/speed.py")  # fmt: skip
+
+
+def imports(path: Path) -> Iterator[str]:
+    """What a module imports, but for what only type checkers see."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    unseen = {
+        id(inner)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+        for inner in ast.walk(node)
+    }
+    for node in ast.walk(tree):
+        if id(node) in unseen:
+            continue
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            if node.module == "rescore":
+                yield from (f"rescore.{alias.name}" for alias in node.names)
+            else:
+                yield node.module
+
+
+def modules() -> list[Path]:
+    return sorted((ROOT / "rescore").rglob("*.py"))
+
+
+def room_of(path: Path) -> str:
+    return path.relative_to(ROOT / "rescore").parts[0].removesuffix(".py")
+
+
+def test_every_room_has_its_place() -> None:
+    assert {room_of(path) for path in modules()} == set(HEIGHT)
+
+
+def test_imports_go_down() -> None:
+    up = [
+        f"{path.relative_to(ROOT)} imports {name}"
+        for path in modules()
+        for name in imports(path)
+        if name.startswith("rescore.")
+        and (room := name.split(".")[1]) in HEIGHT
+        and room != room_of(path)
+        and HEIGHT[room] >= HEIGHT[room_of(path)]
+    ]
+    assert not up, "\n".join(up)
+
+
+def test_torch_is_imported_where_networks_are() -> None:
+    found = [
+        str(place)
+        for path in modules()
+        if any(name.split(".")[0] == "torch" for name in imports(path))
+        and not str(place := path.relative_to(ROOT / "rescore")).startswith(WITH_TORCH)
+    ]
+    assert not found
+
+
+def test_files_are_read_in_ten_minutes() -> None:
+    lengths = {str(path.relative_to(ROOT)): len(path.read_text(encoding="utf-8").splitlines()) for path in modules()}
+    assert not {name: length for name, length in lengths.items() if length > 450}

@@ -1,0 +1,169 @@
+"""One table for each kind of part: what is registered at run time is in the help, in errors, and does its work."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rescore import parts
+from rescore.decision import Decision
+from rescore.errors import UserError
+from rescore.evaluation.significance import Chosen, PairedTest
+from rescore.formats import ReadOptions
+from rescore.formats.source import Source
+from rescore.metrics import Metric, MetricOptions
+from rescore.metrics.wer import ErrorRate
+from rescore.nbest import FIRST_PASS, Hypothesis, NbestList
+from rescore.registry import Table
+from rescore.scoring import Backend, TokenScores
+from tests.conftest import Run, assert_one_line_error, write_json
+
+
+@pytest.fixture
+def register() -> Iterator[object]:
+    """Registers parts for one test."""
+    added: list[tuple[Table[object], str]] = []
+
+    def add(table: Table[object], name: str, part: object, about: str = "") -> None:
+        table.register(name, part, about)
+        added.append((table, name))
+
+    yield add
+    for table, name in added:
+        table.remove(name)
+
+
+@pytest.fixture
+def lists(tmp_path: Path) -> Path:
+    hypotheses = {"hyp_1": {"score": -1, "text": "a longer one"}, "hyp_2": {"score": -2, "text": "short"}}
+    return write_json(tmp_path / "l.json", {f"u{index}": {"ref": "short", **hypotheses} for index in range(4)})
+
+
+class Semicolons:
+    """A format: `id;score;text` a line."""
+
+    def sniff(self, source: Source) -> bool:
+        return source.head.startswith("u0;")
+
+    def read(self, source: Source, options: ReadOptions) -> Iterator[NbestList]:
+        with source.open() as file:
+            for line in file:
+                name, score, text = line.strip().split(";")
+                yield NbestList(name, [Hypothesis(text, {FIRST_PASS: float(score)})])
+
+
+def test_a_format(rescore: Run, register: object, tmp_path: Path) -> None:
+    (tmp_path / "x").write_text("u0;-1;hello\n", encoding="utf-8")
+    register(parts.FORMATS, "semicolons", Semicolons(), "lines with semicolons")
+    assert json.loads(rescore("convert", "x").stdout)["hyps"][0]["text"] == "hello"
+    assert rescore("convert", "x", "--format", "semicolons").returncode == 0
+    assert "|semicolons]" in rescore("run", "--help").stdout.replace("\n", "").replace(" ", "")
+    (tmp_path / "y").write_text("?", encoding="utf-8")
+    assert_one_line_error(rescore("convert", "y"), "Moses n-best, lines with semicolons)")
+
+
+class Shortest:
+    """A language model that likes short texts."""
+
+    name = model = "shortest"
+    precision = "float32"
+    fingerprint = "0" * 64
+
+    def score(self, sentences: Sequence[str]) -> list[TokenScores]:
+        return [TokenScores(text.split(), -np.ones(len(text.split()))) for text in sentences]
+
+
+def test_a_backend(rescore: Run, register: object, lists: Path, tmp_path: Path) -> None:
+    register(parts.BACKENDS, "shortest", Backend(lambda spec, computing: Shortest()), "few words")
+    done = rescore(lists, "--lm", f"shortest:{tmp_path}", "--weight", "0.9")
+    assert "reranked      0.00" in done.stdout and "lm:shortest=shortest@000000000000,sum,float32" in done.stdout
+    assert "shortest: few words" in " ".join(rescore("run", "--help").stdout.split())
+    assert_one_line_error(rescore(lists, "--lm", "elmo"), "hf-causal, shortest")
+
+
+class Sentences(ErrorRate):
+    """Share of wrong sentences."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.name = "SER"
+
+    def statistics(self, hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> np.ndarray:
+        counts = super().statistics(hypotheses, references)
+        wrong = (counts[:, :3].sum(axis=1) > 0).astype(np.int64)
+        return np.stack([wrong, 0 * wrong, 0 * wrong, 0 * wrong + 1], axis=1)
+
+
+def test_a_metric(rescore: Run, register: object, lists: Path, tmp_path: Path) -> None:
+    def make(options: MetricOptions, references: Sequence[str]) -> Metric:
+        return Sentences()
+
+    register(parts.METRICS, "ser", make, "sentence error rate")
+    assert "SER" in rescore("eval", lists, "--metric", "ser").stdout
+    assert "100.00" in rescore("eval", lists, "--metric", "SER").stdout
+    (tmp_path / "lm.arpa").write_text("\\data\\\nngram 1=1\n\n\\1-grams:\n-1\t<unk>\n\n\\end\\\n")
+    assert_one_line_error(rescore("eval", lists, "--metric", "serr"), "did you mean ser?")
+
+
+class Last:
+    """A decision rule: the last hypothesis."""
+
+    needs_scale = False
+
+    def prepare(self, lists: Sequence[NbestList], metric: Metric | None) -> Sequence[None]:
+        return [None] * len(lists)
+
+    def choose(self, nbest: NbestList, preference: np.ndarray, prepared: None) -> str:
+        return nbest.hypotheses[-1].text
+
+
+def test_a_decision(rescore: Run, register: object, lists: Path, tmp_path: Path) -> None:
+    register(parts.DECISIONS, "last", Last, "the last")
+    write_json(tmp_path / "w.json", {"weights": {"s2s": 1}})
+    done = rescore("rerank", lists, "--weights", "w.json", "--decide", "last", "--report", "r.json", "--best", "-")
+    assert done.stdout.splitlines() == [f"u{index} short" for index in range(4)], done.stderr
+    assert "|decide:last|" in json.loads((tmp_path / "r.json").read_text())["signature"]
+
+
+class Never:
+    """A significance test that says no."""
+
+    signature = "strict"
+    by_units = False
+
+    def p_value(
+        self, metric: Metric, lists: Sequence[NbestList], first: Sequence[Chosen], second: Sequence[Chosen]
+    ) -> float:
+        return 1.0
+
+
+def test_a_significance_test(rescore: Run, register: object, lists: Path) -> None:
+    register(parts.TESTS, "never", Never, "no")
+    done = rescore("eval", lists, lists, "--test", "never")
+    assert "1.0000" in done.stdout and "|p:never,strict|" in done.stdout
+    assert_one_line_error(
+        rescore("eval", lists, lists, "--test", "never", "--by-speaker"), "--test never is by segment"
+    )
+
+
+def test_a_style(rescore: Run, register: object, lists: Path, tmp_path: Path) -> None:
+    register(parts.STYLES, "bars", lambda rows: "\n".join("!".join(row) for row in rows), ".bars")
+    write_json(tmp_path / "w.json", {"weights": {"s2s": 1}})
+    assert rescore("rerank", lists, "--weights", "w.json", "--report", "r.json").returncode == 0
+    assert rescore("report", "r.json", "-o", "t.bars").returncode == 0
+    assert (tmp_path / "t.bars").read_text().startswith("dataset!Snt!")
+    assert rescore("report", "r.json", "--style", "bars").stdout.startswith("dataset!Snt!")
+
+
+def test_unknown_names_raise() -> None:
+    with pytest.raises(UserError, match=r"decision 'rovr' is not one of best, mbr, rover; did you mean rover\?"):
+        Decision("rovr", 1.0)
+    with pytest.raises(UserError, match="test 'typo' is not one of randomisation"):
+        PairedTest("typo")
+    assert Decision("MBR", 1.0).name == "mbr"
+    with pytest.raises(UserError, match="must be a number above 0"):
+        Decision("mbr", -1.0)
