@@ -8,7 +8,7 @@ import lzma
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
@@ -23,7 +23,7 @@ def read_lines(path: Path) -> Iterator[str]:
     opener = openers.get(path.suffix, open)
     number = 0
     try:
-        with nullcontext(sys.stdin) if str(path) == "-" else opener(path, "rt", encoding="utf-8") as file:
+        with _standard_input() if str(path) == "-" else opener(path, "rt", encoding="utf-8") as file:
             for line in file:
                 number += 1
                 if line := line.strip():
@@ -58,7 +58,12 @@ def loads(text: str, place: str, line: bool = False) -> Any:
         UserError: it is not JSON, an object has a key twice, or it is nested too deeply.
     """
     try:
-        return json.loads(text, object_pairs_hook=_object)
+        value = json.loads(text, object_pairs_hook=_object)
+        if "\\ud" in text or "\\uD" in text:
+            json.dumps(value, ensure_ascii=False).encode()
+        return value
+    except UnicodeEncodeError:
+        raise UserError(f"{place}: half of a surrogate pair (\\ud800 to \\udfff), which is no character") from None
     except json.JSONDecodeError as error:
         where = f"{place}, column {error.colno}" if line else f"{place}: line {error.lineno}, column {error.colno}"
         cut = error.msg.startswith("Unterminated") or error.pos >= len(text.rstrip()) - 1
@@ -94,6 +99,12 @@ def parsed(value: Any, kind: type[T], place: str) -> T:
         raise UserError(f"{place}: {where.lstrip('.')}{': ' if where else ''}{what[:1].lower()}{what[1:]}") from None
 
 
+def _standard_input() -> AbstractContextManager[IO[str]]:
+    if sys.stdin is None or sys.stdin.closed:
+        raise UserError("<stdin>: is closed; give a file")
+    return nullcontext(sys.stdin)
+
+
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """Yield a temporary path beside `path`; when the block ends well it takes the place of `path`, else it is removed.
@@ -103,9 +114,17 @@ def replacing(path: Path) -> Iterator[Path]:
     if path.exists() and not path.is_file():
         yield path
         return
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    path = path.resolve()  # what a link leads to is written, the link stays
+    temporary = path.with_name(f".{path.name[:200]}.{os.getpid()}.tmp")
     try:
         yield temporary
+        temporary.chmod(path.stat().st_mode & 0o7777 if path.exists() else 0o666 & ~_umask())
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

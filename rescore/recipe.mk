@@ -5,7 +5,8 @@
 #   include $(shell rescore recipe)
 #
 # Then `make` scores both sets, tunes on DEV, reranks TEST, and writes $(OUT)/RESULTS.md. Several test sets:
-# TESTS := clean other, and TEST_clean, TEST_other instead of TEST.
+# TESTS := clean other, and TEST_clean, TEST_other instead of TEST. A path with a blank is quoted as in a shell:
+# DEV := 'my decode' --ref 'my text'.
 
 RESCORE ?= rescore
 OUT ?= rescored
@@ -20,29 +21,38 @@ MEASURE_OPTIONS ?=
 TESTS ?= test
 TEST_test ?= $(TEST)
 
-# A set is a path and options; it changed when a file under the path, or one that an option names, did.
-_files = $(if $(wildcard $(1)),$(shell find -L $(wildcard $(1)) -type f))
 _results := $(TESTS:%=$(OUT)/%.results.json)
+_score = $(addprefix --lm ,$(LM)) $(SCORE_OPTIONS)
 
-.PHONY: rescore
+.PHONY: rescore _always
+.DELETE_ON_ERROR:
+
 rescore: $(OUT)/RESULTS.md
 
 $(OUT)/RESULTS.md: $(_results)
 	$(RESCORE) report $^ -o $@
 	@cat $@
 
-$(OUT):
-	mkdir -p $@
+# A stamp says what a step was made from: names, sizes and times of files, options, the version. It is looked at each
+# time, and written only where that changed. File names never get to make, which would take `$(...)` in them for its own.
+$(OUT)/dev.stamp: _always
+	@$(RESCORE) recipe --stamp $@ -- $(DEV) $(_score)
 
-$(OUT)/dev.scored.jsonl.gz: $(call _files,$(DEV)) | $(OUT)
-	$(RESCORE) score $(DEV) $(addprefix --lm ,$(LM)) $(addprefix --cache ,$(CACHE)) $(SCORE_OPTIONS) -o $@
+$(OUT)/dev.scored.jsonl.gz: $(OUT)/dev.stamp
+	$(RESCORE) score $(DEV) $(_score) $(addprefix --cache ,$(CACHE)) -o $@
 
-$(OUT)/weights.json: $(OUT)/dev.scored.jsonl.gz
+$(OUT)/tune.stamp: _always
+	@$(RESCORE) recipe --stamp $@ -- $(MEASURE_OPTIONS) $(TUNE_OPTIONS)
+
+$(OUT)/weights.json: $(OUT)/dev.scored.jsonl.gz $(OUT)/tune.stamp
 	$(RESCORE) tune $< $(MEASURE_OPTIONS) $(TUNE_OPTIONS) -o $@
 
 define _test_set
-$(OUT)/$(1).scored.jsonl.gz: $(call _files,$(TEST_$(1))) | $(OUT)
-	$(RESCORE) score $(TEST_$(1)) $(addprefix --lm ,$(LM)) $(addprefix --cache ,$(CACHE)) $(SCORE_OPTIONS) -o $$@
+$(OUT)/$(1).stamp: _always
+	@$(RESCORE) recipe --stamp $$@ -- $$(TEST_$(1)) $$(_score)
+
+$(OUT)/$(1).scored.jsonl.gz: $(OUT)/$(1).stamp
+	$(RESCORE) score $$(TEST_$(1)) $$(_score) $(addprefix --cache ,$(CACHE)) -o $$@
 
 $(OUT)/$(1).results.json: $(OUT)/$(1).scored.jsonl.gz $(OUT)/weights.json
 	$(RESCORE) rerank $$< --weights $(OUT)/weights.json $(MEASURE_OPTIONS) --dataset $(1) --best $(OUT)/$(1).trn --report $$@

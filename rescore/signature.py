@@ -116,8 +116,8 @@ class Signature:
                     values["settings"][key] = unquote(value)
         except ValueError:
             raise UserError(f"signature {text!r}: {part!r} is no field of a signature") from None
-        if not metric:
-            raise UserError(f"signature {text!r}: names no metric")
+        if not metric or "rescore" not in values["versions"]:
+            raise UserError(f"signature {text!r}: names no metric, or no version of rescore")
         return cls(unquote(metric), **values, **single)  # type: ignore[arg-type]
 
     def differences(self, other: Signature) -> dict[str, tuple[str, str]]:

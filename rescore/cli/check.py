@@ -6,13 +6,15 @@ from pathlib import Path
 
 import click
 
+from rescore.cli.types import Number
+
 
 @click.command("check")
 @click.argument("results", metavar="RESULTS.json")
 @click.option("--golden", required=True, metavar="FILE", help="A results file with the figures that have to be met.")
 @click.option(
     "--tolerance",
-    type=click.FloatRange(min=0),
+    type=Number(0, 1e6),
     default=0.05,
     show_default=True,
     help="Percentage points by which a figure may be worse.",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from rescore.cli import options
+from rescore.cli.types import StyleOrJson
 
 
 @click.command("compare")
@@ -15,7 +16,7 @@ from rescore.cli import options
 @click.option("--word-bonus/--no-word-bonus", default=True, show_default=True, help="Tune one for the models together.")
 @click.option(
     "--style",
-    type=options.StyleOrJson(),
+    type=StyleOrJson(),
     default="text",
     show_default=True,
     help="Of the table on stdout.",

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import io
 import logging
 import os
+import signal
 import sys
+import threading
 from pathlib import Path
 
 import click
@@ -82,9 +86,15 @@ def main() -> None:
     if not any(isinstance(handler, _ToStderr) for handler in log.handlers):
         log.addHandler(_ToStderr())
         log.setLevel(logging.INFO)
+    for stream in (sys.stdin, sys.stdout, sys.stderr):  # UTF-8 whatever the locale says; None where it is closed
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace" if stream is sys.stderr else "strict")
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, _terminated)
     try:
         status = cli(standalone_mode=False)
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except UserError as error:
         _fail(str(error))
     except click.exceptions.NoArgsIsHelpError as error:
@@ -96,9 +106,27 @@ def main() -> None:
         click.echo("rescore: interrupted", err=True)
         sys.exit(130)
     except BrokenPipeError:  # the reader of our output (head, less) went away; that is no error of ours
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _forget_output()
         sys.exit(141)
+    except UnicodeDecodeError as error:
+        _fail(f"<stdin>: not UTF-8 (byte 0x{error.object[error.start]:02x}); convert it with iconv")
+    except MemoryError:
+        _fail("out of memory; give fewer or smaller lists, or a smaller --batch-tokens")
+    except OSError as error:  # a full disk, a folder that cannot be read: nothing that a traceback would explain
+        _forget_output()
+        place = f"{error.filename}: " if error.filename else ""
+        _fail(f"{place}{error.strerror or error}")
     sys.exit(status if isinstance(status, int) else 0)
+
+
+def _terminated(number: int, frame: object) -> None:
+    sys.exit(128 + number)  # as an exception, so that half-written files are removed
+
+
+def _forget_output() -> None:
+    """What is still to be written to stdout has nowhere to go."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _fail(message: str) -> None:

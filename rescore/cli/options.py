@@ -13,8 +13,7 @@ import click
 from tqdm import tqdm
 
 from rescore import parts
-from rescore.errors import UserError
-from rescore.registry import Table
+from rescore.cli.types import Number, OneOf, WithTable
 
 if TYPE_CHECKING:
     from rescore.decision import Decision
@@ -32,52 +31,6 @@ nbest_argument = click.argument("nbest", nargs=-1, required=True, metavar="NBEST
 device_option = click.option(
     "--device", metavar="NAME", help="cpu, cuda or cuda:N.  [default: cuda where there is one]"
 )
-
-
-class OneOf(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
-    """A name of a table of parts; what is in the table is looked up when it is needed, and shown in the help."""
-
-    name = "name"
-
-    def __init__(self, table: Table[Any]) -> None:
-        self.table = table
-
-    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
-        return f"[{'|'.join(self.table.names)}]"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        try:
-            return self.table.check(value)
-        except UserError as error:
-            self.fail(str(error), param, ctx)
-
-
-class StyleOrJson(OneOf):
-    """A table style, or `json` for all figures."""
-
-    def __init__(self) -> None:
-        super().__init__(parts.STYLES)
-
-    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
-        return f"[{'|'.join([*self.table.names, 'json'])}]"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        return "json" if value == "json" else super().convert(value, param, ctx)
-
-
-class WithTable(click.Option):
-    """An option whose help ends with what is in a table."""
-
-    def __init__(self, *arguments: Any, table: OneOf, **options: Any) -> None:
-        super().__init__(*arguments, **options)
-        self._choices = table
-
-    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
-        found = super().get_help_record(ctx)
-        if found is None:
-            return None
-        table = self._choices.table
-        return found[0], f"{found[1]} {'; '.join(f'{name}: {table.about(name)}' for name in table.names)}."
 
 
 def _checked_norm(ctx: click.Context, parameter: click.Parameter, norm: str | None) -> str | None:
@@ -234,8 +187,8 @@ class InputOptions:
 
     def count(self, paths: Sequence[str]) -> int | None:
         """How many hypotheses a stream will have, for its bar: the files are read once more, if somebody looks."""
-        if "-" in paths or not sys.stderr.isatty():
-            return None
+        if not sys.stderr.isatty() or any(path == "-" or not Path(path).is_file() for path in paths):
+            return None  # what cannot be read twice is not counted
         return sum(len(nbest.hypotheses) for nbest in self.iterate(paths))
 
     def read_output(self, path: str) -> list[NbestList]:
@@ -259,6 +212,7 @@ input_options = _bundled(
         click.option("--s2s", default="s2s", show_default=True, metavar="COLUMN", help="The first-pass score."),
         click.option(
             "--lenpen",
+            type=Number(-10, 10),
             default=1.0,
             show_default=True,
             help="fairseq's length penalty, to recover sums (--s2s sum) from H scores.",
@@ -352,7 +306,7 @@ decision_options = _bundled(
         ),
         click.option(
             "--scale",
-            type=click.FloatRange(min=0, min_open=True),
+            type=Number(0, 1e6, open_low=True),
             help="Of the posteriors exp(scale * score), for mbr and rover.  [default: tuned on --dev]",
         ),
     ],
@@ -445,3 +399,15 @@ def watched(lists: Iterator[NbestList], progress: OnProgress) -> Iterator[NbestL
     for nbest in lists:
         yield nbest
         progress(len(nbest.hypotheses))
+
+
+def check_outputs(*outputs: tuple[str, str | None]) -> None:
+    """Refuse two outputs to one file: the second would take the place of the first."""
+    seen: dict[Path, str] = {}
+    for option, path in outputs:
+        if path is None:
+            continue
+        place = Path(path).resolve() if path != "-" else Path(path)
+        if place in seen:
+            raise click.UsageError(f"{seen[place]} and {option} both write to {path}; give each a file of its own")
+        seen[place] = option

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from rescore import parts
-from rescore.cli import options
+from rescore.cli.types import OneOf
 
 
 @click.command("report")
@@ -21,7 +21,7 @@ from rescore.cli import options
 )
 @click.option(
     "--style",
-    type=options.OneOf(parts.STYLES),
+    type=OneOf(parts.STYLES),
     help="[default: from the ending of -o, else text]",
 )
 @click.option("-o", "--output", default="-", show_default=True, metavar="FILE", help=".md, .csv, .tex or .txt.")

@@ -49,6 +49,7 @@ def command(
     from rescore.evaluation.evaluate import evaluate
     from rescore.tuning import Weights
 
+    options.check_outputs(("--output", output), ("--best", best), ("--report", reporting.report))
     loaded = Weights.load(Path(weights))
     decision = decide.make() if decide.decide != "best" else loaded.decision
     if not reporting.report:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rescore.cli import options
+from rescore.cli.types import Number
 
 if TYPE_CHECKING:
     from rescore.tuning.weights import Weights
@@ -24,7 +25,7 @@ log = logging.getLogger(__name__)
 @click.option("--dev-ref", metavar="FILE", help="References of the dev lists.")
 @click.option(
     "--weight",
-    type=float,
+    type=Number(-1e9, 1e9),
     multiple=True,
     metavar="NUMBER",
     help="The LM's weight in [0, 1], instead of tuning; one a --lm.",
@@ -102,6 +103,14 @@ def command(
         raise click.UsageError("--folds tunes on the test lists themselves; leave out --dev and --weight")
     if dev_ref and not dev:
         raise click.UsageError("--dev-ref is of no use without --dev")
+    options.check_outputs(
+        ("--output", output),
+        ("--best", best),
+        ("--report", reporting.report),
+        ("--html", html),
+        ("--curve", curve),
+        ("--save-weights", save_weights),
+    )
     decision = decide.make()
     if decision.needs_scale and not (dev or folds):
         raise click.UsageError(

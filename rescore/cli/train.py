@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from rescore.cli import options
+from rescore.cli.types import Number
 
 NEURAL_ONLY = (
     "config",
@@ -34,7 +35,7 @@ NGRAM_ONLY = ("order", "prune", "unit", "memory", "discount_fallback", "arpa")
 @click.option(
     "--lm", required=True, type=click.Choice(["tta", "bilm", "unilm", "unilm-bw", "ngram"]), help="What to train."
 )
-@click.option("--text", metavar="FILE", help="A sentence a line, UTF-8; plain, .gz or .xz; - is stdin.")
+@click.option("--text", metavar="FILE", help="A sentence a line, UTF-8; plain, .gz or .xz.")
 @click.option("--out", required=True, metavar="DIR", help="The model's folder; --lm KIND:DIR scores with it.")
 @click.option("--tokenizer", metavar="FILE", help="A tokenizer.json.  [default: train one on the text]")
 @click.option(
@@ -46,20 +47,46 @@ NGRAM_ONLY = ("order", "prune", "unit", "memory", "discount_fallback", "arpa")
 )
 @click.option("--config", default="base", show_default=True, metavar="NAME|FILE", help="base, small, or a config.json.")
 @click.option("--steps", type=click.IntRange(min=0), help="How many updates; 0 writes a random model.")
-@click.option("--minutes", type=click.FloatRange(min=0, min_open=True), help="How long to train, instead of --steps.")
+@click.option("--minutes", type=Number(0, 10_000_000, open_low=True), help="How long to train, instead of --steps.")
 @click.option("--init", metavar="DIR", help="Start from this model's weights and tokenizer.")
 @click.option("--resume", is_flag=True, help="Go on after the last checkpoint in --out.")
-@click.option("--batch-tokens", default=4096, show_default=True, help="Tokens in a batch, padding included.")
-@click.option("--learning-rate", default=1e-3, show_default=True, help="The highest, after warm-up.")
-@click.option("--warmup", default=0.02, show_default=True, help="Share of the training in which the rate rises.")
 @click.option(
-    "--decay", default=0.2, show_default=True, help="Share of the training, at its end, in which the rate falls to 0."
+    "--batch-tokens",
+    type=click.IntRange(8),
+    default=4096,
+    show_default=True,
+    help="Tokens in a batch, padding included.",
 )
-@click.option("--dropout", default=0.1, show_default=True)
-@click.option("--weight-decay", default=0.01, show_default=True)
-@click.option("--held-out", default=2000, show_default=True, help="Sentences kept for validation.")
-@click.option("--checkpoint-seconds", default=300.0, show_default=True, help="How often the state is saved.")
-@click.option("--seed", default=0, show_default=True)
+@click.option(
+    "--learning-rate", type=Number(0, 10), default=1e-3, show_default=True, help="The highest, after warm-up."
+)
+@click.option(
+    "--warmup",
+    type=Number(0, 1),
+    default=0.02,
+    show_default=True,
+    help="Share of the training in which the rate rises.",
+)
+@click.option(
+    "--decay",
+    type=Number(0, 1),
+    default=0.2,
+    show_default=True,
+    help="Share of the training, at its end, in which the rate falls to 0.",
+)
+@click.option("--dropout", type=Number(0, 1, open_high=True), default=0.1, show_default=True)
+@click.option("--weight-decay", type=Number(0, 10), default=0.01, show_default=True)
+@click.option(
+    "--held-out", type=click.IntRange(1), default=2000, show_default=True, help="Sentences kept for validation."
+)
+@click.option(
+    "--checkpoint-seconds",
+    type=Number(0, 1e7),
+    default=300.0,
+    show_default=True,
+    help="How often the state is saved.",
+)
+@click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=0, show_default=True)
 @click.option("--precision", type=click.Choice(["auto", "bfloat16", "float32"]), default="auto", show_default=True)
 @click.option("--compile/--no-compile", "compiled", default=None, help="torch.compile.  [default: on CUDA]")
 @options.device_option
@@ -120,6 +147,10 @@ def command(
     KenLM's lmplz, which has to be on PATH; how to get it is told where it is not.
     """
     _refuse_foreign(ctx, lm)
+    if text == "-":
+        raise click.UsageError("--text -: the text is read more than once; give a file")
+    if warmup + decay > 1:
+        raise click.UsageError(f"--warmup {warmup:g} and --decay {decay:g} are more than the whole training")
     if lm == "ngram":
         from rescore.training import ngram
 

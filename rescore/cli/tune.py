@@ -57,6 +57,7 @@ def command(
     from rescore.tuning import TuningOptions
     from rescore.tuning import tune as tune_weights
 
+    options.check_outputs(("--output", output), ("--curve", curve))
     lists = inputs.read(nbest, need_references=True)
     chosen = measure.choose(lists)
     columns = [*dict.fromkeys(column)] or score_columns(lists[0])

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from rescore.errors import UserError
 from rescore.nbest import TOKENS, Column, Hypothesis, NbestList
 from rescore.scoring import LanguageModel, TokenScores, column_name, origin
 
@@ -28,6 +30,9 @@ def score_lists(
     for window in _windows(lists):
         texts = list(dict.fromkeys(hypothesis.text for nbest in window for hypothesis in nbest.hypotheses))
         scored = dict(zip(texts, lm.score(texts), strict=True))
+        for text, found in scored.items():
+            if not found.sum < math.inf:  # NaN is not, either
+                raise UserError(f"{lm.name}: the score of {text[:60]!r} is {found.sum}; the model is damaged")
         for nbest in window:
             scores = [scored[hypothesis.text] for hypothesis in nbest.hypotheses]
             tokens += sum(len(found.tokens) for found in scores)

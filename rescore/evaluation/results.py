@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, Annotated, Any
@@ -122,6 +123,10 @@ def read(path: Path) -> Results:
         found = values.get("schema") if isinstance(values, dict) else None
         raise UserError(f"{path}: schema is {found!r}, not {SCHEMA!r}; expected what `rescore run --report` wrote")
     results = parsed(values, Results, str(path))
+    for name in ("first_pass", "oracle", "reranked"):
+        value = getattr(results, name)
+        if value is not None and not math.isfinite(value):
+            raise UserError(f"{path}: {name} is {value}, not a number")
     if results.metric is None:
         raise UserError(f"{path}: has no figures; the lists had no references")
     try:

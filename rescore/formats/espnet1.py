@@ -7,13 +7,21 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from rescore.errors import UserError
+from rescore.files import parsed
 from rescore.formats.native import load_json
 from rescore.formats.source import ReadOptions, Source
 from rescore.formats.text import plain
 from rescore.nbest import FIRST_PASS, Hypothesis, NbestList
 
-_FILE = re.compile(r"data(?:\.(\d+))?\.json")
+_FILE = re.compile(r"data(?:\.(\d{1,9}))?\.json")
+
+
+class _Output(msgspec.Struct):
+    rec_text: str
+    score: float
 
 
 def sniff(source: Source) -> bool:
@@ -47,7 +55,9 @@ def _read_file(source: Source) -> Iterator[NbestList]:
             raise UserError(f'{place}: no "output" list')
         hypotheses = [_hypothesis(value, f"{place}, hypothesis {rank}") for rank, value in enumerate(output, 1)]
         reference = output[0].get("text") if output else None
-        yield NbestList(name, hypotheses, () if reference is None else (plain(str(reference)),))
+        if not isinstance(reference, str | None):
+            raise UserError(f'{place}: "text" is {reference!r}, not a text')
+        yield NbestList(name, hypotheses, () if reference is None else (plain(reference),))
 
 
 def _hypothesis(value: Any, place: str) -> Hypothesis:
@@ -55,7 +65,5 @@ def _hypothesis(value: Any, place: str) -> Hypothesis:
         raise UserError(
             f'{place}: no "rec_text"; is this the data.json of a data folder? Give the one that decoding wrote'
         )
-    score = value.get("score")
-    if isinstance(score, bool) or not isinstance(score, (int, float)):
-        raise UserError(f"{place}: score is {score!r}, not a number")
-    return Hypothesis(plain(str(value["rec_text"])), {FIRST_PASS: float(score)})
+    found = parsed(value, _Output, place)
+    return Hypothesis(plain(found.rec_text), {FIRST_PASS: found.score})

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rescore.errors import UserError
 from rescore.formats.source import ReadOptions, Source
-from rescore.formats.text import plain
+from rescore.formats.text import plain, table
 from rescore.nbest import FIRST_PASS, Hypothesis, NbestList
 
 _OUTPUT = re.compile(r"output\.(\d+)")
@@ -36,25 +36,25 @@ def _parts(folder: Path) -> list[Path]:
 
 def read(source: Source, options: ReadOptions) -> Iterator[NbestList]:
     """One part at a time. Lists may be of unequal length; a hypothesis may be empty."""
+    if not source.is_folder:
+        raise UserError(f"{source.name}: is no folder; ESPnet2's N-best lists are a decode folder with logdir/output.*")
     for part in _parts(source.path):
         lists: dict[str, NbestList] = {}
         for best in _numbered(part, _BEST):
-            scores = dict(_table(best / "score"))
-            for name, text in _table(best / "text"):
-                if name not in scores:
-                    raise UserError(f"{best / 'score'}: no score for utterance {name}, which {best / 'text'} has")
-                match = _SCORE.fullmatch(scores[name])
-                if not match:
-                    raise UserError(f"{best / 'score'}: utterance {name}: score is {scores[name]!r}, not a number")
+            scores, texts = table(best / "score"), table(best / "text")
+            if scores.keys() != texts.keys():
+                name = next(iter(scores.keys() ^ texts.keys()))
+                has, lacks = ("text", "score") if name in texts else ("score", "text")
+                raise UserError(f"{best / lacks}: no {lacks} for utterance {name}, which {best / has} has")
+            for name, text in texts.items():
                 nbest = lists.setdefault(name, NbestList(name, []))
-                nbest.hypotheses.append(Hypothesis(plain(text), {FIRST_PASS: float(match[1])}))
+                nbest.hypotheses.append(Hypothesis(plain(text), {FIRST_PASS: _score(scores[name], name, best)}))
         yield from lists.values()
 
 
-def _table(path: Path) -> Iterator[tuple[str, str]]:
-    """The lines `utterance value` of a Kaldi-style file; the value may be empty."""
-    with Source(path).open() as file:
-        for line in file:
-            if line.strip():
-                name, value, *_ = [*line.strip().split(maxsplit=1), ""]
-                yield name, value
+def _score(text: str, name: str, folder: Path) -> float:
+    match = _SCORE.fullmatch(text.strip())
+    try:
+        return float(match[1]) if match else float("x")
+    except ValueError:
+        raise UserError(f"{folder / 'score'}: utterance {name}: score is {text!r}, not a number") from None

@@ -12,7 +12,7 @@ from rescore.formats.source import ReadOptions, Source
 from rescore.formats.text import plain, undo_bpe, undo_entities
 from rescore.nbest import FIRST_PASS, SUM, Hypothesis, NbestList
 
-_LINE = re.compile(r"([STHDP])-(\d+)(?:\t(.*))?")
+_LINE = re.compile(r"([STHDP])-(\d{1,18})(?:\t(.*))?", re.DOTALL)
 
 
 def sniff(source: Source) -> bool:
@@ -41,17 +41,22 @@ def read(source: Source, options: ReadOptions) -> Iterator[NbestList]:
     (or of H tokens and one) as tokens.
     """
     blocks: dict[int, _Block] = {}
-    with source.open() as file:
-        for number, line in enumerate(file, 1):
-            if match := _LINE.fullmatch(line.rstrip("\r\n")):
-                block = blocks.setdefault(int(match[2]), _Block())
-                _take(block, match[1], match[3] or "", number, f"{source.name}: line {number}")
+    for number, line in enumerate(source.lines(), 1):
+        if match := _LINE.fullmatch(line):
+            block = blocks.setdefault(int(match[2]), _Block())
+            _take(block, match[1], match[3] or "", number, f"{source.name}: line {number}")
     for index in sorted(blocks):
         block = blocks[index]
         hypotheses = []
         for candidate in block.candidates:
             mean = candidate.score * math.log(2)
-            scores = {FIRST_PASS: mean, SUM: mean * candidate.tokens**options.lenpen}
+            try:
+                scores = {FIRST_PASS: mean, SUM: mean * candidate.tokens**options.lenpen}
+            except OverflowError:
+                raise UserError(
+                    f"{source.name}: line {candidate.line}: {candidate.tokens} tokens to the power of --lenpen "
+                    f"{options.lenpen:g} is beyond all numbers"
+                ) from None
             hypotheses.append(Hypothesis(plain(candidate.text), scores))
         reference = () if block.reference is None else (plain(block.reference.replace("<<unk>>", "<unk>")),)
         text = None if block.source is None else undo_entities(undo_bpe(block.source))

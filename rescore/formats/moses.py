@@ -23,22 +23,21 @@ def read(source: Source, options: ReadOptions) -> Iterator[NbestList]:
     `s2s` is the total. Features go into columns of their names; of a feature with several values, each gets a number.
     """
     current: NbestList | None = None
-    with source.open() as file:
-        for number, line in enumerate(file, 1):
-            if not line.strip():
-                continue
-            name, hypothesis = _entry(line, f"{source.name}: line {number}")
-            if current is not None and current.id != name:
-                yield current
-                current = None
-            current = current or NbestList(name, [])
-            current.hypotheses.append(hypothesis)
+    for number, line in enumerate(source.lines(), 1):
+        if not line.strip():
+            continue
+        name, hypothesis = _entry(line, f"{source.name}: line {number}")
+        if current is not None and current.id != name:
+            yield current
+            current = None
+        current = current or NbestList(name, [])
+        current.hypotheses.append(hypothesis)
     if current is not None:
         yield current
 
 
 def _entry(line: str, place: str) -> tuple[str, Hypothesis]:
-    columns = [column.strip() for column in line.rstrip("\r\n").split("|||")]
+    columns = [column.strip() for column in line.split("|||")]
     if len(columns) < 4:
         raise UserError(f"{place}: expected `id ||| hypothesis ||| features ||| total`, found {len(columns)} columns")
     name, text, features, total = columns[:4]

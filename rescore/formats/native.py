@@ -37,7 +37,7 @@ def _is_lines(head: str) -> bool:
     first = head.lstrip().split("\n", 1)[0]
     try:
         value = json.loads(first)
-    except ValueError:
+    except (ValueError, RecursionError):
         # The head may end within a long first line; then its beginning has to tell.
         return re.match(r'\{\s*"id"\s*:\s*["\d]', first) is not None
     return isinstance(value, dict) and ("hyps" in value or value.keys() == {COLUMNS})
@@ -49,8 +49,7 @@ def load_json(source: Source) -> Any:
     Raises:
         UserError: it is not whole (names line and column), or an object has a key twice.
     """
-    with source.open() as file:
-        return loads(file.read(), source.name)
+    return loads(source.read_all(), source.name)
 
 
 class _Hypothesis(msgspec.Struct):
@@ -92,18 +91,17 @@ def _read_object(source: Source) -> Iterator[NbestList]:
 
 def _read_lines(source: Source) -> Iterator[NbestList]:
     columns: dict[str, Column] = {}
-    with source.open() as file:
-        for number, line in enumerate(file, 1):
-            if not line.strip():
-                continue
-            place = f"{source.name}: line {number}"
-            entry = loads(line, place, line=True)
-            if isinstance(entry, dict) and entry.keys() == {COLUMNS}:
-                columns = _columns(entry, place)  # of the lists that follow: files may be joined with cat
-                continue
-            found = parsed(entry, _List, place)
-            hypotheses = [_hypothesis(value, f"{place}, hypothesis {rank}") for rank, value in enumerate(found.hyps, 1)]
-            yield NbestList(str(found.id), hypotheses, _references(found.ref), found.src, columns)
+    for number, line in enumerate(source.lines(), 1):
+        if not line.strip():
+            continue
+        place = f"{source.name}: line {number}"
+        entry = loads(line, place, line=True)
+        if isinstance(entry, dict) and entry.keys() == {COLUMNS}:
+            columns = _columns(entry, place)  # of the lists that follow: files may be joined with cat
+            continue
+        found = parsed(entry, _List, place)
+        hypotheses = [_hypothesis(value, f"{place}, hypothesis {rank}") for rank, value in enumerate(found.hyps, 1)]
+        yield NbestList(str(found.id), hypotheses, _references(found.ref), found.src, columns)
 
 
 def _columns(document: dict[str, Any], place: str) -> dict[str, Column]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import IO
@@ -10,10 +9,8 @@ from typing import IO
 from rescore.errors import UserError
 from rescore.formats import native
 from rescore.formats.source import ReadOptions, Source
-from rescore.formats.text import undo_marks
+from rescore.formats.text import split_id, undo_marks
 from rescore.nbest import FIRST_PASS, Hypothesis, NbestList
-
-_TRN = re.compile(r"(?:(.*)\s)?\s*\(([^()\s]+)\)\s*")
 
 
 def read_references(path: str | Path, ids: Sequence[str]) -> dict[str, str]:
@@ -24,23 +21,31 @@ def read_references(path: str | Path, ids: Sequence[str]) -> dict[str, str]:
     order of `ids`.
 
     Raises:
-        UserError: an utterance has no reference, or a plain file has another number of lines.
+        UserError: an utterance has no reference, or two; or a plain file has another number of lines.
     """
-    lines = _lines(path)
-    table = _trn(lines)
-    if table is None and set(kaldi := _kaldi(lines)) & set(ids):
-        table = kaldi
-    if table is None and len(lines) == len(ids):
-        table = dict(zip(ids, lines, strict=True))
-    if table is None:
+    source = _text_source(path)
+    if native.sniff(source):
+        found = {nbest.id: nbest.references[0] for nbest in native.read(source, ReadOptions()) if nbest.references}
+        return _all_of(found, ids, path)
+    lines = _lines(source)
+    found = _trn(lines, path) or {}
+    if not found and {name for name, _ in map(split_id, filter(str.strip, lines))} & set(ids):
+        found = _kaldi(lines, path)
+    if not found and len(lines) == len(ids):
+        found = dict(zip(ids, lines, strict=True))
+    if not found:
         raise UserError(
             f"{path}: {len(lines)} lines for {len(ids)} utterances, and no line begins or ends with an id such as "
             f"{ids[0] if ids else '?'}; give Kaldi text, trn, or one line an utterance"
         )
-    missing = [name for name in ids if name not in table]
+    return {name: undo_marks(text) for name, text in _all_of(found, ids, path).items()}
+
+
+def _all_of(found: dict[str, str], ids: Sequence[str], path: str | Path) -> dict[str, str]:
+    missing = [name for name in ids if name not in found]
     if missing:
         raise UserError(f"{path}: no reference for utterance {missing[0]} ({len(missing)} of {len(ids)} missing)")
-    return {name: undo_marks(table[name]) for name in ids}
+    return {name: found[name] for name in ids}
 
 
 def read_best(path: str | Path, references: str | Path) -> list[NbestList]:
@@ -49,19 +54,33 @@ def read_best(path: str | Path, references: str | Path) -> list[NbestList]:
     Both are trn, or Kaldi text with the same ids, or plain with the same number of lines.
 
     Raises:
-        UserError: the two do not fit together.
+        UserError: the two do not fit together, or one has an utterance that the other lacks.
     """
-    lines, others = _lines(path), _lines(references)
-    hypotheses, table = _trn(lines), _trn(others)
-    if hypotheses is None and set(kaldi := _kaldi(lines)) == set(table if table is not None else _kaldi(others)):
-        hypotheses = kaldi
+    lines, source = _lines(_text_source(path)), _text_source(references)
+    if native.sniff(source):
+        others: list[str] = []
+        ids = {nbest.id for nbest in native.read(source, ReadOptions()) if nbest.references}
+    else:
+        others = _lines(source)
+        ids = set(_trn(others, references) or ())
+    hypotheses = _trn(lines, path)
+    if hypotheses is None and _begin_with(lines, ids or _first_words(others)):
+        hypotheses = _kaldi(lines, path)
     if hypotheses is None:
-        if table is not None or len(lines) != len(others):
+        if ids or len(lines) != len(others):
             raise UserError(
-                f"{path}: {len(lines)} lines do not fit the {len(others)} of {references}; "
+                f"{path}: {len(lines)} lines do not fit the {len(ids or others)} of {references}; "
                 "the ids must be the same, or the number of lines"
             )
         hypotheses = {str(number): line for number, line in enumerate(lines, 1)}
+    elif not ids:
+        ids = _first_words(others)
+    absent = sorted(ids - hypotheses.keys())
+    if absent:
+        raise UserError(
+            f"{path}: no text for utterance {absent[0]} of {references} ({len(absent)} of {len(ids)} missing); "
+            "give an output of the whole set"
+        )
     found = read_references(references, list(hypotheses))
     return [
         NbestList(name, [Hypothesis(undo_marks(text), {FIRST_PASS: 0.0})], (found[name],))
@@ -69,37 +88,83 @@ def read_best(path: str | Path, references: str | Path) -> list[NbestList]:
     ]
 
 
-def _lines(path: str | Path) -> list[str]:
+def _first_words(lines: Sequence[str]) -> set[str]:
+    return {split_id(line)[0] for line in lines if line.strip()}
+
+
+def _begin_with(lines: Sequence[str], ids: set[str]) -> bool:
+    """Whether lines begin with ids: most of their first words are known, and all differ or look like ids."""
+    first = _first_words(lines)
+    differ = len(first) == sum(bool(line.strip()) for line in lines)
+    return 2 * len(first & ids) > len(first) and (differ or all(set(word) & set("0123456789-_") for word in first))
+
+
+def _text_source(path: str | Path) -> Source:
     source = Source(path)
     if source.is_folder:
         raise UserError(f"{path}: is a folder; give the file with the texts, usually {source.path / 'text'}")
-    if native.sniff(source):  # N-best lists, for their references
-        return [
-            f"{nbest.references[0]} ({nbest.id})" for nbest in native.read(source, ReadOptions()) if nbest.references
-        ]
-    with source.open() as file:
-        lines = file.read().splitlines()
+    return source
+
+
+def _lines(source: Source) -> list[str]:
+    """Every line; those at the end that are empty are left out only where all texts are."""
+    lines = list(source.lines())
     if not any(line.strip() for line in lines):
-        raise UserError(f"{path}: is empty")
+        raise UserError(f"{source.name}: is empty")
     return lines
 
 
-def _trn(lines: Sequence[str]) -> dict[str, str] | None:
-    matches = [_TRN.fullmatch(line) for line in lines if line.strip()]
-    return {match[2]: match[1] or "" for match in matches if match} if all(matches) else None
+def _trn(lines: Sequence[str], path: str | Path) -> dict[str, str] | None:
+    """Texts by id; None where a line does not end in an id in brackets.
+
+    Raises:
+        UserError: an utterance comes twice.
+    """
+    found: dict[str, str] = {}
+    for number, line in enumerate(lines, 1):
+        line = line.strip()
+        if not line:
+            continue
+        text, bracket, name = line[:-1].rpartition("(")
+        if not (bracket and line.endswith(")") and name and not set(name) & set("() \t")):
+            return None
+        if text and not text[-1].isspace():
+            return None
+        _add(found, name, text.strip(), path, number)
+    return found
 
 
-def _kaldi(lines: Sequence[str]) -> dict[str, str]:
-    fields = (line.strip().split(maxsplit=1) for line in lines)
-    return {name: text for name, text, *_ in ([*field, ""] for field in fields if field)}
+def _kaldi(lines: Sequence[str], path: str | Path) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for number, line in enumerate(lines, 1):
+        if line.strip():
+            _add(found, *split_id(line), path, number)
+    return found
+
+
+def _add(found: dict[str, str], name: str, text: str, path: str | Path, number: int) -> None:
+    if name in found:
+        raise UserError(f"{path}: line {number}: utterance {name} comes twice; give each utterance once")
+    found[name] = text
 
 
 def write_best(path_name: str, best: Iterable[tuple[NbestList, str]], file: IO[str]) -> None:
-    """One text an utterance: trn where the name ends in .trn, plain where it ends in .txt, else Kaldi text."""
+    """One text an utterance: trn where the name ends in .trn, plain where it ends in .txt, else Kaldi text.
+
+    A text is one line: whatever is white space in it is written as blanks.
+
+    Raises:
+        UserError: an id has white space (or in trn a bracket), so that nobody could read it back.
+    """
+    trn, plain = path_name.endswith(".trn"), path_name.endswith(".txt")
     for nbest, text in best:
-        if path_name.endswith(".trn"):
+        text = " ".join(text.split())
+        if not plain and (not nbest.id or len(nbest.id.split()) != 1 or (trn and set(nbest.id) & set("()"))):
+            kind = "trn" if trn else "Kaldi text"
+            raise UserError(f"{path_name}: the id {nbest.id!r} cannot be written as {kind}; write .txt or .jsonl")
+        if trn:
             file.write(f"{text} ({nbest.id})\n".lstrip())
-        elif path_name.endswith(".txt"):
+        elif plain:
             file.write(f"{text}\n")
         else:
             file.write(f"{nbest.id} {text}".rstrip() + "\n")

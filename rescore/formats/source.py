@@ -16,6 +16,10 @@ from typing import IO, Any, cast
 from rescore.errors import UserError
 
 HEAD = 1 << 16
+GZIP = b"\x1f\x8b"
+LONGEST_LINE = 1 << 26
+LARGEST_DOCUMENT = 1 << 30
+"""Characters. Nobody meets these but with a damaged file, or one that was made to fill the memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +31,10 @@ class ReadOptions:
 
 
 class Source:
-    """One path of the command line. `-` is standard input."""
+    """One path of the command line. `-` is standard input.
+
+    What cannot be read twice (a pipe, standard input) is read once: its beginning is kept for those who look inside.
+    """
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
@@ -40,32 +47,85 @@ class Source:
     def is_folder(self) -> bool:
         return not self.is_stdin and self.path.is_dir()
 
+    @property
+    def is_regular(self) -> bool:
+        """Whether it can be read twice."""
+        return not self.is_stdin and self.path.is_file()
+
     @cached_property
-    def _stdin(self) -> tuple[bytes, IO[bytes]]:
-        return sys.stdin.buffer.read(HEAD), sys.stdin.buffer
+    def _once(self) -> tuple[bytes, IO[bytes]]:
+        """The beginning of what can be read once only, and the rest."""
+        if self.is_stdin:
+            if sys.stdin is None or sys.stdin.closed:
+                raise UserError("<stdin>: is closed; give a file")
+            raw: IO[bytes] = sys.stdin.buffer
+        else:
+            raw = open(self.path, "rb")  # noqa: SIM115 (it is read on, in `open`)
+        return raw.read(HEAD), raw
 
     @cached_property
     def head(self) -> str:
-        """The first 64 KiB of text; empty for a folder."""
+        """The beginning of the text, of at most 64 KiB; empty for a folder."""
         if self.is_folder:
             return ""
-        with self.open() as file:
-            return file.read(HEAD)
+        with self._told():
+            if self.is_regular:
+                with open(self.path, "rb") as file:
+                    start = file.read(HEAD)
+            else:
+                start = self._once[0]
+            if start[:2] == GZIP:
+                start = zlib.decompressobj(31).decompress(start, HEAD)
+            # A character may be cut at the end; what is no UTF-8 is told when it is read.
+            return start.decode("utf-8-sig", errors="ignore")
 
     @contextmanager
     def open(self) -> Iterator[IO[str]]:
-        """The text, decompressed and decoded.
+        """The text, decompressed and decoded; lines end where a newline is, nowhere else.
 
         Raises:
             UserError: the file cannot be read, is damaged, or is not UTF-8.
         """
+        with self._told(), open(self.path, "rb") if self.is_regular else _joined(*self._once) as raw:
+            buffered = io.BufferedReader(cast(io.RawIOBase, raw), HEAD)
+            packed = buffered.peek(2)[:2] == GZIP
+            stream = gzip.GzipFile(fileobj=buffered) if packed else buffered
+            with io.TextIOWrapper(cast(IO[bytes], stream), encoding="utf-8-sig", newline="\n") as text:
+                yield text
+
+    def lines(self) -> Iterator[str]:
+        """The lines without their ends.
+
+        Raises:
+            UserError: as `open`; or a line is longer than `LONGEST_LINE`.
+        """
+        with self.open() as file:
+            number = 0
+            while line := file.readline(LONGEST_LINE + 1):
+                number += 1
+                if len(line) > LONGEST_LINE:
+                    raise UserError(f"{self.name}: line {number} has more than {LONGEST_LINE:,} characters")
+                yield line.rstrip("\r\n")
+
+    def read_all(self) -> str:
+        """The whole text.
+
+        Raises:
+            UserError: as `open`; or there are more than `LARGEST_DOCUMENT` characters.
+        """
+        with self.open() as file:
+            text = file.read(LARGEST_DOCUMENT + 1)
+        if len(text) > LARGEST_DOCUMENT:
+            raise UserError(
+                f"{self.name}: has more than {LARGEST_DOCUMENT:,} characters, which have to be in memory as a whole; "
+                "write it as JSON Lines"
+            )
+        return text
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
         try:
-            with cast(IO[bytes], _Joined(*self._stdin)) if self.is_stdin else open(self.path, "rb") as raw:
-                buffered = io.BufferedReader(cast(io.RawIOBase, raw), HEAD)
-                packed = buffered.peek(2)[:2] == b"\x1f\x8b"
-                stream = gzip.GzipFile(fileobj=buffered) if packed else buffered
-                with io.TextIOWrapper(cast(IO[bytes], stream), encoding="utf-8-sig") as text:
-                    yield text
+            yield
         except UnicodeDecodeError as error:
             byte = error.object[error.start]
             raise UserError(f"{self.name}: not UTF-8 (byte 0x{byte:02x}); convert the file with iconv") from None
@@ -76,7 +136,7 @@ class Source:
 
 
 class _Joined(io.RawIOBase):
-    """What was read ahead, then the rest; can be opened again as long as only the read-ahead part was used."""
+    """What was read ahead, then the rest."""
 
     def __init__(self, head: bytes, rest: IO[bytes]) -> None:
         self._head, self._rest = head, rest
@@ -91,3 +151,7 @@ class _Joined(io.RawIOBase):
             part = self._rest.read(len(buffer))
         buffer[: len(part)] = part
         return len(part)
+
+
+def _joined(head: bytes, rest: IO[bytes]) -> IO[bytes]:
+    return cast(IO[bytes], _Joined(head, rest))

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
+
+from rescore.errors import UserError
+from rescore.formats.source import Source
 
 # What the Moses tokeniser escapes; the ampersand last, or `&amp;lt;` would be unescaped twice.
 _ENTITIES = {
@@ -45,3 +49,24 @@ def undo_marks(text: str) -> str:
 def plain(text: str) -> str:
     """All of it: marks, subwords, entities."""
     return undo_entities(undo_bpe(undo_marks(text)))
+
+
+def split_id(line: str) -> tuple[str, str]:
+    """`utterance text` of a Kaldi-style line; only blanks and tabs part the two, and the text may be empty."""
+    name, _, text = line.strip(" \t").replace("\t", " ").partition(" ")
+    return name, text.strip(" ")
+
+
+def table(path: Path) -> dict[str, str]:
+    """The lines `utterance value` of a Kaldi-style file.
+
+    Raises:
+        UserError: the file cannot be read, or an utterance comes twice with other values.
+    """
+    found: dict[str, str] = {}
+    for number, line in enumerate(Source(path).lines(), 1):
+        if line.strip():
+            name, value = split_id(line)
+            if found.setdefault(name, value) != value:
+                raise UserError(f"{path}: line {number}: utterance {name} comes twice; give each utterance once")
+    return found

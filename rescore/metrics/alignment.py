@@ -8,7 +8,7 @@ many ways to count, this is the one that tables of the field show.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -19,12 +19,11 @@ Pair = tuple[str | None, str | None]
 SUBSTITUTION, GAP = 4, 3
 BATCH = 1 << 18  # cells of one diagonal of a batch: bounds memory
 
-# The cost of a partial alignment and its counts travel in one integer: cost, substitutions, deletions, insertions.
-_BITS = 16
-_COST = 3 * _BITS
-_SUBSTITUTED = (SUBSTITUTION << _COST) + (1 << 2 * _BITS)
-_DELETED = (GAP << _COST) + (1 << _BITS)
-_INSERTED = (GAP << _COST) + 1
+# The cost of a partial alignment and its substitutions travel in one integer. The rest follows from these: gaps cost
+# the same, and deletions less insertions is the difference of the lengths. That holds for 500 million words.
+_BITS = 31
+_SUBSTITUTED = (SUBSTITUTION << _BITS) + 1
+_GAP = GAP << _BITS
 _MASK = (1 << _BITS) - 1
 
 
@@ -77,9 +76,9 @@ def _batch(references: Sequence[list[int]], hypotheses: Sequence[list[int]]) -> 
         low, high = max(0, k - m), min(n, k)  # the i that exist on this diagonal
         now = np.empty((number, n + 1), dtype=np.int64)
         if low == 0:
-            now[:, 0] = last[:, 0] + _INSERTED
+            now[:, 0] = last[:, 0] + _GAP
         if high == k:
-            now[:, k] = last[:, k - 1] + _DELETED
+            now[:, k] = last[:, k - 1] + _GAP
         first, stop = max(low, 1), min(high, k - 1) + 1
         if first < stop:
             i = slice(first, stop)
@@ -87,17 +86,20 @@ def _batch(references: Sequence[list[int]], hypotheses: Sequence[list[int]]) -> 
             # Word i of the reference against word k - i of the hypothesis.
             other = theirs[:, k - stop : k - first][:, ::-1]
             diagonal = before[:, previous] + np.where(ours[:, previous] == other, 0, _SUBSTITUTED)
-            gap = _cheaper(last[:, i] + _INSERTED, last[:, previous] + _DELETED)
+            gap = _cheaper(last[:, i] + _GAP, last[:, previous] + _GAP)
             now[:, i] = _cheaper(diagonal, gap)
         done = np.flatnonzero(ends == k)
         result[done] = now[done, lengths[done, 0]]
         before, last = last, now
-    return np.stack([result >> 2 * _BITS & _MASK, result >> _BITS & _MASK, result & _MASK], axis=1)
+    substitutions = result & _MASK
+    gaps = ((result >> _BITS) - SUBSTITUTION * substitutions) // GAP
+    difference = lengths[:, 0] - lengths[:, 1]
+    return np.stack([substitutions, (gaps + difference) // 2, (gaps - difference) // 2], axis=1)
 
 
 def _cheaper(one: Counts, other: Counts) -> Counts:
     """The one of lower cost, of equals the first."""
-    return np.where(one >> _COST <= other >> _COST, one, other)
+    return np.where(one >> _BITS <= other >> _BITS, one, other)
 
 
 def _matrix(rows: Sequence[list[int]], fill: int) -> Counts:
@@ -109,23 +111,97 @@ def _matrix(rows: Sequence[list[int]], fill: int) -> Counts:
 
 def align(reference: Sequence[str], hypothesis: Sequence[str]) -> list[Pair]:
     """The alignment itself: pairs of words, None where a word has no partner."""
-    n, m = len(reference), len(hypothesis)
-    cost = [[GAP * (i + j) for j in range(m + 1)] for i in range(n + 1)]
-    for i in range(1, n + 1):
-        for j in range(1, m + 1):
-            change = SUBSTITUTION * (reference[i - 1] != hypothesis[j - 1])
-            cost[i][j] = min(cost[i - 1][j - 1] + change, cost[i][j - 1] + GAP, cost[i - 1][j] + GAP)
     pairs: list[Pair] = []
-    i, j = n, m
-    while i or j:
-        change = SUBSTITUTION * (i > 0 and j > 0 and reference[i - 1] != hypothesis[j - 1])
-        if i and j and cost[i][j] == cost[i - 1][j - 1] + change:
+    i, j = len(reference), len(hypothesis)
+    steps = _short(reference, hypothesis) if i * j <= LONG else _long(reference, hypothesis)
+    for step in steps:
+        if step == _DIAGONAL:
             i, j = i - 1, j - 1
             pairs.append((reference[i], hypothesis[j]))
-        elif j and cost[i][j] == cost[i][j - 1] + GAP:
+        elif step == _INSERTION:
             j -= 1
             pairs.append((None, hypothesis[j]))
         else:
             i -= 1
             pairs.append((reference[i], None))
     return pairs[::-1]
+
+
+LONG = 250_000  # cells above which memory is kept far below their number
+KEPT = 256  # diagonals between two that are kept
+_DIAGONAL, _INSERTION, _DELETION = range(3)
+
+
+def _short(reference: Sequence[str], hypothesis: Sequence[str]) -> Iterator[int]:
+    """The steps of the alignment, from the end."""
+    n, m = len(reference), len(hypothesis)
+    cost = [[GAP * (i + j) for j in range(m + 1)] for i in range(n + 1)]
+    for i in range(1, n + 1):
+        for j in range(1, m + 1):
+            change = SUBSTITUTION * (reference[i - 1] != hypothesis[j - 1])
+            cost[i][j] = min(cost[i - 1][j - 1] + change, cost[i][j - 1] + GAP, cost[i - 1][j] + GAP)
+    i, j = n, m
+    while i or j:
+        change = SUBSTITUTION * (i > 0 and j > 0 and reference[i - 1] != hypothesis[j - 1])
+        if i and j and cost[i][j] == cost[i - 1][j - 1] + change:
+            i, j = i - 1, j - 1
+            yield _DIAGONAL
+        elif j and cost[i][j] == cost[i][j - 1] + GAP:
+            j -= 1
+            yield _INSERTION
+        else:
+            i -= 1
+            yield _DELETION
+
+
+def _long(reference: Sequence[str], hypothesis: Sequence[str]) -> Iterator[int]:
+    """The same in memory of `KEPT` diagonals: these are computed once to keep some, and again on the way back."""
+    numbers: dict[str, int] = {}
+    ours, theirs = (
+        np.array([numbers.setdefault(word, len(numbers)) for word in words], dtype=np.int64)
+        for words in (reference, hypothesis)
+    )
+    n, m = len(ours), len(theirs)
+    start = np.zeros(n + 1, dtype=np.int64)
+    kept = {0: (start, start)}
+    last, before = start, start
+    for k in range(1, n + m + 1):
+        last, before = _next_diagonal(ours, theirs, k, last, before)[0], last
+        if k % KEPT == 0:
+            kept[k] = (last, before)
+    i, k = n, n + m
+    while k > 0:
+        base = (k - 1) // KEPT * KEPT
+        last, before = kept[base]
+        steps = []
+        for diagonal in range(base + 1, k + 1):
+            now, step = _next_diagonal(ours, theirs, diagonal, last, before)
+            last, before = now, last
+            steps.append(step)
+        while k > base:
+            step_here = int(steps[k - base - 1][i])
+            yield step_here
+            k -= 2 if step_here == _DIAGONAL else 1
+            i -= step_here != _INSERTION
+
+
+def _next_diagonal(
+    ours: Counts, theirs: Counts, k: int, last: Counts, before: Counts
+) -> tuple[Counts, npt.NDArray[np.int8]]:
+    """Costs of the cells (i, k - i), given those of the two diagonals before, and the step that leads to each."""
+    n, m = len(ours), len(theirs)
+    low, high = max(0, k - m), min(n, k)
+    now = np.zeros(n + 1, dtype=np.int64)
+    step = np.zeros(n + 1, dtype=np.int8)
+    if low == 0:
+        now[0], step[0] = last[0] + GAP, _INSERTION
+    if high == k:
+        now[k], step[k] = last[k - 1] + GAP, _DELETION
+    first, stop = max(low, 1), min(high, k - 1) + 1
+    if first < stop:
+        i, previous = slice(first, stop), slice(first - 1, stop - 1)
+        change = np.where(ours[previous] == theirs[k - stop : k - first][::-1], 0, SUBSTITUTION)
+        choices = np.stack([before[previous] + change, last[i] + GAP, last[previous] + GAP])
+        step[i] = choices.argmin(axis=0)  # the first of equals: a substitution or match, then an insertion
+        now[i] = choices.min(axis=0)
+    return now, step

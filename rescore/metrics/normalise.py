@@ -11,6 +11,7 @@ from pathlib import Path
 
 from rescore.errors import UserError
 
+LONGEST_RULE = 1_000
 UNKNOWN = ("<unk>", "<UNK>", "[UNK]")
 
 
@@ -100,7 +101,10 @@ class Glm:
 
 
 def _rule(line: str, place: str) -> tuple[re.Pattern[str], str]:
-    found = re.fullmatch(r"(.+?)\s*=>\s*(.*?)(?:\s*/\s*\[(.*?)\]\s*__\s*\[(.*?)\])?", line)
+    line = " ".join(line.split())
+    if len(line) > LONGEST_RULE:
+        raise UserError(f"{place}: has more than {LONGEST_RULE:,} characters")
+    found = re.fullmatch(r"(.+?) ?=> ?(.*?)(?: ?/ ?\[([^]]*)\] ?__ ?\[([^]]*)\])?", line)
     if not found:
         raise UserError(f"{place}: expected `A => B / [ ] __ [ ]`, found {line!r}")
     old, new, left, right = found.groups()

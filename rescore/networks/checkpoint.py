@@ -71,5 +71,7 @@ def load(folder: Path, kind: str | None = None) -> tuple[Transformer, Tokenizer]
         wanted = tuple(own[name]) if name in own else "nothing"
         if found != wanted:
             raise UserError(f"{path}: {name} is {found}, config.json asks for {wanted}")
+        if not weights[name].isfinite().all():
+            raise UserError(f"{path}: {name} has values that are no numbers; the training went wrong")
     network.load_state_dict(weights)
     return network.eval(), tokenizer

@@ -8,6 +8,15 @@ from pathlib import Path
 
 from rescore.errors import UserError
 
+LARGEST = {
+    "vocab_size": 10_000_000,
+    "layers": 1_000,
+    "d_model": 65_536,
+    "heads": 1_024,
+    "d_ff": 1_000_000,
+    "max_positions": 1_000_000,
+}
+"""Beyond these a file is damaged, or made to fill the memory."""
 KINDS = ("tta", "bilm", "unilm", "unilm-bw")
 
 
@@ -38,8 +47,8 @@ class NetworkConfig:
             raise UserError(f"kind {self.kind!r} is not one of {', '.join(KINDS)}")
         for name in ("vocab_size", "layers", "d_model", "heads", "d_ff", "max_positions"):
             value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise UserError(f"{name} is {value!r}; it must be a whole number of at least 1")
+            if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= LARGEST[name]:
+                raise UserError(f"{name} is {value!r}; it must be a whole number from 1 to {LARGEST[name]:,}")
         for name in ("embedding_norm", "output_transform", "output_bias"):
             if not isinstance(getattr(self, name), bool):
                 raise UserError(f"{name} is {getattr(self, name)!r}; it must be true or false")
@@ -62,7 +71,7 @@ class NetworkConfig:
             values = json.loads(path.read_text(encoding="utf-8"))
         except FileNotFoundError:
             raise UserError(f"{path}: no such file") from None
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise UserError(f"{path}: not readable as JSON ({error})") from None
         if not isinstance(values, dict):
             raise UserError(f"{path}: expected a JSON object with the fields of a network configuration")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -18,6 +19,7 @@ SPECIAL = (PAD, UNK, BOS, EOS, MASK)
 #   english: as LibriSpeech transcripts are: lower case, no accents, no punctuation but the apostrophe within a word
 #   speech:  the same, but accents stay: for languages where they matter
 #   text:    compatibility forms only; case is kept, punctuation marks are tokens
+LONGEST_WORD = 100
 NORMALISATIONS = ("english", "speech", "text")
 
 
@@ -88,11 +90,44 @@ class Tokenizer:
 
 
 def train_wordpiece(lines: Iterable[str], vocab_size: int, normalisation: str = "english") -> Tokenizer:
-    """Train a WordPiece vocabulary (Wu et al. 2016) on an iterator of sentences; its memory is the words' counts."""
-    tokenizer = _normalising(normalisation, {UNK: 1})
-    trainer = trainers.WordPieceTrainer(vocab_size=vocab_size, special_tokens=list(SPECIAL), show_progress=False)
-    tokenizer.train_from_iterator(_batched(lines), trainer=trainer)
+    """Train a WordPiece vocabulary (Wu et al. 2016) on an iterator of sentences; its memory is the words' counts.
+
+    The same text gives the same vocabulary with the same ids. Characters beyond the most frequent third of the
+    vocabulary, and words of more than 100 characters, are left to [UNK].
+    """
+    cut = word_tokenizer(normalisation)
+    counts: Counter[str] = Counter()
+    for batch in _batched(lines):
+        for words in cut.words(batch):
+            counts.update(word for word in words if len(word) <= LONGEST_WORD)
+    letters: Counter[str] = Counter()
+    for word, count in counts.items():
+        letters.update(dict.fromkeys(word, count))
+    frequent = sorted(letters, key=lambda letter: (-letters[letter], letter))[: max(1, vocab_size // 3)]
+    alphabet = sorted(frequent)
+    known = set(alphabet)
+    # The library numbers what it meets first by chance: characters get their numbers beforehand, also as continuations.
+    first = [*SPECIAL, *alphabet, *(f"##{letter}" for letter in alphabet)]
+    plain = HuggingFaceTokenizer(models.WordPiece({UNK: 1}, unk_token=UNK))
+    plain.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    trainer = trainers.WordPieceTrainer(
+        vocab_size=max(vocab_size, len(first)), special_tokens=first, show_progress=False, limit_alphabet=len(alphabet)
+    )
+    usable = ((word, count) for word, count in sorted(counts.items()) if known.issuperset(word))
+    plain.train_from_iterator(_repeated(usable), trainer=trainer)
+    found = sorted(plain.get_vocab().items(), key=lambda item: item[1])
+    vocabulary = {token: index for index, (token, _) in enumerate(found)}
+    tokenizer = _normalising(normalisation, vocabulary)
+    tokenizer.add_special_tokens([token for token in SPECIAL if token in vocabulary])
     return Tokenizer(tokenizer)
+
+
+def _repeated(counts: Iterable[tuple[str, int]], size: int = 1 << 16) -> Iterator[str]:
+    """Texts in which each word stands as often as it was counted."""
+    for word, count in counts:
+        most = max(1, size // (len(word) + 1))
+        for start in range(0, count, most):
+            yield f"{word} " * min(most, count - start)
 
 
 def word_tokenizer(normalisation: str = "english") -> Tokenizer:

@@ -27,16 +27,22 @@ def render(findings: list[Finding]) -> str:
     return "\n".join([text(rows), *others, last])
 
 
+def _xml(text: str) -> str:
+    """Without characters that XML cannot hold."""
+    return "".join(letter if letter.isprintable() else "?" for letter in text)
+
+
 def junit(findings: list[Finding], name: str) -> str:
     """JUnit XML, as CI servers read it: a test case a finding."""
     failures = sum(one.failed for one in findings)
+    name = _xml(name)
     suite = ElementTree.Element(
         "testsuite", name="rescore check", tests=str(len(findings)), failures=str(failures), errors="0"
     )
     for one in findings:
         case = ElementTree.SubElement(suite, "testcase", classname=name, name=one.name)
         if one.failed:
-            message = f"{one.name} {one.verdict}: golden {one.golden}, now {one.now}"
+            message = _xml(f"{one.name} {one.verdict}: golden {one.golden}, now {one.now}")
             ElementTree.SubElement(case, "failure", message=message)
     ElementTree.indent(suite)
     return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True)

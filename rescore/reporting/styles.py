@@ -23,6 +23,7 @@ def p_value(value: float | None) -> str:
 
 def text(rows: Cells) -> str:
     """Columns aligned: the first to the left, the others to the right."""
+    rows = [[_one_line(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = []
     for first, *others in rows:
@@ -33,15 +34,24 @@ def text(rows: Cells) -> str:
 
 def markdown(rows: Cells) -> str:
     """GitHub's pipe tables."""
-    head, *body = ([cell.replace("|", "\\|") for cell in row] for row in rows)
+    head, *body = ([_markdown_cell(cell) for cell in row] for row in rows)
     lines = [head, ["---", *["---:"] * (len(head) - 1)], *body]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _markdown_cell(cell: str) -> str:
+    return _one_line(cell).replace("\\", "\\\\").replace("|", "\\|")
+
+
+def _one_line(cell: str) -> str:
+    """Without newlines and other control characters, which would end a row."""
+    return "".join(letter if letter.isprintable() else " " for letter in cell)
 
 
 def comma_separated(rows: Cells) -> str:
     """CSV with a head line (RFC 4180)."""
     file = io.StringIO()
-    csv.writer(file, lineterminator="\n").writerows(rows)
+    csv.writer(file, lineterminator="\n").writerows([[_one_line(cell) for cell in row] for row in rows])
     return file.getvalue().rstrip("\n")
 
 
@@ -56,7 +66,8 @@ def latex(rows: Cells) -> str:
 
 def escape_latex(cell: str) -> str:
     """The cell's text, none of it a command."""
-    return re.sub(r"[\\~^&%$#_{}]", lambda found: _LATEX.get(found[0], "\\" + found[0]), cell)
+    escaped = re.sub(r"[\\~^&%$#_{}]", lambda found: _LATEX.get(found[0], "\\" + found[0]), _one_line(cell))
+    return "{}" + escaped if escaped.startswith("[") else escaped  # behind `\\\\` a bracket would be an option of it
 
 
 def style_of(path: str) -> str | None:

@@ -19,15 +19,19 @@ Values = npt.NDArray[np.float64]
 class TokenScores:
     """A sentence's tokens and their log-probabilities, natural log."""
 
-    __slots__ = ("_log_probs", "_tokens", "unknown")
+    __slots__ = ("_log_probs", "_sum", "_tokens", "unknown")
 
-    def __init__(self, tokens: list[str], log_probs: Values, unknown: tuple[int, ...] = ()) -> None:
+    def __init__(
+        self, tokens: list[str], log_probs: Values, unknown: tuple[int, ...] = (), total: float | None = None
+    ) -> None:
         """
         Args:
             log_probs: (tokens,).
             unknown: which tokens the model does not know (out of vocabulary).
+            total: the sum, where it was rounded in another way than the sum of `log_probs`.
         """
         self._tokens, self._log_probs, self.unknown = tokens, log_probs, unknown
+        self._sum = float(log_probs.sum()) if total is None else total
 
     @property
     def tokens(self) -> list[str]:
@@ -40,7 +44,7 @@ class TokenScores:
 
     @property
     def sum(self) -> float:
-        return float(self.log_probs.sum())
+        return self._sum
 
     @property
     def mean(self) -> float:
@@ -68,8 +72,8 @@ def length_power(norm: str) -> float:
         power = float(norm.removeprefix("length^")) if norm.startswith("length^") else math.nan
     except ValueError:
         power = math.nan
-    if not math.isfinite(power):
-        raise UserError(f"--lm-norm {norm}: expected sum, mean or length^NUMBER")
+    if not abs(power) <= 10:
+        raise UserError(f"--lm-norm {norm}: expected sum, mean or length^NUMBER, the number between -10 and 10")
     return power
 
 

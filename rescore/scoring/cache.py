@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -15,15 +16,23 @@ import numpy as np
 from rescore.errors import UserError
 from rescore.scoring.base import LanguageModel, TokenScores
 
-VERSION = 1  # raised when what a model's files mean in scores changes
+log = logging.getLogger(__name__)
+
+VERSION = 2  # raised when what a model's files mean in scores changes
 BUSY_TIMEOUT = 60.0  # seconds to wait for another process that writes
 COMMIT_EVERY = 2_000  # texts scored before they are kept: what is lost at most where a run is killed
 KEYS_A_QUERY = 500  # keys in one query
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS model (fingerprint TEXT PRIMARY KEY, name TEXT);
-CREATE TABLE IF NOT EXISTS scores (text BLOB PRIMARY KEY, tokens TEXT, log_probs BLOB, unknown TEXT) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS scores (
+    text BLOB PRIMARY KEY, tokens TEXT, log_probs BLOB, unknown TEXT, total REAL, checksum BLOB
+) WITHOUT ROWID;
 """
+
+
+class DamagedCacheError(Exception):
+    """A file that SQLite cannot read."""
 
 
 class Cached:
@@ -56,6 +65,18 @@ class Cached:
         return self._folder / f"{self.fingerprint}-{VERSION}.sqlite3"
 
     def score(self, sentences: Sequence[str]) -> list[TokenScores]:
+        try:
+            return self._score(sentences)
+        except DamagedCacheError as error:
+            log.warning("%s: damaged (%s); its scores are computed anew", self.path, error)
+            self.path.unlink(missing_ok=True)
+            self.path.with_name(self.path.name + "-journal").unlink(missing_ok=True)
+        try:
+            return self._score(sentences)
+        except DamagedCacheError as error:
+            raise UserError(f"{self.path}: cannot be used ({error}); give another --cache") from None
+
+    def _score(self, sentences: Sequence[str]) -> list[TokenScores]:
         keys = {text: hashlib.blake2b(text.encode(), digest_size=16).digest() for text in sentences}
         with self._opened() as database:
             found = dict(self._known(database, list(keys.values())))
@@ -65,11 +86,8 @@ class Cached:
             scores = {keys[text]: one for text, one in zip(texts, self._lm.score(texts), strict=True)}
             with self._opened() as database, database:
                 database.executemany(
-                    "INSERT OR IGNORE INTO scores VALUES (?, ?, ?, ?)",
-                    [
-                        (key, json.dumps(one.tokens), one.log_probs.tobytes(), json.dumps(one.unknown))
-                        for key, one in scores.items()
-                    ],
+                    "INSERT OR REPLACE INTO scores VALUES (?, ?, ?, ?, ?, ?)",
+                    [_row(key, one) for key, one in scores.items()],
                 )
             found |= scores
         return [found[keys[text]] for text in sentences]
@@ -86,10 +104,10 @@ class Cached:
                 if database.execute("SELECT fingerprint FROM model").fetchall() != [(self.fingerprint,)]:
                     raise UserError(f"{self.path}: has the scores of another model; delete it")
                 yield database
-        except sqlite3.OperationalError as error:
-            raise UserError(f"{self.path}: cannot be used ({error}); free it, or give another --cache") from None
-        except sqlite3.DatabaseError as error:
-            raise UserError(f"{self.path}: not a whole score cache ({error}); delete it") from None
+        except sqlite3.Error as error:
+            if any(word in str(error) for word in ("locked", "busy", "readonly", "unable to open", "full", "I/O")):
+                raise UserError(f"{self.path}: cannot be used ({error}); free it, or give another --cache") from None
+            raise DamagedCacheError(error) from None
         except OSError as error:
             raise UserError(f"{self._folder}: cannot be written ({error.strerror or error})") from None
 
@@ -97,5 +115,17 @@ class Cached:
         for start in range(0, len(keys), KEYS_A_QUERY):
             some = keys[start : start + KEYS_A_QUERY]
             query = f"SELECT * FROM scores WHERE text IN ({','.join('?' * len(some))})"
-            for key, tokens, log_probs, unknown in database.execute(query, some):
-                yield key, TokenScores(json.loads(tokens), np.frombuffer(log_probs), tuple(json.loads(unknown)))
+            for row in database.execute(query, some):
+                key, tokens, log_probs, unknown, total, checksum = row
+                if checksum == _checksum(row[:-1]):  # what a disk has damaged is scored anew
+                    values = np.frombuffer(log_probs)
+                    yield key, TokenScores(json.loads(tokens), values, tuple(json.loads(unknown)), total)
+
+
+def _row(key: bytes, scores: TokenScores) -> tuple[object, ...]:
+    row = (key, json.dumps(scores.tokens), scores.log_probs.tobytes(), json.dumps(scores.unknown), scores.sum)
+    return (*row, _checksum(row))
+
+
+def _checksum(row: Sequence[object]) -> bytes:
+    return hashlib.blake2b(repr(tuple(row)).encode(), digest_size=8).digest()

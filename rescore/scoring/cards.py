@@ -5,11 +5,16 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from rescore.errors import UserError
+
 
 def card(folder: Path) -> str:
     """The text of a model's card; empty where it has none."""
     path = folder / "README.md"
-    return path.read_text(encoding="utf-8") if path.is_file() else ""
+    try:
+        return path.read_text(encoding="utf-8") if path.is_file() else ""
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path}: cannot be read ({error})") from None
 
 
 def card_value(folder: Path, key: str) -> str | None:

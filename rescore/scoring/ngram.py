@@ -93,7 +93,7 @@ class NgramLM:
 class WordScores(TokenScores):
     """The sum at once, which costs a sixth of the scores of all words; these when somebody asks."""
 
-    __slots__ = ("_model", "_sum", "_text")
+    __slots__ = ("_model", "_text")
 
     def __init__(self, text: str, model: kenlm.Model, unknown: tuple[int, ...]) -> None:
         self._text, self._model, self.unknown = text, model, unknown

@@ -35,9 +35,19 @@ class Corpus:
     def __init__(self, folder: Path, tokenizer: Tokenizer, held_out: int, seed: int) -> None:
         """Open what `encode_corpus` wrote; `held_out` sentences, chosen by `seed`, are kept for validation."""
         self._tokenizer = tokenizer
-        meta = json.loads((folder / "corpus.json").read_text(encoding="utf-8"))
-        self._ids: npt.NDArray[np.unsignedinteger] = np.memmap(folder / "ids.bin", dtype=meta["dtype"], mode="r")
-        self._ends: npt.NDArray[np.int64] = np.memmap(folder / "ends.bin", dtype=np.int64, mode="r")
+        self.held_out_sentences = held_out
+        try:
+            meta = json.loads((folder / "corpus.json").read_text(encoding="utf-8"))
+            self._ids: npt.NDArray[np.unsignedinteger] = np.memmap(folder / "ids.bin", dtype=meta["dtype"], mode="r")
+            self._ends: npt.NDArray[np.int64] = np.memmap(folder / "ends.bin", dtype=np.int64, mode="r")
+            if self._ends[-1] != len(self._ids) or (np.diff(self._ends) <= 0).any():
+                raise ValueError("the two files do not fit each other")
+            if int(self._ids.max()) >= tokenizer.vocab_size:
+                raise ValueError("it has tokens that the tokenizer does not know")
+        except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
+            raise UserError(f"{folder}: the encoded text is damaged ({error}); delete the folder") from None
+        self.fingerprint = str(meta["content"])
+        """Content hash of the encoded text."""
         order = np.random.default_rng([seed, 0]).permutation(len(self._ends)).astype(np.uint32)
         if held_out >= len(order):
             raise UserError(f"the text has {len(order)} sentences; it needs more than the {held_out} held out")
@@ -110,9 +120,9 @@ def encode_corpus(text: Path, tokenizer: Tokenizer, folder: Path, longest: int) 
 
     Sentences of more than `longest` tokens are cut into pieces of at most that many.
     """
-    stat = text.stat() if text.is_file() else None
-    if stat is None:
+    if not text.is_file():
         raise UserError(f"{text}: no such file")
+    stat = text.stat()
     dtype = np.uint16 if tokenizer.vocab_size <= 2**16 else np.uint32
     meta = {
         "dtype": np.dtype(dtype).name,
@@ -121,20 +131,32 @@ def encode_corpus(text: Path, tokenizer: Tokenizer, folder: Path, longest: int) 
         "longest": longest,
     }
     done = folder / "corpus.json"  # written last: its presence says that the two others are whole
-    if done.is_file() and json.loads(done.read_text(encoding="utf-8")) == meta:
+    if meta.items() <= _read_meta(done).items():
         return
     folder.mkdir(parents=True, exist_ok=True)
     done.unlink(missing_ok=True)
     total = 0
+    digest = hashlib.sha256()
     lines = read_lines(text)
     with open(folder / "ids.bin", "wb") as ids, open(folder / "ends.bin", "wb") as ends:
         while chunk := list(islice(lines, 20_000)):
             for sentence in tokenizer.encode(chunk):
                 for start in range(0, len(sentence), longest):
                     piece = sentence[start : start + longest]
-                    ids.write(np.array(piece, dtype=dtype).tobytes())
+                    packed = np.array(piece, dtype=dtype).tobytes()
+                    ids.write(packed)
+                    digest.update(packed)
                     total += len(piece)
                     ends.write(np.int64(total).tobytes())
     if not total:
         raise UserError(f"{text}: no sentence in it; expected one sentence a line")
-    done.write_text(json.dumps(meta) + "\n", encoding="utf-8")
+    done.write_text(json.dumps(meta | {"content": digest.hexdigest()[:16]}) + "\n", encoding="utf-8")
+
+
+def _read_meta(path: Path) -> dict[str, object]:
+    """What was written at the end of an encoding; empty where there is none, or none that can be read."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) and "content" in found else {}

@@ -119,6 +119,16 @@ class Trainer:
             assert isinstance(self._model, nn.Module)
             self._model = nn.parallel.DistributedDataParallel(self._model)
 
+    @property
+    def belongs_to(self) -> dict[str, Any]:
+        """What a saved state cannot be used without."""
+        return {
+            "network": asdict(self.network.config),
+            "tokenizer": self.tokenizer.fingerprint,
+            "text": self.corpus.fingerprint,
+            "held_out": self.corpus.held_out_sentences,
+        }
+
     def learning_rate(self) -> float:
         """Linear warm-up, constant, linear decay to zero, by the share of the steps (or minutes) that is done."""
         done, recipe = self._done(), self.recipe
@@ -149,6 +159,11 @@ class Trainer:
         while (self._done() < 1) if recipe.minutes is not None else (progress.step < (recipe.steps or 0)):
             began = time.monotonic()
             loss, tokens = self.update(next(batches))
+            if not math.isfinite(loss):
+                raise UserError(
+                    f"the loss is {loss} after {progress.step} steps; train with a lower --learning-rate than "
+                    f"{recipe.learning_rate:g}"
+                )
             now = time.monotonic()
             progress.step += 1
             progress.tokens += tokens
@@ -239,7 +254,11 @@ class Trainer:
         tensors["random.cpu"] = torch.get_rng_state()
         if self.device.device.type == "cuda":
             tensors["random.cuda"] = torch.cuda.get_rng_state()
-        about = {"progress": json.dumps(asdict(self.progress)), "recipe": json.dumps(asdict(self.recipe))}
+        about = {
+            "progress": json.dumps(asdict(self.progress)),
+            "recipe": json.dumps(asdict(self.recipe)),
+            "belongs_to": json.dumps(self.belongs_to),
+        }
         with replacing(self.folder / STATE) as path:
             save_file({name: value.contiguous() for name, value in tensors.items()}, path, metadata=about)
 
@@ -258,7 +277,8 @@ class Trainer:
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
         except (SafetensorError, OSError) as error:
             raise UserError(f"{path}: not a whole safetensors file ({error})") from None
-        _check_same_recipe(path, json.loads(about["recipe"]), asdict(self.recipe))
+        before = json.loads(about["recipe"]) | json.loads(about.get("belongs_to", "{}"))
+        _check_same(path, before, asdict(self.recipe) | self.belongs_to)
         self.progress = TrainingState(**json.loads(about["progress"]))
         self.network.load_state_dict(_with_prefix(tensors, "model."))
         state = self.optimizer.state_dict()
@@ -297,8 +317,11 @@ def _with_prefix(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
     return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
 
 
-def _check_same_recipe(path: Path, before: dict[str, Any], now: dict[str, Any]) -> None:
-    # How long training goes on and how often it saves may change; what decides the batches may not.
-    for name in ("batch_tokens", "seed"):
-        if before[name] != now[name]:
-            raise UserError(f"{path}: was made with {name} {before[name]}, not {now[name]}; resume with the same value")
+def _check_same(path: Path, before: dict[str, Any], now: dict[str, Any]) -> None:
+    # How long training goes on and how often it saves may change; what decides the batches, or the network, may not.
+    for name in ("batch_tokens", "seed", "network", "tokenizer", "text", "held_out"):
+        if before.get(name) != now[name]:
+            raise UserError(
+                f"{path}: was made with {name} {before.get(name)}, not {now[name]}; resume with the same, "
+                "or start anew in another folder"
+            )

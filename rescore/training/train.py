@@ -50,7 +50,10 @@ def train(
     if text is None and recipe.steps != 0:
         raise UserError("no text to train on; give --text FILE")
     machine = Device.choose(device, precision, compiled)
-    out.mkdir(parents=True, exist_ok=True)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"--out {out}: cannot be made ({error.strerror or error})") from None
     if machine.rank == 0:
         _prepare_tokenizer(out, text, config, init, resume, tokenizer, normalisation, report)
         if recipe.steps != 0 and text is not None:

@@ -100,13 +100,17 @@ def test_from_folder_to_table(toolkit: object, tmp_path: Path) -> None:
     )
     assert len((tmp_path / "rescored" / "test.trn").read_text().splitlines()) == 25
     # A second time there is nothing to do.
-    assert "Nothing to be done" in make(tmp_path).stdout
+    again = make(tmp_path)
+    assert again.returncode == 0 and "rescore " not in again.stdout.replace("make: ", "")
     # Of one touched dev file, what depends on it is made anew: the test set is not scored again.
-    time.sleep(1.1)
+    time.sleep(0.05)
     next(path for path in [*(tmp_path / "dev").rglob("*"), tmp_path / "dev.en"] if path.is_file()).touch()
-    again = make(tmp_path, "--dry-run").stdout
+    again = make(tmp_path).stdout
     assert "dev.scored.jsonl.gz" in again and "weights.json" in again and "test.results.json" in again
     assert "-o rescored/test.scored.jsonl.gz" not in again
+    # Of other options, what depends on them.
+    again = make(tmp_path, "MEASURE_OPTIONS=--metric cer").stdout
+    assert "rescore tune" in again and "rescore score" not in again
 
 
 def test_several_sets_of_a_translator(tmp_path: Path) -> None:
@@ -131,4 +135,26 @@ def test_a_failing_step_leaves_no_half_file(tmp_path: Path) -> None:
     )
     done = make(tmp_path)
     assert done.returncode == 2 and "no/where: no such file or folder" in done.stderr
-    assert list((tmp_path / "rescored").iterdir()) == []
+    assert not [path for path in (tmp_path / "rescored").iterdir() if path.suffix != ".stamp"]
+
+
+def test_file_names_are_not_executed(tmp_path: Path) -> None:
+    (tmp_path / "lm.arpa").write_text(ARPA, encoding="utf-8")
+    espnet2(tmp_path, "dev")
+    place = tmp_path / "my: folder"
+    (tmp_path / "dev").rename(place)
+    (place / "$(shell touch PWNED)").write_text("x", encoding="utf-8")
+    lines = [
+        "DEV := 'my: folder' --ref dev.ref",
+        "TEST := $(DEV)",
+        "LM := ngram:lm.arpa",
+        "include $(shell rescore recipe)",
+    ]
+    (tmp_path / "Makefile").write_text("\n".join(lines), encoding="utf-8")
+    for arguments in (["-n"], ["TUNE_OPTIONS=--column ngram"]):
+        done = make(tmp_path, *arguments)
+        assert done.returncode == 0, done.stderr
+        assert not (tmp_path / "PWNED").exists()
+    time.sleep(0.05)
+    (place / "new").write_text("y", encoding="utf-8")
+    assert "rescore score" in make(tmp_path, "TUNE_OPTIONS=--column ngram").stdout

@@ -66,11 +66,11 @@ def test_models_do_not_share_scores(tmp_path: Path) -> None:
         Cached(other, tmp_path).score(TEXTS[:2])
 
 
-def test_damaged_file_is_told(tmp_path: Path) -> None:
+def test_damaged_file_is_told_and_made_anew(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     cached = Cached(Counting(), tmp_path)
     cached.path.write_bytes(b"no database" * 100)
-    with pytest.raises(UserError, match=r"not a whole score cache \(file is not a database\); delete it"):
-        cached.score(["the"])
+    assert cached.score(["the"])[0].sum == Counting().score(["the"])[0].sum
+    assert "damaged (file is not a database); its scores are computed anew" in caplog.text
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="cannot be written"):
         Cached(Counting(), tmp_path / "file").score(["the"])

@@ -1,0 +1,78 @@
+"""What options take: numbers within bounds, and names of the tables of parts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from rescore import parts
+from rescore.errors import UserError
+from rescore.registry import Table
+
+
+class Number(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
+    """A number within bounds; unlike click's own it is never NaN."""
+
+    name = "number"
+
+    def __init__(self, low: float, high: float, open_low: bool = False, open_high: bool = False) -> None:
+        """Open bounds do not belong to the numbers allowed."""
+        self._low, self._high, self._open_low, self._open_high = low, high, open_low, open_high
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        try:
+            number = float(value)
+        except ValueError:
+            self.fail(f"{value!r} is not a number", param, ctx)
+        low = number > self._low if self._open_low else number >= self._low
+        high = number < self._high if self._open_high else number <= self._high
+        if not (low and high):
+            self.fail(f"{value} is not between {self._low:g} and {self._high:g}", param, ctx)
+        return number
+
+
+class OneOf(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
+    """A name of a table of parts; what is in the table is looked up when it is needed, and shown in the help."""
+
+    name = "name"
+
+    def __init__(self, table: Table[Any]) -> None:
+        self.table = table
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
+        return f"[{'|'.join(self.table.names)}]"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        try:
+            return self.table.check(value)
+        except UserError as error:
+            self.fail(str(error), param, ctx)
+
+
+class StyleOrJson(OneOf):
+    """A table style, or `json` for all figures."""
+
+    def __init__(self) -> None:
+        super().__init__(parts.STYLES)
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
+        return f"[{'|'.join([*self.table.names, 'json'])}]"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        return "json" if value == "json" else super().convert(value, param, ctx)
+
+
+class WithTable(click.Option):
+    """An option whose help ends with what is in a table."""
+
+    def __init__(self, *arguments: Any, table: OneOf, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._choices = table
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        found = super().get_help_record(ctx)
+        if found is None:
+            return None
+        table = self._choices.table
+        return found[0], f"{found[1]} {'; '.join(f'{name}: {table.about(name)}' for name in table.names)}."

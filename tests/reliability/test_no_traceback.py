@@ -1,0 +1,236 @@
+"""What a user can cause is told in one line with exit status 2 (or that of a signal); no traceback."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import SENTENCES, Run, assert_one_line_error, write_json
+from tests.scoring.test_ngram import ARPA
+
+ENTRY = {"ref": "the old", "hyp_1": {"score": -1, "text": "the owl"}, "hyp_2": {"score": -2, "text": "the old"}}
+Process = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.mark.parametrize(
+    ("content", "part"),
+    [
+        ('{"u": {"hyp_1": {"score": 1' + "0" * 400 + ', "text": "a"}}}', "score"),
+        ('{"u": {"hyp_1": {"score": 1' + "0" * 5000 + ', "text": "a"}}}', "l.json"),
+        ("[" * 100_000, "l.json"),
+        ('{"u": ' + "[" * 100_000, "nested too deeply"),
+        ('{"u": {"hyp_1": {"score": 1, "text": "\\ud800"}}}', "surrogate"),
+        ('{"u": {"hyp_1": {"score": [1], "text": "a"}}}', "score: expected float, got array"),
+        ('{"u": {"hyp_1": {"score": 1, "text": "a", "scores": []}}}', "scores: expected object, got array"),
+        ('{"id": "u", "hyps": [7]}', "hyps[0]"),
+        ('{"id": null, "hyps": []}', "id"),
+        ('{"utts": {"u": {"output": [7]}}}', "hypothesis 1"),
+        ('{"utts": [7]}', "utts"),
+        ("S-1\ta\nH-1\t1e999x\tb\n", "line 2"),
+    ],
+    ids=lambda value: str(value)[:30],
+)
+def test_lists(rescore: Run, tmp_path: Path, content: str, part: str) -> None:
+    (tmp_path / "l.json").write_text(content, encoding="utf-8")
+    assert_one_line_error(rescore("convert", "l.json"), part)
+
+
+@pytest.mark.parametrize(
+    ("options", "part"),
+    [
+        (["--format", "espnet2"], "is no folder"),
+        (["--lenpen", "1e6"], "not between -10 and 10"),
+        (["--lenpen", "nan"], "not between"),
+        (["--ref", "."], "is a folder"),
+        (["-o", "absent/x.json"], "cannot be written"),
+    ],
+)
+def test_options_of_convert(rescore: Run, tmp_path: Path, options: list[str], part: str) -> None:
+    write_json(tmp_path / "l.json", {"u": ENTRY})
+    assert_one_line_error(rescore("convert", "l.json", *options), part)
+
+
+@pytest.mark.parametrize("value", ["x", [], {"s2s": "1"}, {"s2s": None}, {}, 7])
+def test_weights_of_wrong_types(rescore: Run, tmp_path: Path, value: object) -> None:
+    write_json(tmp_path / "l.json", {"u": ENTRY})
+    write_json(tmp_path / "w.json", {"weights": value})
+    assert_one_line_error(rescore("rerank", "l.json", "--weights", "w.json"), "w.json: ")
+
+
+@pytest.mark.parametrize("field", ["utterances", "counts", "dev", "signature", "weights", "intervals", "columns"])
+def test_results_of_wrong_types(rescore: Run, tmp_path: Path, field: str) -> None:
+    write_json(tmp_path / "l.json", {"u": ENTRY})
+    write_json(tmp_path / "w.json", {"weights": {"s2s": 1}})
+    assert rescore("rerank", "l.json", "--weights", "w.json", "--report", "r.json").returncode == 0
+    for value in ("x", [7], {"a": "b"}, True):
+        write_json(tmp_path / "bad.json", json.loads((tmp_path / "r.json").read_text()) | {field: value})
+        assert_one_line_error(rescore("check", "bad.json", "--golden", "r.json"), "bad.json: ")
+        assert_one_line_error(rescore("check", "r.json", "--golden", "bad.json"), "bad.json: ")
+
+
+def test_tokenizer_without_unk(rescore: Run, model: Path, tmp_path: Path) -> None:
+    import shutil
+
+    folder = Path(shutil.copytree(model, tmp_path / "lm"))
+    write_json(tmp_path / "l.json", {"u": ENTRY})
+    tokenizer = json.loads((folder / "tokenizer.json").read_text())
+    del tokenizer["model"]["vocab"]["[UNK]"]
+    tokenizer["added_tokens"] = [token for token in tokenizer["added_tokens"] if token["content"] != "[UNK]"]
+    write_json(folder / "tokenizer.json", tokenizer)
+    assert_one_line_error(rescore("score", "l.json", "--lm", "tta:lm"), "[UNK]")
+    (folder / "README.md").unlink()
+    (folder / "README.md").write_bytes(b"---\n\xff\n---\n")
+    assert_one_line_error(rescore("l.json", "--lm", "tta:lm"), "README.md")
+
+
+@pytest.mark.parametrize(
+    ("options", "part"),
+    [
+        (["--learning-rate", "nan"], "nan is not between 0 and 10"),
+        (["--held-out", "0"], "--held-out"),
+        (["--held-out", "-1"], "--held-out"),
+        (["--warmup", "2"], "not between 0 and 1"),
+        (["--warmup", "1"], "more than the whole training"),
+        (["--dropout", "2"], "not between"),
+        (["--seed", "-1"], "--seed"),
+        (["--batch-tokens", "0"], "--batch-tokens"),
+        (["--minutes", "nan"], "not between"),
+        (["--text", "-"], "give a file"),
+        (["--out", "t.txt"], "cannot be made"),
+        (["--learning-rate", "10", "--steps", "200", "--warmup", "0"], "lower --learning-rate"),
+    ],
+)
+def test_training(rescore: Run, tmp_path: Path, options: list[str], part: str) -> None:
+    (tmp_path / "t.txt").write_text("\n".join(SENTENCES[:30]), encoding="utf-8")
+    tiny = {"layers": 2, "d_model": 16, "heads": 2, "d_ff": 16, "vocab_size": 200, "max_positions": 40}
+    write_json(tmp_path / "c.json", tiny)
+    usual = ["--text", "t.txt", "--out", "lm", "--config", "c.json", "--held-out", "2"]
+    steps = [] if {"--minutes", "--steps"} & set(options) else ["--steps", "1"]
+    done = rescore("train", "--lm", "tta", *usual, *steps, *options)
+    if "lower --learning-rate" in part and done.returncode == 0:
+        pytest.skip("this network learns at any rate")
+    assert done.returncode == 2 and part in done.stderr.splitlines()[-1], done.stderr
+
+
+def test_resume_belongs_to_one_training(rescore: Run, tmp_path: Path) -> None:
+    (tmp_path / "t.txt").write_text("\n".join(SENTENCES[:60]), encoding="utf-8")
+    (tmp_path / "u.txt").write_text("\n".join(SENTENCES[40:90]), encoding="utf-8")
+    tiny = {"layers": 1, "d_model": 16, "heads": 2, "d_ff": 16, "vocab_size": 200, "max_positions": 40}
+    write_json(tmp_path / "c.json", tiny)
+
+    def train(kind: str, text: str, held_out: str, *more: str) -> tuple[int, str]:
+        options = ["--out", "lm", "--config", "c.json", "--held-out", held_out, "--batch-tokens", "200", *more]
+        done = rescore("train", "--lm", kind, "--text", text, *options)
+        return done.returncode, done.stderr.splitlines()[-1]
+
+    assert train("tta", "t.txt", "5", "--steps", "2")[0] == 0
+    for kind, text, held_out, part in (
+        ("bilm", "t.txt", "5", "network"),
+        ("tta", "u.txt", "5", "text"),
+        ("tta", "t.txt", "6", "held_out"),
+    ):
+        status, message = train(kind, text, held_out, "--steps", "4", "--resume")
+        assert status == 2 and f"was made with {part}" in message
+    assert train("tta", "t.txt", "5", "--steps", "4", "--resume")[0] == 0
+    (tmp_path / "lm" / "corpus" / "ids.bin").write_bytes(b"\x01")
+    status, message = train("tta", "t.txt", "5", "--steps", "6", "--resume")
+    assert status == 2 and "the encoded text is damaged" in message
+
+
+def test_streams(rescore_process: Process, tmp_path: Path) -> None:
+    write_json(tmp_path / "l.json", {"u": {"hyp_1": {"score": 0, "text": "ä \u2713"}}})
+    command = f'"{sys.executable}" -m rescore'
+
+    def shell(line: str) -> subprocess.CompletedProcess[bytes]:
+        environment = os.environ | {"LC_ALL": "C", "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
+        return subprocess.run(["bash", "-c", line], cwd=tmp_path, env=environment, capture_output=True, check=False)
+
+    assert "ä \u2713" in shell(f"{command} convert l.json").stdout.decode("utf-8")
+    for line, status in (
+        (f"{command} convert l.json > /dev/full", 2),
+        (f"{command} convert - <&-", 2),
+        (f"printf '\\xff' | {command} convert -", 2),
+        (f"printf '\\xff' | {command} score --text - --lm tta", 2),
+    ):
+        done = shell(line)
+        assert done.returncode == status and done.stderr.count(b"\n") == 1, (line, done.stderr)
+        assert b"Traceback" not in done.stderr
+
+
+def test_a_full_disk(tmp_path: Path) -> None:
+    write_json(tmp_path / "l.json", {f"u{index}": ENTRY for index in range(2000)})
+
+    def limit() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+
+    done = subprocess.run(
+        [sys.executable, "-m", "rescore", "convert", "l.json", "-o", "out.jsonl"],
+        cwd=tmp_path, capture_output=True, text=True, preexec_fn=limit, check=False,
+    )  # fmt: skip
+    assert_one_line_error(done, "out.jsonl: cannot be written")
+    assert [path.name for path in tmp_path.iterdir()] == ["l.json"]
+
+
+def test_sigterm_leaves_nothing(tmp_path: Path) -> None:
+    (tmp_path / "lm.arpa").write_text(ARPA, encoding="utf-8")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "rescore", "score", "-", "--lm", "ngram:lm.arpa", "-o", "out.jsonl"],
+        cwd=tmp_path, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert process.stdin
+    for index in range(12_000):
+        process.stdin.write(json.dumps({"id": f"u{index}", "hyps": [{"score": 0, "text": "the old"}]}) + "\n")
+    process.stdin.flush()
+    deadline = time.monotonic() + 60
+    while not any(path.suffix == ".tmp" for path in tmp_path.iterdir()) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGTERM)
+    process.stdin.close()
+    assert process.wait(timeout=60) == 143
+    assert [path.name for path in tmp_path.iterdir()] == ["lm.arpa"]
+
+
+def test_outputs(rescore: Run, tmp_path: Path) -> None:
+    write_json(tmp_path / "l.json", {"u": ENTRY})
+    write_json(tmp_path / "w.json", {"weights": {"s2s": 1}})
+    done = rescore("rerank", "l.json", "--weights", "w.json", "-o", "x", "--best", "./x")
+    assert_one_line_error(done, "--output and --best both write to")
+    (tmp_path / "real.jsonl").write_text("")
+    (tmp_path / "real.jsonl").chmod(0o600)
+    (tmp_path / "link.jsonl").symlink_to("real.jsonl")
+    assert rescore("convert", "l.json", "-o", "link.jsonl").returncode == 0
+    assert (tmp_path / "link.jsonl").is_symlink() and (tmp_path / "real.jsonl").read_text()
+    assert (tmp_path / "real.jsonl").stat().st_mode & 0o777 == 0o600
+    assert rescore("convert", "l.json", "-o", "new.jsonl").returncode == 0
+    mask = os.umask(0)
+    os.umask(mask)
+    assert (tmp_path / "new.jsonl").stat().st_mode & 0o777 == 0o666 & ~mask
+
+
+def test_cells_and_xml(rescore: Run, tmp_path: Path) -> None:
+    write_json(tmp_path / "l.json", {"u": ENTRY})
+    write_json(tmp_path / "w.json", {"weights": {"s2s": 1}})
+    name = "[set\n\\|\x01"
+    done = rescore("rerank", "l.json", "--weights", "w.json", "--report", "r.json", "--dataset", name)
+    assert done.returncode == 0, done.stderr
+    for style, lines in (("markdown", 4), ("csv", 3), ("latex", 8)):
+        table = rescore("report", "r.json", "--style", style).stdout.split("\n\n")[0].strip()
+        assert len(table.splitlines()) == lines, table
+    assert "\n{}[set" in rescore("report", "r.json", "--style", "latex").stdout
+    assert "| [set \\\\\\|" in rescore("report", "r.json", "--style", "markdown").stdout
+    from xml.etree import ElementTree
+
+    report = json.loads((tmp_path / "r.json").read_text()) | {"metric": "W\x00\x01"}
+    write_json(tmp_path / "g.json", report)
+    assert rescore("check", "r.json", "--golden", "g.json", "--junit", "j.xml").returncode == 1
+    ElementTree.parse(tmp_path / "j.xml")
