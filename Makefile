@@ -4,7 +4,7 @@ PYTHON ?= python3
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 BIN := .venv/bin
 
-.PHONY: demo test test-slow bench lint kenlm wheel clean
+.PHONY: demo test test-slow fuzz bench lint kenlm wheel clean
 
 demo: .venv/installed  ## the main job on the demo lists
 	$(BIN)/rescore data/test.json --lm tta --dev data/dev.json
@@ -15,6 +15,10 @@ test: .venv/installed-dev  ## all quick tests
 test-slow: .venv/installed-dev kenlm  ## the long ones, some against other tools
 	$(BIN)/pip install --quiet "minicons>=0.3.39,<0.4"
 	$(BIN)/pytest -m slow
+
+FUZZ ?= 100000
+fuzz: .venv/installed-dev  ## mutated inputs for every reader: make fuzz FUZZ=20000
+	$(BIN)/python -m tests.reliability.fuzz --number $(FUZZ)
 
 LISTS ?= data/test.json
 bench: .venv/installed-dev kenlm  ## against other tools: make bench LISTS=test.json BENCH_OPTIONS="--ngram lm.binary"
@@ -33,6 +37,10 @@ $(BIN)/lmplz: .venv/torch
 	rm -rf .venv/kenlm && mkdir .venv/kenlm
 	$(BIN)/pip download --quiet --no-deps --no-binary kenlm --dest .venv/kenlm kenlm==$(KENLM)
 	tar xzf .venv/kenlm/kenlm-$(KENLM).tar.gz -C .venv/kenlm
+	@command -v cmake > /dev/null && command -v c++ > /dev/null && find /usr/include /usr/local/include /opt -name program_options.hpp 2> /dev/null | grep -q . || { \
+		echo "KenLM's programs need a C++ compiler, cmake, zlib and Boost; on Debian and Ubuntu:" >&2; \
+		echo "  apt-get install g++ cmake zlib1g-dev libbz2-dev liblzma-dev libboost-program-options-dev libboost-system-dev libboost-thread-dev libboost-test-dev" >&2; \
+		exit 2; }
 	cmake -S .venv/kenlm/kenlm-$(KENLM) -B .venv/kenlm/build -DCMAKE_BUILD_TYPE=Release > .venv/kenlm/log
 	cmake --build .venv/kenlm/build -j 2 --target lmplz build_binary query >> .venv/kenlm/log
 	cp .venv/kenlm/build/bin/build_binary .venv/kenlm/build/bin/query .venv/kenlm/build/bin/lmplz $(BIN)

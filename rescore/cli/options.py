@@ -159,6 +159,7 @@ class InputOptions:
     format_name: str | None
     s2s: str
     lenpen: float
+    strict: bool = False
 
     def read(self, paths: Sequence[str], need_references: bool = False) -> list[NbestList]:
         """All lists."""
@@ -171,6 +172,7 @@ class InputOptions:
             s2s=self.s2s,
             lenpen=self.lenpen,
             need_references=need_references,
+            strict=self.strict,
         )
 
     def read_dev(self, paths: Sequence[str], ref: str | None) -> list[NbestList]:
@@ -183,7 +185,7 @@ class InputOptions:
 
         if self.ref:
             return iter(self.read(paths))
-        return formats.iterate(paths, self.format_name, self.s2s, self.lenpen)
+        return formats.iterate(paths, self.format_name, self.s2s, self.lenpen, self.strict)
 
     def count(self, paths: Sequence[str]) -> int | None:
         """How many hypotheses a stream will have, for its bar: the files are read once more, if somebody looks."""
@@ -195,7 +197,9 @@ class InputOptions:
         """N-best lists, or a 1-best text."""
         from rescore import formats
 
-        return formats.read_output(path, self.ref, format_name=self.format_name, s2s=self.s2s, lenpen=self.lenpen)
+        return formats.read_output(
+            path, self.ref, format_name=self.format_name, s2s=self.s2s, lenpen=self.lenpen, strict=self.strict
+        )
 
 
 input_options = _bundled(
@@ -216,6 +220,12 @@ input_options = _bundled(
             default=1.0,
             show_default=True,
             help="fairseq's length penalty, to recover sums (--s2s sum) from H scores.",
+        ),
+        click.option(
+            "--strict",
+            is_flag=True,
+            help="Errors for what else is repaired and told: bytes that are no UTF-8, carriage returns, "
+            "byte order marks, hypotheses that come twice.",
         ),
     ],
 )

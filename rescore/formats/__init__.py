@@ -20,6 +20,7 @@ from typing import IO, Any, Protocol
 from rescore.errors import UserError
 from rescore.files import replacing
 from rescore.formats import native
+from rescore.formats.oddities import TWICE, Oddities
 from rescore.formats.references import read_best, read_references, write_best
 from rescore.formats.seen import Seen
 from rescore.formats.source import ReadOptions, Source
@@ -53,7 +54,11 @@ class Format(Protocol):
 
 
 def iterate(
-    paths: Sequence[str | Path], format_name: str | None = None, s2s: str = FIRST_PASS, lenpen: float = 1.0
+    paths: Sequence[str | Path],
+    format_name: str | None = None,
+    s2s: str = FIRST_PASS,
+    lenpen: float = 1.0,
+    strict: bool = False,
 ) -> Iterator[NbestList]:
     """N-best lists of one or several paths, as a stream.
 
@@ -62,14 +67,15 @@ def iterate(
         format_name: a key of `FORMATS`; found out where None.
         s2s: the column to use as first-pass score; it becomes `s2s`.
         lenpen: fairseq's length penalty, with which H scores were normalised.
+        strict: what is odd but can be read (rescore/formats/oddities.py) is an error, and not only told.
 
     Raises:
         UserError: a path is missing, damaged, or of no known format; an utterance comes twice, has no hypotheses, or
             has a score that is missing, NaN or plus infinity.
     """
-    seen, found = Seen(), False
+    seen, found, oddities = Seen(), False, Oddities(strict)
     for path in paths:
-        source = Source(path)
+        source = Source(path, oddities)
         for nbest in _format(source, format_name).read(source, ReadOptions(lenpen)):
             place = f"{source.name}: utterance {nbest.id}"
             if not seen.add(nbest.id):
@@ -80,7 +86,10 @@ def iterate(
             if s2s != FIRST_PASS:
                 nbest = _with_first_pass(nbest, s2s, place)
             _check_scores(nbest, place)
+            if len({hypothesis.text for hypothesis in nbest.hypotheses}) < len(nbest.hypotheses):
+                oddities.add("lists", TWICE, place)
             yield nbest
+    oddities.tell()
     if not found:
         raise UserError(f"{', '.join(map(str, paths))}: no N-best list in it")
 
@@ -93,15 +102,18 @@ def read(
     s2s: str = FIRST_PASS,
     lenpen: float = 1.0,
     need_references: bool = False,
+    strict: bool = False,
 ) -> list[NbestList]:
     """All lists of `iterate`; with `references` (Kaldi text, trn or plain) these replace any in the files.
 
     Raises:
         UserError: as `iterate`; and where some lists have a reference, or `need_references` says so, but one has none.
     """
-    lists = list(iterate(paths, format_name, s2s, lenpen))
+    lists = list(iterate(paths, format_name, s2s, lenpen, strict))
     if references is not None:
-        table = read_references(references, [nbest.id for nbest in lists])
+        oddities = Oddities(strict)
+        table = read_references(references, [nbest.id for nbest in lists], oddities)
+        oddities.tell()
         lists = [replace(nbest, references=(table[nbest.id],)) for nbest in lists]
     missing = [nbest.id for nbest in lists if not nbest.references]
     if missing and (need_references or len(missing) < len(lists)):
@@ -115,7 +127,10 @@ def read(
 def read_output(path: str, references: str | None = None, **options: Any) -> list[NbestList]:
     """N-best lists, or, with `references` given, a 1-best text as lists of one hypothesis; `options` as in `read`."""
     if references is not None and options.get("format_name") is None and _sniff(Source(path)) is None:
-        return read_best(path, references)
+        oddities = Oddities(bool(options.get("strict")))
+        found = read_best(path, references, oddities)
+        oddities.tell()
+        return found
     return read([path], references=references, need_references=True, **options)
 
 

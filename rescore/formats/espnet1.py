@@ -39,7 +39,7 @@ def _files(folder: Path) -> list[Path]:
 
 
 def read(source: Source, options: ReadOptions) -> Iterator[NbestList]:
-    for part in [Source(path) for path in _files(source.path)] if source.is_folder else [source]:
+    for part in [Source(path, source.oddities) for path in _files(source.path)] if source.is_folder else [source]:
         yield from _read_file(part)
 
 

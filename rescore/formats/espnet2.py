@@ -41,7 +41,7 @@ def read(source: Source, options: ReadOptions) -> Iterator[NbestList]:
     for part in _parts(source.path):
         lists: dict[str, NbestList] = {}
         for best in _numbered(part, _BEST):
-            scores, texts = table(best / "score"), table(best / "text")
+            scores, texts = (table(best / name, source.oddities) for name in ("score", "text"))
             if scores.keys() != texts.keys():
                 name = next(iter(scores.keys() ^ texts.keys()))
                 has, lacks = ("text", "score") if name in texts else ("score", "text")

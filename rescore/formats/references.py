@@ -8,12 +8,13 @@ from typing import IO
 
 from rescore.errors import UserError
 from rescore.formats import native
+from rescore.formats.oddities import Oddities
 from rescore.formats.source import ReadOptions, Source
 from rescore.formats.text import split_id, undo_marks
 from rescore.nbest import FIRST_PASS, Hypothesis, NbestList
 
 
-def read_references(path: str | Path, ids: Sequence[str]) -> dict[str, str]:
+def read_references(path: str | Path, ids: Sequence[str], oddities: Oddities | None = None) -> dict[str, str]:
     """The reference of each utterance in `ids`.
 
     Native N-best lists give the references that they have (the first of several). Of texts, a file whose lines all end
@@ -23,7 +24,7 @@ def read_references(path: str | Path, ids: Sequence[str]) -> dict[str, str]:
     Raises:
         UserError: an utterance has no reference, or two; or a plain file has another number of lines.
     """
-    source = _text_source(path)
+    source = _text_source(path, oddities)
     if native.sniff(source):
         found = {nbest.id: nbest.references[0] for nbest in native.read(source, ReadOptions()) if nbest.references}
         return _all_of(found, ids, path)
@@ -48,7 +49,7 @@ def _all_of(found: dict[str, str], ids: Sequence[str], path: str | Path) -> dict
     return {name: found[name] for name in ids}
 
 
-def read_best(path: str | Path, references: str | Path) -> list[NbestList]:
+def read_best(path: str | Path, references: str | Path, oddities: Oddities | None = None) -> list[NbestList]:
     """A 1-best text with its references, as lists of one hypothesis.
 
     Both are trn, or Kaldi text with the same ids, or plain with the same number of lines.
@@ -56,7 +57,7 @@ def read_best(path: str | Path, references: str | Path) -> list[NbestList]:
     Raises:
         UserError: the two do not fit together, or one has an utterance that the other lacks.
     """
-    lines, source = _lines(_text_source(path)), _text_source(references)
+    lines, source = _lines(_text_source(path, oddities)), _text_source(references, Oddities())
     if native.sniff(source):
         others: list[str] = []
         ids = {nbest.id for nbest in native.read(source, ReadOptions()) if nbest.references}
@@ -81,7 +82,7 @@ def read_best(path: str | Path, references: str | Path) -> list[NbestList]:
             f"{path}: no text for utterance {absent[0]} of {references} ({len(absent)} of {len(ids)} missing); "
             "give an output of the whole set"
         )
-    found = read_references(references, list(hypotheses))
+    found = read_references(references, list(hypotheses), oddities)
     return [
         NbestList(name, [Hypothesis(undo_marks(text), {FIRST_PASS: 0.0})], (found[name],))
         for name, text in hypotheses.items()
@@ -99,8 +100,8 @@ def _begin_with(lines: Sequence[str], ids: set[str]) -> bool:
     return 2 * len(first & ids) > len(first) and (differ or all(set(word) & set("0123456789-_") for word in first))
 
 
-def _text_source(path: str | Path) -> Source:
-    source = Source(path)
+def _text_source(path: str | Path, oddities: Oddities | None = None) -> Source:
+    source = Source(path, oddities)
     if source.is_folder:
         raise UserError(f"{path}: is a folder; give the file with the texts, usually {source.path / 'text'}")
     return source

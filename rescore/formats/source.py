@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import re
 import sys
 import zlib
 from collections.abc import Iterator
@@ -14,8 +15,10 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from rescore.errors import UserError
+from rescore.formats.oddities import BOM, CRLF, UTF8, Oddities
 
 HEAD = 1 << 16
+_ESCAPED = re.compile("[\udc80-\udcff]+")
 GZIP = b"\x1f\x8b"
 LONGEST_LINE = 1 << 26
 LARGEST_DOCUMENT = 1 << 30
@@ -36,7 +39,9 @@ class Source:
     What cannot be read twice (a pipe, standard input) is read once: its beginning is kept for those who look inside.
     """
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(self, path: str | Path, oddities: Oddities | None = None) -> None:
+        """`oddities`: who is told of what was repaired; None for somebody who tells it at once."""
+        self.oddities, self._alone = oddities or Oddities(), oddities is None
         self.path = Path(path)
         self.is_stdin = str(path) == "-"
         self.name = "<stdin>" if self.is_stdin else str(path)
@@ -76,59 +81,70 @@ class Source:
                 start = self._once[0]
             if start[:2] == GZIP:
                 start = zlib.decompressobj(31).decompress(start, HEAD)
-            # A character may be cut at the end; what is no UTF-8 is told when it is read.
+            # A character may be cut at the end; what is no UTF-8 is told when the whole is read.
             return start.decode("utf-8-sig", errors="ignore")
 
     @contextmanager
-    def open(self) -> Iterator[IO[str]]:
-        """The text, decompressed and decoded; lines end where a newline is, nowhere else.
-
-        Raises:
-            UserError: the file cannot be read, is damaged, or is not UTF-8.
-        """
+    def _open(self) -> Iterator[IO[str]]:
+        """The text, decompressed and decoded; lines end where a newline is, nowhere else."""
         with self._told(), open(self.path, "rb") if self.is_regular else _joined(*self._once) as raw:
             buffered = io.BufferedReader(cast(io.RawIOBase, raw), HEAD)
             packed = buffered.peek(2)[:2] == GZIP
             stream = gzip.GzipFile(fileobj=buffered) if packed else buffered
-            with io.TextIOWrapper(cast(IO[bytes], stream), encoding="utf-8-sig", newline="\n") as text:
+            # Bytes that are no UTF-8 come as half surrogate pairs: `lines` and `read_all` see and replace them.
+            with io.TextIOWrapper(cast(IO[bytes], stream), "utf-8", errors="surrogateescape", newline="\n") as text:
                 yield text
+        if self._alone:
+            self.oddities.tell()
 
     def lines(self) -> Iterator[str]:
         """The lines without their ends.
 
         Raises:
-            UserError: as `open`; or a line is longer than `LONGEST_LINE`.
+            UserError: the file cannot be read, is damaged, or has a line of more than `LONGEST_LINE` characters; or has
+                an oddity where these are errors.
         """
-        with self.open() as file:
+        with self._open() as file:
             number = 0
             while line := file.readline(LONGEST_LINE + 1):
                 number += 1
                 if len(line) > LONGEST_LINE:
                     raise UserError(f"{self.name}: line {number} has more than {LONGEST_LINE:,} characters")
-                yield line.rstrip("\r\n")
+                yield self._repaired(line.removesuffix("\n"), number)
 
     def read_all(self) -> str:
         """The whole text.
 
         Raises:
-            UserError: as `open`; or there are more than `LARGEST_DOCUMENT` characters.
+            UserError: as `lines`; or there are more than `LARGEST_DOCUMENT` characters.
         """
-        with self.open() as file:
+        with self._open() as file:
             text = file.read(LARGEST_DOCUMENT + 1)
         if len(text) > LARGEST_DOCUMENT:
             raise UserError(
                 f"{self.name}: has more than {LARGEST_DOCUMENT:,} characters, which have to be in memory as a whole; "
                 "write it as JSON Lines"
             )
+        return self._repaired(text, 0)
+
+    def _repaired(self, text: str, number: int) -> str:
+        """A line of that number, or (0) the whole text, without what is odd."""
+        place = f"{self.name}: line {max(number, 1)}"
+        if number <= 1 and text.startswith("\ufeff"):
+            text = text[1:]
+            self.oddities.add("files", BOM, self.name)
+        if number and text.endswith("\r"):
+            text = text.rstrip("\r")
+            self.oddities.add("lines", CRLF, place)
+        if _ESCAPED.search(text):
+            self.oddities.add("lines" if number else "files", UTF8, place if number else self.name)
+            text = _ESCAPED.sub("\ufffd", text)
         return text
 
     @contextmanager
     def _told(self) -> Iterator[None]:
         try:
             yield
-        except UnicodeDecodeError as error:
-            byte = error.object[error.start]
-            raise UserError(f"{self.name}: not UTF-8 (byte 0x{byte:02x}); convert the file with iconv") from None
         except (gzip.BadGzipFile, zlib.error, EOFError) as error:
             raise UserError(f"{self.name}: damaged gzip file ({error})") from None
         except OSError as error:

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from rescore.errors import UserError
+from rescore.formats.oddities import Oddities
 from rescore.formats.source import Source
 
 # What the Moses tokeniser escapes; the ampersand last, or `&amp;lt;` would be unescaped twice.
@@ -57,14 +58,14 @@ def split_id(line: str) -> tuple[str, str]:
     return name, text.strip(" ")
 
 
-def table(path: Path) -> dict[str, str]:
+def table(path: Path, oddities: Oddities | None = None) -> dict[str, str]:
     """The lines `utterance value` of a Kaldi-style file.
 
     Raises:
         UserError: the file cannot be read, or an utterance comes twice with other values.
     """
     found: dict[str, str] = {}
-    for number, line in enumerate(Source(path).lines(), 1):
+    for number, line in enumerate(Source(path, oddities).lines(), 1):
         if line.strip():
             name, value = split_id(line)
             if found.setdefault(name, value) != value:

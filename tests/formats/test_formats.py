@@ -206,10 +206,31 @@ def test_refused(tmp_path: Path, content: str, message: str) -> None:
     assert str(path) in str(caught.value)
 
 
+def test_oddities_are_repaired_and_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    lines = b'\xef\xbb\xbf{"id": "u", "hyps": [{"text": "a\xe4", "score": 1}, {"text": "a\xe4", "score": 2}]}\r\n'
+    (tmp_path / "odd.jsonl").write_bytes(lines + lines[3:].replace(b'"u"', b'"v"'))
+    first, second = formats.read([tmp_path / "odd.jsonl"])
+    assert (first.id, second.id) == ("u", "v") and first.hypotheses[0].text == "a\ufffd"
+    told = [record.message for record in caplog.records]
+    assert [message.split(" (first")[0].split(";")[0] for message in told] == [
+        "1 files begin with a byte order mark, which was left out",
+        "2 lines end in a carriage return, which was left out",
+        "2 lines are not UTF-8",
+        "2 lists have a hypothesis twice",
+    ]
+    assert told[2].endswith("odd.jsonl: line 1)")
+    for content in (
+        lines,
+        lines[3:],
+        lines[3:].replace(b"\r", b""),
+        lines[3:].replace(b"\r", b"").replace(b"\xe4", b""),
+    ):
+        (tmp_path / "odd.jsonl").write_bytes(content)
+        with pytest.raises(UserError, match=r"odd\.jsonl.*\(--strict\)"):
+            formats.read([tmp_path / "odd.jsonl"], strict=True)
+
+
 def test_refused_bytes(tmp_path: Path) -> None:
-    (tmp_path / "latin").write_bytes(b'{"u": "\xe4"}')
-    with pytest.raises(UserError, match="UTF-8"):
-        formats.read([tmp_path / "latin"])
     (tmp_path / "cut.gz").write_bytes(gzip.compress(LINE.encode() * 50)[:-20])
     with pytest.raises(UserError, match="damaged gzip"):
         formats.read([tmp_path / "cut.gz"])

@@ -1,0 +1,254 @@
+"""Mutated inputs for every reader and option value: nothing but success or the project's own error may come out.
+
+    make fuzz FUZZ=100000
+
+Seeds are small valid files of every format. A mutation cuts, repeats, exchanges or replaces bytes, lines, or JSON
+values by what readers stumble over. The same seed gives the same inputs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import random
+import resource
+import shutil
+import sys
+import tempfile
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+from click import ClickException
+
+from rescore import formats
+from rescore.cli.main import cli
+from rescore.errors import UserError
+from rescore.evaluation import results
+from rescore.formats import read_references
+from rescore.metrics.normalise import Glm
+from rescore.networks.config import NetworkConfig
+from rescore.scoring.base import length_power
+from rescore.scoring.cards import card_value
+from rescore.signature import Signature
+from rescore.tuning import Weights
+
+SLOW = 5.0  # seconds
+TOKENS = [
+    b"", b"\x00", b"\xff", b"\xed\xa0\x80", b"\r", b"\r\n", b"\n", b"\t", b" " * 3000, "\u2028".encode(),
+    "\ufeff".encode(), b"1" + b"0" * 400, b"NaN", b"-Infinity", b"1e999", b"null", b"true", b"[]", b"{}", b'""',
+    b"[" * 3000, b"\\ud800",
+    b"|||", b" ||| ", b"tensor(", b"(a+)+$", b"(u1)", b"()", b"=", b"|", b"@", b"%", b"lm:", b"w:",
+]  # fmt: skip
+VALUES: list[object] = [None, True, -1, 0, 1e300, 10**30, float("nan"), float("inf"), "", "x", [], [[]], {}, {"a": []}]
+
+NATIVE = {"u1": {"ref": "a b", "src": "x", "hyp_1": {"score": -1.5, "text": "a c", "scores": {"tta": -2}},
+                 "hyp_2": {"score": -2, "text": "a b"}}}  # fmt: skip
+COLUMN = {"model": "tta", "fingerprint": "ab" * 32, "norm": "sum", "precision": "float32"}
+WEIGHTS = {"weights": {"s2s": 0.7, "tta": 0.3}, "origin": "dev", "tuned": "5@ab", "columns": {"tta": COLUMN},
+           "decision": {"name": "mbr", "scale": 1.0}, "condition": "^(a|b)",
+           "conditions": {"a": {"s2s": 1.0}}}  # fmt: skip
+SIGNATURE = "WER|case:lc|w:s2s=0.5|if:a@s2s=1|lm:tta=tta@abc,sum,float32|decide:mbr,2|tuned:5@ab|p:x|rescore:0.1.0"
+RESULTS = {
+    "schema": results.SCHEMA, "utterances": 1, "hypotheses": 2, "weights": {"s2s": 1.0}, "origin": "dev",
+    "signature": SIGNATURE, "metric": "WER", "first_pass": 1.0, "oracle": 0.5, "reranked": 0.7,
+    "counts": {"first_pass": {"substitutions": 1}}, "intervals": {"first_pass": [0.5, 1.5]}, "columns": {"tta": COLUMN},
+    "dev": {"source": "d", "utterances": 1, "first_pass": 1.0, "reranked": 1.0},
+}  # fmt: skip
+LINES = {
+    "jsonl": json.dumps({"columns": {"tta": COLUMN}}) + "\n" + json.dumps({"id": "u1", "ref": "a b", "hyps": [
+        {"text": "a c", "score": -1, "scores": {"tta": -3}}]}) + "\n",
+    "espnet1": json.dumps({"utts": {"u1": {"output": [{"text": "A B", "rec_text": "A\u2581B<eos>", "score": -1.5}]}}}),
+    "fairseq": "S-0\ta b\nT-0\ta b\nH-0\t-0.5\ta@@ b\nD-0\t-0.5\tab\nP-0\t-0.5 -0.5\n2020 | INFO | x\n",
+    "moses": "0 ||| a b ||| LM0= -1 TM= -1 -2 ||| -3.5\n0 ||| b ||| LM0= -1 TM= -1 -2 ||| -4\n1 ||| c ||| ||| -1\n",
+}  # fmt: skip
+GLM = '* name "x"\n[A] => [B] / [ ] __ [ ] ;; c\n"qu" => kw\n'
+
+
+def mutated(content: bytes, draw: random.Random) -> bytes:
+    """Between one and four changes."""
+    for _ in range(draw.randint(1, 4)):
+        size = len(content)
+        at, to = sorted((draw.randint(0, size), draw.randint(0, size)))
+        to = min(to, at + 40)
+        lines = content.splitlines(keepends=True)
+        kind = draw.randrange(7)
+        if kind == 0:
+            content = content[:at] + draw.choice(TOKENS) + content[at:]
+        elif kind == 1:
+            content = content[:at] + draw.choice(TOKENS) + content[to:]
+        elif kind == 2:
+            content = content[:at] + content[to:]
+        elif kind == 3:
+            content = content[:to] + content[at:]
+        elif kind == 4 and size:
+            place = draw.randrange(size)
+            content = content[:place] + bytes([content[place] ^ 1 << draw.randrange(8)]) + content[place + 1 :]
+        elif kind == 5 and lines:
+            draw.shuffle(lines)
+            content = b"".join(lines)
+        elif kind == 6 and lines:
+            content = b"".join([*lines, draw.choice(lines)])
+    return content
+
+
+def mutated_json(value: object, draw: random.Random) -> object:
+    """A value somewhere within replaced, removed, or doubled under another key."""
+    if isinstance(value, dict) and value and draw.random() < 0.8:
+        key = draw.choice(list(value))
+        change = draw.randrange(6)
+        if change == 0:
+            return {name: one for name, one in value.items() if name != key}
+        if change == 1:
+            return {**value, draw.choice(["", "x", "hyp_9", "id", "score", "text"]): value[key]}
+        return {**value, key: mutated_json(value[key], draw)}
+    if isinstance(value, list) and value and draw.random() < 0.8:
+        place = draw.randrange(len(value))
+        return [*value[:place], mutated_json(value[place], draw), *value[place + 1 :]]
+    return draw.choice(VALUES)
+
+
+Case = tuple[str, Callable[[Path, random.Random], object]]
+
+
+def cases() -> list[Case]:
+    """A name, and what makes an input in a folder and reads it."""
+
+    def of_text(text: str, read: Callable[[Path], object]) -> Callable[[Path, random.Random], object]:
+        def run(folder: Path, draw: random.Random) -> object:
+            content = mutated(text.encode(), draw)
+            if draw.random() < 0.05:
+                content = mutated(gzip.compress(content), draw) if draw.random() < 0.5 else gzip.compress(content)
+            path = folder / "x"
+            path.write_bytes(content)
+            return read(path)
+
+        return run
+
+    def of_json(value: object, read: Callable[[Path], object]) -> Callable[[Path, random.Random], object]:
+        def run(folder: Path, draw: random.Random) -> object:
+            changed = value
+            for _ in range(draw.randint(1, 3)):
+                changed = mutated_json(changed, draw)
+            path = folder / "x"
+            path.write_text(json.dumps(changed), encoding="utf-8")
+            return read(path)
+
+        return run
+
+    def lists(path: Path) -> object:
+        found = formats.read([path])
+        formats.write(found, str(path.with_name("out.jsonl")))
+        formats.write(found, str(path.with_name("out.json")))
+        with formats.opened(str(path.with_name("best"))) as file:
+            formats.write_best("best", [(one, one.hypotheses[0].text) for one in found], file)
+        return found
+
+    def espnet2(folder: Path, draw: random.Random) -> object:
+        best = folder / "decode" / "logdir" / "output.1" / "1best_recog"
+        best.mkdir(parents=True, exist_ok=True)
+        text, score = b"u1 A B\nu2\n", b"u1 tensor(-1.5, device='cuda:0')\nu2 -1\n"
+        (best / "text").write_bytes(mutated(text, draw) if draw.random() < 0.6 else text)
+        (best / "score").write_bytes(mutated(score, draw))
+        return formats.read([folder / "decode"])
+
+    def options(folder: Path, draw: random.Random) -> object:
+        (folder / "l.json").write_text(json.dumps(NATIVE), encoding="utf-8")
+        (folder / "w.json").write_text('{"weights": {"s2s": 1}}', encoding="utf-8")
+        option = draw.choice(
+            ["--metric", "--tokenize", "--format", "--lenpen", "--s2s", "--decide", "--scale", "--ref"]
+        )
+        values = [
+            "",
+            "x",
+            "nan",
+            "-1",
+            "1e999",
+            "wer",
+            "bleu",
+            "ter",
+            "mbr",
+            "13a",
+            "tta",
+            ".",
+            "l.json",
+            "native",
+            "moses",
+        ]
+        arguments = ["rerank", "l.json", "--weights", "w.json", "--best", "b", option, draw.choice(values)]
+        return cli(arguments, standalone_mode=False)
+
+    found: list[Case] = [(name, of_text(text, lists)) for name, text in LINES.items()]
+    found += [
+        ("native", of_text(json.dumps(NATIVE), lists)),
+        ("native values", of_json(NATIVE, lists)),
+        ("jsonl values", of_json(json.loads(LINES["jsonl"].splitlines()[1]), lists)),
+        ("espnet1 values", of_json(json.loads(LINES["espnet1"]), lists)),
+        ("espnet2", espnet2),
+        ("kaldi", of_text("u1 a b\nu2 c\n", lambda path: read_references(path, ["u1", "u2"]))),
+        ("trn", of_text("a b (u1)\nc (u2)\n", lambda path: read_references(path, ["u1", "u2"]))),
+        ("output", of_text("a b (u1)\nc (u2)\n", lambda path: formats.read_output(str(path), str(path)))),
+        ("weights", of_text(json.dumps(WEIGHTS), Weights.load)),
+        ("weights values", of_json(WEIGHTS, Weights.load)),
+        ("results", of_text(json.dumps(RESULTS), results.read)),
+        ("results values", of_json(RESULTS, results.read)),
+        ("signature", of_text(SIGNATURE, lambda path: Signature.parse(path.read_text("utf-8", "replace")))),
+        ("glm", of_text(GLM, lambda path: Glm.load(path)("A QUICK ONE"))),
+        ("config", of_json({"kind": "tta", "layers": 3, "d_model": 16, "heads": 2}, NetworkConfig.load)),
+        ("norm", of_text("length^0.5", lambda path: length_power(path.read_text("utf-8", "replace")))),
+        ("options", options),
+    ]
+
+    def card(folder: Path, draw: random.Random) -> object:
+        (folder / "README.md").write_bytes(mutated(b"---\nrecommended_weight: 0.3\n---\n# x\n", draw))
+        return card_value(folder, "recommended_weight")
+
+    return [*found, ("card", card)]
+
+
+def fuzz(number: int, seed: int = 0, folder: Path | None = None) -> tuple[Counter[str], list[str]]:
+    """Outcomes counted, and a report of each that must not be."""
+    place = Path(tempfile.mkdtemp()) if folder is None else folder
+    outcomes: Counter[str] = Counter()
+    wrong: list[str] = []
+    every = cases()
+    for index in range(number):
+        name, run = every[index % len(every)]
+        draw = random.Random(f"{seed} {index}")
+        began = time.monotonic()
+        try:
+            run(place, draw)
+            outcomes["read"] += 1
+        except (UserError, ClickException) as error:
+            outcomes["error"] += 1
+            if len(str(error).splitlines()) > 1 and isinstance(error, ClickException):
+                wrong.append(f"{name} {index}: an error of several lines: {error}")
+        except Exception:
+            outcomes["other"] += 1
+            wrong.append(f"{name} {index}: {traceback.format_exc()}")
+        if time.monotonic() - began > SLOW:
+            outcomes["slow"] += 1
+            wrong.append(f"{name} {index}: took {time.monotonic() - began:.1f} s")
+    if folder is None:
+        shutil.rmtree(place)
+    return outcomes, wrong
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Mutated inputs for every reader and option value.")
+    parser.add_argument("--number", type=int, default=20_000)
+    parser.add_argument("--seed", type=int, default=0)
+    arguments = parser.parse_args()
+    began = time.monotonic()
+    outcomes, wrong = fuzz(arguments.number, arguments.seed)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print("\n".join(wrong[:20]))
+    print(f"{dict(outcomes)}; {time.monotonic() - began:.0f} s; peak memory {peak:.0f} MiB")
+    return int(bool(wrong))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

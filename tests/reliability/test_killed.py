@@ -1,0 +1,76 @@
+"""SIGKILL at any moment: run again, and the output is the same as if nothing had happened."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT, SENTENCES, write_json
+
+ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1"}
+
+
+def kill_at(seconds: float, arguments: list[str], folder: Path) -> bool:
+    """Whether it was still running, and was killed."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "rescore", *arguments],
+        cwd=folder, env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        process.wait(timeout=seconds)
+        return False
+    except subprocess.TimeoutExpired:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        return True
+
+
+def finish(arguments: list[str], folder: Path) -> float:
+    began = time.monotonic()
+    command = [sys.executable, "-m", "rescore", *arguments]
+    done = subprocess.run(command, cwd=folder, env=ENVIRONMENT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return time.monotonic() - began
+
+
+@pytest.mark.parametrize("kills", [3, pytest.param(50, marks=pytest.mark.slow)])
+def test_run_with_a_cache(kills: int, model: Path, tmp_path: Path) -> None:
+    table = json.loads((ROOT / "data" / "test.json").read_text(encoding="utf-8"))
+    write_json(tmp_path / "l.json", dict(list(table.items())[:40]))
+    run = ["l.json", "--lm", f"tta:{model}", "--dev", "l.json", "-o", "out.jsonl", "--best", "best.trn"]
+    took = finish(run, tmp_path)
+    whole = [(tmp_path / name).read_bytes() for name in ("out.jsonl", "best.trn")]
+    draw, killed = random.Random(0), 0
+    for _ in range(kills):
+        killed += kill_at(draw.uniform(0.3, 1.0) * took, [*run, "--cache", "cache"], tmp_path)
+    assert killed
+    finish([*run, "--cache", "cache"], tmp_path)
+    assert [(tmp_path / name).read_bytes() for name in ("out.jsonl", "best.trn")] == whole
+
+
+@pytest.mark.parametrize("kills", [2, pytest.param(20, marks=pytest.mark.slow)])
+def test_training(kills: int, tmp_path: Path) -> None:
+    (tmp_path / "t.txt").write_text("\n".join(SENTENCES), encoding="utf-8")
+    tiny = {"layers": 1, "d_model": 16, "heads": 2, "d_ff": 16, "vocab_size": 200, "max_positions": 40}
+    write_json(tmp_path / "c.json", tiny)
+    options = ["--text", "t.txt", "--config", "c.json", "--held-out", "5", "--batch-tokens", "300", "--steps", "300"]
+    often = ["--checkpoint-seconds", "0"]
+    took = finish(["train", "--lm", "tta", *options, "--out", "one"], tmp_path)
+    draw, killed = random.Random(0), 0
+    for _ in range(kills):
+        resume = ["--resume"] if (tmp_path / "two" / "training.safetensors").exists() else []
+        command = ["train", "--lm", "tta", *options, *often, "--out", "two", *resume]
+        killed += kill_at(draw.uniform(0.5, 1.0) * took, command, tmp_path)
+    assert killed
+    resume = ["--resume"] if (tmp_path / "two" / "training.safetensors").exists() else []
+    finish(["train", "--lm", "tta", *options, *often, "--out", "two", *resume], tmp_path)
+    weights = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("one", "two")]
+    assert weights[0] == weights[1]
