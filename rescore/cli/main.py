@@ -31,6 +31,8 @@ COMMANDS = {
     "convert": "Turn N-best lists of any format into the native one.",
     "recipe": "Where the Makefile fragment for recipes is.",
     "train": "Train a language model from text.",
+    "embed": "Vectors of sentences or tokens.",
+    "similarity": "How well vectors tell the similarity of sentence pairs.",
     "bench": "How fast language models score on this machine.",
     "models": "List the shipped models, or describe one.",
 }

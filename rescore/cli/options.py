@@ -50,7 +50,7 @@ norm_option = click.option(
 )
 
 
-def _bundled(name: str, bundle: type[Any], options: list[Callable[[Command], Command]]) -> Callable[[Command], Command]:
+def bundled(name: str, bundle: type[Any], options: list[Callable[[Command], Command]]) -> Callable[[Command], Command]:
     """A decorator that gives a command some options together, as one argument: an object made of them."""
 
     def decorate(command: Command) -> Command:
@@ -107,7 +107,7 @@ def _with_option(spec: str, option: str) -> str:
     return f"{kind}:{option}:{rest}" if rest else f"{kind}:{option}"
 
 
-lm_options = _bundled(
+lm_options = bundled(
     "lms",
     LanguageModelOptions,
     [
@@ -202,7 +202,7 @@ class InputOptions:
         )
 
 
-input_options = _bundled(
+input_options = bundled(
     "inputs",
     InputOptions,
     [
@@ -263,7 +263,7 @@ class MetricOptions:
         return metrics.choose_metric(name, lists, metrics.MetricOptions(tokenise, normaliser))
 
 
-metric_options = _bundled(
+metric_options = bundled(
     "measure",
     MetricOptions,
     [
@@ -303,7 +303,7 @@ class DecisionOptions:
         return Decision(self.decide, self.scale)
 
 
-decision_options = _bundled(
+decision_options = bundled(
     "decide",
     DecisionOptions,
     [
@@ -354,7 +354,7 @@ class ReportOptions:
                 files.write(results, file)
 
 
-report_options = _bundled(
+report_options = bundled(
     "reporting",
     ReportOptions,
     [
@@ -380,7 +380,7 @@ class TestOptions:
         return PairedTest(self.test, self.by_speaker or bool(self.speaker), self.speaker or SPEAKER)
 
 
-test_options = _bundled(
+test_options = bundled(
     "significance",
     TestOptions,
     [

@@ -21,16 +21,19 @@ class Encoder(Transformer):
     def scale(self) -> float:
         return self.config.d_model**0.5
 
-    def forward(self, tokens: Tensor, lengths: Tensor) -> Tensor:
-        """tokens (batch, n) with their frame, lengths (batch,) -> hidden vectors (batch, n, d)."""
+    def forward(self, tokens: Tensor, lengths: Tensor, layers: int | None = None) -> Tensor:
+        """tokens (batch, n) with their frame, lengths (batch,) -> hidden vectors (batch, n, d).
+
+        layers: of so many blocks only, before the transform to the softmax; 0 gives the embeddings.
+        """
         size = tokens.shape[1]
         hidden = self.embedding_dropout(self.embed(tokens) * self.scale)
         mask = padding_mask(lengths, size)[:, None, None, :]
         if self.causal:
             mask = mask & torch.ones(size, size, dtype=torch.bool, device=tokens.device).tril()
-        for block in self.blocks:
+        for block in self.layers()[:layers]:
             hidden = block(hidden, hidden, mask)
-        return cast(Tensor, self.output_transform(hidden))
+        return hidden if layers is not None else cast(Tensor, self.output_transform(hidden))
 
     def predict(self, batch: Batch) -> Tensor:
         """`forward` at the positions asked for, less what cannot change them.

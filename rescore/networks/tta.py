@@ -20,16 +20,19 @@ class TTA(Transformer):
     at i does not depend on token i.
     """
 
-    def forward(self, tokens: Tensor, lengths: Tensor) -> Tensor:
-        """tokens (batch, n) with [BOS] and [EOS], lengths (batch,) -> hidden vectors (batch, n, d)."""
+    def forward(self, tokens: Tensor, lengths: Tensor, layers: int | None = None) -> Tensor:
+        """tokens (batch, n) with [BOS] and [EOS], lengths (batch,) -> hidden vectors (batch, n, d).
+
+        layers: of so many blocks only, before the transform to the softmax; 0 gives positions, which know no token.
+        """
         size = tokens.shape[1]
         memory = self.embedding_dropout(self.embed(tokens))
         query = self.position_embedding.weight[:size].expand_as(memory)
         others = ~torch.eye(size, dtype=torch.bool, device=tokens.device)
         mask = padding_mask(lengths, size)[:, None, None, :] & others
-        for block in self.blocks:
+        for block in self.layers()[:layers]:
             query = block(query, memory, mask)
-        return cast(Tensor, self.output_transform(query))
+        return query if layers is not None else cast(Tensor, self.output_transform(query))
 
     def predict(self, batch: Batch) -> Tensor:
         """`forward` at the positions asked for, less what cannot change them.

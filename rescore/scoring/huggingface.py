@@ -142,6 +142,18 @@ class HuggingFaceNetwork:
         assert logits.shape[0] == len(batch.at)
         return logits.float()
 
+    @property
+    def layers(self) -> int:
+        return int(self._model.config.get_text_config().num_hidden_layers)
+
+    def vectors(self, tokens: Tensor, lengths: Tensor, layer: int | None) -> Tensor:
+        tokens = tokens.to(self._device)
+        if layer is None:
+            return self._model.get_input_embeddings()(tokens).float()
+        mask = torch.arange(tokens.shape[1], device=self._device) < lengths.to(self._device)[:, None]
+        found = self._model(input_ids=tokens, attention_mask=mask.long(), output_hidden_states=True)
+        return found.hidden_states[layer].float()
+
     def digest(self) -> bytes:
         names = sorted(
             path.name

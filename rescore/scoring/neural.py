@@ -72,6 +72,16 @@ class OwnNetwork:
         hidden = self.network.predict(batch.to(self._device))
         return self._softmax.log_probs(hidden, rows.to(self._device), targets.to(self._device))
 
+    @property
+    def layers(self) -> int:
+        return self.network.config.layers
+
+    def vectors(self, tokens: Tensor, lengths: Tensor, layer: int | None) -> Tensor:
+        tokens, lengths = tokens.to(self._device), lengths.to(self._device)
+        if layer is None:
+            return self.network.token_embedding(tokens).float()
+        return self.network(tokens, lengths, layer).float()
+
     def digest(self) -> bytes:
         files = ("config.json", "tokenizer.json", "model.safetensors")
         contents = b"".join(hashlib.sha256((self._folder / file).read_bytes()).digest() for file in files)

@@ -64,6 +64,16 @@ class Network(Protocol):
         """Natural-log probabilities of targets (k,), each predicted by the hidden vector at `batch.at[rows]`."""
         ...
 
+    @property
+    def layers(self) -> int:
+        """How many there are."""
+        ...
+
+    def vectors(self, tokens: Tensor, lengths: Tensor, layer: int | None) -> Tensor:
+        """Sequences (batch, n) and their lengths -> hidden vectors (batch, n, d) behind a layer; None for token
+        embeddings, which know no context."""
+        ...
+
     def digest(self) -> bytes:
         """Content hash of weights, tokenizer and settings."""
         ...

@@ -1,0 +1,58 @@
+"""`rescore similarity`: how well vectors tell the similarity of sentence pairs."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+
+import click
+
+from rescore.cli import options
+from rescore.cli.vectors import VectorsOptions, vector_options
+
+
+@click.command("similarity")
+@click.argument("pairs", metavar="PAIRS")
+@options.lm_options
+@vector_options
+@click.option("--centre", is_flag=True, help="Take the mean vector of all sentences away before cosines.")
+@click.option("--joined", is_flag=True, help="Join the vectors of all --lm instead of a row each.")
+@click.option("--gold", metavar="FILE", help="PAIRS is WiC's data, and this its T and F a line.")
+@click.option("-o", "--output", metavar="FILE", help="Write the figures as JSON; - is stdout.")
+def command(
+    pairs: str,
+    lms: options.LanguageModelOptions,
+    vectors: VectorsOptions,
+    centre: bool,
+    joined: bool,
+    gold: str | None,
+    output: str | None,
+) -> None:
+    """Correlate the cosines of sentence vectors with people's scores: STS-B csv, SICK.txt, or score, sentence, sentence
+    with tabs between. With --gold: accuracy of words in context (WiC).
+
+    \b
+    rescore similarity sts-dev.csv --lm tta --lm unilm
+    rescore similarity dev.data.txt --gold dev.gold.txt --lm tta
+    """
+    from rescore import formats
+    from rescore.evaluation import similarity
+    from rescore.reporting.similarity import render, render_words
+
+    if joined and gold:
+        raise click.UsageError("--joined does not apply to --gold: tokens of several models may differ")
+    models, wanted = lms.load(), vectors.options()
+    if gold:
+        words = similarity.read_words(pairs, gold)
+        accuracies = [similarity.measure_words(words, lm, wanted, centre) for lm in models]
+        shown, figures = render_words(accuracies), [asdict(one) for one in accuracies]
+    else:
+        read = similarity.read_pairs(pairs)
+        groups = [models] if joined else [[lm] for lm in models]
+        found = [similarity.measure_pairs(read, group, wanted, centre) for group in groups]
+        shown, figures = render(found), [asdict(one) for one in found]
+    if output:
+        with formats.opened(output) as file:
+            file.write(json.dumps(figures, indent=2) + "\n")
+    if output != "-":
+        click.echo(shown)

@@ -1,0 +1,54 @@
+"""Options about vectors, which `embed` and `similarity` share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import click
+
+from rescore.cli.options import bundled
+
+if TYPE_CHECKING:
+    from rescore.scoring.vectors import VectorOptions
+
+
+@dataclass(frozen=True, slots=True)
+class VectorsOptions:
+    """Which vectors of a network are wanted."""
+
+    kind: str
+    layer: int | None
+    pooling: str
+    special_tokens: bool
+
+    def options(self) -> VectorOptions:
+        from rescore.scoring.vectors import VectorOptions
+
+        return VectorOptions(self.kind, self.layer, self.pooling, self.special_tokens)
+
+
+vector_options = bundled(
+    "vectors",
+    VectorsOptions,
+    [
+        click.option(
+            "--kind",
+            type=click.Choice(["context", "embed"]),
+            default="context",
+            show_default=True,
+            help="Hidden vectors, or input embeddings.",
+        ),
+        click.option(
+            "--layer", type=click.IntRange(0), metavar="N", help="Hidden vectors behind N layers.  [default: all]"
+        ),
+        click.option(
+            "--pooling",
+            type=click.Choice(["mean", "max", "sum"]),
+            default="mean",
+            show_default=True,
+            help="From the vectors of tokens to that of a sentence.",
+        ),
+        click.option("--special-tokens", is_flag=True, help="Pool those of [BOS], [EOS], [CLS], [SEP], too."),
+    ],
+)

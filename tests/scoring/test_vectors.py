@@ -1,0 +1,138 @@
+"""Vectors of sentences and tokens: of batches as of single sentences, of our networks and of Hugging Face's."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from safetensors.numpy import load_file
+
+from rescore import scoring
+from rescore.errors import UserError
+from rescore.evaluation.similarity import cosines, read_pairs, read_words
+from rescore.scoring.vectors import Embedder, VectorOptions
+from tests.conftest import SENTENCES, Run, assert_one_line_error
+from tests.scoring.test_huggingface import build
+
+TEXTS = [*SENTENCES[:9], "the old clock", "the"]
+BACKENDS = ("tta", "bilm", "bilm:intact", "unilm", "unilm-bw")
+
+
+def load(backend: str, models: dict[str, Path]) -> scoring.LanguageModel:
+    return scoring.load(f"{backend}:{models[backend.split(':')[0]]}")
+
+
+@pytest.mark.parametrize("options", [VectorOptions(), VectorOptions(layer=1), VectorOptions("embed", pooling="max")])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_batches_give_what_single_sentences_give(backend: str, options: VectorOptions, models: dict[str, Path]) -> None:
+    embedder = Embedder([load(backend, models)], options)
+    together = embedder.sentences(TEXTS)
+    assert together.shape == (len(TEXTS), 32)
+    for text, vector in zip(TEXTS, together, strict=True):
+        assert embedder.sentences([text])[0] == pytest.approx(vector, abs=1e-5)
+    for (tokens, vectors), text in zip(embedder.tokens(TEXTS), TEXTS, strict=True):
+        assert vectors.shape == (len(tokens), 32) and "".join(tokens).replace("##", "").startswith(
+            text.split()[0][:1].lower()
+        )
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.sampled_from(["the", "old", "clock", "on", "wall"]), min_size=2, max_size=8), st.data())
+def test_a_vector_knows_its_context_only(models: dict[str, Path], words: list[str], data: st.DataObject) -> None:
+    """Of a T-TA and a masked biLM the vector at i does not change with token i; the others do."""
+    place = data.draw(st.integers(0, len(words) - 1))
+    other = data.draw(st.sampled_from([word for word in ["the", "old", "clock"] if word != words[place]]))
+    changed = [*words[:place], other, *words[place + 1 :]]
+    for backend in ("tta", "bilm"):
+        embedder = Embedder([load(backend, models)])
+        (tokens, one), (others, two) = embedder.tokens([" ".join(words), " ".join(changed)])
+        if len(tokens) != len(words) or len(others) != len(words):
+            continue  # a word of several tokens
+        difference = np.abs(one - two).max(axis=1)
+        assert difference[place] < 1e-5 and (np.delete(difference, place) > 1e-7).all()
+
+
+def test_a_causal_vector_knows_its_token(models: dict[str, Path]) -> None:
+    embedder = Embedder([load("unilm", models)])
+    (_, one), (_, two) = embedder.tokens(["the old clock", "the old wall"])
+    assert np.allclose(one[:2], two[:2], atol=1e-6) and np.abs(one[2] - two[2]).max() > 1e-3
+    (_, one), (_, two) = Embedder([load("unilm-bw", models)]).tokens(["the old clock", "on old clock"])
+    assert np.allclose(one[1:3], two[1:3], atol=1e-6) and np.abs(one[0] - two[0]).max() > 1e-3
+
+
+def test_several_are_joined(models: dict[str, Path]) -> None:
+    lms = [load(kind, models) for kind in ("unilm", "unilm-bw")]
+    both = Embedder(lms).sentences(TEXTS)
+    parts = [Embedder([lm]).sentences(TEXTS) for lm in lms]
+    assert np.array_equal(both, np.concatenate(parts, axis=1))
+    with pytest.raises(UserError, match="several models"):
+        Embedder(lms).tokens(TEXTS)
+
+
+def test_command(rescore: Run, models: dict[str, Path], tmp_path: Path) -> None:
+    (tmp_path / "t.txt").write_text("\n".join([*TEXTS[:3], "", "the"]), encoding="utf-8")
+    lm = ("--lm", f"tta:{models['tta']}")
+    for output in ("v.npy", "v.jsonl.gz", "v.safetensors", "v.jsonl"):
+        done = rescore("embed", "t.txt", *lm, "-o", output)
+        assert done.returncode == 0, done.stderr
+    plain = np.load(tmp_path / "v.npy")
+    assert plain.shape == (5, 32) and not plain[3].any()
+    assert np.array_equal(load_file(tmp_path / "v.safetensors")["vectors"], plain)
+    rows = [json.loads(line) for line in (tmp_path / "v.jsonl").read_text().splitlines()]
+    assert np.allclose([row["vector"] for row in rows], plain)
+    assert rescore("embed", "t.txt", *lm, "-o", "t.jsonl", "--tokens").returncode == 0
+    first = json.loads((tmp_path / "t.jsonl").read_text().splitlines()[0])
+    assert len(first["tokens"]) == len(first["vectors"])
+    assert np.mean(first["vectors"], axis=0) == pytest.approx(plain[0], abs=1e-6)
+    assert_one_line_error(rescore("embed", "t.txt", *lm, "-o", "v.txt"), "expected .npy")
+    assert_one_line_error(rescore("embed", "t.txt", *lm, "-o", "v.npy", "--layer", "9"), "not between 0 and 3")
+    unilm = ("--lm", f"unilm:{models['unilm']}")
+    assert_one_line_error(rescore("embed", "t.txt", *unilm, "-o", "v.npy", "--special-tokens"), "leave out --special")
+
+
+def test_similarity(rescore: Run, models: dict[str, Path], tmp_path: Path) -> None:
+    lines = [f"{index % 6}\t{one}\t{other}" for index, (one, other) in enumerate(pairwise(TEXTS))]
+    (tmp_path / "p.tsv").write_text("\n".join(lines), encoding="utf-8")
+    (tmp_path / "sts.csv").write_text("\n".join("g\tf\ty\t1\t" + line for line in lines), encoding="utf-8")
+    assert read_pairs(tmp_path / "p.tsv") == read_pairs(tmp_path / "sts.csv")
+    lms = [item for kind in ("tta", "unilm") for item in ("--lm", f"{kind}:{models[kind]}")]
+    done = rescore("similarity", "p.tsv", *lms, "-o", "s.json", "--centre")
+    assert done.returncode == 0, done.stderr
+    tta, unilm = json.loads((tmp_path / "s.json").read_text())
+    pairs = read_pairs(tmp_path / "p.tsv")
+    embedder = Embedder([load("tta", models)])
+    found = cosines(*(embedder.sentences(side) for side in ([p.first for p in pairs], [p.second for p in pairs])), True)
+    expected = 100 * np.corrcoef(found, [pair.score for pair in pairs])[0, 1]
+    assert tta["pearson"] == pytest.approx(expected) and unilm["name"] == "unilm"
+    assert tta["pearson_interval"][0] <= tta["pearson"] <= tta["pearson_interval"][1]
+    assert "|centre:yes|lm:tta=tta@" in done.stdout
+    (tmp_path / "w").write_text("clock\tN\t2-1\tthe old clock\tthe clock ticked\nwall\tN\t1-0\tthe wall\twall\n" * 10)
+    (tmp_path / "g").write_text("T\nF\n" * 10)
+    done = rescore("similarity", "w", "--gold", "g", *lms)
+    assert done.returncode == 0 and "100.0" in done.stdout, done.stdout + done.stderr
+    assert [pair.places for pair in read_words(tmp_path / "w", tmp_path / "g")[:2]] == [(2, 1), (1, 0)]
+    assert_one_line_error(rescore("similarity", "w", *lms), "pair 1: expected score")
+    assert_one_line_error(rescore("similarity", "p.tsv", "--lm", "ngram:p.tsv"), "neither an ARPA file")
+
+
+def test_hugging_face(tmp_path: Path) -> None:
+    """Mean pooling as sentence-transformers does it: over all tokens, the special ones with them."""
+    transformers = pytest.importorskip("transformers")
+    import torch
+
+    folder = build("bert", tmp_path)
+    model = transformers.AutoModel.from_pretrained(folder).eval()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    lm = scoring.load(f"hf-masked:intact:{folder}")
+    ours = Embedder([lm], VectorOptions(special=True)).sentences(TEXTS)
+    batch = tokenizer(TEXTS, padding=True, return_tensors="pt")
+    with torch.no_grad():
+        hidden = model(**batch).last_hidden_state
+    mask = batch["attention_mask"][..., None].float()
+    theirs = (hidden * mask).sum(1) / mask.sum(1)
+    assert ours == pytest.approx(theirs.numpy(), abs=1e-4)
