@@ -21,7 +21,7 @@ HEAD = 1 << 16
 _ESCAPED = re.compile("[\udc80-\udcff]+")
 GZIP = b"\x1f\x8b"
 LONGEST_LINE = 1 << 26
-LARGEST_DOCUMENT = 1 << 30
+LARGEST_DOCUMENT = 1 << 28
 """Characters. Nobody meets these but with a damaged file, or one that was made to fill the memory."""
 
 

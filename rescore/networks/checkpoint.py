@@ -7,6 +7,7 @@ from pathlib import Path
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
+from torch import Tensor
 
 from rescore.errors import UserError
 from rescore.files import replacing
@@ -33,8 +34,20 @@ def save(folder: Path, network: Transformer, tokenizer: Tokenizer) -> None:
     weights = {
         name: value.detach().to("cpu", torch.float16).contiguous() for name, value in network.state_dict().items()
     }
-    with replacing(folder / "model.safetensors") as path:
-        save_file(weights, path)
+    write_tensors(folder / "model.safetensors", weights)
+
+
+def write_tensors(path: Path, tensors: dict[str, Tensor], about: dict[str, str] | None = None) -> None:
+    """Write a safetensors file beside and rename it.
+
+    Raises:
+        UserError: it cannot be written.
+    """
+    try:
+        with replacing(path) as temporary:
+            save_file(tensors, temporary, metadata=about)
+    except (OSError, SafetensorError) as error:
+        raise UserError(f"{path}: cannot be written ({error})") from None
 
 
 def load(folder: Path, kind: str | None = None) -> tuple[Transformer, Tokenizer]:

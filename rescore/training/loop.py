@@ -14,12 +14,10 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor, nn
 from tqdm import tqdm
 
 from rescore.errors import UserError
-from rescore.files import replacing
 from rescore.networks import checkpoint
 from rescore.networks.device import choose_device
 from rescore.networks.tokenizer import Tokenizer
@@ -259,8 +257,8 @@ class Trainer:
             "recipe": json.dumps(asdict(self.recipe)),
             "belongs_to": json.dumps(self.belongs_to),
         }
-        with replacing(self.folder / STATE) as path:
-            save_file({name: value.contiguous() for name, value in tensors.items()}, path, metadata=about)
+        whole = {name: value.contiguous() for name, value in tensors.items()}
+        checkpoint.write_tensors(self.folder / STATE, whole, about)
 
     def resume(self) -> None:
         """Read what `save` wrote.

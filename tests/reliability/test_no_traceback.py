@@ -181,6 +181,24 @@ def test_a_full_disk(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["l.json"]
 
 
+def test_a_full_disk_in_training(tmp_path: Path) -> None:
+    (tmp_path / "t.txt").write_text("\n".join(SENTENCES[:60]), encoding="utf-8")
+    tiny = {"layers": 1, "d_model": 32, "heads": 2, "d_ff": 64, "vocab_size": 200, "max_positions": 40}
+    write_json(tmp_path / "c.json", tiny)
+
+    def limit() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, 40_000))
+
+    options = ["--config", "c.json", "--steps", "2", "--batch-tokens", "200", "--held-out", "5"]
+    done = subprocess.run(
+        [sys.executable, "-m", "rescore", "train", "--lm", "tta", "--text", "t.txt", "--out", "lm", *options],
+        cwd=tmp_path, capture_output=True, text=True, preexec_fn=limit, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2 and "cannot be written" in done.stderr.splitlines()[-1], done.stderr
+    assert "Traceback" not in done.stderr and not (tmp_path / "lm" / "model.safetensors").exists()
+
+
 def test_sigterm_leaves_nothing(tmp_path: Path) -> None:
     (tmp_path / "lm.arpa").write_text(ARPA, encoding="utf-8")
     process = subprocess.Popen(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import subprocess
@@ -13,7 +14,7 @@ import numpy as np
 import pytest
 
 from rescore.errors import UserError
-from rescore.formats import read, read_references
+from rescore.formats import read, read_references, source
 from rescore.metrics import alignment
 from rescore.metrics.alignment import align, error_counts
 from rescore.networks.tokenizer import train_wordpiece
@@ -211,6 +212,15 @@ def test_nothing_runs_away(
     began = time.monotonic()
     assert_one_line_error(rescore(*arguments), part)
     assert time.monotonic() - began < 5
+
+
+def test_a_packed_file_has_an_end(rescore: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(source, "LARGEST_DOCUMENT", 1_000_000)
+    monkeypatch.setattr(source, "LONGEST_LINE", 1_000_000)
+    (tmp_path / "bomb.gz").write_bytes(gzip.compress(b"{" + b" " * 30_000_000))
+    assert_one_line_error(rescore("convert", "bomb.gz"), "more than 1,000,000 characters", "JSON Lines")
+    (tmp_path / "bomb.gz").write_bytes(gzip.compress(b"0 ||| " + b"a" * 30_000_000))
+    assert_one_line_error(rescore("convert", "bomb.gz"), "line 1 has more than 1,000,000 characters")
 
 
 def test_a_network_too_large(rescore: Run, model: Path, tmp_path: Path) -> None:
