@@ -12,6 +12,9 @@ from rescore.errors import UserError
 FIRST_PASS = "s2s"
 """The column with the score that the toolkit ranked by."""
 
+RANK = "rank"
+"""What --s2s calls the order of the file: as a score, minus the natural log of the place."""
+
 SUM = "sum"
 """The column with the unnormalised log-probability, where the toolkit ranked by a mean over tokens."""
 

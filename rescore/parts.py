@@ -27,6 +27,7 @@ FORMATS: Table[Format] = Table(
         "espnet2": ("rescore.formats.espnet2", "ESPnet2 decode folder"),
         "fairseq": ("rescore.formats.fairseq", "fairseq log"),
         "moses": ("rescore.formats.moses", "Moses n-best"),
+        "hyporadise": ("rescore.formats.hyporadise", "HyPoradise JSON"),
     },
 )
 """What N-best lists are read from; looked through in this order to find out what a path holds."""

@@ -88,7 +88,11 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     lists = formats.read([folder / "test.json"])
     (folder / "ref.trn").write_text("".join(f"{one.references[0]} ({one.id})\n" for one in lists), encoding="utf-8")
     pairs = "1\tthe old clock\tthe clock\n2\ta house\tthe house\n3\tan owl\tthe owl\n"
-    (folder / "pairs.tsv").write_text(pairs, encoding="utf-8")
+    for name in ("pairs.tsv", "sts-dev.csv"):
+        (folder / name).write_text(pairs, encoding="utf-8")
+    words = "clock\tN\t2-1\tthe old clock\tthe clock ticked\n" * 10
+    (folder / "dev.data.txt").write_text(words, encoding="utf-8")
+    (folder / "dev.gold.txt").write_text("T\nF\n" * 5, encoding="utf-8")
     (folder / "lm").mkdir()
     (folder / "lm" / "lm.arpa").write_text(ARPA, encoding="utf-8")
     run = [

@@ -50,10 +50,9 @@ class Semicolons:
         return source.head.startswith("u0;")
 
     def read(self, source: Source, options: ReadOptions) -> Iterator[NbestList]:
-        with source.open() as file:
-            for line in file:
-                name, score, text = line.strip().split(";")
-                yield NbestList(name, [Hypothesis(text, {FIRST_PASS: float(score)})])
+        for line in source.lines():
+            name, score, text = line.split(";")
+            yield NbestList(name, [Hypothesis(text, {FIRST_PASS: float(score)})])
 
 
 def test_a_format(rescore: Run, register: object, tmp_path: Path) -> None:
@@ -63,7 +62,7 @@ def test_a_format(rescore: Run, register: object, tmp_path: Path) -> None:
     assert rescore("convert", "x", "--format", "semicolons").returncode == 0
     assert "|semicolons]" in rescore("run", "--help").stdout.replace("\n", "").replace(" ", "")
     (tmp_path / "y").write_text("?", encoding="utf-8")
-    assert_one_line_error(rescore("convert", "y"), "Moses n-best, lines with semicolons)")
+    assert_one_line_error(rescore("convert", "y"), "JSON, lines with semicolons)")
 
 
 class Shortest:

@@ -107,48 +107,49 @@ def _with_option(spec: str, option: str) -> str:
     return f"{kind}:{option}:{rest}" if rest else f"{kind}:{option}"
 
 
-lm_options = bundled(
-    "lms",
-    LanguageModelOptions,
-    [
-        click.option(
-            "--lm",
-            cls=WithTable,
-            table=OneOf(parts.BACKENDS),
-            required=True,
-            multiple=True,
-            metavar="KIND[:PATH]",
-            help="Language model, shipped or with :PATH; may be repeated.",
-        ),
-        click.option(
-            "--case",
-            type=click.Choice(["keep", "lower", "upper", "sentence"]),
-            default="keep",
-            show_default=True,
-            help="Give all models the text in this case; for one of several, KIND:CASE:PATH.",
-        ),
-        click.option(
-            "--pll",
-            type=click.Choice(["original", "within-word-l2r"]),
-            default="original",
-            show_default=True,
-            help="Pseudo-log-likelihood of masked models: mask the token, or it and the rest of its word.",
-        ),
-        device_option,
-        click.option(
-            "--precision",
-            type=click.Choice(["float32", "bf16", "fp16", "int8"]),
-            help="How networks compute; int8 on a CPU, fp16 on a GPU only.  [default: float32 on a CPU, bf16 on a GPU]",
-        ),
-        click.option(
-            "--batch-tokens",
-            type=click.IntRange(min=1),
-            metavar="N",
-            help="Tokens that a network reads at once.  [default: as suits cache or GPU memory]",
-        ),
-        click.option("--cache", metavar="DIR", help="Keep scores there, and look up those of earlier runs."),
-    ],
-)
+def _lm_option(required: bool) -> Callable[[Command], Command]:
+    return click.option(
+        "--lm",
+        cls=WithTable,
+        table=OneOf(parts.BACKENDS),
+        required=required,
+        multiple=True,
+        metavar="KIND[:PATH]",
+        help="Language model, shipped or with :PATH; may be repeated.",
+    )
+
+
+_LM_DETAILS: list[Callable[[Any], Any]] = [
+    click.option(
+        "--case",
+        type=click.Choice(["keep", "lower", "upper", "sentence"]),
+        default="keep",
+        show_default=True,
+        help="Give all models the text in this case; for one of several, KIND:CASE:PATH.",
+    ),
+    click.option(
+        "--pll",
+        type=click.Choice(["original", "within-word-l2r"]),
+        default="original",
+        show_default=True,
+        help="Pseudo-log-likelihood of masked models: mask the token, or it and the rest of its word.",
+    ),
+    device_option,
+    click.option(
+        "--precision",
+        type=click.Choice(["float32", "bf16", "fp16", "int8"]),
+        help="How networks compute; int8 on a CPU, fp16 on a GPU only.  [default: float32 on a CPU, bf16 on a GPU]",
+    ),
+    click.option(
+        "--batch-tokens",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Tokens that a network reads at once.  [default: as suits cache or GPU memory]",
+    ),
+    click.option("--cache", metavar="DIR", help="Keep scores there, and look up those of earlier runs."),
+]
+lm_options = bundled("lms", LanguageModelOptions, [_lm_option(True), *_LM_DETAILS])
+optional_lm_options = bundled("lms", LanguageModelOptions, [_lm_option(False), *_LM_DETAILS])
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +214,13 @@ input_options = bundled(
             type=OneOf(parts.FORMATS),
             help="Format of the lists.  [default: found out by looking inside]",
         ),
-        click.option("--s2s", default="s2s", show_default=True, metavar="COLUMN", help="The first-pass score."),
+        click.option(
+            "--s2s",
+            default="s2s",
+            show_default=True,
+            metavar="COLUMN|rank",
+            help="The first-pass score; rank is the order of the file, for lists without one.",
+        ),
         click.option(
             "--lenpen",
             type=Number(-10, 10),

@@ -22,7 +22,7 @@ CHUNK = 1_000
 
 @click.command("rerank")
 @options.nbest_argument
-@click.option("--weights", required=True, metavar="FILE", help="A file that `rescore tune` wrote.")
+@click.option("--weights", metavar="FILE", help="A file that `rescore tune` wrote.  [default: the first pass alone]")
 @click.option("-o", "--output", metavar="FILE", help="Write the reranked lists (.json, .jsonl, also .gz; - is stdout).")
 @click.option("--best", metavar="FILE", help="Write the 1-best: .trn, .txt (plain), else Kaldi text.")
 @options.report_options
@@ -31,7 +31,7 @@ CHUNK = 1_000
 @options.input_options
 def command(
     nbest: tuple[str, ...],
-    weights: str,
+    weights: str | None,
     output: str | None,
     best: str | None,
     reporting: options.ReportOptions,
@@ -47,10 +47,10 @@ def command(
     JSON Lines are reranked as a stream, unless --report or --ref needs them all.
     """
     from rescore.evaluation.evaluate import evaluate
-    from rescore.tuning import Weights
+    from rescore.tuning import FIRST_PASS_ALONE, Weights
 
     options.check_outputs(("--output", output), ("--best", best), ("--report", reporting.report))
-    loaded = Weights.load(Path(weights))
+    loaded = Weights.load(Path(weights)) if weights else FIRST_PASS_ALONE
     decision = decide.make() if decide.decide != "best" else loaded.decision
     if not reporting.report:
         with options.progress_bar(inputs.count(nbest), "rerank") as bar:

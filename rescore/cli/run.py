@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,7 +22,7 @@ log = logging.getLogger(__name__)
 
 @click.command("run")
 @options.nbest_argument
-@options.lm_options
+@options.optional_lm_options
 @click.option("--dev", multiple=True, metavar="NBEST", help="Lists to tune the weight on. May be repeated.")
 @click.option("--dev-ref", metavar="FILE", help="References of the dev lists.")
 @click.option(
@@ -86,7 +88,7 @@ def command(
     rescore test.json --lm tta --lm ngram:lm.arpa --dev dev.json
 
     With several --lm all weights and a word bonus are tuned together. Without --dev and --weight the weight is the one
-    that the model's card recommends.
+    that the model's card recommends. Without --lm lists are decided (--decide mbr, rover) and measured as they are.
     """
     from rescore import formats
     from rescore.decision import rerank
@@ -129,7 +131,7 @@ def command(
     chosen_metric = measure.choose(dev_lists or lists)
     models = lms.load()
     total = len(models) * sum(len(one.hypotheses) for one in [*lists, *(dev_lists or [])])
-    with options.progress_bar(total, f"score {', '.join(model.name for model in models)}") as bar:
+    with options.progress_bar(total or None, f"score {', '.join(model.name for model in models)}") as bar:
         tuning = TuningOptions(tuple(name for name in bonuses if bonuses[name]), flat, condition, decision)
         outcome = run.run(
             lists,
@@ -155,12 +157,17 @@ def command(
         with formats.opened(curve) as file:
             steps = run.weight_curve(chosen_metric, outcome.dev, outcome.weights)
             write_curve(steps, chosen_metric.name, file)
+    if html and not models:
+        raise click.UsageError("--html shows the model's log-probabilities; give an --lm")
     if html:
         content = page(outcome.results, run.details(outcome, models[0], chosen_metric))
         with formats.opened(html) as file:
             file.write(content)
     if save_weights:
         outcome.weights.save(Path(save_weights))
+    if chosen_metric and not (output or best or reporting.report or save_weights) and outcome.results.metric is None:
+        formats.write_best("-", zip(outcome.lists, outcome.texts, strict=True), sys.stdout)
+        best = "-"
     click.echo(render(outcome.results), err="-" in (output, best, reporting.report))
 
 
@@ -179,14 +186,20 @@ def _bonus(option: str, value: str, tuning: bool) -> bool | float:
     return number
 
 
+def _nonzero(bonuses: dict[str, float]) -> dict[str, float]:
+    return {name: bonus for name, bonus in bonuses.items() if bonus}
+
+
 def _weights(
     specs: list[str], given: tuple[float, ...], bonuses: dict[str, float]
 ) -> Callable[[Sequence[str]], Weights]:
     """Weights from the command line, or the one that the model's card recommends; made once the columns are known."""
     from rescore import scoring
-    from rescore.tuning.weights import Weights
+    from rescore.tuning.weights import FIRST_PASS_ALONE, Weights
 
     numbers, origin, tuned = list(given), "given", "given"
+    if not specs and not given:
+        return lambda columns: replace(FIRST_PASS_ALONE, weights=FIRST_PASS_ALONE.weights | _nonzero(bonuses))
     if not given:
         if len(specs) > 1:
             raise click.UsageError("several --lm need --dev lists to tune on, or a --weight each")

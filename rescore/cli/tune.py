@@ -60,8 +60,9 @@ def command(
     options.check_outputs(("--output", output), ("--curve", curve))
     lists = inputs.read(nbest, need_references=True)
     chosen = measure.choose(lists)
-    columns = [*dict.fromkeys(column)] or score_columns(lists[0])
-    if not columns:
+    columns = [name for name in dict.fromkeys(column) if name != FIRST_PASS]
+    columns = columns or ([] if column else score_columns(lists[0]))
+    if not columns and decide.decide == "best":
         raise UserError(f"{', '.join(nbest)}: no column of LM scores; add one with `rescore score`")
     words = len(columns) > 1 if word_bonus is None else word_bonus
     bonuses = (*([WORDS] if words else []), *([TOKENS] if token_bonus else []))

@@ -128,7 +128,9 @@ def run(
         results, texts = evaluate(metric, scored, found, decide, texts)
     if tuned is not None and tuned_on is not None:
         results.dev = Dev(dev_source, len(tuned_on), tuned.first_pass, tuned.value, tuned.low, tuned.high)
-    results.system = " + ".join(lm.name for lm in lms)
+    results.system = " + ".join(lm.name for lm in lms) or (
+        results.decision if results.decision != "best" else "first pass"
+    )
     results.stages, results.seconds = clock.seconds, sum(clock.seconds.values())
     return Outcome(scored, texts, found, results, tuned_on)
 

@@ -20,11 +20,11 @@ from typing import IO, Any, Protocol
 from rescore.errors import UserError
 from rescore.files import replacing
 from rescore.formats import native
-from rescore.formats.oddities import TWICE, Oddities
+from rescore.formats.oddities import NO_SCORES, TWICE, Oddities
 from rescore.formats.references import read_best, read_references, write_best
 from rescore.formats.seen import Seen
 from rescore.formats.source import ReadOptions, Source
-from rescore.nbest import FIRST_PASS, FORMER_FIRST_PASS, NbestList
+from rescore.nbest import FIRST_PASS, FORMER_FIRST_PASS, RANK, NbestList
 from rescore.parts import FORMATS
 
 __all__ = [
@@ -65,7 +65,7 @@ def iterate(
     Args:
         paths: files, folders, or `-`; several are read one after another.
         format_name: a key of `FORMATS`; found out where None.
-        s2s: the column to use as first-pass score; it becomes `s2s`.
+        s2s: the column to use as first-pass score, which becomes `s2s`; `rank` for the order of the file.
         lenpen: fairseq's length penalty, with which H scores were normalised.
         strict: what is odd but can be read (rescore/formats/oddities.py) is an error, and not only told.
 
@@ -83,7 +83,13 @@ def iterate(
             found = True
             if not nbest.hypotheses:
                 raise UserError(f"{place}: no hypotheses")
-            if s2s != FIRST_PASS:
+            if not any(hypothesis.scores for hypothesis in nbest.hypotheses):
+                if s2s != RANK:
+                    oddities.add("lists", NO_SCORES, place)
+                _rank(nbest)
+            elif s2s == RANK:
+                _rank(nbest)
+            elif s2s != FIRST_PASS:
                 nbest = _with_first_pass(nbest, s2s, place)
             _check_scores(nbest, place)
             if len({hypothesis.text for hypothesis in nbest.hypotheses}) < len(nbest.hypotheses):
@@ -147,6 +153,14 @@ def _format(source: Source, name: str | None) -> Format:
         known = ", ".join(FORMATS.about(one) for one in FORMATS.names)
         raise UserError(f"{source.name}: not an N-best list of a known format ({known})")
     return FORMATS[name]
+
+
+def _rank(nbest: NbestList) -> None:
+    """Make the order of the file the first pass."""
+    for place, hypothesis in enumerate(nbest.hypotheses, 1):
+        former = hypothesis.scores.pop(FIRST_PASS, None)
+        kept = {} if former is None else {FORMER_FIRST_PASS: former}
+        hypothesis.scores = {FIRST_PASS: -math.log(place), **hypothesis.scores, **kept}
 
 
 def _check_scores(nbest: NbestList, place: str) -> None:

@@ -11,6 +11,7 @@ log = logging.getLogger(__name__)
 UTF8 = "are not UTF-8; what is no character was read as \ufffd"
 CRLF = "end in a carriage return, which was left out"
 BOM = "begin with a byte order mark, which was left out"
+NO_SCORES = "have no scores; their order is the first pass (--s2s rank): minus the log of the place"
 TWICE = "have a hypothesis twice; both were kept"
 """Nothing here changes which hypotheses there are, or which utterances: what does is an error always."""
 

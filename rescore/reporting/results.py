@@ -61,6 +61,8 @@ def _gain(results: Results) -> str:
 
 
 def _weights(results: Results) -> str:
+    if set(results.weights) == {FIRST_PASS}:
+        return f"weights: the first pass alone ({results.origin})"
     line = f"lambda: {_named(results.weights)} ({results.origin})"
     for name, weights in results.conditions.items():
         line += f"\n  for {name}: {_named(weights)}"

@@ -63,6 +63,7 @@ LINES = {
         {"text": "a c", "score": -1, "scores": {"tta": -3}}]}) + "\n",
     "espnet1": json.dumps({"utts": {"u1": {"output": [{"text": "A B", "rec_text": "A\u2581B<eos>", "score": -1.5}]}}}),
     "fairseq": "S-0\ta b\nT-0\ta b\nH-0\t-0.5\ta@@ b\nD-0\t-0.5\tab\nP-0\t-0.5 -0.5\n2020 | INFO | x\n",
+    "hyporadise": json.dumps([{"input": ["a b", "b"], "output": "a b", "score": [-1, -2]}, {"input": ["c"]}]),
     "moses": "0 ||| a b ||| LM0= -1 TM= -1 -2 ||| -3.5\n0 ||| b ||| LM0= -1 TM= -1 -2 ||| -4\n1 ||| c ||| ||| -1\n",
 }  # fmt: skip
 GLM = '* name "x"\n[A] => [B] / [ ] __ [ ] ;; c\n"qu" => kw\n'
