@@ -118,6 +118,22 @@ class LanguageModel(Protocol):
         ...
 
 
+class Wrapped:
+    """A language model around another one: it has the other's name, model and precision."""
+
+    def __init__(self, lm: LanguageModel) -> None:
+        self.name = lm.name
+        self._lm = lm
+
+    @property
+    def model(self) -> str:
+        return self._lm.model
+
+    @property
+    def precision(self) -> str:
+        return self._lm.precision
+
+
 def column_name(lm: LanguageModel, norm: str) -> str:
     """Sums and means go into columns of different names, so that they cannot be mixed up."""
     return lm.name if norm == "sum" else f"{lm.name}.{norm}"

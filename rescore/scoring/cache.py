@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from rescore.errors import UserError
-from rescore.scoring.base import LanguageModel, TokenScores
+from rescore.scoring.base import LanguageModel, TokenScores, Wrapped
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ class DamagedCacheError(Exception):
     """A file that SQLite cannot read."""
 
 
-class Cached:
+class Cached(Wrapped):
     """A language model that looks up what it was asked before, by any process.
 
     The file is found by the model's fingerprint, in which are its weights, tokenizer and settings, and a text by its
@@ -44,16 +44,8 @@ class Cached:
     """
 
     def __init__(self, lm: LanguageModel, folder: Path) -> None:
-        self.name = lm.name
-        self._lm, self._folder = lm, folder
-
-    @property
-    def model(self) -> str:
-        return self._lm.model
-
-    @property
-    def precision(self) -> str:
-        return self._lm.precision
+        super().__init__(lm)
+        self._folder = folder
 
     @cached_property
     def fingerprint(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 
-from rescore.scoring.base import LanguageModel, TokenScores
+from rescore.scoring.base import LanguageModel, TokenScores, Wrapped
 
 
 def sentence_case(text: str) -> str:
@@ -18,21 +18,13 @@ def sentence_case(text: str) -> str:
 CASES: dict[str, Callable[[str], str]] = {"lower": str.lower, "upper": str.upper, "sentence": sentence_case}
 
 
-class Recased:
+class Recased(Wrapped):
     """A language model that is given its sentences in another case."""
 
     def __init__(self, lm: LanguageModel, case: str) -> None:
         """`case` is a key of `CASES`."""
-        self.name = lm.name
-        self._lm, self._case = lm, case
-
-    @property
-    def model(self) -> str:
-        return self._lm.model
-
-    @property
-    def precision(self) -> str:
-        return self._lm.precision
+        super().__init__(lm)
+        self._case = case
 
     @property
     def fingerprint(self) -> str:
