@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -113,6 +112,8 @@ def command(
         ("--curve", curve),
         ("--save-weights", save_weights),
     )
+    if html and not lms.lm:
+        raise click.UsageError("--html shows the model's log-probabilities; give an --lm")
     decision = decide.make()
     if decision.needs_scale and not (dev or folds):
         raise click.UsageError(
@@ -157,15 +158,13 @@ def command(
         with formats.opened(curve) as file:
             steps = run.weight_curve(chosen_metric, outcome.dev, outcome.weights)
             write_curve(steps, chosen_metric.name, file)
-    if html and not models:
-        raise click.UsageError("--html shows the model's log-probabilities; give an --lm")
     if html:
         content = page(outcome.results, run.details(outcome, models[0], chosen_metric))
         with formats.opened(html) as file:
             file.write(content)
     if save_weights:
         outcome.weights.save(Path(save_weights))
-    if chosen_metric and not (output or best or reporting.report or save_weights) and outcome.results.metric is None:
+    if not (output or best or reporting.report or save_weights) and outcome.results.metric is None:
         formats.write_best("-", zip(outcome.lists, outcome.texts, strict=True), sys.stdout)
         best = "-"
     click.echo(render(outcome.results), err="-" in (output, best, reporting.report))
@@ -186,20 +185,16 @@ def _bonus(option: str, value: str, tuning: bool) -> bool | float:
     return number
 
 
-def _nonzero(bonuses: dict[str, float]) -> dict[str, float]:
-    return {name: bonus for name, bonus in bonuses.items() if bonus}
-
-
 def _weights(
     specs: list[str], given: tuple[float, ...], bonuses: dict[str, float]
 ) -> Callable[[Sequence[str]], Weights]:
     """Weights from the command line, or the one that the model's card recommends; made once the columns are known."""
     from rescore import scoring
-    from rescore.tuning.weights import FIRST_PASS_ALONE, Weights
+    from rescore.tuning.weights import Weights
 
     numbers, origin, tuned = list(given), "given", "given"
     if not specs and not given:
-        return lambda columns: replace(FIRST_PASS_ALONE, weights=FIRST_PASS_ALONE.weights | _nonzero(bonuses))
+        return lambda columns: Weights.interpolation({}, "first pass", "given", bonuses)
     if not given:
         if len(specs) > 1:
             raise click.UsageError("several --lm need --dev lists to tune on, or a --weight each")

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from rescore import decision
+from rescore.evaluation.correlation import spearman
 from rescore.evaluation.evaluate import sign
 from rescore.metrics import Metric, list_statistics, oracle, total, value
 from rescore.metrics.alignment import align
@@ -214,17 +215,5 @@ def _correlations(
             # The ranks of perplexities are those of their logarithms.
             words = 1 if "." in column else max(1, len(nbest.hypotheses[index].text.split()))
             scores.append(-nbest.column(column)[index] / words)
-        found.append(Correlation(column, _spearman(np.array(scores), np.array(errors))))
+        found.append(Correlation(column, spearman(np.array(scores), np.array(errors))))
     return found
-
-
-def _spearman(one: np.ndarray, other: np.ndarray) -> float:
-    """Spearman's rank correlation, equal values with the mean of their ranks; 0 where one does not vary."""
-    ranks = []
-    for values in (one, other):
-        _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
-        ends = np.cumsum(counts)
-        ranks.append((ends - (counts - 1) / 2)[inverse])
-    if any(np.ptp(rank) == 0 for rank in ranks):
-        return 0.0
-    return float(np.corrcoef(ranks[0], ranks[1])[0, 1])

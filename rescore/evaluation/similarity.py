@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rescore.errors import UserError
+from rescore.evaluation.correlation import Floats, pearson, spearman
 from rescore.formats.source import Source
 from rescore.scoring import LanguageModel, origin
 from rescore.signature import Signature
@@ -18,7 +20,6 @@ from rescore.signature import Signature
 if TYPE_CHECKING:
     from rescore.scoring.vectors import Embedder, VectorOptions
 
-Floats = npt.NDArray[np.float64]
 SEED, TRIALS = 12345, 1_000
 FOLDS = 10
 
@@ -93,6 +94,8 @@ def read_pairs(path: str | Path) -> list[Pair]:
     for number, fields in enumerate(lines, 1):
         try:
             score, first, second = (fields[place] for place in places)
+            if not math.isfinite(float(score)):
+                raise ValueError
             pairs.append(Pair(first, second, float(score)))
         except (IndexError, ValueError):
             raise UserError(
@@ -183,12 +186,12 @@ def correlate(name: str, found: Floats, scores: Sequence[float], signature: str)
     wanted = np.array(scores)
     draws = np.random.default_rng(SEED).integers(0, len(found), (TRIALS, len(found)))
     results: list[tuple[float, tuple[float, float]]] = []
-    for transform in (lambda values: values, ranks):
-        each = np.sort([_pearson(transform(found[draw]), transform(wanted[draw])) for draw in draws])
+    for correlation in (pearson, spearman):
+        each = np.sort([correlation(found[draw], wanted[draw]) for draw in draws])
         interval = (100 * float(each[25]), 100 * float(each[-26]))
-        results.append((100 * _pearson(transform(found), transform(wanted)), interval))
-    (pearson, one), (spearman, other) = results
-    return Correlations(name, len(found), pearson, one, spearman, other, signature)
+        results.append((100 * correlation(found, wanted), interval))
+    (linear, one), (ranked, other) = results
+    return Correlations(name, len(found), linear, one, ranked, other, signature)
 
 
 def classify(name: str, found: Floats, same: Sequence[bool], signature: str) -> WordAccuracy:
@@ -211,19 +214,6 @@ def _threshold(found: Floats, same: npt.NDArray[np.bool_]) -> float:
     if place == 0:
         return float(values[0]) - 1e-9
     return float(values[place - 1] + values[place]) / 2 if place < len(values) else float(values[-1]) + 1e-9
-
-
-def ranks(values: Floats) -> Floats:
-    """Equal values have the mean of their ranks."""
-    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
-    ends = np.cumsum(counts)
-    return np.asarray((ends - (counts - 1) / 2)[inverse], dtype=np.float64)
-
-
-def _pearson(one: Floats, other: Floats) -> float:
-    if np.ptp(one) == 0 or np.ptp(other) == 0:
-        return 0.0
-    return float(np.corrcoef(one, other)[0, 1])
 
 
 def words_vectors(embedder: Embedder, sentences: Sequence[str], places: Sequence[int]) -> Floats:

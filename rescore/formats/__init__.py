@@ -54,7 +54,7 @@ class Format(Protocol):
 
 
 def iterate(
-    paths: Sequence[str | Path],
+    paths: Sequence[str | Path | Source],
     format_name: str | None = None,
     s2s: str = FIRST_PASS,
     lenpen: float = 1.0,
@@ -75,7 +75,7 @@ def iterate(
     """
     seen, found, oddities = Seen(), False, Oddities(strict)
     for path in paths:
-        source = Source(path, oddities)
+        source = path if isinstance(path, Source) else Source(path, oddities)
         for nbest in _format(source, format_name).read(source, ReadOptions(lenpen)):
             place = f"{source.name}: utterance {nbest.id}"
             if not seen.add(nbest.id):
@@ -97,11 +97,11 @@ def iterate(
             yield nbest
     oddities.tell()
     if not found:
-        raise UserError(f"{', '.join(map(str, paths))}: no N-best list in it")
+        raise UserError(f"{', '.join(_names(paths))}: no N-best list in it")
 
 
 def read(
-    paths: Sequence[str | Path],
+    paths: Sequence[str | Path | Source],
     *,
     references: str | Path | None = None,
     format_name: str | None = None,
@@ -123,7 +123,7 @@ def read(
         lists = [replace(nbest, references=(table[nbest.id],)) for nbest in lists]
     missing = [nbest.id for nbest in lists if not nbest.references]
     if missing and (need_references or len(missing) < len(lists)):
-        name = ", ".join(map(str, paths))
+        name = ", ".join(_names(paths))
         raise UserError(
             f"{name}: utterance {missing[0]}: no reference ({len(missing)} of {len(lists)} missing); give --ref FILE"
         )
@@ -132,12 +132,19 @@ def read(
 
 def read_output(path: str, references: str | None = None, **options: Any) -> list[NbestList]:
     """N-best lists, or, with `references` given, a 1-best text as lists of one hypothesis; `options` as in `read`."""
-    if references is not None and options.get("format_name") is None and _sniff(Source(path)) is None:
-        oddities = Oddities(bool(options.get("strict")))
-        found = read_best(path, references, oddities)
+    oddities = Oddities(bool(options.get("strict")))
+    source = Source(path, oddities)  # one for both ways: a pipe cannot be opened again
+    if references is not None and options.get("format_name") is None and _sniff(source) is None:
+        found = read_best(source, references, oddities)
         oddities.tell()
         return found
-    return read([path], references=references, need_references=True, **options)
+    found = read([source], references=references, need_references=True, **options)
+    oddities.tell()
+    return found
+
+
+def _names(paths: Sequence[str | Path | Source]) -> list[str]:
+    return [path.name if isinstance(path, Source) else str(path) for path in paths]
 
 
 def _sniff(source: Source) -> str | None:

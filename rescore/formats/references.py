@@ -24,22 +24,43 @@ def read_references(path: str | Path, ids: Sequence[str], oddities: Oddities | N
     Raises:
         UserError: an utterance has no reference, or two; or a plain file has another number of lines.
     """
-    source = _text_source(path, oddities)
-    if native.sniff(source):
-        found = {nbest.id: nbest.references[0] for nbest in native.read(source, ReadOptions()) if nbest.references}
-        return _all_of(found, ids, path)
-    lines = _lines(source)
-    found = _trn(lines, path) or {}
-    if not found and {name for name, _ in map(split_id, filter(str.strip, lines))} & set(ids):
-        found = _kaldi(lines, path)
-    if not found and len(lines) == len(ids):
-        found = dict(zip(ids, lines, strict=True))
-    if not found:
-        raise UserError(
-            f"{path}: {len(lines)} lines for {len(ids)} utterances, and no line begins or ends with an id such as "
-            f"{ids[0] if ids else '?'}; give Kaldi text, trn, or one line an utterance"
-        )
-    return {name: undo_marks(text) for name, text in _all_of(found, ids, path).items()}
+    return _References(_text_source(path, oddities)).of(ids)
+
+
+class _References:
+    """A file of references, read once: a pipe cannot be read again."""
+
+    def __init__(self, source: Source) -> None:
+        self._path = source.name
+        self._native: dict[str, str] = {}
+        self.lines: list[str] = []
+        if native.sniff(source):
+            lists = native.read(source, ReadOptions())
+            self._native = {nbest.id: nbest.references[0] for nbest in lists if nbest.references}
+        else:
+            self.lines = _lines(source)
+        self._trn = _trn(self.lines, self._path) or {}
+
+    @property
+    def ids(self) -> set[str]:
+        """The ids that the file says for certain: of lists, and of trn."""
+        return set(self._native or self._trn)
+
+    def of(self, ids: Sequence[str]) -> dict[str, str]:
+        """The reference of each utterance."""
+        if self._native or not self.lines:
+            return _all_of(self._native, ids, self._path)
+        found = self._trn
+        if not found and _first_words(self.lines) & set(ids):
+            found = _kaldi(self.lines, self._path)
+        if not found and len(self.lines) == len(ids):
+            found = dict(zip(ids, self.lines, strict=True))
+        if not found:
+            raise UserError(
+                f"{self._path}: {len(self.lines)} lines for {len(ids)} utterances, and no line begins or ends with an "
+                f"id such as {ids[0] if ids else '?'}; give Kaldi text, trn, or one line an utterance"
+            )
+        return {name: undo_marks(text) for name, text in _all_of(found, ids, self._path).items()}
 
 
 def _all_of(found: dict[str, str], ids: Sequence[str], path: str | Path) -> dict[str, str]:
@@ -49,7 +70,7 @@ def _all_of(found: dict[str, str], ids: Sequence[str], path: str | Path) -> dict
     return {name: found[name] for name in ids}
 
 
-def read_best(path: str | Path, references: str | Path, oddities: Oddities | None = None) -> list[NbestList]:
+def read_best(path: str | Path | Source, references: str | Path, oddities: Oddities | None = None) -> list[NbestList]:
     """A 1-best text with its references, as lists of one hypothesis.
 
     Both are trn, or Kaldi text with the same ids, or plain with the same number of lines.
@@ -57,20 +78,15 @@ def read_best(path: str | Path, references: str | Path, oddities: Oddities | Non
     Raises:
         UserError: the two do not fit together, or one has an utterance that the other lacks.
     """
-    lines, source = _lines(_text_source(path, oddities)), _text_source(references, Oddities())
-    if native.sniff(source):
-        others: list[str] = []
-        ids = {nbest.id for nbest in native.read(source, ReadOptions()) if nbest.references}
-    else:
-        others = _lines(source)
-        ids = set(_trn(others, references) or ())
-    hypotheses = _trn(lines, path)
+    source, given = _text_source(path, oddities), _References(_text_source(references, oddities))
+    lines, others, ids = _lines(source), given.lines, given.ids
+    hypotheses = _trn(lines, source.name)
     if hypotheses is None and _begin_with(lines, ids or _first_words(others)):
-        hypotheses = _kaldi(lines, path)
+        hypotheses = _kaldi(lines, source.name)
     if hypotheses is None:
         if ids or len(lines) != len(others):
             raise UserError(
-                f"{path}: {len(lines)} lines do not fit the {len(ids or others)} of {references}; "
+                f"{source.name}: {len(lines)} lines do not fit the {len(ids or others)} of {references}; "
                 "the ids must be the same, or the number of lines"
             )
         hypotheses = {str(number): line for number, line in enumerate(lines, 1)}
@@ -79,10 +95,10 @@ def read_best(path: str | Path, references: str | Path, oddities: Oddities | Non
     absent = sorted(ids - hypotheses.keys())
     if absent:
         raise UserError(
-            f"{path}: no text for utterance {absent[0]} of {references} ({len(absent)} of {len(ids)} missing); "
+            f"{source.name}: no text for utterance {absent[0]} of {references} ({len(absent)} of {len(ids)} missing); "
             "give an output of the whole set"
         )
-    found = read_references(references, list(hypotheses), oddities)
+    found = given.of(list(hypotheses))
     return [
         NbestList(name, [Hypothesis(undo_marks(text), {FIRST_PASS: 0.0})], (found[name],))
         for name, text in hypotheses.items()
@@ -100,10 +116,10 @@ def _begin_with(lines: Sequence[str], ids: set[str]) -> bool:
     return 2 * len(first & ids) > len(first) and (differ or all(set(word) & set("0123456789-_") for word in first))
 
 
-def _text_source(path: str | Path, oddities: Oddities | None = None) -> Source:
-    source = Source(path, oddities)
+def _text_source(path: str | Path | Source, oddities: Oddities | None = None) -> Source:
+    source = path if isinstance(path, Source) else Source(path, oddities)
     if source.is_folder:
-        raise UserError(f"{path}: is a folder; give the file with the texts, usually {source.path / 'text'}")
+        raise UserError(f"{source.name}: is a folder; give the file with the texts, usually {source.path / 'text'}")
     return source
 
 

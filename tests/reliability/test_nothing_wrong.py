@@ -56,6 +56,14 @@ def test_pipes_are_read_whole(rescore: Run, tmp_path: Path) -> None:
     assert done.stdout.count("\n") == 3000
 
 
+def test_outputs_and_references_may_be_pipes(tmp_path: Path) -> None:
+    (tmp_path / "hyp").write_text("u1 a b\nu2 c\n")
+    (tmp_path / "ref").write_text("u1 a b\nu2 d\n")
+    command = f'"{sys.executable}" -m rescore eval <(cat hyp) --ref <(cat ref)'
+    done = subprocess.run(["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and "33.33" in done.stdout, done.stderr
+
+
 def test_columns_do_not_depend_on_the_hash_seed(tmp_path: Path) -> None:
     scores = {name: -float(index) for index, name in enumerate("abcdefgh")}
     table = {
