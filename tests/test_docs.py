@@ -93,6 +93,8 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     words = "clock\tN\t2-1\tthe old clock\tthe clock ticked\n" * 10
     (folder / "dev.data.txt").write_text(words, encoding="utf-8")
     (folder / "dev.gold.txt").write_text("T\nF\n" * 5, encoding="utf-8")
+    table = "utt,what,cost,lm_logp\n1,a b,2,-7\n1,a,1,-9\n"
+    (folder / "lists.csv").write_text(table, encoding="utf-8")
     (folder / "lm").mkdir()
     (folder / "lm" / "lm.arpa").write_text(ARPA, encoding="utf-8")
     run = [

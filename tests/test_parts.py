@@ -62,7 +62,7 @@ def test_a_format(rescore: Run, register: object, tmp_path: Path) -> None:
     assert rescore("convert", "x", "--format", "semicolons").returncode == 0
     assert "|semicolons]" in rescore("run", "--help").stdout.replace("\n", "").replace(" ", "")
     (tmp_path / "y").write_text("?", encoding="utf-8")
-    assert_one_line_error(rescore("convert", "y"), "JSON, lines with semicolons)")
+    assert_one_line_error(rescore("convert", "y"), "json, semicolons")
 
 
 class Shortest:

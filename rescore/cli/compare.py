@@ -12,7 +12,7 @@ from rescore.cli.types import StyleOrJson
 @options.nbest_argument
 @options.lm_options
 @click.option("--dev", multiple=True, required=True, metavar="NBEST", help="Lists to tune on. May be repeated.")
-@click.option("--dev-ref", metavar="FILE", help="References of the dev lists.")
+@click.option("--dev-ref", multiple=True, metavar="FILE", help="References of the dev lists.")
 @click.option("--word-bonus/--no-word-bonus", default=True, show_default=True, help="Tune one for the models together.")
 @click.option(
     "--style",
@@ -36,7 +36,7 @@ def command(
     nbest: tuple[str, ...],
     lms: options.LanguageModelOptions,
     dev: tuple[str, ...],
-    dev_ref: str | None,
+    dev_ref: tuple[str, ...],
     word_bonus: bool,
     style: str,
     output: tuple[str, ...],

@@ -1,22 +1,45 @@
-"""`rescore convert`: any format to the native one."""
+"""`rescore convert`: from any format to any other."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import click
 
+from rescore import parts
 from rescore.cli import options
+from rescore.cli.types import OneOf
 
 
 @click.command("convert")
 @options.nbest_argument
-@click.option("-o", "--output", default="-", show_default=True, metavar="FILE", help=".json, or .jsonl; also .gz.")
+@click.option("-o", "--output", default="-", show_default=True, metavar="PATH", help="A file (also .gz) or folder.")
+@click.option(
+    "--to",
+    type=OneOf(parts.FORMATS),
+    help="Format to write.  [default: by the ending: .json, .csv, .tsv, else native JSON Lines]",
+)
+@options.detokenize_option
 @options.input_options
-def command(nbest: tuple[str, ...], output: str, inputs: options.InputOptions) -> None:
-    """Read N-best lists of any known format and write them in the native one.
+def command(
+    nbest: tuple[str, ...], output: str, to: str | None, detokenize: str | None, inputs: options.InputOptions
+) -> None:
+    """Read N-best lists of any known format and write them in any other.
 
     \b
     rescore convert exp/decode_test --ref data/test/text -o test.json
+    rescore convert test.json --to espnet2 -o decode_test
+    rescore convert lists.csv --field text=hyp --field score=logp --field id=utt -o lists.jsonl
+
+    What the new format has no place for is told.
     """
     from rescore import formats
+    from rescore.formats.text import detokeniser
 
-    formats.write(inputs.read(nbest), output)
+    lists = inputs.read(nbest)
+    if detokenize:
+        undo = detokeniser(detokenize)
+        for one in lists:
+            one.hypotheses = [replace(hypothesis, text=undo(hypothesis.text)) for hypothesis in one.hypotheses]
+            one.references = tuple(undo(text) for text in one.references)
+    formats.write(lists, output, to)

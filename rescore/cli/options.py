@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
-from functools import wraps
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 from tqdm import tqdm
 
 from rescore import parts
+from rescore.cli.bundle import Command, bundled
+from rescore.cli.inputs import InputOptions as InputOptions
+from rescore.cli.inputs import input_options as input_options
 from rescore.cli.types import Number, OneOf, WithTable
 
 if TYPE_CHECKING:
@@ -24,8 +26,6 @@ if TYPE_CHECKING:
     from rescore.nbest import NbestList
     from rescore.scoring import LanguageModel
     from rescore.tuning.weights import Weights
-
-Command = TypeVar("Command", bound=Callable[..., Any])
 
 nbest_argument = click.argument("nbest", nargs=-1, required=True, metavar="NBEST...")
 device_option = click.option(
@@ -48,23 +48,6 @@ norm_option = click.option(
     help="LM score as the sum over tokens, the mean, or the sum divided by their number to the power A.  "
     "[default: mean where first-pass scores are means, else sum]",
 )
-
-
-def bundled(name: str, bundle: type[Any], options: list[Callable[[Command], Command]]) -> Callable[[Command], Command]:
-    """A decorator that gives a command some options together, as one argument: an object made of them."""
-
-    def decorate(command: Command) -> Command:
-        @wraps(command)
-        def wrapped(**values: Any) -> Any:
-            mine = {field.name: values.pop(field.name) for field in fields(bundle)}
-            return command(**{name: bundle(**mine)}, **values)
-
-        result: Any = wrapped
-        for option in reversed(options):
-            result = option(result)
-        return result
-
-    return decorate
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,92 +133,6 @@ _LM_DETAILS: list[Callable[[Any], Any]] = [
 ]
 lm_options = bundled("lms", LanguageModelOptions, [_lm_option(True), *_LM_DETAILS])
 optional_lm_options = bundled("lms", LanguageModelOptions, [_lm_option(False), *_LM_DETAILS])
-
-
-@dataclass(frozen=True, slots=True)
-class InputOptions:
-    """How N-best lists are read."""
-
-    ref: str | None
-    format_name: str | None
-    s2s: str
-    lenpen: float
-    strict: bool = False
-
-    def read(self, paths: Sequence[str], need_references: bool = False) -> list[NbestList]:
-        """All lists."""
-        from rescore import formats
-
-        return formats.read(
-            paths,
-            references=self.ref,
-            format_name=self.format_name,
-            s2s=self.s2s,
-            lenpen=self.lenpen,
-            need_references=need_references,
-            strict=self.strict,
-        )
-
-    def read_dev(self, paths: Sequence[str], ref: str | None) -> list[NbestList]:
-        """Dev lists, which have references of their own."""
-        return replace(self, ref=ref).read(paths, need_references=True)
-
-    def iterate(self, paths: Sequence[str]) -> Iterator[NbestList]:
-        """The lists as a stream, which --ref does not allow."""
-        from rescore import formats
-
-        if self.ref:
-            return iter(self.read(paths))
-        return formats.iterate(paths, self.format_name, self.s2s, self.lenpen, self.strict)
-
-    def count(self, paths: Sequence[str]) -> int | None:
-        """How many hypotheses a stream will have, for its bar: the files are read once more, if somebody looks."""
-        if not sys.stderr.isatty() or any(path == "-" or not Path(path).is_file() for path in paths):
-            return None  # what cannot be read twice is not counted
-        return sum(len(nbest.hypotheses) for nbest in self.iterate(paths))
-
-    def read_output(self, path: str) -> list[NbestList]:
-        """N-best lists, or a 1-best text."""
-        from rescore import formats
-
-        return formats.read_output(
-            path, self.ref, format_name=self.format_name, s2s=self.s2s, lenpen=self.lenpen, strict=self.strict
-        )
-
-
-input_options = bundled(
-    "inputs",
-    InputOptions,
-    [
-        click.option("--ref", metavar="FILE", help="References: Kaldi text, trn, or a line each in the lists' order."),
-        click.option(
-            "--format",
-            "format_name",
-            type=OneOf(parts.FORMATS),
-            help="Format of the lists.  [default: found out by looking inside]",
-        ),
-        click.option(
-            "--s2s",
-            default="s2s",
-            show_default=True,
-            metavar="COLUMN|rank",
-            help="The first-pass score; rank is the order of the file, for lists without one.",
-        ),
-        click.option(
-            "--lenpen",
-            type=Number(-10, 10),
-            default=1.0,
-            show_default=True,
-            help="fairseq's length penalty, to recover sums (--s2s sum) from H scores.",
-        ),
-        click.option(
-            "--strict",
-            is_flag=True,
-            help="Errors for what else is repaired and told: bytes that are no UTF-8, carriage returns, "
-            "byte order marks, hypotheses that come twice.",
-        ),
-    ],
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,6 +227,9 @@ decision_options = bundled(
 )
 
 
+detokenize_option = click.option(
+    "--detokenize", metavar="LANGUAGE", help="Undo the Moses tokeniser's work in what is written: en, de, ..."
+)
 flat_option = click.option(
     "--flat", is_flag=True, help="Of one weight, take the middle of all that the set cannot tell from the best."
 )

@@ -25,6 +25,7 @@ CHUNK = 1_000
 @click.option("--weights", metavar="FILE", help="A file that `rescore tune` wrote.  [default: the first pass alone]")
 @click.option("-o", "--output", metavar="FILE", help="Write the reranked lists (.json, .jsonl, also .gz; - is stdout).")
 @click.option("--best", metavar="FILE", help="Write the 1-best: .trn, .txt (plain), else Kaldi text.")
+@options.detokenize_option
 @options.report_options
 @options.decision_options
 @options.metric_options
@@ -34,6 +35,7 @@ def command(
     weights: str | None,
     output: str | None,
     best: str | None,
+    detokenize: str | None,
     reporting: options.ReportOptions,
     decide: options.DecisionOptions,
     measure: options.MetricOptions,
@@ -55,14 +57,14 @@ def command(
     if not reporting.report:
         with options.progress_bar(inputs.count(nbest), "rerank") as bar:
             stream = options.watched(inputs.iterate(nbest), bar.update)
-            _write(stream, loaded, decision, measure, output, best or ("-" if not output else None))
+            _write(stream, loaded, decision, measure, output, best or ("-" if not output else None), detokenize)
         return
     lists = inputs.read(nbest, need_references=True)
     results, _ = evaluate(measure.choose(lists, loaded), lists, loaded, decision)
     results.system = " + ".join(loaded.language_models) or "first pass"
     reporting.write(results, nbest[0])
     if output or best:
-        _write(iter(lists), loaded, decision, measure, output, best)
+        _write(iter(lists), loaded, decision, measure, output, best, detokenize)
 
 
 def _write(
@@ -72,11 +74,14 @@ def _write(
     measure: options.MetricOptions,
     output: str | None,
     best: str | None,
+    detokenize: str | None,
 ) -> None:
     """Lists and 1-best texts as a stream: memory is bounded by `CHUNK` lists."""
     from rescore import formats
     from rescore.decision import rerank
+    from rescore.formats.text import detokeniser
 
+    undo = detokeniser(detokenize) if detokenize else str
     with formats.opened(best) if best else nullcontext() as file:
 
         def reranked() -> Iterator[NbestList]:
@@ -84,7 +89,7 @@ def _write(
             while chunk := list(islice(lists, CHUNK)):
                 if best and file:
                     metric = metric or measure.choose(chunk, weights)  # once: it must not change within a file
-                    texts = decision.texts(metric, chunk, weights.of)
+                    texts = [undo(text) for text in decision.texts(metric, chunk, weights.of)]
                     formats.write_best(best, zip(chunk, texts, strict=True), file)
                 yield from (rerank(one, weights.of) for one in chunk)
 

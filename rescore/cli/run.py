@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 @options.nbest_argument
 @options.optional_lm_options
 @click.option("--dev", multiple=True, metavar="NBEST", help="Lists to tune the weight on. May be repeated.")
-@click.option("--dev-ref", metavar="FILE", help="References of the dev lists.")
+@click.option("--dev-ref", multiple=True, metavar="FILE", help="References of the dev lists.")
 @click.option(
     "--weight",
     type=Number(-1e9, 1e9),
@@ -59,7 +59,7 @@ def command(
     nbest: tuple[str, ...],
     lms: options.LanguageModelOptions,
     dev: tuple[str, ...],
-    dev_ref: str | None,
+    dev_ref: tuple[str, ...],
     weight: tuple[float, ...],
     word_bonus: str | None,
     token_bonus: str | None,

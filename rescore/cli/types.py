@@ -50,6 +50,20 @@ class OneOf(click.ParamType):  # type: ignore[type-arg]  # generic in newer rele
             self.fail(str(error), param, ctx)
 
 
+class Field(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
+    """`ROLE=KEY`, as a pair."""
+
+    name = "field"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
+        if isinstance(value, tuple):
+            return value[0], value[1]
+        role, equals, key = str(value).partition("=")
+        if not (role and equals and key.lstrip("-")):
+            self.fail(f"{value!r} is not ROLE=KEY, such as text=hyp", param, ctx)
+        return role, key
+
+
 class StyleOrJson(OneOf):
     """A table style, or `json` for all figures."""
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rescore.cli.options import bundled
+from rescore.cli.bundle import bundled
 
 if TYPE_CHECKING:
     from rescore.scoring.vectors import VectorOptions

@@ -7,23 +7,18 @@ For example:
 
 from __future__ import annotations
 
-import gzip
-import io
 import math
-import sys
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import Any, Protocol
 
 from rescore.errors import UserError
-from rescore.files import replacing
-from rescore.formats import native
 from rescore.formats.oddities import NO_SCORES, TWICE, Oddities
-from rescore.formats.references import read_best, read_references, write_best
+from rescore.formats.references import References, read_best, read_references, write_best
 from rescore.formats.seen import Seen
 from rescore.formats.source import ReadOptions, Source
+from rescore.formats.writing import opened
 from rescore.nbest import FIRST_PASS, FORMER_FIRST_PASS, RANK, NbestList
 from rescore.parts import FORMATS
 
@@ -31,6 +26,7 @@ __all__ = [
     "FORMATS",
     "Format",
     "ReadOptions",
+    "References",
     "iterate",
     "opened",
     "read",
@@ -57,8 +53,8 @@ def iterate(
     paths: Sequence[str | Path | Source],
     format_name: str | None = None,
     s2s: str = FIRST_PASS,
-    lenpen: float = 1.0,
     strict: bool = False,
+    options: ReadOptions | None = None,
 ) -> Iterator[NbestList]:
     """N-best lists of one or several paths, as a stream.
 
@@ -66,8 +62,8 @@ def iterate(
         paths: files, folders, or `-`; several are read one after another.
         format_name: a key of `FORMATS`; found out where None.
         s2s: the column to use as first-pass score, which becomes `s2s`; `rank` for the order of the file.
-        lenpen: fairseq's length penalty, with which H scores were normalised.
         strict: what is odd but can be read (rescore/formats/oddities.py) is an error, and not only told.
+        options: what single formats want to know.
 
     Raises:
         UserError: a path is missing, damaged, or of no known format; an utterance comes twice, has no hypotheses, or
@@ -76,7 +72,7 @@ def iterate(
     seen, found, oddities = Seen(), False, Oddities(strict)
     for path in paths:
         source = path if isinstance(path, Source) else Source(path, oddities)
-        for nbest in _format(source, format_name).read(source, ReadOptions(lenpen)):
+        for nbest in _format(source, format_name).read(source, options or ReadOptions()):
             place = f"{source.name}: utterance {nbest.id}"
             if not seen.add(nbest.id):
                 raise UserError(f"{place}: comes twice; give each utterance once")
@@ -103,34 +99,38 @@ def iterate(
 def read(
     paths: Sequence[str | Path | Source],
     *,
-    references: str | Path | None = None,
+    references: str | Path | References | None = None,
     format_name: str | None = None,
     s2s: str = FIRST_PASS,
-    lenpen: float = 1.0,
     need_references: bool = False,
+    ref_option: str = "--ref",
     strict: bool = False,
+    options: ReadOptions | None = None,
 ) -> list[NbestList]:
-    """All lists of `iterate`; with `references` (Kaldi text, trn or plain) these replace any in the files.
+    """All lists of `iterate`; with `references` (Kaldi text, trn, stm or plain) these replace any in the files.
+
+    `ref_option` is what the message names where references are missing.
 
     Raises:
         UserError: as `iterate`; and where some lists have a reference, or `need_references` says so, but one has none.
     """
-    lists = list(iterate(paths, format_name, s2s, lenpen, strict))
+    lists = list(iterate(paths, format_name, s2s, strict, options))
     if references is not None:
         oddities = Oddities(strict)
         table = read_references(references, [nbest.id for nbest in lists], oddities)
         oddities.tell()
-        lists = [replace(nbest, references=(table[nbest.id],)) for nbest in lists]
+        lists = [replace(nbest, references=table[nbest.id]) for nbest in lists]
     missing = [nbest.id for nbest in lists if not nbest.references]
     if missing and (need_references or len(missing) < len(lists)):
         name = ", ".join(_names(paths))
         raise UserError(
-            f"{name}: utterance {missing[0]}: no reference ({len(missing)} of {len(lists)} missing); give --ref FILE"
+            f"{name}: utterance {missing[0]}: no reference ({len(missing)} of {len(lists)} missing); "
+            f"give {ref_option} FILE"
         )
     return lists
 
 
-def read_output(path: str, references: str | None = None, **options: Any) -> list[NbestList]:
+def read_output(path: str, references: str | References | None = None, **options: Any) -> list[NbestList]:
     """N-best lists, or, with `references` given, a 1-best text as lists of one hypothesis; `options` as in `read`."""
     oddities = Oddities(bool(options.get("strict")))
     source = Source(path, oddities)  # one for both ways: a pipe cannot be opened again
@@ -157,9 +157,25 @@ def _format(source: Source, name: str | None) -> Format:
     if name is None:
         if not source.is_folder and not source.head.strip():
             raise UserError(f"{source.name}: is empty")
-        known = ", ".join(FORMATS.about(one) for one in FORMATS.names)
-        raise UserError(f"{source.name}: not an N-best list of a known format ({known})")
+        raise UserError(f"{source.name}: {_unknown(source)}; formats are {', '.join(FORMATS.names)}")
     return FORMATS[name]
+
+
+def _unknown(source: Source) -> str:
+    """What to tell of a path that no format claims: the nearest one, and what it lacks."""
+    if source.is_folder:
+        return (
+            "a folder without N-best lists: no logdir/output.*/1best_recog (ESPnet2), no data.json (ESPnet1), "
+            "no words_text (Kaldi), no files of SRILM"
+        )
+    first = source.head.partition("\n")[0].rstrip("\r")
+    if "\t" in first or first.count(",") > 1:
+        kind, names = ("tsv", first.split("\t")) if "\t" in first else ("csv", first.split(","))
+        return f"which column has the hypotheses? Tell with --format {kind} --field text=NAME ({', '.join(names)[:80]})"
+    return (
+        "not an N-best list of a known format; lines of plain text are OpenNMT's where each sentence has N of them "
+        "(--format opennmt --nbest-size N)"
+    )
 
 
 def _rank(nbest: NbestList) -> None:
@@ -196,26 +212,22 @@ def _with_first_pass(nbest: NbestList, column: str, place: str) -> NbestList:
     return nbest
 
 
-@contextmanager
-def opened(path: str) -> Iterator[IO[str]]:
-    """A text file to write, gzipped where the name ends in .gz, renamed into place when done; `-` is stdout."""
-    if path == "-":
-        yield sys.stdout
-        return
-    try:
-        with replacing(Path(path)) as temporary, open(temporary, "wb") as raw:
-            if path.endswith(".gz"):
-                with gzip.GzipFile("", "wb", fileobj=raw, mtime=0) as packed, io.TextIOWrapper(packed, "utf-8") as file:
-                    yield file
-            else:
-                with io.TextIOWrapper(raw, "utf-8") as file:
-                    yield file
-    except OSError as error:
-        raise UserError(f"{path}: cannot be written ({error.strerror or error})") from None
+def write(lists: Iterable[NbestList], path: str, format_name: str | None = None) -> None:
+    """Write N-best lists.
 
+    Args:
+        path: a file, or a folder for formats that are folders; `-` is standard output.
+        format_name: a key of `FORMATS`; where None, the ending tells: .json is one native JSON object, .csv and .tsv
+            are tables, all else is native JSON Lines.
 
-def write(lists: Iterable[NbestList], path: str) -> None:
-    """Write N-best lists: one JSON object where the name ends in .json or .json.gz, else JSON Lines."""
-    writer = native.write if path.removesuffix(".gz").endswith(".json") else native.write_lines
-    with opened(path) as file:
-        writer(lists, file)
+    Raises:
+        UserError: the format is not written, or cannot hold these lists at all.
+    """
+    if format_name is None:
+        ending = path.removesuffix(".gz").rpartition(".")[2]
+        format_name = ending if ending in ("csv", "tsv") else "native"
+    writer = getattr(FORMATS[format_name], "write", None)
+    if writer is None:
+        able = ", ".join(name for name in FORMATS.names if hasattr(FORMATS[name], "write"))
+        raise UserError(f"{format_name} is read only; formats that can be written: {able}")
+    writer(lists, path)

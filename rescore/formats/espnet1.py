@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from rescore.files import parsed
 from rescore.formats.native import load_json
 from rescore.formats.source import ReadOptions, Source
 from rescore.formats.text import plain
+from rescore.formats.writing import check_holds, opened
 from rescore.nbest import FIRST_PASS, Hypothesis, NbestList
 
 _FILE = re.compile(r"data(?:\.(\d{1,9}))?\.json")
@@ -67,3 +69,19 @@ def _hypothesis(value: Any, place: str) -> Hypothesis:
         )
     found = parsed(value, _Output, place)
     return Hypothesis(plain(found.rec_text), {FIRST_PASS: found.score})
+
+
+def write(lists: Iterable[NbestList], path: str) -> None:
+    """One data.json as ESPnet's add_results_to_json writes it; tokens, which lists do not keep, are left out."""
+    separator = '{"utts": {\n'
+    with opened(path) as file:
+        for nbest in check_holds(lists, frozenset({"references"}), path):
+            reference = {"text": nbest.references[0]} if nbest.references else {}
+            output = [
+                {"name": f"target1[{rank}]", "rec_text": one.text, "score": one.scores[FIRST_PASS], **reference}
+                for rank, one in enumerate(nbest.hypotheses, 1)
+            ]
+            value = json.dumps({"output": output}, ensure_ascii=False, indent=1)
+            file.write(f"{separator}{json.dumps(nbest.id, ensure_ascii=False)}: {value}")
+            separator = ",\n"
+        file.write("\n}}\n" if separator == ",\n" else '{"utts": {}}\n')

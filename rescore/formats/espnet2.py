@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
+from typing import IO
 
 from rescore.errors import UserError
 from rescore.formats.source import ReadOptions, Source
 from rescore.formats.text import plain, table
+from rescore.formats.writing import check_holds, checked_id, folder, line, opened
 from rescore.nbest import FIRST_PASS, Hypothesis, NbestList
 
 _OUTPUT = re.compile(r"output\.(\d+)")
@@ -58,3 +61,28 @@ def _score(text: str, name: str, folder: Path) -> float:
         return float(match[1]) if match else float("x")
     except ValueError:
         raise UserError(f"{folder / 'score'}: utterance {name}: score is {text!r}, not a number") from None
+
+
+def write(lists: Iterable[NbestList], path: str) -> None:
+    """A decode folder: logdir/output.1/{n}best_recog/{text,score}, and the best in text and score; sorted by id."""
+    target = folder(path)
+    part = target / "logdir" / "output.1"
+    ordered = sorted(check_holds(lists, frozenset(), path), key=lambda nbest: nbest.id)
+    with ExitStack() as stack:
+        files: dict[int, tuple[IO[str], IO[str]]] = {}
+        for nbest in ordered:
+            name = checked_id(nbest, path)
+            for rank, hypothesis in enumerate(nbest.hypotheses, 1):
+                if rank not in files:
+                    best = folder(str(part / f"{rank}best_recog"))
+                    files[rank] = (
+                        stack.enter_context(opened(str(best / "text"))),
+                        stack.enter_context(opened(str(best / "score"))),
+                    )
+                text, score = files[rank]
+                text.write(f"{name} {line(hypothesis.text)}".rstrip() + "\n")
+                score.write(f"{name} {hypothesis.scores[FIRST_PASS]!r}\n")
+    with opened(str(target / "text")) as file:
+        for nbest in ordered:
+            best_one = max(nbest.hypotheses, key=lambda hypothesis: hypothesis.scores[FIRST_PASS])
+            file.write(f"{nbest.id} {line(best_one.text)}".rstrip() + "\n")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from rescore.errors import UserError
 from rescore.formats.source import ReadOptions, Source
 from rescore.formats.text import plain, undo_bpe, undo_entities
+from rescore.formats.writing import check_holds, checked_number, line, opened
 from rescore.nbest import FIRST_PASS, SUM, Hypothesis, NbestList
 
 _LINE = re.compile(r"([STHDP])-(\d{1,18})(?:\t(.*))?", re.DOTALL)
@@ -41,8 +42,8 @@ def read(source: Source, options: ReadOptions) -> Iterator[NbestList]:
     (or of H tokens and one) as tokens.
     """
     blocks: dict[int, _Block] = {}
-    for number, line in enumerate(source.lines(), 1):
-        if match := _LINE.fullmatch(line):
+    for number, text in enumerate(source.lines(), 1):
+        if match := _LINE.fullmatch(text):
             block = blocks.setdefault(int(match[2]), _Block())
             _take(block, match[1], match[3] or "", number, f"{source.name}: line {number}")
     for index in sorted(blocks):
@@ -59,8 +60,8 @@ def read(source: Source, options: ReadOptions) -> Iterator[NbestList]:
                 ) from None
             hypotheses.append(Hypothesis(plain(candidate.text), scores))
         reference = () if block.reference is None else (plain(block.reference.replace("<<unk>>", "<unk>")),)
-        text = None if block.source is None else undo_entities(undo_bpe(block.source))
-        yield NbestList(str(index), hypotheses, reference, text)
+        said = None if block.source is None else undo_entities(undo_bpe(block.source))
+        yield NbestList(str(index), hypotheses, reference, said)
 
 
 def _take(block: _Block, kind: str, rest: str, number: int, place: str) -> None:
@@ -88,3 +89,24 @@ def _score_and_text(rest: str, place: str) -> tuple[float, str]:
         return float(score), text
     except ValueError:
         raise UserError(f"{place}: score is {score!r}, not a number") from None
+
+
+def write(lists: Iterable[NbestList], path: str) -> None:
+    """S-, T-, H-, D- and P- lines as fairseq-generate prints them; of scores the first pass and its sum.
+
+    P has the mean as often as there were tokens, so that the sum can be read back (--lenpen 1).
+    """
+    with opened(path) as file:
+        for nbest in check_holds(lists, frozenset({"references", "source", SUM}), path):
+            number = checked_number(nbest, path)
+            if nbest.source is not None:
+                file.write(f"S-{number}\t{line(nbest.source)}\n")
+            if nbest.references:
+                file.write(f"T-{number}\t{line(nbest.references[0])}\n")
+            for hypothesis in nbest.hypotheses:
+                mean, text = hypothesis.scores[FIRST_PASS], line(hypothesis.text)
+                tokens = round(hypothesis.scores[SUM] / mean) if SUM in hypothesis.scores and mean else 0
+                tokens = tokens or len(text.split()) + 1
+                score = repr(mean / math.log(2))
+                file.write(f"H-{number}\t{score}\t{text}\nD-{number}\t{score}\t{text}\n")
+                file.write(f"P-{number}\t{' '.join([f'{mean / math.log(2):.4f}'] * tokens)}\n")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from rescore.errors import UserError
 from rescore.formats.source import ReadOptions, Source
 from rescore.formats.text import plain
+from rescore.formats.writing import check_holds, checked_number, line, opened
 from rescore.nbest import FIRST_PASS, Hypothesis, NbestList
 
 _FIRST = re.compile(r"\s*\d+ \|\|\| ")
@@ -23,10 +24,10 @@ def read(source: Source, options: ReadOptions) -> Iterator[NbestList]:
     `s2s` is the total. Features go into columns of their names; of a feature with several values, each gets a number.
     """
     current: NbestList | None = None
-    for number, line in enumerate(source.lines(), 1):
-        if not line.strip():
+    for number, text in enumerate(source.lines(), 1):
+        if not text.strip():
             continue
-        name, hypothesis = _entry(line, f"{source.name}: line {number}")
+        name, hypothesis = _entry(text, f"{source.name}: line {number}")
         if current is not None and current.id != name:
             yield current
             current = None
@@ -36,12 +37,12 @@ def read(source: Source, options: ReadOptions) -> Iterator[NbestList]:
         yield current
 
 
-def _entry(line: str, place: str) -> tuple[str, Hypothesis]:
-    columns = [column.strip() for column in line.split("|||")]
+def _entry(text: str, place: str) -> tuple[str, Hypothesis]:
+    columns = [column.strip() for column in text.split("|||")]
     if len(columns) < 4:
         raise UserError(f"{place}: expected `id ||| hypothesis ||| features ||| total`, found {len(columns)} columns")
-    name, text, features, total = columns[:4]
-    return name, Hypothesis(plain(text), {FIRST_PASS: _number(total, place), **_features(features, place)})
+    name, said, features, total = columns[:4]
+    return name, Hypothesis(plain(said), {FIRST_PASS: _number(total, place), **_features(features, place)})
 
 
 def _features(text: str, place: str) -> dict[str, float]:
@@ -64,3 +65,15 @@ def _number(text: str, place: str) -> float:
         return float(text)
     except ValueError:
         raise UserError(f"{place}: score is {text!r}, not a number") from None
+
+
+def write(lists: Iterable[NbestList], path: str) -> None:
+    """Each column but the first pass is a feature; bars in a text are escaped as the Moses tokeniser does."""
+    with opened(path) as file:
+        for nbest in check_holds(lists, frozenset({"columns"}), path):
+            number = checked_number(nbest, path)
+            for hypothesis in nbest.hypotheses:
+                features = [f"{name}= {score!r}" for name, score in hypothesis.scores.items() if name != FIRST_PASS]
+                text = line(hypothesis.text).replace("&", "&amp;").replace("|", "&#124;")
+                cells = (number, text, " ".join(features), repr(hypothesis.scores[FIRST_PASS]))
+                file.write(" ||| ".join(cells) + "\n")

@@ -13,6 +13,7 @@ import msgspec
 from rescore.errors import UserError
 from rescore.files import loads, parsed
 from rescore.formats.source import ReadOptions, Source
+from rescore.formats.writing import opened
 from rescore.nbest import FIRST_PASS, Column, Hypothesis, NbestList
 
 _HYPOTHESIS = re.compile(r"hyp_(\d{1,9})")
@@ -21,8 +22,12 @@ COLUMNS = "columns"
 
 
 def sniff(source: Source) -> bool:
-    head = source.head.lstrip()
-    return head.startswith("{") and not re.match(r'\{\s*"utts"\s*:', head)
+    outline = source.outline
+    if outline.root != "{" or "utts" in outline.keys:
+        return False
+    if not outline.keys or "hyps" in outline.keys or COLUMNS in outline.keys:
+        return True
+    return any(key.startswith("hyp_") or key in ("ref", "src") for key in outline.inner)
 
 
 def read(source: Source, options: ReadOptions) -> Iterator[NbestList]:
@@ -145,7 +150,13 @@ def _about(nbest: NbestList) -> dict[str, Any]:
     return about
 
 
-def write(lists: Iterable[NbestList], file: IO[str]) -> None:
+def write(lists: Iterable[NbestList], path: str) -> None:
+    """Write one JSON object where the name ends in .json or .json.gz, else JSON Lines."""
+    with opened(path) as file:
+        (write_object if path.removesuffix(".gz").endswith(".json") else write_lines)(lists, file)
+
+
+def write_object(lists: Iterable[NbestList], file: IO[str]) -> None:
     """Write one JSON object, an utterance at a time; where columns come from stands first.
 
     Raises:

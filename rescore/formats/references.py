@@ -2,75 +2,165 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING, TypeVar
 
 from rescore.errors import UserError
-from rescore.formats import native
 from rescore.formats.oddities import Oddities
 from rescore.formats.source import ReadOptions, Source
 from rescore.formats.text import split_id, undo_marks
+from rescore.formats.writing import checked_id
 from rescore.nbest import FIRST_PASS, Hypothesis, NbestList
+from rescore.parts import FORMATS
+
+if TYPE_CHECKING:
+    from rescore.formats import Format
+
+T = TypeVar("T")
 
 
-def read_references(path: str | Path, ids: Sequence[str], oddities: Oddities | None = None) -> dict[str, str]:
-    """The reference of each utterance in `ids`.
+def read_references(
+    references: str | Path | References, ids: Sequence[str], oddities: Oddities | None = None
+) -> dict[str, tuple[str, ...]]:
+    """The references of each utterance in `ids`: one of each file.
 
-    Native N-best lists give the references that they have (the first of several). Of texts, a file whose lines all end
-    in `(id)` is trn; one whose lines begin with the ids is Kaldi text; else it is plain, one line an utterance, in the
-    order of `ids`.
+    N-best lists (and NeMo manifests) give the references that they have. Of texts, a file whose lines all end in `(id)`
+    is trn; one whose fourth and fifth words are times is stm; one whose lines all begin with ids is Kaldi text; else
+    it is plain, one line an utterance, in the order of `ids`.
 
     Raises:
-        UserError: an utterance has no reference, or two; or a plain file has another number of lines.
+        UserError: an utterance has no reference, or two in one file; a plain file has another number of lines; or the
+            lines begin with numbers that may be ids or words.
     """
-    return _References(_text_source(path, oddities)).of(ids)
+    if not isinstance(references, References):
+        references = References((str(references),))
+    found = [_References(_text_source(path, oddities), references.format).of(ids) for path in references.paths]
+    return {name: tuple(text for one in found for text in one[name]) for name in ids}
+
+
+@dataclass(frozen=True, slots=True)
+class References:
+    """Files of references: with several, each utterance has one of each."""
+
+    paths: tuple[str, ...]
+    format: str | None = None
+    """`kaldi`, `trn`, `stm`, `plain`; found out by looking inside where None."""
 
 
 class _References:
     """A file of references, read once: a pipe cannot be read again."""
 
-    def __init__(self, source: Source) -> None:
-        self._path = source.name
-        self._native: dict[str, str] = {}
+    def __init__(self, source: Source, format_name: str | None) -> None:
+        self._path, self._format = source.name, format_name
+        self._lists: dict[str, tuple[str, ...]] = {}
         self.lines: list[str] = []
-        if native.sniff(source):
-            lists = native.read(source, ReadOptions())
-            self._native = {nbest.id: nbest.references[0] for nbest in lists if nbest.references}
+        if format_name is None and source.outline.root:
+            reader = next((FORMATS[name] for name in FORMATS.names if FORMATS[name].sniff(source)), FORMATS["native"])
+            self._lists = {nbest.id: nbest.references for nbest in _lists(reader, source) if nbest.references}
+            if not self._lists:
+                raise UserError(f"{self._path}: no references in it")
         else:
             self.lines = _lines(source)
-        self._trn = _trn(self.lines, self._path) or {}
+        self._trn = _trn(self.lines, self._path) or {} if format_name in (None, "trn") else {}
+        if format_name == "trn" and not self._trn:
+            raise UserError(f"{self._path}: not trn: a line does not end in (id)")
 
     @property
     def ids(self) -> set[str]:
         """The ids that the file says for certain: of lists, and of trn."""
-        return set(self._native or self._trn)
+        return set(self._lists or self._trn)
 
-    def of(self, ids: Sequence[str]) -> dict[str, str]:
-        """The reference of each utterance."""
-        if self._native or not self.lines:
-            return _all_of(self._native, ids, self._path)
-        found = self._trn
-        if not found and _first_words(self.lines) & set(ids):
-            found = _kaldi(self.lines, self._path)
-        if not found and len(self.lines) == len(ids):
-            found = dict(zip(ids, self.lines, strict=True))
-        if not found:
+    def of(self, ids: Sequence[str]) -> dict[str, tuple[str, ...]]:
+        """The references of each utterance."""
+        if self._lists:
+            if len(self._lists) == len(ids) and not self._lists.keys() & set(ids):
+                return dict(zip(ids, self._lists.values(), strict=True))  # a manifest beside lists that are numbered
+            return _all_of(self._lists, ids, self._path)
+        return {name: (undo_marks(text),) for name, text in _all_of(self._texts(ids), ids, self._path).items()}
+
+    def _texts(self, ids: Sequence[str]) -> dict[str, str]:
+        kind = self._format or self._kind(ids)
+        if kind == "trn":
+            return self._trn
+        if kind == "kaldi":
+            return _kaldi(self.lines, self._path)
+        if kind == "stm":
+            return _stm(self.lines, self._path, ids)
+        if len(self.lines) != len(ids):
             raise UserError(
                 f"{self._path}: {len(self.lines)} lines for {len(ids)} utterances, and no line begins or ends with an "
                 f"id such as {ids[0] if ids else '?'}; give Kaldi text, trn, or one line an utterance"
             )
-        return {name: undo_marks(text) for name, text in _all_of(found, ids, self._path).items()}
+        return dict(zip(ids, self.lines, strict=True))
+
+    def _kind(self, ids: Sequence[str]) -> str:
+        """What the lines are, judged by the ids that the lists have."""
+        if self._trn:
+            return "trn"
+        if _is_stm(self.lines):
+            return "stm"
+        known = set(ids)
+        first = [split_id(line)[0] for line in self.lines if line.strip()]
+        if len(self.lines) == len(ids) and not all(word in known for word in first):
+            return "plain"
+        if not any(word in known for word in first):
+            return "plain"
+        numbers = all(word.isdecimal() for word in first) and len(set(first)) == len(first) == len(ids)
+        if numbers and first not in (list(ids), sorted(ids)):
+            raise UserError(
+                f"{self._path}: its lines begin with numbers that are ids, but in another order than the lists; "
+                "are they ids or words? Tell with --ref-format kaldi or plain"
+            )
+        return "kaldi"
 
 
-def _all_of(found: dict[str, str], ids: Sequence[str], path: str | Path) -> dict[str, str]:
+def _lists(reader: Format, source: Source) -> Iterator[NbestList]:
+    """The lists of a file of references, of which some formats ask how to read hypotheses."""
+    return reader.read(source, ReadOptions(size=1))
+
+
+def _all_of(found: dict[str, T], ids: Sequence[str], path: str | Path) -> dict[str, T]:
     missing = [name for name in ids if name not in found]
     if missing:
         raise UserError(f"{path}: no reference for utterance {missing[0]} ({len(missing)} of {len(ids)} missing)")
     return {name: found[name] for name in ids}
 
 
-def read_best(path: str | Path | Source, references: str | Path, oddities: Oddities | None = None) -> list[NbestList]:
+_STM = re.compile(r"(\S+)\s+(\S+)\s+(\S+)\s+(\d+(?:\.\d+)?)\s+(\d+(?:\.\d+)?)(?:\s+<[^>]*>)?(?:\s+(.*))?")
+_NOT_SCORED = "IGNORE_TIME_SEGMENT_IN_SCORING"
+
+
+def _is_stm(lines: Sequence[str]) -> bool:
+    found = [line for line in lines if line.strip() and not line.startswith(";;")]
+    return bool(found) and all(_STM.fullmatch(line.strip()) for line in found)
+
+
+def _stm(lines: Sequence[str], path: str, ids: Sequence[str]) -> dict[str, str]:
+    """Texts by file where each file has one segment, else in the order of the lists."""
+    found: list[tuple[str, str]] = []
+    for number, line in enumerate(lines, 1):
+        if not line.strip() or line.startswith(";;"):
+            continue
+        match = _STM.fullmatch(line.strip())
+        if not match:
+            raise UserError(f"{path}: line {number}: not stm: expected `file channel speaker start end text`")
+        text = (match[6] or "").strip()
+        if text.upper() != _NOT_SCORED:
+            found.append((match[1], text))
+    by_file = dict(found)
+    if len(by_file) == len(found) and by_file.keys() & set(ids):
+        return by_file
+    if len(found) != len(ids):
+        raise UserError(f"{path}: {len(found)} segments for {len(ids)} utterances, and their files are no ids of these")
+    return dict(zip(ids, (text for _, text in found), strict=True))
+
+
+def read_best(
+    path: str | Path | Source, references: str | Path | References, oddities: Oddities | None = None
+) -> list[NbestList]:
     """A 1-best text with its references, as lists of one hypothesis.
 
     Both are trn, or Kaldi text with the same ids, or plain with the same number of lines.
@@ -78,29 +168,34 @@ def read_best(path: str | Path | Source, references: str | Path, oddities: Oddit
     Raises:
         UserError: the two do not fit together, or one has an utterance that the other lacks.
     """
-    source, given = _text_source(path, oddities), _References(_text_source(references, oddities))
+    if not isinstance(references, References):
+        references = References((str(references),))
+    source = _text_source(path, oddities)
+    files = [_References(_text_source(name, oddities), references.format) for name in references.paths]
+    given, name_of = files[0], references.paths[0]
     lines, others, ids = _lines(source), given.lines, given.ids
     hypotheses = _trn(lines, source.name)
-    if hypotheses is None and _begin_with(lines, ids or _first_words(others)):
+    with_ids = references.format == "kaldi" or _begin_with(lines, ids or _first_words(others))
+    if hypotheses is None and references.format != "plain" and with_ids:
         hypotheses = _kaldi(lines, source.name)
     if hypotheses is None:
-        if ids or len(lines) != len(others):
+        if (ids and references.format != "stm") or (others and not _is_stm(others) and len(lines) != len(others)):
             raise UserError(
-                f"{source.name}: {len(lines)} lines do not fit the {len(ids or others)} of {references}; "
+                f"{source.name}: {len(lines)} lines do not fit the {len(ids or others)} of {name_of}; "
                 "the ids must be the same, or the number of lines"
             )
         hypotheses = {str(number): line for number, line in enumerate(lines, 1)}
-    elif not ids:
+    elif not ids and not _is_stm(others):
         ids = _first_words(others)
     absent = sorted(ids - hypotheses.keys())
     if absent:
         raise UserError(
-            f"{source.name}: no text for utterance {absent[0]} of {references} ({len(absent)} of {len(ids)} missing); "
+            f"{source.name}: no text for utterance {absent[0]} of {name_of} ({len(absent)} of {len(ids)} missing); "
             "give an output of the whole set"
         )
-    found = given.of(list(hypotheses))
+    found = [one.of(list(hypotheses)) for one in files]
     return [
-        NbestList(name, [Hypothesis(undo_marks(text), {FIRST_PASS: 0.0})], (found[name],))
+        NbestList(name, [Hypothesis(undo_marks(text), {FIRST_PASS: 0.0})], tuple(r for one in found for r in one[name]))
         for name, text in hypotheses.items()
     ]
 
@@ -176,9 +271,8 @@ def write_best(path_name: str, best: Iterable[tuple[NbestList, str]], file: IO[s
     trn, plain = path_name.endswith(".trn"), path_name.endswith(".txt")
     for nbest, text in best:
         text = " ".join(text.split())
-        if not plain and (not nbest.id or len(nbest.id.split()) != 1 or (trn and set(nbest.id) & set("()"))):
-            kind = "trn" if trn else "Kaldi text"
-            raise UserError(f"{path_name}: the id {nbest.id!r} cannot be written as {kind}; write .txt or .jsonl")
+        if not plain:
+            checked_id(nbest, path_name, "()" if trn else "")
         if trn:
             file.write(f"{text} ({nbest.id})\n".lstrip())
         elif plain:

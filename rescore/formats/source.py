@@ -7,15 +7,16 @@ import io
 import re
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import IO, Any, cast
 
 from rescore.errors import UserError
 from rescore.formats.oddities import BOM, CRLF, UTF8, Oddities
+from rescore.formats.outline import Outline
 
 HEAD = 1 << 16
 _ESCAPED = re.compile("[\udc80-\udcff]+")
@@ -31,6 +32,13 @@ class ReadOptions:
 
     lenpen: float = 1.0
     """fairseq's length penalty, with which H scores were normalised."""
+    size: int | None = None
+    """Hypotheses a list, for files that do not say where a list ends."""
+    acoustic_scale: float | None = None
+    """The first pass is this times the acoustic score plus the score of the language model, where a file has both."""
+    fields: Mapping[str, str] = field(default_factory=dict)
+    """Which key or column of a file has what: `text`, `score`, `id`, `ref`, `src`, or a column of that name. A minus
+    before a key says that it is a cost."""
 
 
 class Source:
@@ -83,6 +91,16 @@ class Source:
                 start = zlib.decompressobj(31).decompress(start, HEAD)
             # A character may be cut at the end; what is no UTF-8 is told when the whole is read.
             return start.decode("utf-8-sig", errors="ignore")
+
+    @cached_property
+    def outline(self) -> Outline:
+        """What a JSON text begins with."""
+        return Outline.of(self.head)
+
+    @property
+    def stem(self) -> str:
+        """The file's name without folder and endings."""
+        return "stdin" if self.is_stdin else self.path.name.partition(".")[0]
 
     @contextmanager
     def _open(self) -> Iterator[IO[str]]:

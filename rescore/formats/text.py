@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 from rescore.errors import UserError
@@ -50,6 +51,20 @@ def undo_marks(text: str) -> str:
 def plain(text: str) -> str:
     """All of it: marks, subwords, entities."""
     return undo_entities(undo_bpe(undo_marks(text)))
+
+
+def detokeniser(language: str) -> Callable[[str], str]:
+    """Undoes the Moses tokeniser, by sacremoses.
+
+    Raises:
+        UserError: the package is not installed.
+    """
+    try:
+        from sacremoses import MosesDetokenizer
+    except ImportError:
+        raise UserError("--detokenize needs sacremoses; install it with: pip install 'rescore[mt]'") from None
+    tool = MosesDetokenizer(lang=language)
+    return lambda text: str(tool.detokenize(text.split(), unescape=True))
 
 
 def split_id(line: str) -> tuple[str, str]:

@@ -67,7 +67,7 @@ def test_precision_and_batches_of_the_command_line(rescore: Run, model: Path) ->
 
 
 def test_a_bar_knows_how_much_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    inputs = InputOptions(None, None, "s2s", 1.0)
+    inputs = InputOptions()
     assert inputs.count([str(LISTS)]) is None  # nobody looks
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     assert inputs.count([str(LISTS)]) == 2320

@@ -119,7 +119,7 @@ Generate test with beam=5: BLEU4 = 30.00
 def test_fairseq(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_text(FAIRSEQ)
-    yes, good = formats.iterate([path], lenpen=0.5)
+    yes, good = formats.iterate([path], options=formats.ReadOptions(lenpen=0.5))
     assert yes.id == "0" and yes.hypotheses[0].scores["s2s"] == -math.inf and yes.references == ()
     assert good.source == 'das ist " gut' and good.references == ("that 's <unk> good",)
     first, second = good.hypotheses
@@ -152,14 +152,14 @@ def test_texts() -> None:
 )
 def test_references(tmp_path: Path, reference: str) -> None:
     (tmp_path / "ref").write_text(reference)
-    assert formats.read_references(tmp_path / "ref", ["u1", "u2"]) == {"u1": "X", "u2": "Y Z"}
+    assert formats.read_references(tmp_path / "ref", ["u1", "u2"]) == {"u1": ("X",), "u2": ("Y Z",)}
 
 
 def test_empty_references(tmp_path: Path) -> None:
     (tmp_path / "ref").write_text("(u1)\na (u2)\n")
-    assert formats.read_references(tmp_path / "ref", ["u1", "u2"]) == {"u1": "", "u2": "a"}
+    assert formats.read_references(tmp_path / "ref", ["u1", "u2"]) == {"u1": ("",), "u2": ("a",)}
     (tmp_path / "ref").write_text("u1\nu2 a\n")
-    assert formats.read_references(tmp_path / "ref", ["u1", "u2"]) == {"u1": "", "u2": "a"}
+    assert formats.read_references(tmp_path / "ref", ["u1", "u2"]) == {"u1": ("",), "u2": ("a",)}
 
 
 @pytest.mark.parametrize(
@@ -271,6 +271,6 @@ def test_real_fairseq_log() -> None:
 def test_references_from_lists(tmp_path: Path) -> None:
     lists = write_json(tmp_path / "n.json", NATIVE)
     bare = write_json(tmp_path / "bare.json", {name: {"hyp_1": {"score": 0, "text": "a"}} for name in NATIVE})
-    assert [nbest.references for nbest in formats.read([bare], references=lists)] == [("a b",), ("x",)]
+    assert [nbest.references for nbest in formats.read([bare], references=lists)] == [("a b",), ("x", "y")]
     (tmp_path / "out.trn").write_text("a b (u1)\ny (u2)\n")
-    assert formats.read_output(str(tmp_path / "out.trn"), str(lists))[1].references == ("x",)
+    assert formats.read_output(str(tmp_path / "out.trn"), str(lists))[1].references == ("x", "y")

@@ -55,4 +55,4 @@ def test_texts(tmp_path: Path, texts: dict[str, str], name: str) -> None:
         lines = (tmp_path / name).read_text(encoding="utf-8").split("\n")[:-1]
         assert lines == list(texts.values())
     else:
-        assert read_references(tmp_path / name, list(texts)) == texts
+        assert read_references(tmp_path / name, list(texts)) == {key: (text,) for key, text in texts.items()}

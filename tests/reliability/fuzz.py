@@ -35,6 +35,7 @@ from rescore.scoring.base import length_power
 from rescore.scoring.cards import card_value
 from rescore.signature import Signature
 from rescore.tuning import Weights
+from tests.formats.samples import SAMPLES
 
 SLOW = 5.0  # seconds
 TOKENS = [
@@ -63,7 +64,6 @@ LINES = {
         {"text": "a c", "score": -1, "scores": {"tta": -3}}]}) + "\n",
     "espnet1": json.dumps({"utts": {"u1": {"output": [{"text": "A B", "rec_text": "A\u2581B<eos>", "score": -1.5}]}}}),
     "fairseq": "S-0\ta b\nT-0\ta b\nH-0\t-0.5\ta@@ b\nD-0\t-0.5\tab\nP-0\t-0.5 -0.5\n2020 | INFO | x\n",
-    "hyporadise": json.dumps([{"input": ["a b", "b"], "output": "a b", "score": [-1, -2]}, {"input": ["c"]}]),
     "moses": "0 ||| a b ||| LM0= -1 TM= -1 -2 ||| -3.5\n0 ||| b ||| LM0= -1 TM= -1 -2 ||| -4\n1 ||| c ||| ||| -1\n",
 }  # fmt: skip
 GLM = '* name "x"\n[A] => [B] / [ ] __ [ ] ;; c\n"qu" => kw\n'
@@ -156,6 +156,19 @@ def cases() -> list[Case]:
         (best / "score").write_bytes(mutated(score, draw))
         return formats.read([folder / "decode"])
 
+    def toolkit(name: str) -> Callable[[Path, random.Random], object]:
+        def run(folder: Path, draw: random.Random) -> object:
+            shutil.rmtree(folder / name, ignore_errors=True)
+            chosen = draw.choice(list(SAMPLES[name]))
+            for file, text in SAMPLES[name].items():
+                path = folder / name / file
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(mutated(text.encode(), draw) if file == chosen else text.encode())
+            top = folder / name / chosen.partition("/")[0]
+            return formats.read([top], format_name=draw.choice([name, None]), options=formats.ReadOptions(size=1))
+
+        return run
+
     def options(folder: Path, draw: random.Random) -> object:
         (folder / "l.json").write_text(json.dumps(NATIVE), encoding="utf-8")
         (folder / "w.json").write_text('{"weights": {"s2s": 1}}', encoding="utf-8")
@@ -201,6 +214,8 @@ def cases() -> list[Case]:
         ("config", of_json({"kind": "tta", "layers": 3, "d_model": 16, "heads": 2}, NetworkConfig.load)),
         ("norm", of_text("length^0.5", lambda path: length_power(path.read_text("utf-8", "replace")))),
         ("options", options),
+        *((name, toolkit(name)) for name in SAMPLES),
+        ("stm", of_text("u1 1 s 0 1.5 <o> a\nu2 1 s 0 1 b\n", lambda path: read_references(path, ["u1", "u2"]))),
     ]
 
     def card(folder: Path, draw: random.Random) -> object:

@@ -93,14 +93,14 @@ def test_two_first_passes_are_refused(rescore: Run, tmp_path: Path) -> None:
 @pytest.mark.parametrize("separator", ["\u2028", "\u0085", "\x0c", "\x0b", "\x1c", "\r"])
 def test_only_newlines_end_lines(separator: str, tmp_path: Path) -> None:
     (tmp_path / "ref").write_text(f"u1 one{separator}two\nu2 three\n", encoding="utf-8", newline="")
-    assert read_references(tmp_path / "ref", ["u1", "u2"]) == {"u1": "one two", "u2": "three"}
+    assert read_references(tmp_path / "ref", ["u1", "u2"]) == {"u1": ("one two",), "u2": ("three",)}
     (tmp_path / "ref.trn").write_text(f"one{separator}two (u1)\nthree (u2)\n", encoding="utf-8", newline="")
-    assert read_references(tmp_path / "ref.trn", ["u1", "u2"]) == {"u1": "one two", "u2": "three"}
+    assert read_references(tmp_path / "ref.trn", ["u1", "u2"]) == {"u1": ("one two",), "u2": ("three",)}
 
 
 def test_ids_with_blanks_and_brackets(tmp_path: Path) -> None:
     write_json(tmp_path / "l.json", {"a b (c)": ENTRY, "d": ENTRY})
-    assert read_references(tmp_path / "l.json", ["a b (c)", "d"]) == {"a b (c)": "the old", "d": "the old"}
+    assert read_references(tmp_path / "l.json", ["a b (c)", "d"]) == {"a b (c)": ("the old",), "d": ("the old",)}
 
 
 @pytest.mark.parametrize("text", ["u1 a\nu1 b\nu2 c\n", "a (u1)\nb (u1)\nc (u2)\n"])
@@ -167,7 +167,7 @@ def test_texts_of_several_lines(rescore: Run, tmp_path: Path) -> None:
     for bad in ("a b", "a\nb", ""):
         write_json(tmp_path / "l.json", {bad: {"hyp_1": {"score": 0, "text": "x"}}})
         done = rescore("rerank", "l.json", "--weights", "w.json", "--best", "c")
-        assert_one_line_error(done, "cannot be written as Kaldi text")
+        assert_one_line_error(done, "cannot be written in this format")
         assert not (tmp_path / "c").exists()
 
 

@@ -1,0 +1,149 @@
+"""How N-best lists and references are read: options of every command that reads them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rescore import parts
+from rescore.cli.bundle import bundled
+from rescore.cli.types import Field, Number, OneOf
+
+if TYPE_CHECKING:
+    from rescore.formats.references import References
+    from rescore.nbest import NbestList
+
+
+@dataclass(frozen=True, slots=True)
+class InputOptions:
+    """How N-best lists are read."""
+
+    ref: tuple[str, ...] = ()
+    ref_format: str | None = None
+    format_name: str | None = None
+    s2s: str = "s2s"
+    lenpen: float = 1.0
+    nbest_size: int | None = None
+    acoustic_scale: float | None = None
+    field: tuple[tuple[str, str], ...] = ()
+    strict: bool = False
+
+    def read(self, paths: Sequence[str], need_references: bool = False, ref_option: str = "--ref") -> list[NbestList]:
+        """All lists; `ref_option` is named where references are missing."""
+        from rescore import formats
+
+        return formats.read(
+            paths,
+            references=self.references(),
+            need_references=need_references,
+            ref_option=ref_option,
+            **self._how(),
+        )
+
+    def references(self) -> References | None:
+        """The files of references, if there are any."""
+        from rescore.formats.references import References
+
+        return References(self.ref, self.ref_format) if self.ref else None
+
+    def _how(self) -> dict[str, Any]:
+        from rescore.formats import ReadOptions
+
+        options = ReadOptions(self.lenpen, self.nbest_size, self.acoustic_scale, dict(self.field))
+        return {"format_name": self.format_name, "s2s": self.s2s, "strict": self.strict, "options": options}
+
+    def read_dev(self, paths: Sequence[str], ref: Sequence[str]) -> list[NbestList]:
+        """Dev lists, which have references of their own."""
+        return replace(self, ref=tuple(ref)).read(paths, need_references=True, ref_option="--dev-ref")
+
+    def iterate(self, paths: Sequence[str]) -> Iterator[NbestList]:
+        """The lists as a stream, which --ref does not allow."""
+        from rescore import formats
+
+        if self.ref:
+            return iter(self.read(paths))
+        return formats.iterate(paths, **self._how())
+
+    def count(self, paths: Sequence[str]) -> int | None:
+        """How many hypotheses a stream will have, for its bar: the files are read once more, if somebody looks."""
+        if not sys.stderr.isatty() or any(path == "-" or not Path(path).is_file() for path in paths):
+            return None  # what cannot be read twice is not counted
+        return sum(len(nbest.hypotheses) for nbest in self.iterate(paths))
+
+    def read_output(self, path: str) -> list[NbestList]:
+        """N-best lists, or a 1-best text."""
+        from rescore import formats
+
+        return formats.read_output(path, self.references(), **self._how())
+
+
+input_options = bundled(
+    "inputs",
+    InputOptions,
+    [
+        click.option(
+            "--ref",
+            multiple=True,
+            metavar="FILE",
+            help="References: Kaldi text, trn, stm, lists, or a line each in the lists' order; again for a second one "
+            "of each utterance.",
+        ),
+        click.option(
+            "--ref-format",
+            type=click.Choice(["kaldi", "trn", "stm", "plain"]),
+            help="[default: found out by looking inside]",
+        ),
+        click.option(
+            "--format",
+            "format_name",
+            type=OneOf(parts.FORMATS),
+            help="Format of the lists.  [default: found out by looking inside]",
+        ),
+        click.option(
+            "--s2s",
+            default="s2s",
+            show_default=True,
+            metavar="COLUMN|rank",
+            help="The first-pass score; rank is the order of the file, for lists without one.",
+        ),
+        click.option(
+            "--lenpen",
+            type=Number(-10, 10),
+            default=1.0,
+            show_default=True,
+            help="fairseq's length penalty, to recover sums (--s2s sum) from H scores.",
+        ),
+        click.option(
+            "--nbest-size",
+            type=click.IntRange(min=1),
+            metavar="N",
+            help="Hypotheses a list, where a file does not say: NeMo beams, OpenNMT.",
+        ),
+        click.option(
+            "--acoustic-scale",
+            type=Number(0, 1e6),
+            metavar="A",
+            help="First pass of Kaldi and SRILM lists: A times the acoustic score plus the LM's.  "
+            "[default: 1/12 for Kaldi, 1/8 for SRILM]",
+        ),
+        click.option(
+            "--field",
+            type=Field(),
+            multiple=True,
+            metavar="ROLE=KEY",
+            help="JSON, CSV, TSV: which key or column is text, score, id, ref, src, or a column of that name; "
+            "score=-KEY for costs.",
+        ),
+        click.option(
+            "--strict",
+            is_flag=True,
+            help="Errors for what else is repaired and told: bytes that are no UTF-8, carriage returns, "
+            "byte order marks, hypotheses that come twice.",
+        ),
+    ],
+)

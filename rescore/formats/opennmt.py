@@ -1,0 +1,92 @@
+"""OpenNMT (and CTranslate2): `-n_best N` writes N lines for each sentence; `-verbose` logs them with their scores."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator
+
+from rescore.errors import UserError
+from rescore.formats.source import ReadOptions, Source
+from rescore.formats.text import plain
+from rescore.formats.writing import check_holds, line, opened
+from rescore.nbest import FIRST_PASS, Hypothesis, NbestList
+
+_SENTENCE = re.compile(r"SENT (\d+): (.*)")
+_SCORED = re.compile(r"\[(-?\d+(?:\.\d+)?)\] (\[.*\])")
+_LOG = re.compile(r"^(?:\[[^\]]*\] )?SENT \d+: ", re.MULTILINE)
+
+
+def sniff(source: Source) -> bool:
+    return _LOG.search(source.head) is not None
+
+
+def read(source: Source, options: ReadOptions) -> Iterator[NbestList]:
+    """Of the log: `BEST HYP` with scores. Of plain lines: --nbest-size of them a list, their order as first pass."""
+    if sniff(source):
+        yield from _log(source)
+        return
+    size = options.size
+    if not size:
+        raise UserError(f"{source.name}: how many lines has a sentence? Tell with --nbest-size N (OpenNMT's -n_best)")
+    nbest, number = NbestList("1", []), 0
+    for number, text in enumerate(source.lines(), 1):
+        nbest.hypotheses.append(Hypothesis(plain(text)))
+        if number % size == 0:
+            yield nbest
+            nbest = NbestList(str(number // size + 1), [])
+    if nbest.hypotheses:
+        raise UserError(f"{source.name}: {number} lines are not so many times {size}; give the right --nbest-size")
+
+
+def _log(source: Source) -> Iterator[NbestList]:
+    current: NbestList | None = None
+    last = ""  # what was predicted, whose score is on the next line
+    for number, text in enumerate(source.lines(), 1):
+        place = f"{source.name}: line {number}"
+        if match := _SENTENCE.search(text):
+            if current is not None:
+                yield current
+            current = NbestList(match[1], [], (), _joined(match[2], place))
+        elif current is not None and (match := _SCORED.fullmatch(text.strip())):
+            current.hypotheses.append(Hypothesis(_joined(match[2], place), {FIRST_PASS: float(match[1])}))
+        elif current is not None and (match := re.search(r"GOLD \d+: (.*)", text)):
+            current.references = (plain(match[1]),)
+        elif current is not None and not current.hypotheses and (match := re.search(r"PRED \d+: (.*)", text)):
+            last = match[1]
+        elif current is not None and not current.hypotheses and (match := re.search(r"PRED SCORE: (\S+)", text)):
+            current.hypotheses.append(Hypothesis(plain(last), {FIRST_PASS: _number(match[1], place)}))
+        elif current is not None and text.strip() == "BEST HYP:":
+            current.hypotheses.clear()  # the list has the best, too
+    if current is not None:
+        yield current
+
+
+def _joined(text: str, place: str) -> str:
+    try:
+        value = ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        raise UserError(f"{place}: expected a list of tokens, found {text[:40]}") from None
+    return plain(" ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value))
+
+
+def _number(text: str, place: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise UserError(f"{place}: score is {text!r}, not a number") from None
+
+
+def write(lists: Iterable[NbestList], path: str) -> None:
+    """Plain lines; every list must have the same number of hypotheses."""
+    size = 0
+    with opened(path) as file:
+        for nbest in check_holds(lists, frozenset(), path):
+            size = size or len(nbest.hypotheses)
+            if len(nbest.hypotheses) != size:
+                raise UserError(
+                    f"{path}: sentence {nbest.id} has {len(nbest.hypotheses)} hypotheses, the first had {size}; "
+                    "OpenNMT's files need the same number everywhere; write moses, or .jsonl"
+                )
+            for hypothesis in nbest.hypotheses:
+                file.write(line(hypothesis.text) + "\n")

@@ -1,0 +1,279 @@
+"""JSON records with named fields, in JSON Lines or one JSON list: Hugging Face, Sockeye, NeMo, HyPoradise, one's own.
+
+A record is a list of hypotheses, in one of the shapes
+
+    {"sequences": ["a b", "a c"], "sequences_scores": [-1.2, -1.9]}      texts and scores apart
+    {"beams": [["a b", -1.2], ["a c", -1.9]]}                            pairs
+    {"hypotheses": [{"text": "a b", "score": -1.2}, ...]}                objects
+    {"id": "utt-1", "text": "a b", "score": -1.2}                        one hypothesis; those of one id follow it
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from rescore.errors import UserError
+from rescore.files import loads
+from rescore.formats.grouping import grouped
+from rescore.formats.outline import Outline
+from rescore.formats.source import ReadOptions, Source
+from rescore.formats.text import plain
+from rescore.formats.writing import check_holds, opened
+from rescore.nbest import FIRST_PASS, Hypothesis, NbestList
+
+ROLES = ("id", "text", "score", "ref", "src")
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """Where a toolkit's records keep what. Of several keys for one role the first that a record has counts."""
+
+    title: str
+    text: tuple[str, ...]
+    score: tuple[str, ...] = ()
+    id: tuple[str, ...] = ("id",)
+    ref: tuple[str, ...] = ("ref", "reference", "references")
+    src: tuple[str, ...] = ("src", "source")
+    needs: tuple[str, ...] = ()
+    """Keys that tell this layout from others."""
+    costs: bool = False
+    """Whether lower scores are better."""
+    as_list: bool = False
+    """Whether it is written as one JSON list, and not as JSON Lines."""
+    columns: Mapping[str, str] = field(default_factory=dict)
+    """Further columns and their keys."""
+    holds: frozenset[str] = frozenset({"references", "source"})
+
+    def sniff(self, source: Source) -> bool:
+        return bool(self.needs) and set(self.needs) <= set(source.outline.keys)
+
+    def read(self, source: Source, options: ReadOptions) -> Iterator[NbestList]:
+        """Records without an id are called after their place, from 1."""
+        layout = self.with_fields(options.fields)
+        yield from grouped(
+            (layout._lists(value, number, place) for number, value, place in _records(source)), source.name
+        )
+
+    def with_fields(self, fields: Mapping[str, str]) -> Records:
+        """The same layout with the keys that --field names."""
+        if not fields:
+            return self
+        costs = self.costs
+        known: dict[str, Any] = {}
+        for role in ROLES:
+            if role in fields:
+                key = fields[role]
+                if role == "score":
+                    costs, key = key.startswith("-"), key.removeprefix("-")
+                known[role] = (key,)
+        columns = {name: key for name, key in fields.items() if name not in ROLES}
+        return replace(self, **known, costs=costs, columns={**self.columns, **columns})
+
+    def _lists(self, value: Any, number: int, place: str) -> tuple[str | None, NbestList]:
+        """A record as a list, and its id if it is a single hypothesis that others of this id may follow."""
+        if isinstance(value, (str, list)):
+            value = {self.text[0]: value}
+        if not isinstance(value, dict):
+            raise UserError(f"{place}: expected an object, found {json.dumps(value)[:40]}")
+        key = _first(value, self.text)
+        if key is None:
+            raise UserError(f"{place}: {missing_text(list(value))}")
+        named = _first(value, self.id)
+        identity = _identity(value[named]) if named else str(number)
+        hypotheses = self._hypotheses(value, key, place)
+        nbest = NbestList(identity, hypotheses, self._references(value, key, place), self._source(value, place))
+        return (identity if named and isinstance(value[key], str) else None), nbest
+
+    def _hypotheses(self, value: dict[str, Any], key: str, place: str) -> list[Hypothesis]:
+        found = value[key]
+        score_key = next((name for name in self.score if name in value and name != key), None)
+        if isinstance(found, str):
+            scores = {} if score_key is None else {FIRST_PASS: self._score(value[score_key], place, score_key)}
+            return [Hypothesis(plain(found), {**scores, **self._columns(value, place)})]
+        if not isinstance(found, list):
+            raise UserError(f"{place}: {key} is {json.dumps(found)[:40]}, neither a text nor a list of texts")
+        if found and all(isinstance(one, str) for one in found):
+            apart = value.get(score_key) if score_key else None
+            if apart is not None and (not isinstance(apart, list) or len(apart) != len(found)):
+                raise UserError(
+                    f"{place}: {len(apart) if isinstance(apart, list) else 'no'} scores for {len(found)} hypotheses"
+                )
+            scores_of = [
+                {} if apart is None else {FIRST_PASS: self._score(one, place, score_key)} for one in apart or found
+            ]
+            return [Hypothesis(plain(text), scores) for text, scores in zip(found, scores_of, strict=True)]
+        return [self._nested(one, f"{place}, {key} {rank}") for rank, one in enumerate(found, 1)]
+
+    def _nested(self, one: Any, place: str) -> Hypothesis:
+        if isinstance(one, str):
+            return Hypothesis(plain(one))
+        if isinstance(one, list) and len(one) == 2 and isinstance(one[0], str):
+            return Hypothesis(plain(one[0]), {FIRST_PASS: self._score(one[1], place, "score")})
+        if isinstance(one, dict):
+            key = _first(one, (*self.text, *GENERIC.text))
+            if key is not None and isinstance(one[key], str):
+                score = _first(one, (*self.score, *GENERIC.score))
+                scores = {} if score is None else {FIRST_PASS: self._score(one[score], place, score)}
+                return Hypothesis(plain(one[key]), {**scores, **self._columns(one, place)})
+        raise UserError(f"{place}: expected a text, [text, score] or an object with them, found {json.dumps(one)[:40]}")
+
+    def _columns(self, value: Mapping[str, Any], place: str) -> dict[str, float]:
+        found = {}
+        for name, key in self.columns.items():
+            sign, key = (-1, key[1:]) if key.startswith("-") else (1, key)
+            if key in value:
+                found[name] = sign * _number(value[key], place, key)
+        return found
+
+    def _score(self, value: Any, place: str, key: str | None) -> float:
+        number = _number(value[0] if isinstance(value, list) and value else value, place, key or "score")
+        return -number if self.costs else number
+
+    def _references(self, value: dict[str, Any], text_key: str, place: str) -> tuple[str, ...]:
+        found = next((value[name] for name in self.ref if name != text_key and value.get(name) is not None), None)
+        texts = [] if found is None else found if isinstance(found, list) else [found]
+        if any(not isinstance(text, str) for text in texts):
+            raise UserError(f"{place}: the reference is {json.dumps(found)[:40]}, not a text")
+        return tuple(" ".join(text.split()) for text in texts)
+
+    def _source(self, value: dict[str, Any], place: str) -> str | None:
+        found = next((value[name] for name in self.src if value.get(name) is not None), None)
+        if found is not None and not isinstance(found, str):
+            raise UserError(f"{place}: the source is {json.dumps(found)[:40]}, not a text")
+        return found
+
+    def write(self, lists: Iterable[NbestList], path: str) -> None:
+        """A record a list; what it has no place for is told."""
+        with opened(path) as file:
+            separator = "[\n" if self.as_list else ""
+            for nbest in check_holds(lists, self.holds, path):
+                file.write(separator + json.dumps(self._record(nbest), ensure_ascii=False))
+                separator = ",\n" if self.as_list else "\n"
+            if self.as_list and separator == "[\n":
+                file.write("[")
+            file.write("\n]\n" if self.as_list else "\n")
+
+    def _record(self, nbest: NbestList) -> dict[str, Any]:
+        texts = [hypothesis.text for hypothesis in nbest.hypotheses]
+        scores = [hypothesis.scores.get(FIRST_PASS) for hypothesis in nbest.hypotheses]
+        if self.costs:
+            scores = [None if score is None else -score for score in scores]
+        record: dict[str, Any] = {self.id[0]: nbest.id}
+        if self.title == "NeMo manifest":
+            record["beams"] = [list(pair) for pair in zip(texts, scores, strict=True)]
+        else:
+            record |= {self.text[0]: texts, self.score[0]: scores}
+        if nbest.references:
+            record[self.ref[0]] = nbest.references[0] if len(nbest.references) == 1 else list(nbest.references)
+        if nbest.source is not None and self.src:
+            record[self.src[0]] = nbest.source
+        return record
+
+
+def _records(source: Source) -> Iterator[tuple[int, Any, str]]:
+    """The records with their numbers and places; JSON Lines as a stream."""
+    outline = Outline.of(source.head)
+    if outline.root == "{" and outline.lines:
+        number = 0
+        for line_number, line in enumerate(source.lines(), 1):
+            if line.strip():
+                number += 1
+                place = f"{source.name}: line {line_number}"
+                yield number, loads(line, place, line=True), place
+        return
+    document = loads(source.read_all(), source.name)
+    values = document if isinstance(document, list) else [document]
+    for number, value in enumerate(values, 1):
+        yield number, value, f"{source.name}: entry {number}" if isinstance(document, list) else source.name
+
+
+def _first(value: Mapping[str, Any], keys: Sequence[str]) -> str | None:
+    return next((key for key in keys if value.get(key) is not None), None)
+
+
+def _identity(value: Any) -> str:
+    """An id; of the path of an audio file its name without folder and ending."""
+    text = str(value)
+    return Path(text).stem if re.search(r"\.(wav|flac|mp3|ogg|m4a|opus|sph)$", text) else text
+
+
+def _number(value: Any, place: str, key: str) -> float:
+    try:
+        if isinstance(value, bool):
+            raise TypeError
+        return float(value)
+    except (TypeError, ValueError):
+        raise UserError(f"{place}: {key} is {json.dumps(value)[:40]}, not a number") from None
+
+
+def missing_text(keys: Sequence[str]) -> str:
+    """What to tell of records without hypotheses: the nearest layout, and what it lacks."""
+    near = max(LAYOUTS, key=lambda layout: len({*layout.text, *layout.score, *layout.id, *layout.ref} & set(keys)))
+    shown = ", ".join(keys[:8]) + (", ..." if len(keys) > 8 else "") or "nothing"
+    return (
+        f"no hypotheses in it (its keys: {shown}); nearest is {near.title}, which has them as {near.text[0]}; "
+        "tell with --field text=KEY, and score=KEY, id=KEY"
+    )
+
+
+HUGGING_FACE = Records(
+    "Hugging Face generate",
+    text=("sequences",),
+    score=("sequences_scores",),
+    ref=("reference", "ref", "references", "labels", "target", "text"),
+    needs=("sequences",),
+)
+SOCKEYE = Records(
+    "Sockeye",
+    text=("translations",),
+    score=("scores",),
+    id=("sentence_id", "id"),
+    needs=("translations", "scores"),
+    costs=True,
+)
+NEMO = Records(
+    "NeMo manifest",
+    text=("beams", "pred_text"),
+    score=("score", "pred_score"),
+    id=("audio_filepath", "id"),
+    ref=("text",),
+    src=(),
+    needs=("audio_filepath",),
+)
+HYPORADISE = Records(
+    "HyPoradise",
+    text=("input",),
+    score=("score", "am_score"),
+    ref=("output",),
+    needs=("input",),
+    as_list=True,
+)
+GENERIC = Records(
+    "a JSON record",
+    text=("nbest", "hyps", "hypotheses", "hyp", "hypothesis", "text", "prediction", "predictions", "transcript"),
+    score=("score", "scores", "logp", "log_prob", "logprob", "avg_logprob"),
+    id=("id", "utt", "utt_id", "utterance", "utterance_id", "key", "audio", "audio_filepath"),
+    ref=("ref", "reference", "references", "target"),
+)
+LAYOUTS = (HUGGING_FACE, SOCKEYE, NEMO, HYPORADISE, GENERIC)
+
+
+class _Generic:
+    """Whatever JSON no other format claims: read with --field, or by usual names."""
+
+    def sniff(self, source: Source) -> bool:
+        return bool(source.outline.root)
+
+    def read(self, source: Source, options: ReadOptions) -> Iterator[NbestList]:
+        yield from GENERIC.read(source, options)
+
+    def write(self, lists: Iterable[NbestList], path: str) -> None:
+        GENERIC.write(lists, path)
+
+
+ANY = _Generic()

@@ -1,0 +1,119 @@
+"""SRILM N-best lists (nbest-format(5)): a file an utterance, named after it; or a folder of such files.
+
+Three formats: `NBestList1.0` with one total, `NBestList2.0` with times and scores of words, both in bytelogs, and
+SRILM's own lines `acoustic language words w1 w2 ...` in logs of base 10.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from rescore.errors import UserError
+from rescore.formats.source import ReadOptions, Source
+from rescore.formats.text import plain
+from rescore.formats.writing import check_holds, checked_id, folder, line, opened
+from rescore.nbest import FIRST_PASS, Hypothesis, NbestList
+
+ACOUSTIC, LANGUAGE = "am", "lm"
+ACOUSTIC_SCALE = 1 / 8
+"""SRILM's own default, a language model weight of 8."""
+BYTELOG = 1024 / 10000.5
+"""One bytelog in natural logs, as SRILM converts."""
+LN10 = math.log(10)
+_OWN = re.compile(
+    r"-?\d+(?:\.\d+)?(?:e[-+]?\d+)?[ \t]+-?\d+(?:\.\d+)?(?:e[-+]?\d+)?[ \t]+\d+(?:[ \t]|$)", re.IGNORECASE
+)
+_SILENT = {"<s>", "</s>", "-pau-", "<pau>"}
+_WORD_FIELDS = 11  # of NBestList2.0: w ( st: 0.1 et: 0.2 g: -10 a: -20 )
+
+
+def sniff(source: Source) -> bool:
+    if source.is_folder:
+        files = _files(source.path)
+        return bool(files) and _is_nbest(Source(files[0]).head)
+    return _is_nbest(source.head)
+
+
+def _is_nbest(head: str) -> bool:
+    return head.startswith(("NBestList1.0", "NBestList2.0")) or _OWN.match(head) is not None
+
+
+def _files(path: Path) -> list[Path]:
+    return sorted(one for one in path.iterdir() if one.is_file() and not one.name.startswith("."))
+
+
+def read(source: Source, options: ReadOptions) -> Iterator[NbestList]:
+    """`s2s` is the total, or the LM score and the acoustic score times --acoustic-scale (1/8), which have columns."""
+    scale = ACOUSTIC_SCALE if options.acoustic_scale is None else options.acoustic_scale
+    for one in [Source(path, source.oddities) for path in _files(source.path)] if source.is_folder else [source]:
+        lines = one.lines()
+        first = next(lines, "")
+        kind = first.strip() if first.startswith("NBestList") else ""
+        nbest = NbestList(one.stem, [])
+        start = 1 if kind else 0
+        for number, text in enumerate(lines if kind else _again(first, lines), start + 1):
+            if text.strip():
+                nbest.hypotheses.append(_hypothesis(text.split(), kind, scale, f"{one.name}: line {number}"))
+        yield nbest
+
+
+def _again(first: str, rest: Iterator[str]) -> Iterator[str]:
+    yield first
+    yield from rest
+
+
+def _hypothesis(cells: list[str], kind: str, scale: float, place: str) -> Hypothesis:
+    if not kind:
+        if len(cells) < 3:
+            raise UserError(f"{place}: expected `acoustic language words w1 w2 ...`")
+        acoustic, language = (_number(cell, place) * LN10 for cell in cells[:2])
+        words = cells[3:]
+    else:
+        total = _number(cells[0].strip("()"), place) * BYTELOG
+        if kind == "NBestList1.0":
+            return Hypothesis(_text(cells[1:]), {FIRST_PASS: total})
+        words, acoustic, language = _timed(cells[1:], place)
+    scores = {FIRST_PASS: language + scale * acoustic, ACOUSTIC: acoustic, LANGUAGE: language}
+    return Hypothesis(_text(words), scores if acoustic else {FIRST_PASS: language})
+
+
+def _timed(cells: list[str], place: str) -> tuple[list[str], float, float]:
+    """Words and their acoustic and LM scores; the phones and states within a word's time are no words."""
+    if len(cells) % _WORD_FIELDS:
+        raise UserError(f"{place}: expected `word ( st: S et: E g: G a: A )` for each word")
+    words, acoustic, language, until = [], 0.0, 0.0, -1.0
+    for start in range(0, len(cells), _WORD_FIELDS):
+        word = cells[start : start + _WORD_FIELDS]
+        if _number(word[3], place) > until and not re.search(r"-\d$", word[0]):
+            words.append(word[0])
+            language += _number(word[7], place) * BYTELOG
+            acoustic += _number(word[9], place) * BYTELOG
+            until = _number(word[5], place)
+    return words, acoustic, language
+
+
+def _text(words: list[str]) -> str:
+    return plain(" ".join(word for word in words if word not in _SILENT))
+
+
+def _number(text: str, place: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise UserError(f"{place}: score is {text!r}, not a number") from None
+
+
+def write(lists: Iterable[NbestList], path: str) -> None:
+    """A gzipped file an utterance, in SRILM's own format: what is not acoustic stands in the place of the LM score."""
+    target = folder(path)
+    for nbest in check_holds(lists, frozenset({ACOUSTIC, LANGUAGE}), path):
+        with opened(str(target / f"{checked_id(nbest, path, '/.')}.gz")) as file:
+            for hypothesis in nbest.hypotheses:
+                acoustic = hypothesis.scores.get(ACOUSTIC, 0.0)
+                language = hypothesis.scores[FIRST_PASS] - ACOUSTIC_SCALE * acoustic
+                words = line(hypothesis.text)
+                cells = f"{acoustic / LN10!r} {language / LN10!r} {len(words.split())} {words}"
+                file.write(cells.rstrip() + "\n")

@@ -1,0 +1,177 @@
+"""CSV and TSV: a hypothesis a line, with names in the first line; or NeMo's beams, `text<TAB>score` without names."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from rescore.errors import UserError
+from rescore.formats.grouping import grouped
+from rescore.formats.records import GENERIC, ROLES, Records
+from rescore.formats.source import ReadOptions, Source
+from rescore.formats.text import plain
+from rescore.formats.writing import ALL, check_holds, opened
+from rescore.nbest import FIRST_PASS, Hypothesis, NbestList
+
+_NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?\s*", re.IGNORECASE)
+_WIDTH = re.compile(r"width(\d+)")
+
+
+class Table:
+    """Columns by name."""
+
+    def __init__(self, delimiters: str) -> None:
+        self._delimiters = delimiters
+
+    def sniff(self, source: Source) -> bool:
+        names = self._names(source.head)
+        return len(names) > 1 and bool({name.lower() for name in names} & set(GENERIC.text))
+
+    def _names(self, head: str) -> list[str]:
+        first = head.partition("\n")[0].rstrip("\r")
+        delimiter = max(self._delimiters, key=first.count)
+        try:
+            return next(csv.reader([first], delimiter=delimiter), [])
+        except csv.Error:
+            return []
+
+    def read(self, source: Source, options: ReadOptions) -> Iterator[NbestList]:
+        """Lines of one id stand together. Columns of numbers that have no role become columns of scores."""
+        yield from grouped(self._rows(source, options), source.name)
+
+    def _rows(self, source: Source, options: ReadOptions) -> Iterator[tuple[str | None, NbestList]]:
+        names = self._names(source.head)
+        delimiter = max(self._delimiters, key=source.head.partition("\n")[0].count)
+        layout, more = _roles(GENERIC.with_fields(options.fields), names, source.name)
+        costs = layout.costs
+        reader = csv.DictReader((f"{line}\n" for line in source.lines()), names, delimiter=delimiter)
+        for number, row in enumerate(_told(reader, source.name)):
+            if number == 0:
+                continue  # the names
+            place = f"{source.name}: line {reader.line_num}"
+            if None in row or None in row.values():
+                raise UserError(f"{place}: expected {len(names)} columns, as in the first line; quote what has a comma")
+            scores: dict[str, float] = {}
+            if layout.score:
+                value = _number(row[layout.score[0]], place, layout.score[0])
+                scores[FIRST_PASS] = -value if costs else value
+            for name, (key, sign) in more.items():
+                if _NUMBER.fullmatch(row[key]):
+                    scores[name] = sign * float(row[key])
+            references = (" ".join(row[layout.ref[0]].split()),) if layout.ref else ()
+            text = row[layout.src[0]] if layout.src else None
+            identity = row[layout.id[0]] if layout.id else None
+            nbest = NbestList(
+                identity or str(number), [Hypothesis(plain(row[layout.text[0]]), scores)], references, text
+            )
+            yield identity, nbest
+
+    def write(self, lists: Iterable[NbestList], path: str) -> None:
+        """A hypothesis a line: id, text, score, further columns, and ref and src where there are any."""
+        stream = iter(check_holds(lists, ALL, path))
+        first = next(stream, None)
+        if first is None:
+            return
+        columns = [name for name in first.hypotheses[0].scores if name != FIRST_PASS]
+        about = [*(["ref"] if first.references else []), *(["src"] if first.source is not None else [])]
+        with opened(path) as file:
+            writer = csv.writer(file, delimiter=self._delimiters[0], lineterminator="\n")
+            writer.writerow(["id", "text", "score", *columns, *about])
+            for nbest in (first, *stream):
+                if len(nbest.references) > 1:
+                    raise UserError(f"{path}: utterance {nbest.id} has several references; write .jsonl")
+                known = {"ref": nbest.references[0] if nbest.references else "", "src": nbest.source or ""}
+                for hypothesis in nbest.hypotheses:
+                    scores = [hypothesis.scores.get(name) for name in (FIRST_PASS, *columns)]
+                    cells = ["" if score is None else repr(score) for score in scores]
+                    writer.writerow([nbest.id, hypothesis.text, *cells, *(known[name] for name in about)])
+
+
+def _told(reader: csv.DictReader[str], path: str) -> Iterator[dict[str, str]]:
+    """The rows; what is no CSV is told with its line."""
+    try:
+        yield from reader
+    except csv.Error as error:
+        raise UserError(f"{path}: line {reader.line_num}: {error}") from None
+
+
+def _roles(layout: Records, names: list[str], path: str) -> tuple[Records, dict[str, tuple[str, int]]]:
+    """The layout with the one key of each role that the table has; and further columns with their keys and signs."""
+    lower = {name.lower().strip(): name for name in names}
+    chosen: dict[str, Any] = {}
+    for role in ROLES:
+        keys: tuple[str, ...] = getattr(layout, role)
+        chosen[role] = tuple(lower[key.lower()] for key in keys if key.lower() in lower)[:1]
+        if not chosen[role] and keys and keys != getattr(GENERIC, role):
+            raise UserError(f"{path}: no column {keys[0]} (there are {', '.join(names)}); mend --field {role}=NAME")
+    if not chosen["text"]:
+        raise UserError(f"{path}: which column has the hypotheses? Tell with --field text=NAME ({', '.join(names)})")
+    taken = {key for keys in chosen.values() for key in keys}
+    asked = {key.removeprefix("-"): name for name, key in layout.columns.items()}
+    for key in asked:
+        if key not in names:
+            raise UserError(f"{path}: no column {key} (there are {', '.join(names)}); mend --field {asked[key]}={key}")
+    signs = {name: (key.removeprefix("-"), -1 if key.startswith("-") else 1) for name, key in layout.columns.items()}
+    more = signs | {key: (key, 1) for key in names if key not in taken and key not in asked}
+    return replace(layout, **chosen), more
+
+
+def _number(text: str, place: str, column: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise UserError(f"{place}: {column} is {text!r}, not a number") from None
+
+
+class _NemoBeams:
+    """NeMo's beams file: `text<TAB>score` lines, the same number of them for each utterance."""
+
+    def sniff(self, source: Source) -> bool:
+        lines = [line for line in source.head.split("\n")[:20] if line]
+        cells = [line.split("\t") for line in lines[: max(1, len(lines) - 1)]]
+        return bool(cells) and all(len(row) == 2 and _NUMBER.fullmatch(row[1]) is not None for row in cells)
+
+    def read(self, source: Source, options: ReadOptions) -> Iterator[NbestList]:
+        """Ids are numbers from 1. The width of the beam is in the file's name, or --nbest-size tells it."""
+        width = _WIDTH.search(source.path.name)
+        size = options.size or (int(width[1]) if width else None)
+        if not size:
+            raise UserError(
+                f"{source.name}: how many lines has an utterance? Tell with --nbest-size N (the beam width)"
+            )
+        nbest = NbestList("1", [])
+        number = 0
+        for number, line in enumerate(source.lines(), 1):
+            text, tab, score = line.rpartition("\t")
+            if not tab:
+                raise UserError(f"{source.name}: line {number}: expected `text<TAB>score`")
+            hypothesis = Hypothesis(plain(text), {FIRST_PASS: _number(score, f"{source.name}: line {number}", "score")})
+            nbest.hypotheses.append(hypothesis)
+            if number % size == 0:
+                yield nbest
+                nbest = NbestList(str(number // size + 1), [])
+        if nbest.hypotheses:
+            raise UserError(f"{source.name}: {number} lines are not so many times {size}; give the right --nbest-size")
+
+    def write(self, lists: Iterable[NbestList], path: str) -> None:
+        """Every list must have the same number of hypotheses, or nobody could read it back."""
+        size = 0
+        with opened(path) as file:
+            for nbest in check_holds(lists, frozenset(), path):
+                size = size or len(nbest.hypotheses)
+                if len(nbest.hypotheses) != size:
+                    raise UserError(
+                        f"{path}: utterance {nbest.id} has {len(nbest.hypotheses)} hypotheses, the first had {size}; "
+                        "a NeMo beams file needs the same number everywhere; write a NeMo manifest, or .jsonl"
+                    )
+                for hypothesis in nbest.hypotheses:
+                    text = " ".join(hypothesis.text.split())
+                    file.write(f"{text}\t{hypothesis.scores[FIRST_PASS]!r}\n")
+
+
+CSV = Table(",;")
+TSV = Table("\t")
+NEMO_BEAMS = _NemoBeams()

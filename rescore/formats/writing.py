@@ -1,0 +1,105 @@
+"""What writers share: files that are renamed into place, folders, and a word about what a format has no place for."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import logging
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from rescore.errors import UserError
+from rescore.files import replacing
+from rescore.nbest import FIRST_PASS, NbestList
+
+log = logging.getLogger(__name__)
+
+ALL = frozenset({"references", "source", "columns"})
+"""What a list may have beside ids, texts and first-pass scores."""
+
+
+@contextmanager
+def opened(path: str) -> Iterator[IO[str]]:
+    """A text file to write, gzipped where the name ends in .gz, renamed into place when done; `-` is stdout."""
+    if path == "-":
+        yield sys.stdout
+        return
+    try:
+        with replacing(Path(path)) as temporary, open(temporary, "wb") as raw:
+            if path.endswith(".gz"):
+                with gzip.GzipFile("", "wb", fileobj=raw, mtime=0) as packed, io.TextIOWrapper(packed, "utf-8") as file:
+                    yield file
+            else:
+                with io.TextIOWrapper(raw, "utf-8") as file:
+                    yield file
+    except OSError as error:
+        raise UserError(f"{path}: cannot be written ({error.strerror or error})") from None
+
+
+def folder(path: str) -> Path:
+    """A folder to write files to, made where it is not there.
+
+    Raises:
+        UserError: it cannot be made, or is a file or standard output.
+    """
+    if path == "-":
+        raise UserError("this format is a folder; give one with -o")
+    try:
+        Path(path).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"{path}: is to be a folder and cannot be made ({error.strerror or error})") from None
+    return Path(path)
+
+
+def check_holds(lists: Iterable[NbestList], holds: frozenset[str], path: str) -> Iterator[NbestList]:
+    """The same stream; at its end, what the lists have and the format cannot hold is told once.
+
+    Args:
+        holds: `references`, `source`, `columns` for all columns, or names of columns.
+    """
+    lost: dict[str, None] = {}
+    for nbest in lists:
+        if nbest.references and "references" not in holds:
+            lost["references"] = None
+        if nbest.source is not None and "source" not in holds:
+            lost["sources"] = None
+        if "columns" not in holds:
+            lost |= {
+                f"column {name}": None
+                for hypothesis in nbest.hypotheses
+                for name in hypothesis.scores
+                if name != FIRST_PASS and name not in holds
+            }
+        yield nbest
+    if lost:
+        log.warning("%s: not written, as the format has no place for it: %s", path, ", ".join(lost))
+
+
+def checked_id(nbest: NbestList, path: str, forbidden: str = "") -> str:
+    """The id of a list for a format that parts it from the text by a blank.
+
+    Raises:
+        UserError: it is empty, or has white space or one of the `forbidden` characters.
+    """
+    if not nbest.id or len(nbest.id.split()) != 1 or set(nbest.id) & set(forbidden):
+        raise UserError(f"{path}: the id {nbest.id!r} cannot be written in this format; write .txt or .jsonl")
+    return nbest.id
+
+
+def checked_number(nbest: NbestList, path: str) -> str:
+    """The id of a list for a format that numbers its lists.
+
+    Raises:
+        UserError: it is no whole number.
+    """
+    if not (nbest.id.isascii() and nbest.id.isdecimal()):
+        raise UserError(f"{path}: this format numbers its lists, and {nbest.id!r} is no number; write .jsonl")
+    return nbest.id
+
+
+def line(text: str) -> str:
+    """A text as one line: whatever is white space in it is a blank."""
+    return " ".join(text.split())

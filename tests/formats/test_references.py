@@ -1,0 +1,76 @@
+"""References: which kind a file is, several of them, and what is told where it is not clear."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rescore import formats
+from rescore.errors import UserError
+from rescore.formats.references import References
+from tests.conftest import Run, assert_one_line_error
+
+
+def read(path: Path, ids: list[str], kind: str | None = None) -> list[str]:
+    found = formats.read_references(References((str(path),), kind), ids)
+    return [found[name][0] for name in ids]
+
+
+def test_words_that_are_ids_of_others(tmp_path: Path) -> None:
+    """Lines are plain where their number fits and not every line begins with an id."""
+    ref = tmp_path / "ref"
+    ref.write_text("2 cats\ntwo dogs\n")
+    assert read(ref, ["1", "2"]) == ["2 cats", "two dogs"]
+    assert read(ref, ["two", "2"], "kaldi") == ["dogs", "cats"]
+
+
+def test_numbers_that_may_be_ids_or_words(tmp_path: Path) -> None:
+    ref = tmp_path / "ref"
+    ref.write_text("1 cat sat\n0 dogs ran\n")
+    with pytest.raises(UserError, match="Tell with --ref-format kaldi or plain"):
+        read(ref, ["0", "1"])
+    assert read(ref, ["0", "1"], "plain") == ["1 cat sat", "0 dogs ran"]
+    assert read(ref, ["0", "1"], "kaldi") == ["dogs ran", "cat sat"]
+    ref.write_text("0 a\n1 b\n10 c\n2 d\n")  # sorted as Kaldi sorts
+    assert read(ref, ["0", "1", "2", "10"]) == ["a", "b", "d", "c"]
+
+
+def test_stm(tmp_path: Path) -> None:
+    ref = tmp_path / "ref.stm"
+    ref.write_text(";; a comment\nu2 1 spk 0.00 1.50 <o,f0> B C\nu1 1 spk 0.00 2.50 A\n")
+    assert read(ref, ["u1", "u2"]) == ["A", "B C"]
+    ref.write_text("talk 1 spk 0.00 1.50 A\ntalk 1 spk 1.5 3 ignore_time_segment_in_scoring\ntalk 1 spk 3 4 B\n")
+    assert read(ref, ["x", "y"]) == ["A", "B"]
+    with pytest.raises(UserError, match="2 segments for 3 utterances"):
+        read(ref, ["x", "y", "z"])
+
+
+def test_a_manifest_beside_numbered_lists(tmp_path: Path) -> None:
+    ref = tmp_path / "m.json"
+    ref.write_text(
+        '{"audio_filepath": "a.wav", "text": "one", "pred_text": ""}\n'
+        '{"audio_filepath": "b.wav", "text": "two", "pred_text": ""}\n'
+    )
+    assert read(ref, ["1", "2"]) == ["one", "two"]
+    assert read(ref, ["b", "a"]) == ["two", "one"]
+
+
+def test_several_references(rescore: Run, tmp_path: Path) -> None:
+    (tmp_path / "l.jsonl").write_text(
+        '{"id": "u", "hyps": [{"text": "a b", "score": -1}, {"text": "c", "score": -2}]}\n'
+    )
+    (tmp_path / "one").write_text("u x y\n")
+    (tmp_path / "two").write_text("u a b\n")
+    first = rescore("eval", "l.jsonl", "--ref", "one").stdout
+    both = rescore("eval", "l.jsonl", "--ref", "one", "--ref", "two").stdout
+    assert "100.00" in first and "0.00" in both and "100.00" not in both
+
+
+def test_the_option_that_is_missing_is_named(rescore: Run, tmp_path: Path) -> None:
+    (tmp_path / "l.jsonl").write_text('{"id": "u", "hyps": [{"text": "a b", "score": -1}]}\n')
+    (tmp_path / "r").write_text("u a\n")
+    assert_one_line_error(rescore("l.jsonl", "--ref", "r", "--dev", "l.jsonl"), "give --dev-ref FILE")
+    assert_one_line_error(rescore("tune", "l.jsonl"), "give --ref FILE")
+    (tmp_path / "r").write_text("a b\n")
+    assert_one_line_error(rescore("eval", "l.jsonl", "--ref", "r", "--ref-format", "trn"), "does not end in (id)")
