@@ -72,7 +72,7 @@ def iterate(
     seen, found, oddities = Seen(), False, Oddities(strict)
     for path in paths:
         source = path if isinstance(path, Source) else Source(path, oddities)
-        for nbest in _format(source, format_name).read(source, options or ReadOptions()):
+        for nbest in _format(source, format_name or _named(source, options)).read(source, options or ReadOptions()):
             place = f"{source.name}: utterance {nbest.id}"
             if not seen.add(nbest.id):
                 raise UserError(f"{place}: comes twice; give each utterance once")
@@ -151,6 +151,13 @@ def _sniff(source: Source) -> str | None:
     return next((name for name in FORMATS.names if FORMATS[name].sniff(source)), None)
 
 
+def _named(source: Source, options: ReadOptions | None) -> str | None:
+    """The kind of table whose first line has the name that --field text= gives."""
+    text = options.fields.get("text") if options else None
+    first = source.head.partition("\n")[0].rstrip("\r") if text else ""
+    return next((name for name, mark in (("tsv", "\t"), ("csv", ",")) if text in first.split(mark)), None)
+
+
 def _format(source: Source, name: str | None) -> Format:
     if name is None:
         name = _sniff(source)
@@ -170,8 +177,8 @@ def _unknown(source: Source) -> str:
         )
     first = source.head.partition("\n")[0].rstrip("\r")
     if "\t" in first or first.count(",") > 1:
-        kind, names = ("tsv", first.split("\t")) if "\t" in first else ("csv", first.split(","))
-        return f"which column has the hypotheses? Tell with --format {kind} --field text=NAME ({', '.join(names)[:80]})"
+        names = first.split("\t" if "\t" in first else ",")
+        return f"which column has the hypotheses? Tell with --field text=NAME ({', '.join(names)[:80]})"
     return (
         "not an N-best list of a known format; lines of plain text are OpenNMT's where each sentence has N of them "
         "(--format opennmt --nbest-size N)"

@@ -1,8 +1,8 @@
 """Kaldi N-best lists, as `nbest-to-linear` and `steps/rnnlmrescore.sh` leave them: a folder of archives in text form.
 
 `words_text` (or `text`) has the lines `utt-1 words`, `utt-2 words`, ...; `acwt` (or `ac_cost`) and `lmwt.withlm` (or
-`lmwt`, `lm_cost`, `lmwt.nolm`) the acoustic and the graph costs. Costs are negative logs: as scores they change sign. Any
-file may be gzipped.
+`lmwt`, `lm_cost`, `lmwt.nolm`) the acoustic and the graph costs. Costs are negative logs: as scores they change sign.
+Any file may be gzipped.
 """
 
 from __future__ import annotations

@@ -141,8 +141,8 @@ def test_fields_are_named(rescore: Run, tmp_path: Path) -> None:
     hyps = json.loads(done.stdout)["hyps"]
     assert hyps[0] == {"score": -3.0, "text": "a b", "scores": {"big": -2.0}}
     (tmp_path / "l.csv").write_text("who,what,how\nx,a b,-1\n")
-    assert_one_line_error(rescore("convert", "l.csv"), "--format csv --field text=NAME (who, what, how)")
-    done = rescore("convert", "l.csv", "--format", "csv", "--field", "text=what", "--field", "score=how")
+    assert_one_line_error(rescore("convert", "l.csv"), "--field text=NAME (who, what, how)")
+    done = rescore("convert", "l.csv", "--field", "text=what", "--field", "score=how")
     assert json.loads(done.stdout)["hyps"][0] == {"score": -1.0, "text": "a b"}
     assert_one_line_error(
         rescore("convert", "l.csv", "--format", "csv", "--field", "text=what", "--field", "score=cost"),
