@@ -39,6 +39,7 @@ def short(line: str) -> list[str]:
     """The command without what would take long: a model of hours becomes one of two steps."""
     line = line.replace("--config small", "--config tiny.json")
     line = re.sub(r"--minutes \d+", "--steps 2 --batch-tokens 200 --held-out 5", line)
+    line = re.sub(r" --engine \S+| --workers \d+", "", line)  # tests/engines has them
     if line.startswith("rescore bench"):
         line += " --hypotheses 10 --repeats 1 --lengths 5,10"
     if "--lm ngram" in line and line.startswith("rescore train"):
@@ -95,6 +96,7 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "dev.gold.txt").write_text("T\nF\n" * 5, encoding="utf-8")
     table = "utt,what,cost,lm_logp\n1,a b,2,-7\n1,a,1,-9\n"
     (folder / "lists.csv").write_text(table, encoding="utf-8")
+    formats.write(formats.read([folder / "test.json"]), str(folder / "lists.jsonl"))
     (folder / "lm").mkdir()
     (folder / "lm" / "lm.arpa").write_text(ARPA, encoding="utf-8")
     run = [

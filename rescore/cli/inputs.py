@@ -61,13 +61,14 @@ class InputOptions:
         """Dev lists, which have references of their own."""
         return replace(self, ref=tuple(ref)).read(paths, need_references=True, ref_option="--dev-ref")
 
-    def iterate(self, paths: Sequence[str]) -> Iterator[NbestList]:
-        """The lists as a stream, which --ref does not allow."""
+    def iterate(self, paths: Sequence[str], skip: bool = False) -> Iterator[NbestList]:
+        """The lists as a stream, which --ref does not allow; `skip` goes on after a line that cannot be read."""
         from rescore import formats
 
         if self.ref:
             return iter(self.read(paths))
-        return formats.iterate(paths, **self._how())
+        how = self._how()
+        return formats.iterate(paths, **how | {"options": replace(how["options"], skip=skip)})
 
     def count(self, paths: Sequence[str]) -> int | None:
         """How many hypotheses a stream will have, for its bar: the files are read once more, if somebody looks."""

@@ -41,6 +41,12 @@ def _checked_norm(ctx: click.Context, parameter: click.Parameter, norm: str | No
     return norm
 
 
+def _checked_engine(ctx: click.Context, parameter: click.Parameter, engine: str) -> str:
+    if engine.partition(":")[0] not in ("local", "ray") or engine.startswith("local:"):
+        raise click.BadParameter(f"{engine!r} is neither local nor ray[:ADDRESS]", ctx, parameter)
+    return engine
+
+
 norm_option = click.option(
     "--lm-norm",
     metavar="sum|mean|length^A",
@@ -61,6 +67,8 @@ class LanguageModelOptions:
     precision: str | None
     batch_tokens: int | None
     cache: str | None
+    engine: str
+    workers: int | None
 
     @property
     def specs(self) -> list[str]:
@@ -78,11 +86,21 @@ class LanguageModelOptions:
             specs = [_with_option(spec, self.pll) if yes else spec for spec, yes in zip(specs, masked, strict=True)]
         return specs
 
-    def load(self) -> list[LanguageModel]:
+    def load(self, skip: bool = False) -> list[LanguageModel]:
+        """The models, here or in a cluster, which ends with the command; `skip` as in `ClusterOptions`."""
         from rescore import scoring
 
         computing = scoring.Computing(self.device, self.precision, self.batch_tokens)
-        return scoring.load_all(self.specs, computing, self.cache)
+        name, _, address = self.engine.partition(":")
+        if name == "local" or not self.specs:
+            if self.workers:
+                raise click.UsageError("--workers is for --engine ray")
+            return scoring.load_all(self.specs, computing, self.cache)
+        from rescore.engines.cluster import Cluster, ClusterOptions
+
+        cluster = Cluster(self.specs, computing, self.cache, ClusterOptions(address or None, self.workers, skip))
+        click.get_current_context().call_on_close(cluster.close)
+        return [*cluster.models]
 
 
 def _with_option(spec: str, option: str) -> str:
@@ -130,6 +148,18 @@ _LM_DETAILS: list[Callable[[Any], Any]] = [
         help="Tokens that a network reads at once.  [default: as suits cache or GPU memory]",
     ),
     click.option("--cache", metavar="DIR", help="Keep scores there, and look up those of earlier runs."),
+    click.option(
+        "--engine",
+        default="local",
+        show_default=True,
+        metavar="local|ray[:ADDRESS]",
+        callback=_checked_engine,
+        help="Score in this process, or by Ray on all cores, GPUs or machines; without an address a cluster is started "
+        "here.",
+    ),
+    click.option(
+        "--workers", type=click.IntRange(min=1), metavar="N", help="ray: how many.  [default: a GPU or core each]"
+    ),
 ]
 lm_options = bundled("lms", LanguageModelOptions, [_lm_option(True), *_LM_DETAILS])
 optional_lm_options = bundled("lms", LanguageModelOptions, [_lm_option(False), *_LM_DETAILS])

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
 from itertools import chain, islice
+from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 import click
@@ -14,6 +15,7 @@ from rescore.cli import options
 
 if TYPE_CHECKING:
     from rescore.engines import OnProgress
+    from rescore.engines.shards import Shards
     from rescore.nbest import NbestList
     from rescore.scoring import LanguageModel, TokenScores
 
@@ -29,6 +31,13 @@ if TYPE_CHECKING:
     metavar="FILE",
     help="Lists with the new columns; with --text the figures as JSON.  [default: lists go to stdout]",
 )
+@click.option(
+    "--on-error",
+    type=click.Choice(["stop", "skip"]),
+    default="stop",
+    show_default=True,
+    help="Skip a line that cannot be read, or (--engine ray) lists whose scoring fails: it is told, the rest goes on.",
+)
 @click.option("--count-tokens", is_flag=True, help="Add a column with the number of the first model's tokens.")
 @options.norm_option
 @options.input_options
@@ -38,6 +47,7 @@ def command(
     text: str | None,
     tokens: str | None,
     output: str | None,
+    on_error: str,
     count_tokens: bool,
     lm_norm: str | None,
     inputs: options.InputOptions,
@@ -51,6 +61,8 @@ def command(
     Columns are called after the model: tta (sums over tokens) or tta.mean. JSON Lines are scored as a stream.
     """
     from rescore import formats
+    from rescore.engines import windows
+    from rescore.engines.shards import Shards
     from rescore.experiment.run import choose_norm
 
     if bool(nbest) == bool(text):
@@ -61,35 +73,61 @@ def command(
         if text:
             _score_text(text, lms, output, file)
             return
-        lists = inputs.iterate(nbest)
+        lists = inputs.iterate(nbest, skip=on_error == "skip")
         head = list(islice(lists, 1))
         norm = choose_norm(lm_norm, head)
-        models = lms.load()
+        models = lms.load(skip=on_error == "skip")
         number = inputs.count(nbest)
         total = None if number is None else number * len(models)
         with options.progress_bar(total, f"score {', '.join(model.name for model in models)}") as bar:
-            scored: Iterable[NbestList] = chain(head, lists)
+            parts = windows(chain(head, lists))
+            shards = None
+            if lms.engine != "local" and output and output != "-" and not tokens:
+                made_by = [f"{model.name} {model.fingerprint} {model.precision}" for model in models]
+                shards = Shards(output, [*made_by, norm, str(count_tokens)])
+                todo: list[Path] = []
+                parts = _missing(parts, shards, todo, bar.update)
             for rank, model in enumerate(models):
-                scored = _with_column(model, scored, norm, bar.update, file, count_tokens and rank == 0)
-            formats.write(scored, output or "-")
+                parts = _with_column(model, parts, norm, bar.update, file, count_tokens and rank == 0)
+            if shards is None:
+                formats.write(chain.from_iterable(parts), output or "-")
+                return
+            for part in parts:
+                formats.write(part, str(todo.pop(0)))
+            shards.join()
+
+
+def _missing(
+    parts: Iterable[list[NbestList]], shards: Shards, todo: list[Path], progress: OnProgress
+) -> Iterator[list[NbestList]]:
+    """The windows whose shards are not there yet; where these are to be written is put into `todo`."""
+    for window in parts:
+        path = shards.add(window)
+        if path is None:
+            progress(sum(len(nbest.hypotheses) for nbest in window))
+        else:
+            todo.append(path)
+            yield window
 
 
 def _with_column(
     model: LanguageModel,
-    lists: Iterable[NbestList],
+    parts: Iterable[list[NbestList]],
     norm: str,
     progress: OnProgress,
     tokens: IO[str] | None,
     count_tokens: bool,
-) -> Iterator[NbestList]:
-    from rescore.engines import ColumnAdder, score_lists
+) -> Iterator[list[NbestList]]:
+    """Windows of lists with one more column."""
+    from rescore.engines import ColumnAdder, score_windows
 
     with_column = ColumnAdder(model, norm, count_tokens)
-    for nbest, scores in score_lists(model, lists, progress):
+    for window in score_windows(model, parts, progress):
         if tokens:
-            for rank, (hypothesis, found) in enumerate(zip(nbest.hypotheses, scores, strict=True), 1):
-                _write_tokens(tokens, {"id": nbest.id, "hyp": rank}, model, hypothesis.text, found)
-        yield with_column(nbest, scores)
+            for nbest, scores in window:
+                for rank, (hypothesis, found) in enumerate(zip(nbest.hypotheses, scores, strict=True), 1):
+                    _write_tokens(tokens, {"id": nbest.id, "hyp": rank}, model, hypothesis.text, found)
+        yield [with_column(nbest, scores) for nbest, scores in window]
 
 
 def _write_tokens(
@@ -102,8 +140,6 @@ def _write_tokens(
 
 
 def _score_text(text: str, lms: options.LanguageModelOptions, output: str | None, tokens: IO[str] | None) -> None:
-    from pathlib import Path
-
     from rescore import formats
     from rescore.errors import UserError
     from rescore.evaluation.perplexity import text_score

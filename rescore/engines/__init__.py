@@ -1,5 +1,13 @@
-"""Where scoring runs. `local` is this process."""
+"""Where scoring runs: this process, or the workers of a Ray cluster (rescore/engines/cluster.py)."""
 
-from rescore.engines.local import ColumnAdder, OnProgress, add_column, score_all, score_lists
+from rescore.engines.local import (
+    ColumnAdder,
+    OnProgress,
+    add_column,
+    score_all,
+    score_lists,
+    score_windows,
+    windows,
+)
 
-__all__ = ["ColumnAdder", "OnProgress", "add_column", "score_all", "score_lists"]
+__all__ = ["ColumnAdder", "OnProgress", "add_column", "score_all", "score_lists", "score_windows", "windows"]

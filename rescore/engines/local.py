@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 import math
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Protocol, runtime_checkable
 
 from rescore.errors import UserError
 from rescore.nbest import TOKENS, Column, Hypothesis, NbestList
@@ -19,31 +21,8 @@ OnProgress = Callable[[int], object]
 """Called with the number of hypotheses just done."""
 
 
-def score_lists(
-    lm: LanguageModel, lists: Iterable[NbestList], progress: OnProgress = lambda done: None
-) -> Iterator[tuple[NbestList, list[TokenScores]]]:
-    """Each list with the scores of its hypotheses, as a stream; memory is bounded by `WINDOW` hypotheses.
-
-    How many tokens the model does not know, if any, is logged at the end.
-    """
-    tokens = unknown = 0
-    for window in _windows(lists):
-        texts = list(dict.fromkeys(hypothesis.text for nbest in window for hypothesis in nbest.hypotheses))
-        scored = dict(zip(texts, lm.score(texts), strict=True))
-        for text, found in scored.items():
-            if not found.sum < math.inf:  # NaN is not, either
-                raise UserError(f"{lm.name}: the score of {text[:60]!r} is {found.sum}; the model is damaged")
-        for nbest in window:
-            scores = [scored[hypothesis.text] for hypothesis in nbest.hypotheses]
-            tokens += sum(len(found.tokens) for found in scores)
-            unknown += sum(len(found.unknown) for found in scores)
-            progress(len(scores))
-            yield nbest, scores
-    if unknown:
-        log.info("%s: %s of %s tokens are out of vocabulary", lm.name, f"{unknown:,}", f"{tokens:,}")
-
-
-def _windows(lists: Iterable[NbestList]) -> Iterator[list[NbestList]]:
+def windows(lists: Iterable[NbestList]) -> Iterator[list[NbestList]]:
+    """The lists in parts of at most `WINDOW` hypotheses, or one list, that are scored together."""
     window: list[NbestList] = []
     size = 0
     for nbest in lists:
@@ -54,6 +33,67 @@ def _windows(lists: Iterable[NbestList]) -> Iterator[list[NbestList]]:
         size += len(nbest.hypotheses)
     if window:
         yield window
+
+
+Scored = list[tuple[NbestList, list[TokenScores]]]
+"""Lists with the scores of their hypotheses."""
+
+
+def score_windows(
+    lm: LanguageModel, parts: Iterable[list[NbestList]], progress: OnProgress = lambda done: None
+) -> Iterator[Scored]:
+    """Each window with the scores of its hypotheses, as a stream; one that could not be scored is empty.
+
+    How many tokens the model does not know, if any, is logged at the end.
+    """
+    tokens = unknown = 0
+    begun: deque[tuple[list[NbestList], list[str]]] = deque()
+
+    def batches() -> Iterator[list[str]]:
+        for window in parts:
+            texts = list(dict.fromkeys(hypothesis.text for nbest in window for hypothesis in nbest.hypotheses))
+            begun.append((window, texts))
+            yield texts
+
+    # What has a `stream` is told of batches before the results of those before are taken.
+    results = lm.stream(batches()) if isinstance(lm, Streaming) else map(lm.score, batches())
+    for result in results:
+        window, texts = begun.popleft()
+        if result is None:
+            log.warning("skipped: %d lists from %s to %s", len(window), window[0].id, window[-1].id)
+            yield []
+            continue
+        scored = dict(zip(texts, result, strict=True))
+        for text, found in scored.items():
+            if not found.sum < math.inf:  # NaN is not, either
+                raise UserError(f"{lm.name}: the score of {text[:60]!r} is {found.sum}; the model is damaged")
+        done: Scored = []
+        for nbest in window:
+            scores = [scored[hypothesis.text] for hypothesis in nbest.hypotheses]
+            tokens += sum(len(found.tokens) for found in scores)
+            unknown += sum(len(found.unknown) for found in scores)
+            progress(len(scores))
+            done.append((nbest, scores))
+        yield done
+    if unknown:
+        log.info("%s: %s of %s tokens are out of vocabulary", lm.name, f"{unknown:,}", f"{tokens:,}")
+
+
+@runtime_checkable
+class Streaming(Protocol):
+    """A language model that scores batches ahead of their use, as those of a cluster do."""
+
+    def stream(self, batches: Iterable[Sequence[str]]) -> Iterator[list[TokenScores] | None]:
+        """Results in the order of the batches; None for one that cannot be scored and is to be skipped."""
+        ...
+
+
+def score_lists(
+    lm: LanguageModel, lists: Iterable[NbestList], progress: OnProgress = lambda done: None
+) -> Iterator[tuple[NbestList, list[TokenScores]]]:
+    """Each list with the scores of its hypotheses, as a stream; memory is bounded by `WINDOW` hypotheses."""
+    for scored in score_windows(lm, windows(lists), progress):
+        yield from scored
 
 
 class ColumnAdder:

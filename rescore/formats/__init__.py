@@ -7,6 +7,7 @@ For example:
 
 from __future__ import annotations
 
+import glob
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -59,7 +60,8 @@ def iterate(
     """N-best lists of one or several paths, as a stream.
 
     Args:
-        paths: files, folders, or `-`; several are read one after another.
+        paths: files, folders (also of JSON Lines), patterns such as `part-*.jsonl`, addresses such as `s3://...`, or
+            `-`; several are read one after another.
         format_name: a key of `FORMATS`; found out where None.
         s2s: the column to use as first-pass score, which becomes `s2s`; `rank` for the order of the file.
         strict: what is odd but can be read (rescore/formats/oddities.py) is an error, and not only told.
@@ -70,7 +72,7 @@ def iterate(
             has a score that is missing, NaN or plus infinity.
     """
     seen, found, oddities = Seen(), False, Oddities(strict)
-    for path in paths:
+    for path in _expanded(paths):
         source = path if isinstance(path, Source) else Source(path, oddities)
         for nbest in _format(source, format_name or _named(source, options)).read(source, options or ReadOptions()):
             place = f"{source.name}: utterance {nbest.id}"
@@ -141,6 +143,23 @@ def read_output(path: str, references: str | References | None = None, **options
     found = read([source], references=references, need_references=True, **options)
     oddities.tell()
     return found
+
+
+def _expanded(paths: Sequence[str | Path | Source]) -> Iterator[str | Path | Source]:
+    """Patterns as the files that they match, and folders of JSON Lines as these, by name."""
+    for path in paths:
+        place = Path() if isinstance(path, Source) else Path(path)
+        if isinstance(path, Source) or "://" in str(path):
+            yield path
+        elif place.is_dir() and (parts := sorted([*place.glob("*.jsonl"), *place.glob("*.jsonl.gz")])):
+            yield from parts
+        elif set(str(path)) & set("*?[") and not place.exists():
+            found = sorted(glob.glob(str(path)))  # noqa: PTH207 (also of absolute patterns)
+            if not found:
+                raise UserError(f"{path}: no file matches this")
+            yield from found
+        else:
+            yield path
 
 
 def _names(paths: Sequence[str | Path | Source]) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
@@ -15,6 +16,8 @@ from rescore.files import loads, parsed
 from rescore.formats.source import ReadOptions, Source
 from rescore.formats.writing import opened
 from rescore.nbest import FIRST_PASS, Column, Hypothesis, NbestList
+
+log = logging.getLogger(__name__)
 
 _HYPOTHESIS = re.compile(r"hyp_(\d{1,9})")
 COLUMNS = "columns"
@@ -33,7 +36,7 @@ def sniff(source: Source) -> bool:
 def read(source: Source, options: ReadOptions) -> Iterator[NbestList]:
     """Read either form. JSON Lines are read line by line; one JSON object has to be in memory as a whole."""
     if _is_lines(source.head):
-        yield from _read_lines(source)
+        yield from _read_lines(source, options.skip)
     else:
         yield from _read_object(source)
 
@@ -94,18 +97,24 @@ def _read_object(source: Source) -> Iterator[NbestList]:
         yield NbestList(name, hypotheses, _references(about.ref), about.src, columns)
 
 
-def _read_lines(source: Source) -> Iterator[NbestList]:
+def _read_lines(source: Source, skip: bool) -> Iterator[NbestList]:
     columns: dict[str, Column] = {}
     for number, line in enumerate(source.lines(), 1):
         if not line.strip():
             continue
         place = f"{source.name}: line {number}"
-        entry = loads(line, place, line=True)
-        if isinstance(entry, dict) and entry.keys() == {COLUMNS}:
-            columns = _columns(entry, place)  # of the lists that follow: files may be joined with cat
+        try:
+            entry = loads(line, place, line=True)
+            if isinstance(entry, dict) and entry.keys() == {COLUMNS}:
+                columns = _columns(entry, place)  # of the lists that follow: files may be joined with cat
+                continue
+            found = parsed(entry, _List, place)
+            hypotheses = [_hypothesis(value, f"{place}, hypothesis {rank}") for rank, value in enumerate(found.hyps, 1)]
+        except UserError as error:
+            if not skip:
+                raise
+            log.warning("skipped: %s", error)
             continue
-        found = parsed(entry, _List, place)
-        hypotheses = [_hypothesis(value, f"{place}, hypothesis {rank}") for rank, value in enumerate(found.hyps, 1)]
         yield NbestList(str(found.id), hypotheses, _references(found.ref), found.src, columns)
 
 

@@ -17,6 +17,7 @@ from typing import IO, Any, cast
 from rescore.errors import UserError
 from rescore.formats.oddities import BOM, CRLF, UTF8, Oddities
 from rescore.formats.outline import Outline
+from rescore.formats.remote import open_remote
 
 HEAD = 1 << 16
 _ESCAPED = re.compile("[\udc80-\udcff]+")
@@ -39,6 +40,8 @@ class ReadOptions:
     fields: Mapping[str, str] = field(default_factory=dict)
     """Which key or column of a file has what: `text`, `score`, `id`, `ref`, `src`, or a column of that name. A minus
     before a key says that it is a cost."""
+    skip: bool = False
+    """Tell of a line that cannot be read, and go on (JSON Lines)."""
 
 
 class Source:
@@ -52,8 +55,9 @@ class Source:
         self.oddities, self._alone = oddities or Oddities(), oddities is None
         self.path = Path(path)
         self.is_stdin = str(path) == "-"
+        self.is_remote = "://" in str(path)
         self.name = "<stdin>" if self.is_stdin else str(path)
-        if not self.is_stdin and not self.path.exists():
+        if not self.is_stdin and not self.is_remote and not self.path.exists():
             raise UserError(f"{self.name}: no such file or folder")
 
     @property
@@ -72,6 +76,8 @@ class Source:
             if sys.stdin is None or sys.stdin.closed:
                 raise UserError("<stdin>: is closed; give a file")
             raw: IO[bytes] = sys.stdin.buffer
+        elif self.is_remote:
+            raw = open_remote(self.name)
         else:
             raw = open(self.path, "rb")  # noqa: SIM115 (it is read on, in `open`)
         return raw.read(HEAD), raw

@@ -1,0 +1,288 @@
+"""Scoring on many processes or machines, by Ray: workers hold the language models, this process reads and writes.
+
+A worker scores what the local engine would score at once, so that results are equal to the last bit, however many
+workers there are. Workers that die are replaced, and what they had is scored anew.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rescore.errors import UserError
+from rescore.scoring.base import Computing, LanguageModel, TokenScores
+
+log = logging.getLogger(__name__)
+
+ATTEMPTS = 3
+"""How often texts are tried whose worker died."""
+AHEAD = 2
+"""Tasks a worker has at a time: one in work, one to go on with."""
+PATIENCE = 60.0
+"""Seconds to wait for a worker where there is none left."""
+OBJECT_STORE = 256 << 20
+"""Bytes of shared memory of a cluster that is started here: only texts and scores go through it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterOptions:
+    """Which cluster, and how it is used."""
+
+    address: str | None = None
+    """Of a running one; None to start one here, and end it after."""
+    workers: int | None = None
+    """None for one a GPU, or one a core."""
+    skip: bool = False
+    """Go on without texts that cannot be scored."""
+
+
+@dataclass(slots=True, eq=False)
+class _Task:
+    number: int
+    texts: Sequence[str]
+    rank: int
+    attempts: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class _Worker:
+    handle: Any
+    loading: Any
+    """The reference to what it tells when its models are loaded; None when it is ready."""
+    tasks: list[_Task] = field(default_factory=list)
+    """Those given to it, in the order in which it does them."""
+    killer: _Task | None = None
+    """What it was doing when it died."""
+
+
+class RemoteModel:
+    """A language model that the workers hold."""
+
+    def __init__(self, cluster: Cluster, rank: int, name: str, about: tuple[str, str, str]) -> None:
+        self._cluster, self._rank, self.name = cluster, rank, name
+        self.model, self.precision, self.fingerprint = about
+
+    def score(self, sentences: Sequence[str]) -> list[TokenScores]:
+        """One result a sentence, in their order."""
+        found = next(self._cluster.stream(self._rank, [sentences]))
+        assert found is not None
+        return found
+
+    def stream(self, batches: Iterable[Sequence[str]]) -> Iterator[list[TokenScores] | None]:
+        """Results of batches in their order; None for one that cannot be scored and is to be skipped."""
+        return self._cluster.stream(self._rank, batches)
+
+
+class Cluster:
+    """Workers, each with all models."""
+
+    def __init__(
+        self, specs: Sequence[str], computing: Computing, cache: str | Path | None, options: ClusterOptions
+    ) -> None:
+        """Join or start a cluster, and load the models in every worker.
+
+        Raises:
+            UserError: Ray is not installed, the cluster cannot be reached, or a model cannot be loaded.
+        """
+        self._ray = _import_ray()
+        self._options = options
+        self._started_here = self._connect()
+        try:
+            resources = self._ray.cluster_resources()
+            cores, gpus = max(1, int(resources.get("CPU", 1))), int(resources.get("GPU", 0))
+            use_gpus = bool(gpus) and (computing.device or "cuda").startswith("cuda")
+            number = options.workers or (gpus if use_gpus else cores)
+            largest = max(int(node["Resources"].get("CPU", 0)) for node in self._ray.nodes() if node["Alive"])
+            self._threads = max(1, min(cores // number, largest))  # a worker must fit into one node
+            needs = {"num_cpus": self._threads, "num_gpus": min(1.0, gpus / number) if use_gpus else 0}
+            # Ray would restart a worker where it was; here it is replaced wherever there is room.
+            self._actor = self._ray.remote(**needs, max_restarts=0)(_Holder)
+            folder = None if cache is None else str(Path(cache).absolute())
+            self._arguments = ([_absolute(spec) for spec in specs], computing, folder, self._threads)
+            self._workers = [self._start() for _ in range(number)]
+            self.models = [RemoteModel(self, rank, name, about) for rank, (name, about) in enumerate(self._described())]
+        except BaseException:
+            self.close()
+            raise
+
+    def _connect(self) -> bool:
+        """True where a cluster was started here."""
+        quiet = {"include_dashboard": False, "object_store_memory": OBJECT_STORE}
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+        if self._ray.is_initialized():
+            return False
+        address = self._options.address
+        try:
+            self._ray.init(
+                address=address or "local", log_to_driver=False, logging_level="error", **({} if address else quiet)
+            )
+        except (ConnectionError, ValueError, RuntimeError) as error:
+            raise UserError(f"--engine ray: {str(error).splitlines()[0]}") from None
+        return True
+
+    def _start(self) -> _Worker:
+        handle = self._actor.remote(*self._arguments)
+        return _Worker(handle, handle.load.remote())
+
+    def _described(self) -> list[tuple[str, tuple[str, str, str]]]:
+        """Names and facts of the models, from the first worker that is ready."""
+        ready, _ = self._ray.wait([worker.loading for worker in self._workers], timeout=10 * PATIENCE)
+        if not ready:
+            raise UserError(
+                f"--engine ray: no worker could be started within {10 * PATIENCE:.0f} s; give fewer --workers"
+            )
+        found: list[tuple[str, tuple[str, str, str]]] = self._result(ready[0])
+        return found
+
+    def _result(self, reference: Any) -> Any:
+        """What a task returned; an error of the user's in it is one here."""
+        try:
+            return self._ray.get(reference)
+        except self._ray.exceptions.RayTaskError as error:
+            cause = getattr(error, "cause", None)
+            raise (cause if isinstance(cause, UserError) else UserError(f"--engine ray: {cause or error}")) from None
+
+    def stream(self, rank: int, batches: Iterable[Sequence[str]]) -> Iterator[list[TokenScores] | None]:
+        """Scores by the model of that rank, in the order of the batches; at most `AHEAD` a worker are under way."""
+        source = iter(batches)
+        waiting: deque[_Task] = deque()
+        running: dict[Any, tuple[_Task, _Worker]] = {}
+        done: dict[int, list[TokenScores] | None] = {}
+        taken = given = 0
+        exhausted = False
+        alone_since = time.monotonic()
+        while True:
+            while not exhausted and taken - given < AHEAD * max(1, len(self._workers)) + 1:
+                texts = next(source, None)
+                if texts is None:
+                    exhausted = True
+                else:
+                    waiting.append(_Task(taken, texts, rank))
+                    taken += 1
+            if given in done:
+                yield done.pop(given)
+                given += 1
+                continue
+            if exhausted and given == taken:
+                return
+            alone_since = self._look_after(alone_since)
+            while waiting and (worker := self._free()) is not None:
+                task = waiting.popleft()
+                reference = worker.handle.score.remote(task.rank, list(task.texts))
+                worker.tasks.append(task)
+                running[reference] = task, worker
+            if not running:
+                time.sleep(0.1)
+                continue
+            ready, _ = self._ray.wait(list(running), timeout=1.0)
+            for reference in ready:
+                task, worker = running.pop(reference)
+                try:
+                    done[task.number] = self._result(reference)
+                    worker.tasks.remove(task)
+                except self._ray.exceptions.RayActorError:
+                    self._lost(worker)
+                    task.attempts += task is worker.killer  # what only waited behind is not to blame
+                    if task.attempts < ATTEMPTS:
+                        waiting.appendleft(task)
+                    else:
+                        self._give_up(task, f"killed its worker {ATTEMPTS} times")
+                        done[task.number] = None
+                except UserError as error:
+                    worker.tasks.remove(task)
+                    self._give_up(task, str(error))
+                    done[task.number] = None
+
+    def _give_up(self, task: _Task, why: str) -> None:
+        """Tell what cannot be scored.
+
+        Raises:
+            UserError: the rest is not to go on.
+        """
+        if not self._options.skip:
+            raise UserError(f"scoring {len(task.texts)} texts from {task.texts[0][:60]!r} on: {why}")
+        log.warning("scoring %d texts from %r on: %s", len(task.texts), task.texts[0][:60], why)
+
+    def _free(self) -> _Worker | None:
+        able = [worker for worker in self._workers if worker.loading is None and len(worker.tasks) < AHEAD]
+        return min(able, key=lambda worker: len(worker.tasks), default=None)
+
+    def _look_after(self, alone_since: float) -> float:
+        """See which workers are ready by now; the time since when there is none."""
+        for worker in [worker for worker in self._workers if worker.loading is not None]:
+            ready, _ = self._ray.wait([worker.loading], timeout=0)
+            if ready:
+                try:
+                    self._result(worker.loading)
+                    worker.loading = None
+                except self._ray.exceptions.RayActorError:
+                    self._lost(worker)
+        if any(worker.loading is None for worker in self._workers):
+            return time.monotonic()
+        if time.monotonic() - alone_since > PATIENCE:
+            raise UserError(f"--engine ray: all workers died, and none could be started within {PATIENCE:.0f} s")
+        return alone_since
+
+    def _lost(self, worker: _Worker) -> None:
+        if worker in self._workers:
+            worker.killer = next(iter(worker.tasks), None)
+            log.warning("a worker died; another is started, and what it had is scored anew")
+            self._workers[self._workers.index(worker)] = self._start()
+
+    def close(self) -> None:
+        """End the workers, and the cluster if it was started here."""
+        for worker in getattr(self, "_workers", []):
+            self._ray.kill(worker.handle)
+        if self._started_here:
+            self._ray.shutdown()
+
+
+class _Holder:
+    """What a worker is: the models, loaded once."""
+
+    def __init__(self, specs: list[str], computing: Computing, cache: str | None, threads: int) -> None:
+        self._arguments, self._threads = (specs, computing, cache), threads
+        self._models: list[LanguageModel] = []
+
+    def load(self) -> list[tuple[str, tuple[str, str, str]]]:
+        """Names and facts of the models."""
+        from rescore import scoring
+
+        if any(scoring.parse(spec).kind != "ngram" for spec in self._arguments[0]):
+            import torch
+
+            torch.set_num_threads(self._threads)
+        self._models = scoring.load_all(*self._arguments)
+        return [(model.name, (model.model, model.precision, model.fingerprint)) for model in self._models]
+
+    def score(self, rank: int, texts: list[str]) -> list[TokenScores]:
+        # What is worked out when it is asked for would take the model along: plain values are sent.
+        return [
+            TokenScores(list(one.tokens), one.log_probs, one.unknown, one.sum) for one in self._models[rank].score(texts)
+        ]
+
+
+def _absolute(spec: str) -> str:
+    """What --lm names, with a path that workers in other folders find, too."""
+    kind, colon, path = spec.rpartition(":")
+    return f"{kind}:{Path(path).absolute()}" if colon and Path(path).exists() else spec
+
+
+def _import_ray() -> Any:
+    try:
+        import ray
+        import ray._private.worker as driver
+
+        # Ray prints what it has to say of dead workers to standard output, where lists may go; we tell it ourselves.
+        if hasattr(driver, "print_to_stdstream"):
+            driver.print_to_stdstream = lambda *arguments, **options: None
+    except ImportError:
+        raise UserError("--engine ray needs Ray; install it with: pip install 'rescore[ray]'") from None
+    return ray

@@ -1,0 +1,217 @@
+"""The Ray engine: the same bytes as the local one, also where workers or nodes are killed."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rescore import formats
+from rescore.engines import cluster as engine
+from rescore.engines import local
+from rescore.engines.cluster import Cluster, ClusterOptions
+from rescore.engines.shards import Shards
+from rescore.errors import UserError
+from rescore.scoring.base import AS_SUITS, TokenScores
+from tests.conftest import ROOT, Run, assert_one_line_error
+from tests.scoring.test_ngram import ARPA
+
+installed = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="needs Ray: pip install 'rescore[ray]'")
+LISTS = ROOT / "data" / "test.json"
+
+
+@pytest.fixture(scope="module")
+def nodes() -> Iterator[Any]:
+    """A cluster of three nodes on this machine: one without cores for this process, and two of one core each."""
+    import ray
+    from ray.cluster_utils import Cluster as Nodes
+
+    os.environ["RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO"] = "0"
+    found = Nodes(initialize_head=True, head_node_args={"num_cpus": 0, "object_store_memory": 100 << 20})
+    for _ in range(2):
+        found.add_node(num_cpus=1, object_store_memory=100 << 20)
+    ray.init(address=found.address, log_to_driver=False, logging_level="error")
+    yield found
+    ray.shutdown()
+    found.shutdown()
+
+
+@pytest.fixture
+def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local, "WINDOW", 200)
+
+
+@installed
+def test_equal_bytes(rescore: Run, nodes: Any, small_windows: None, tmp_path: Path) -> None:
+    (tmp_path / "lm.arpa").write_text(ARPA, encoding="utf-8")
+    lms = ("--lm", "tta", "--lm", "ngram:lm.arpa", "--count-tokens")
+    assert rescore("score", LISTS, *lms, "-o", "local.jsonl").returncode == 0
+    done = rescore("score", LISTS, *lms, "-o", "ray.jsonl", "--engine", "ray", "--workers", "2")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "local.jsonl").read_bytes() == (tmp_path / "ray.jsonl").read_bytes()
+    assert not list(tmp_path.glob("*.shards"))
+    ours = rescore(LISTS, "--lm", "tta", "--weight", "0.2", "--report", "a", "--best", "x")
+    theirs = rescore(LISTS, "--lm", "tta", "--weight", "0.2", "--report", "b", "--best", "y", "--engine", "ray")
+    assert theirs.returncode == 0, theirs.stderr
+    assert (tmp_path / "x").read_bytes() == (tmp_path / "y").read_bytes()
+    assert [line for line in ours.stdout.splitlines() if "|" in line] == [
+        line for line in theirs.stdout.splitlines() if "|" in line
+    ]
+
+
+def texts() -> list[list[str]]:
+    lists = formats.read([LISTS])
+    return [[hypothesis.text for nbest in part for hypothesis in nbest.hypotheses] for part in local.windows(lists)]
+
+
+@installed
+def test_a_killed_worker(nodes: Any, small_windows: None) -> None:
+    batches = texts()
+    cluster = Cluster(["tta"], AS_SUITS, None, ClusterOptions(workers=2))
+    stream = cluster.models[0].stream(batches)
+    found = [next(stream)]
+    victims = subprocess.run(["pgrep", "-f", "^ray::_Holder"], capture_output=True, text=True).stdout.split()
+    os.kill(int(victims[-1]), signal.SIGKILL)
+    found += list(stream)
+    cluster.close()
+    check_against_local(batches, found)
+
+
+@installed
+def test_a_lost_node(nodes: Any, small_windows: None) -> None:
+    batches = texts()
+    cluster = Cluster(["tta"], AS_SUITS, None, ClusterOptions(workers=2))
+    stream = cluster.models[0].stream(batches)
+    found = [next(stream)]
+    nodes.remove_node(next(iter(nodes.worker_nodes)), allow_graceful=False)
+    found += list(stream)
+    cluster.close()
+    nodes.add_node(num_cpus=1, object_store_memory=100 << 20)
+    check_against_local(batches, found)
+
+
+def check_against_local(batches: list[list[str]], found: list[list[TokenScores] | None]) -> None:
+    from rescore import scoring
+
+    lm = scoring.load("tta")
+    assert len(found) == len(batches)
+    for batch, theirs in zip(batches, found, strict=True):
+        assert theirs is not None
+        assert [one.sum for one in lm.score(batch)] == [one.sum for one in theirs]
+
+
+class Fragile:
+    """A worker that one text kills, and another makes fail."""
+
+    def __init__(self, *arguments: object) -> None:
+        pass
+
+    def load(self) -> list[tuple[str, tuple[str, str, str]]]:
+        return [("lm", ("lm", "float32", "ab"))]
+
+    def score(self, rank: int, batch: list[str]) -> list[int]:
+        if "kill" in batch:
+            os._exit(1)
+        if "fail" in batch:
+            raise UserError("does not fit")
+        return [len(text) for text in batch]
+
+
+@installed
+@pytest.mark.parametrize(("poison", "told"), [("kill", "killed its worker 3 times"), ("fail", "does not fit")])
+def test_poisoned_input(nodes: Any, monkeypatch: pytest.MonkeyPatch, poison: str, told: str) -> None:
+    from ray import cloudpickle
+
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    monkeypatch.setattr(engine, "_Holder", Fragile)
+    batches = [["a", "bb"], ["ccc", poison], ["d"]]
+    cluster = Cluster(["lm"], AS_SUITS, None, ClusterOptions(workers=1, skip=True))
+    assert list(cluster.models[0].stream(batches)) == [[1, 2], None, [1]]
+    cluster.close()
+    cluster = Cluster(["lm"], AS_SUITS, None, ClusterOptions(workers=1))
+    with pytest.raises(UserError, match=rf"scoring 2 texts from 'ccc' on: {told}"):
+        list(cluster.models[0].stream(batches))
+    cluster.close()
+    cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
+
+
+@installed
+def test_an_error_of_the_user_in_a_worker(rescore: Run, nodes: Any) -> None:
+    assert_one_line_error(rescore("score", LISTS, "--lm", "tta:nowhere", "--engine", "ray"), "nowhere")
+
+
+def test_shards_that_are_there_are_not_made_again(tmp_path: Path) -> None:
+    parts = list(local.windows(formats.read([LISTS])[:6]))
+    windows = [[nbest] for part in parts for nbest in part]
+    output = str(tmp_path / "out.jsonl")
+    first = Shards(output, ["model a"])
+    for window in windows[:4]:
+        path = first.add(window)
+        assert path is not None
+        formats.write(window, str(path))
+    again = Shards(output, ["model a"])
+    assert [again.add(window) is None for window in windows] == [True] * 4 + [False] * 2
+    other = Shards(output, ["model b"])
+    paths = [other.add(window) for window in windows]
+    assert None not in paths
+    for window, path in zip(windows, paths, strict=True):
+        formats.write(window, str(path))
+    other.join()
+    formats.write([nbest for window in windows for nbest in window], str(tmp_path / "whole.jsonl"))
+    assert (tmp_path / "out.jsonl").read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
+    assert not Path(f"{output}.shards").exists()
+
+
+def test_without_the_extra(rescore: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    done = rescore("score", LISTS, "--lm", "tta", "--engine", "ray")
+    assert_one_line_error(done, "--engine ray needs Ray", "pip install 'rescore[ray]'")
+    assert_one_line_error(
+        rescore("score", LISTS, "--lm", "tta", "--engine", "spark"), "neither local nor ray[:ADDRESS]"
+    )
+    assert_one_line_error(rescore("score", LISTS, "--lm", "tta", "--workers", "2"), "--workers is for --engine ray")
+
+
+def test_help_imports_no_ray() -> None:
+    code = "import sys; sys.argv = ['rescore', 'score', '--help']\nfrom rescore.cli.main import main\n"
+    code += "try:\n    main()\nexcept SystemExit:\n    assert 'ray' not in sys.modules and 'torch' not in sys.modules\n"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True).returncode == 0
+
+
+def test_lines_that_cannot_be_read(rescore: Run, tmp_path: Path) -> None:
+    good = '{"id": "u%d", "hyps": [{"text": "a", "score": -1}]}\n'
+    (tmp_path / "l.jsonl").write_text(good % 1 + '{"id": "u2", "hyps": [\n' + good % 3)
+    assert_one_line_error(rescore("score", "l.jsonl", "--lm", "tta"), "l.jsonl: line 2, column")
+    done = rescore("score", "l.jsonl", "--lm", "tta", "--on-error", "skip")
+    assert done.returncode == 0 and "skipped: l.jsonl: line 2" in done.stderr
+    assert [line[:12] for line in done.stdout.splitlines()[1:]] == ['{"id": "u1",', '{"id": "u3",']
+
+
+def test_many_files(rescore: Run, tmp_path: Path) -> None:
+    """A folder of JSON Lines, a pattern, addresses: all are one stream."""
+    (tmp_path / "parts").mkdir()
+    for number in (1, 2):
+        line = f'{{"id": "u{number}", "hyps": [{{"text": "a", "score": -1}}]}}\n'
+        (tmp_path / f"parts/part-{number}.jsonl").write_text(line)
+    whole = rescore("convert", "parts/part-1.jsonl", "parts/part-2.jsonl").stdout
+    assert whole.count("\n") == 2
+    assert rescore("convert", "parts").stdout == whole
+    assert rescore("convert", "parts/part-*.jsonl").stdout == whole
+    assert_one_line_error(rescore("convert", "parts/p?rt.json"), "no file matches this")
+
+
+@installed
+def test_addresses(rescore: Run, tmp_path: Path) -> None:
+    (tmp_path / "l.jsonl").write_text('{"id": "u", "hyps": [{"text": "a", "score": -1}]}\n')
+    assert rescore("convert", f"file://{tmp_path}/l.jsonl").stdout == (tmp_path / "l.jsonl").read_text().replace(
+        "-1", "-1.0"
+    ).replace('"text": "a", "score": -1.0', '"score": -1.0, "text": "a"')
+    assert_one_line_error(rescore("convert", f"file://{tmp_path}/x.jsonl"), "x.jsonl: cannot be read")
+    assert_one_line_error(rescore("convert", "nonsense://x"), "nonsense://x: cannot be read")
