@@ -27,6 +27,9 @@ WORDS = "words"
 TOKENS = "tokens"
 """The column with the number of a language model's tokens, where it was asked for."""
 
+COMBINED = "combined"
+"""The column that is 1 for hypotheses that were combined from others, and 0 for those that the toolkit gave."""
+
 COUNTS = {WORDS: "word", TOKENS: "token"}
 """Columns that count something, whose weight is a bonus for each."""
 
@@ -94,7 +97,7 @@ def ranked_by_means(lists: Sequence[NbestList]) -> bool:
 def score_columns(nbest: NbestList) -> list[str]:
     """The columns beside the first pass that hold scores of models, in the order of the file."""
     found = dict.fromkeys(name for hypothesis in nbest.hypotheses for name in hypothesis.scores)
-    return [name for name in found if name not in (FIRST_PASS, SUM, FORMER_FIRST_PASS, *COUNTS)]
+    return [name for name in found if name not in (FIRST_PASS, SUM, FORMER_FIRST_PASS, COMBINED, *COUNTS)]
 
 
 def content_hash(lists: Iterable[NbestList]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,19 +31,30 @@ class InputOptions:
     nbest_size: int | None = None
     acoustic_scale: float | None = None
     field: tuple[tuple[str, str], ...] = ()
+    recombine: int = 0
     strict: bool = False
 
     def read(self, paths: Sequence[str], need_references: bool = False, ref_option: str = "--ref") -> list[NbestList]:
         """All lists; `ref_option` is named where references are missing."""
         from rescore import formats
 
-        return formats.read(
+        lists = formats.read(
             paths,
             references=self.references(),
             need_references=need_references,
             ref_option=ref_option,
             **self._how(),
         )
+        return list(self._recombined(lists))
+
+    def _recombined(self, lists: Iterable[NbestList]) -> Iterator[NbestList]:
+        if not self.recombine:
+            yield from lists
+            return
+        from rescore.decision.recombine import recombine
+
+        for nbest in lists:
+            yield recombine(nbest, self.recombine)
 
     def references(self) -> References | None:
         """The files of references, if there are any."""
@@ -68,7 +79,7 @@ class InputOptions:
         if self.ref:
             return iter(self.read(paths))
         how = self._how()
-        return formats.iterate(paths, **how | {"options": replace(how["options"], skip=skip)})
+        return self._recombined(formats.iterate(paths, **how | {"options": replace(how["options"], skip=skip)}))
 
     def count(self, paths: Sequence[str]) -> int | None:
         """How many hypotheses a stream will have, for its bar: the files are read once more, if somebody looks."""
@@ -139,6 +150,13 @@ input_options = bundled(
             metavar="ROLE=KEY",
             help="JSON, CSV, TSV: which key or column is text, score, id, ref, src, or a column of that name; "
             "score=-KEY for costs.",
+        ),
+        click.option(
+            "--recombine",
+            type=click.IntRange(min=0),
+            default=0,
+            metavar="K",
+            help="Add up to K hypotheses to each list that combine what others have in different places.",
         ),
         click.option(
             "--strict",

@@ -265,7 +265,8 @@ class _Holder:
     def score(self, rank: int, texts: list[str]) -> list[TokenScores]:
         # What is worked out when it is asked for would take the model along: plain values are sent.
         return [
-            TokenScores(list(one.tokens), one.log_probs, one.unknown, one.sum) for one in self._models[rank].score(texts)
+            TokenScores(list(one.tokens), one.log_probs, one.unknown, one.sum)
+            for one in self._models[rank].score(texts)
         ]
 
 

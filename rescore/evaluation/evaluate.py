@@ -13,7 +13,7 @@ from rescore.evaluation.significance import Chosen, PairedTest
 from rescore.metrics import Metric, list_statistics, oracle, value
 from rescore.metrics.base import Counts
 from rescore.metrics.resampling import confidence_interval
-from rescore.nbest import FIRST_PASS, NbestList
+from rescore.nbest import COMBINED, FIRST_PASS, NbestList
 from rescore.signature import Signature, origins
 from rescore.tuning.weights import Weights
 from rescore.version import VERSION
@@ -58,7 +58,7 @@ def evaluate(
     statistics = list_statistics(metric, lists)
     chosen = {
         "first_pass": choose(lists, statistics, first),
-        "oracle": choose(lists, statistics, oracle(metric, statistics)),
+        "oracle": choose(lists, statistics, oracle(metric, _original(lists, statistics))),
         "reranked": measured(metric, lists, texts),
     }
     sums = {name: np.sum([one.counts for one in choice], axis=0) for name, choice in chosen.items()}
@@ -77,6 +77,14 @@ def evaluate(
     if results.changed:
         results.p_value = PairedTest().p_value(metric, lists, chosen["first_pass"], chosen["reranked"])
     return results, texts
+
+
+def _original(lists: Sequence[NbestList], statistics: Sequence[Counts]) -> list[Counts]:
+    """The statistics of what the toolkit gave, which stands before what was combined from it: the oracle is theirs."""
+    return [
+        rows[: sum(not hypothesis.scores.get(COMBINED) for hypothesis in nbest.hypotheses)]
+        for nbest, rows in zip(lists, statistics, strict=True)
+    ]
 
 
 def sign(

@@ -1,0 +1,128 @@
+"""New hypotheses from old ones: alternatives that a list has in different places are combined.
+
+The hypotheses of a beam differ from the best one in a few places each, and the beam has room for few combinations of
+these. Each hypothesis is aligned with the best; the spans where it differs are edits. What an edit adds to the
+first-pass score is estimated from the list itself, by ridge regression, and the combinations of edits with the best
+estimates become hypotheses. Their language models' scores are then computed as those of all others.
+
+Related: Mangu et al. 2000 (SRILM's nbest-lattice) build such combinations as confusion networks, which know no scores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from rapidfuzz.distance import Levenshtein
+
+from rescore.errors import UserError
+from rescore.nbest import COMBINED, FIRST_PASS, Hypothesis, NbestList, score_columns
+
+RIDGE = 0.3
+"""How far estimates are drawn to the mean of the list's edits, against the square of one hypothesis' error."""
+DEFAULT_NUMBER = 20
+
+
+class Edit(NamedTuple):
+    """Words of the best hypothesis, from `start` to before `end`, and what stands there instead."""
+
+    start: int
+    end: int
+    words: tuple[str, ...]
+
+
+def edits_between(best: Sequence[str], other: Sequence[str]) -> tuple[Edit, ...]:
+    """The spans in which `other` differs from `best`, from left to right, in an alignment with the fewest errors."""
+    spans: list[tuple[int, int, int, int]] = []
+    for code in Levenshtein.opcodes(best, other):
+        start, end, from_, to = code.src_start, code.src_end, code.dest_start, code.dest_end
+        if code.tag == "equal":
+            continue
+        if spans and spans[-1][1] == start and spans[-1][3] == from_:  # neighbours are one
+            spans[-1] = (spans[-1][0], end, spans[-1][2], to)
+        else:
+            spans.append((start, end, from_, to))
+    return tuple(Edit(start, end, tuple(other[from_:to])) for start, end, from_, to in spans)
+
+
+def recombine(nbest: NbestList, number: int = DEFAULT_NUMBER) -> NbestList:
+    """The list with up to `number` further hypotheses, which have 1 in the column `combined`, the original ones 0.
+
+    Raises:
+        UserError: the list has scores of models, which the new hypotheses would lack.
+    """
+    columns = score_columns(nbest)
+    if columns:
+        raise UserError(
+            f"utterance {nbest.id}: has scores {columns[0]} already; recombine lists before they are scored"
+        )
+    scores = np.array(nbest.column(FIRST_PASS))
+    old = [replace(hypothesis, scores={**hypothesis.scores, COMBINED: 0.0}) for hypothesis in nbest.hypotheses]
+    new: list[Hypothesis] = []
+    if np.isfinite(scores).all():
+        known = {" ".join(hypothesis.text.split()) for hypothesis in nbest.hypotheses}
+        words = [hypothesis.text.split() for hypothesis in nbest.hypotheses]
+        for estimate, text in combinations(words, scores, number + len(known)):
+            if text not in known and len(new) < number:
+                known.add(text)
+                new.append(Hypothesis(text, {FIRST_PASS: estimate, COMBINED: 1.0}))
+    return replace(nbest, hypotheses=[*old, *new])
+
+
+def combinations(
+    hypotheses: Sequence[Sequence[str]], scores: npt.NDArray[np.float64], number: int
+) -> list[tuple[float, str]]:
+    """The combinations of edits with the best estimated scores, the best first.
+
+    Args:
+        hypotheses: words of each. scores: (hypotheses,), finite.
+    """
+    top = int(scores.argmax())
+    best = hypotheses[top]
+    sets = [edits_between(best, other) for other in hypotheses]
+    edits = sorted(set().union(*sets))
+    gains = estimate(sets, edits, scores - scores[top])
+    # Partial combinations, by score: what is chosen so far, and where the last edit ended.
+    beam: list[tuple[float, tuple[Edit, ...]]] = [(float(scores[top]), ())]
+    for edit, gain in zip(edits, gains.tolist(), strict=True):
+        longer = [(score + gain, (*chosen, edit)) for score, chosen in beam if not chosen or _follows(chosen[-1], edit)]
+        beam = sorted([*beam, *longer], key=lambda item: -item[0])[: 2 * number]
+    return [(score, _apply(best, chosen)) for score, chosen in beam]
+
+
+def estimate(
+    sets: Sequence[Sequence[Edit]], edits: Sequence[Edit], differences: npt.NDArray[np.float64]
+) -> npt.NDArray[np.float64]:
+    """What each edit adds to the score: (edits,).
+
+    The least squares of `differences` as sums over each hypothesis' edits, drawn to the mean of an edit, at most 0: no
+    edit of the best hypothesis is better than none.
+    """
+    where = {edit: index for index, edit in enumerate(edits)}
+    has = np.zeros((len(sets), len(edits)))
+    for row, found in zip(has, sets, strict=True):
+        row[[where[edit] for edit in found]] = 1.0
+    total = has.sum()
+    if not total:
+        return np.zeros(len(edits))
+    mean = min(0.0, float(differences.sum() / total))
+    left = has.T @ has + RIDGE * np.eye(len(edits))
+    gains: npt.NDArray[np.float64] = mean + np.linalg.solve(left, has.T @ (differences - has.sum(axis=1) * mean))
+    return np.minimum(gains, 0.0)
+
+
+def _follows(last: Edit, edit: Edit) -> bool:
+    """Whether an edit is behind another one; of two insertions at one place only one can be."""
+    return edit.start >= last.end and edit[:2] != last[:2]
+
+
+def _apply(best: Sequence[str], edits: Sequence[Edit]) -> str:
+    words: list[str] = []
+    at = 0
+    for edit in edits:
+        words += [*best[at : edit.start], *edit.words]
+        at = edit.end
+    return " ".join([*words, *best[at:]])

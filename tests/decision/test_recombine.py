@@ -1,0 +1,99 @@
+"""Combinations of what hypotheses have in different places."""
+
+from __future__ import annotations
+
+from itertools import combinations as subsets
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rescore import formats
+from rescore.decision.recombine import Edit, combinations, edits_between, estimate, recombine
+from rescore.errors import UserError
+from rescore.nbest import Hypothesis, NbestList
+from tests.conftest import ROOT, Run, assert_one_line_error
+
+TEXTS = st.lists(st.text("abc", min_size=1, max_size=1), min_size=1, max_size=6)
+
+
+def listed(*texts: tuple[str, float]) -> NbestList:
+    return NbestList("u", [Hypothesis(text, {"s2s": score}) for text, score in texts], ("x",))
+
+
+def test_an_example() -> None:
+    """Two places, each with an alternative in one hypothesis: both together are new, and their losses add up."""
+    found = recombine(
+        listed(("the old clock ticked", -1.0), ("an old clock ticked", -2.0), ("the old clock sticked", -3.0))
+    )
+    assert [h.scores["combined"] for h in found.hypotheses] == [0.0, 0.0, 0.0, 1.0]
+    new = found.hypotheses[-1]
+    assert new.text == "an old clock sticked" and new.scores["s2s"] == pytest.approx(-4.0, abs=0.2)
+    assert [h.text for h in found.hypotheses[:3]] == [
+        "the old clock ticked",
+        "an old clock ticked",
+        "the old clock sticked",
+    ]
+
+
+@given(TEXTS, TEXTS)
+def test_edits_lead_to_the_other(best: list[str], other: list[str]) -> None:
+    from rescore.decision.recombine import _apply
+
+    assert _apply(best, edits_between(best, other)) == " ".join(other)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(TEXTS, min_size=1, max_size=5), st.data())
+def test_against_all_subsets_of_edits(texts: list[list[str]], data: st.DataObject) -> None:
+    """A wide beam finds the combinations that trying all subsets finds."""
+    scores = np.array([data.draw(st.floats(-9, 0)) for _ in texts])
+    top = int(scores.argmax())
+    sets = [edits_between(texts[top], other) for other in texts]
+    edits = sorted(set().union(*sets))
+    gains = dict(zip(edits, estimate(sets, edits, scores - scores[top]).tolist(), strict=True))
+
+    def fit(chosen: tuple[Edit, ...]) -> bool:
+        return all(b.start >= a.end and b[:2] != a[:2] for a, b in pairwise(chosen))
+
+    every = [c for n in range(len(edits) + 1) for c in subsets(edits, n) if fit(c)]
+    expected = sorted((scores[top] + sum(gains[e] for e in c) for c in every), reverse=True)[:50]
+    found = [score for score, _ in combinations(texts, scores, 2000)][:50]
+    assert found == pytest.approx(expected)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(TEXTS, min_size=1, max_size=5), st.integers(0, 8))
+def test_what_was_there_stays(texts: list[list[str]], number: int) -> None:
+    nbest = listed(*((" ".join(words), -float(rank)) for rank, words in enumerate(texts)))
+    found = recombine(nbest, number)
+    assert [h.text for h in found.hypotheses[: len(texts)]] == [h.text for h in nbest.hypotheses]
+    new = found.hypotheses[len(texts) :]
+    assert len(new) <= number and len({h.text for h in new} - {h.text for h in nbest.hypotheses}) == len(new)
+    assert all(h.scores["s2s"] <= 0.0 for h in new)  # never above the best: the first pass stays what it is
+
+
+def test_through_the_command_line(rescore: Run, tmp_path: Path) -> None:
+    lists = ROOT / "data" / "test.json"
+    plain, more = rescore(lists).stdout, rescore(lists, "--recombine", "20").stdout
+    assert plain.splitlines()[1:3] != [] and "oracle" in plain
+
+    def row(text: str, name: str) -> str:
+        return next(line for line in text.splitlines() if name in line)
+
+    for name in ("first pass", "oracle"):  # these are of what the toolkit gave
+        assert row(plain, name) == row(more, name)
+    assert rescore("score", lists, "--lm", "tta", "--recombine", "5", "-o", "l.jsonl").returncode == 0
+    scored = formats.read([tmp_path / "l.jsonl"])
+    assert any(h.scores["combined"] for one in scored for h in one.hypotheses)
+    assert all("tta" in h.scores for one in scored for h in one.hypotheses)
+    assert_one_line_error(rescore("tune", "l.jsonl", "--recombine", "5"), "recombine lists before they are scored")
+
+
+def test_scores_of_models_would_be_missing() -> None:
+    with pytest.raises(UserError, match="has scores tta already"):
+        recombine(NbestList("u", [Hypothesis("a", {"s2s": 0.0, "tta": -1.0})]))
+    assert len(recombine(listed(("a b", float("-inf")), ("a", -1.0))).hypotheses) == 2
