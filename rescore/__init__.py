@@ -1,21 +1,50 @@
 """Rescore N-best lists of ASR and MT with a language model. See `rescore.api`."""
 
-from rescore.api import evaluate, load, read, rerank, score, tune
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from rescore.api import cer, evaluate, load, read, rerank, score, to_frame, tune, wer
 from rescore.errors import UserError
 from rescore.nbest import Hypothesis, NbestList
 from rescore.version import VERSION
 
+if TYPE_CHECKING:
+    from rescore.evaluation.results import Results
+    from rescore.scoring.base import LanguageModel, TokenScores
+    from rescore.tuning.weights import Weights
+
 __version__ = VERSION
+
+_LATER = {
+    "LanguageModel": "rescore.scoring.base",
+    "Results": "rescore.evaluation.results",
+    "TokenScores": "rescore.scoring.base",
+    "Weights": "rescore.tuning.weights",
+}
+"""What is imported when it is used: `import rescore` costs nothing."""
 
 __all__ = [
     "Hypothesis",
+    "LanguageModel",
     "NbestList",
+    "Results",
+    "TokenScores",
     "UserError",
+    "Weights",
     "__version__",
+    "cer",
     "evaluate",
     "load",
     "read",
     "rerank",
     "score",
+    "to_frame",
     "tune",
+    "wer",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module 'rescore' has no attribute {name!r}")
+    return getattr(import_module(_LATER[name]), name)

@@ -20,17 +20,22 @@ All scores are natural logs, higher is better. Whatever is the caller's to mend 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from inspect import isfunction
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
-from rescore.nbest import FIRST_PASS, NbestList
+from rescore.nbest import FIRST_PASS, Hypothesis, NbestList
 
 # Imports wait until a function is called: `import rescore` costs nothing, and only networks need torch.
 if TYPE_CHECKING:
     from rescore.evaluation.results import Results
     from rescore.scoring import LanguageModel
     from rescore.tuning.weights import Weights
+
+Scorer = Callable[[Sequence[str]], Sequence[float]]
+"""A function that gives each of some sentences a score, natural log, higher is better."""
 
 
 def read(
@@ -82,23 +87,64 @@ def load(
     return scoring.load_all([lm], scoring.Computing(device, precision, batch_tokens), cache)[0]
 
 
-def score(lists: Iterable[NbestList], *lms: str | LanguageModel, norm: str | None = None) -> list[NbestList]:
+def score(
+    lists: Iterable[NbestList | Sequence[str]], *lms: str | LanguageModel | Scorer, norm: str | None = None
+) -> list[NbestList]:
     """Copies of the lists with one more column a language model, called after it.
 
     Args:
-        lms: names as in `load`, or models. norm: `sum`, `mean` or `length^A` over tokens; None for the one that suits
-            the first pass.
+        lists: N-best lists, or lists of texts, best first: their order is then the first pass.
+        lms: names as in `load`, or models, or functions that give each of some sentences a score (natural log); a
+            function's column is called after it.
+        norm: `sum`, `mean` or `length^A` over tokens; None for the one that suits the first pass.
 
     Raises:
         UserError: a model cannot be loaded, or the lists are damaged.
+
+    Example:
+        >>> def brevity(sentences):
+        ...     return [-len(sentence.split()) for sentence in sentences]
+        >>> score([["a b c", "a b"]], brevity)[0].hypotheses[1].scores["brevity"]
+        -2.0
     """
     from rescore import scoring
     from rescore.engines import score_all
     from rescore.experiment.run import choose_norm
+    from rescore.scoring.function import FunctionModel
 
-    every = list(lists)
-    models = [lm if not isinstance(lm, str) else scoring.load(lm) for lm in lms]
+    every = [_as_list(one, number) for number, one in enumerate(lists, 1)]
+    models: list[LanguageModel] = [
+        scoring.load(lm) if isinstance(lm, str) else FunctionModel(lm) if isfunction(lm) else cast("LanguageModel", lm)
+        for lm in lms
+    ]
     return score_all(models, every, choose_norm(norm, every))
+
+
+def _as_list(given: NbestList | Sequence[str], number: int) -> NbestList:
+    if isinstance(given, NbestList):
+        return given
+    texts = [given] if isinstance(given, str) else given
+    return NbestList(
+        str(number), [Hypothesis(text, {FIRST_PASS: -math.log(rank)}) for rank, text in enumerate(texts, 1)]
+    )
+
+
+def _as_weights(given: Weights | Mapping[str, float] | float | None, lists: Sequence[NbestList]) -> Weights:
+    """Weights from what a user may give: also a dictionary, or the weight of the only LM column."""
+    from rescore.errors import UserError
+    from rescore.nbest import score_columns
+    from rescore.tuning import FIRST_PASS_ALONE, Weights
+
+    if given is None:
+        return FIRST_PASS_ALONE
+    if isinstance(given, Weights):
+        return given
+    if isinstance(given, Mapping):
+        return Weights({name: float(weight) for name, weight in given.items()}, "given")
+    columns = score_columns(lists[0]) if lists else []
+    if len(columns) != 1:
+        raise UserError(f"one number is the weight of one LM, but the lists have {len(columns)}: {', '.join(columns)}")
+    return Weights.interpolation({columns[0]: float(given)}, "given", "given")
 
 
 def tune(lists: Sequence[NbestList], columns: Sequence[str] | None = None, metric: str | None = None) -> Weights:
@@ -124,32 +170,108 @@ def tune(lists: Sequence[NbestList], columns: Sequence[str] | None = None, metri
     return tune_weights(metrics.choose_metric(metric, lists), lists, names)[0]
 
 
-def rerank(lists: Iterable[NbestList], weights: Weights) -> list[NbestList]:
+def rerank(lists: Iterable[NbestList], weights: Weights | Mapping[str, float] | float) -> list[NbestList]:
     """The lists with their hypotheses sorted by the combined score, best first; equals keep their order.
+
+    Args:
+        weights: as tuned, or a dictionary of columns (`{"s2s": 0.7, "tta": 0.3}`), or the weight of the only LM.
 
     Raises:
         UserError: a column that has a weight is missing.
     """
     from rescore.decision import rerank as sort
 
-    return [sort(nbest, weights.of) for nbest in lists]
+    every = list(lists)
+    found = _as_weights(weights, every)
+    return [sort(nbest, found.of) for nbest in every]
 
 
-def evaluate(lists: Sequence[NbestList], weights: Weights | None = None, metric: str | None = None) -> Results:
+def evaluate(
+    lists: Sequence[NbestList],
+    weights: Weights | Mapping[str, float] | float | None = None,
+    metric: str | None = None,
+) -> Results:
     """First pass, oracle and reranked figures in percent, with counts, confidence intervals and a signature.
 
     Args:
-        weights: None for the first pass alone.
+        weights: as in `rerank`; None for the first pass alone.
 
     Raises:
         UserError: a list has no reference, or lacks a column that has a weight.
     """
     from rescore import metrics
     from rescore.evaluation.evaluate import evaluate as evaluate_weights
-    from rescore.tuning import FIRST_PASS_ALONE
 
-    found = weights or FIRST_PASS_ALONE
+    found = _as_weights(weights, lists)
     options = metrics.MetricOptions()
     if metric is None and found.tuned_for:
         metric, options = found.tuned_for.metric, found.tuned_for.options
     return evaluate_weights(metrics.choose_metric(metric, lists, options), lists, found)[0]
+
+
+def wer(reference: str | Sequence[str], hypothesis: str | Sequence[str]) -> float:
+    """The word error rate as a share, as `jiwer.wer` gives it; counted as sclite does, upper and lower case alike.
+
+    Raises:
+        UserError: there are not as many hypotheses as references, or all references are empty.
+
+    Example:
+        >>> round(wer("the clock ticked", "a clock ticked"), 3)
+        0.333
+    """
+    return _error_rate("wer", reference, hypothesis)
+
+
+def cer(reference: str | Sequence[str], hypothesis: str | Sequence[str]) -> float:
+    """The character error rate as a share; see `wer`."""
+    return _error_rate("cer", reference, hypothesis)
+
+
+def _error_rate(name: str, reference: str | Sequence[str], hypothesis: str | Sequence[str]) -> float:
+    from rescore.errors import UserError
+    from rescore.metrics import choose_metric, list_statistics, total, value
+
+    references = [reference] if isinstance(reference, str) else list(reference)
+    hypotheses = [hypothesis] if isinstance(hypothesis, str) else list(hypothesis)
+    if len(references) != len(hypotheses):
+        raise UserError(f"{len(hypotheses)} hypotheses for {len(references)} references")
+    lists = [
+        NbestList(str(number), [Hypothesis(ours)], (theirs,))
+        for number, (ours, theirs) in enumerate(zip(hypotheses, references, strict=True))
+    ]
+    metric = choose_metric(name, lists)
+    return value(metric, total(list_statistics(metric, lists), [0] * len(lists))) / 100
+
+
+def to_frame(lists: Iterable[NbestList]) -> Any:
+    """A pandas (or else polars) table: a row a hypothesis, with id, rank, text, a column a score, reference, source.
+
+    Raises:
+        UserError: neither package is installed.
+    """
+    rows = [
+        {
+            "id": nbest.id,
+            "rank": rank,
+            "text": hypothesis.text,
+            **hypothesis.scores,
+            "reference": nbest.references[0] if nbest.references else None,
+            "source": nbest.source,
+        }
+        for nbest in lists
+        for rank, hypothesis in enumerate(nbest.hypotheses, 1)
+    ]
+    try:
+        import pandas
+
+        return pandas.DataFrame(rows)
+    except ImportError:
+        pass
+    try:
+        import polars
+
+        return polars.DataFrame(rows)
+    except ImportError:
+        from rescore.errors import UserError
+
+        raise UserError("to_frame needs pandas or polars; install one of them") from None

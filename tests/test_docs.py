@@ -156,3 +156,14 @@ def test_links_lead_somewhere() -> None:
     for page in PAGES:
         for link in re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text(encoding="utf-8")):
             assert (page.parent / link).exists(), f"{page.name}: {link}"
+
+
+def test_the_notebook_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    cells = json.loads((ROOT / "docs" / "notebook.ipynb").read_text(encoding="utf-8"))["cells"]
+    code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+    assert len(code) >= 5
+    monkeypatch.chdir(ROOT)
+    names: dict[str, object] = {}
+    for cell in code:
+        exec(cell, names)
+    assert getattr(names["results"], "reranked", 100) < getattr(names["results"], "first_pass", 0)

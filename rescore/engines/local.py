@@ -44,9 +44,9 @@ def score_windows(
 ) -> Iterator[Scored]:
     """Each window with the scores of its hypotheses, as a stream; one that could not be scored is empty.
 
-    How many tokens the model does not know, if any, is logged at the end.
+    What is told at the end: how many tokens the model does not know, and whether it cannot tell hypotheses apart.
     """
-    tokens = unknown = 0
+    tokens = unknown = alike = several = 0
     begun: deque[tuple[list[NbestList], list[str]]] = deque()
 
     def batches() -> Iterator[list[str]]:
@@ -72,10 +72,27 @@ def score_windows(
             scores = [scored[hypothesis.text] for hypothesis in nbest.hypotheses]
             tokens += sum(len(found.tokens) for found in scores)
             unknown += sum(len(found.unknown) for found in scores)
+            if len({hypothesis.text for hypothesis in nbest.hypotheses}) > 1:
+                several += 1
+                alike += len({found.sum for found in scores}) == 1
             progress(len(scores))
             done.append((nbest, scores))
         yield done
-    if unknown:
+    if several and alike == several:
+        log.warning(
+            "%s: gives all hypotheses of a list the same score, in each of %s lists: it cannot tell them apart; "
+            "is it for this language?",
+            lm.name,
+            f"{several:,}",
+        )
+    if 2 * unknown > tokens:
+        log.warning(
+            "%s: knows fewer than half of the tokens (%s of %s are unknown); is it for this language and script?",
+            lm.name,
+            f"{unknown:,}",
+            f"{tokens:,}",
+        )
+    elif unknown:
         log.info("%s: %s of %s tokens are out of vocabulary", lm.name, f"{unknown:,}", f"{tokens:,}")
 
 

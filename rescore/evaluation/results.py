@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import asdict, dataclass, field
+from html import escape
 from pathlib import Path
 from typing import IO, Annotated, Any
 
@@ -38,7 +39,7 @@ class Dev:
     high: Annotated[float | None, described("... to here.")] = None
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class Results:
     """The figures of one run. Those of a metric are None or empty where the lists have no references."""
 
@@ -89,6 +90,26 @@ class Results:
     ] = None
     seconds: Annotated[float, described("Scoring, tuning and evaluation together, in seconds.")] = 0.0
     stages: Annotated[dict[str, float], described("The seconds of each.")] = field(default_factory=dict)
+
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        if self.metric is None or self.first_pass is None:
+            return f"<p>{self.utterances:,} lists without references</p>"
+        rows = [("first pass", self.first_pass), ("reranked", self.reranked), ("oracle", self.oracle)]
+        cells = "".join(f"<tr><td>{name}</td><td>{value:.2f}</td></tr>" for name, value in rows if value is not None)
+        return (
+            f"<table><tr><th>{self.utterances:,} lists</th><th>{escape(self.metric)}</th></tr>{cells}</table>"
+            f"<code>{escape(self.signature)}</code>"
+        )
+
+    def __repr__(self) -> str:
+        """One line: the rest is in the fields."""
+        if self.metric is None or self.first_pass is None or self.reranked is None or self.oracle is None:
+            return f"<Results: {self.utterances} lists without references>"
+        return (
+            f"<Results: {self.metric} {self.first_pass:.2f} -> {self.reranked:.2f} (oracle {self.oracle:.2f}), "
+            f"{self.utterances} lists>"
+        )
 
 
 def schema() -> dict[str, Any]:

@@ -10,6 +10,8 @@ outcome = run.run(test, [scoring.load("tta")], metrics.choose_metric("wer", dev)
 from __future__ import annotations
 
 import logging
+import math
+import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -102,6 +104,7 @@ def run(
         raise UserError("give one of these: dev lists to tune on, weights, or a number of folds")
     if dev is not None:
         warn_of_overlap(lists, dev)
+        warn_of_scales(lists, dev)
     parts = split([nbest.id for nbest in lists], folds.number, folds.pattern) if folds else None
     clock = _Clock()
     norm = choose_norm(norm, lists)
@@ -146,6 +149,29 @@ def warn_of_overlap(lists: Sequence[NbestList], dev: Sequence[NbestList]) -> Non
             len(lists),
             shared[0],
         )
+
+
+SCALES = 5.0
+"""Ratio of spreads of first-pass scores from which on two sets cannot have the same weights."""
+
+
+def warn_of_scales(lists: Sequence[NbestList], dev: Sequence[NbestList]) -> None:
+    """Say so where the first-pass scores of dev and test differ in scale: then weights of the one are wrong here."""
+    ours, theirs = _spread(lists), _spread(dev)
+    if ours and theirs and max(ours / theirs, theirs / ours) > SCALES:
+        log.warning(
+            "first-pass scores of a list differ by %.3g in the dev lists and by %.3g in the test lists (medians): are "
+            "both sums, or both means, of the same system? Weights tuned on the one do not fit the other",
+            theirs,
+            ours,
+        )
+
+
+def _spread(lists: Sequence[NbestList]) -> float:
+    """The median over lists of the difference between the best and the worst first-pass score."""
+    scores = [nbest.column(FIRST_PASS) for nbest in lists if len(nbest.hypotheses) > 1]
+    spreads = [max(some) - min(some) for some in scores if math.isfinite(min(some))]
+    return statistics.median(spreads) if spreads else 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,9 @@ from typing import IO
 from rescore.evaluation.perplexity import TextScore
 from rescore.reporting.styles import text
 
+DOUBTFUL = 1000.0
+"""How many times the median a mean may be before nobody should look at it."""
+
 
 def render(scores: Sequence[TextScore]) -> str:
     """A row a language model, then what the columns are."""
@@ -29,9 +32,17 @@ def render(scores: Sequence[TextScore]) -> str:
         f"{scores[0].sentences:,} sentences, {scores[0].words:,} words; mean and median are over sentences; "
         "natural log",
         "of tta, bilm and hf-masked the perplexity is a pseudo-perplexity",
+        *(_doubtful(score) for score in scores if score.by_token.mean > DOUBTFUL * score.by_token.median),
         *(score.signature for score in scores),
     ]
     return "\n".join(lines)
+
+
+def _doubtful(score: TextScore) -> str:
+    return (
+        f"{score.lm}: a few sentences decide the mean ({score.unknown:,} of {score.tokens:,} tokens are unknown); "
+        "the median says more"
+    )
 
 
 def write(scores: Sequence[TextScore], file: IO[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,8 @@ from rescore.scoring.base import AS_SUITS, Computing, LanguageModel
 from rescore.scoring.cache import Cached
 from rescore.scoring.cards import card, card_value
 from rescore.scoring.case import CASES, Recased
+
+log = logging.getLogger(__name__)
 
 Loader = Callable[["Spec", Computing], LanguageModel]
 
@@ -115,6 +118,9 @@ def load_all(
     Raises:
         UserError: as `load`.
     """
+    for spec in dict.fromkeys(specs):
+        if specs.count(spec) > 1:
+            log.warning("--lm %s is given %d times; once would do", spec, specs.count(spec))
     models = [load(spec, computing) for spec in specs]
     if cache is not None:
         models = [Cached(model, Path(cache)) for model in models]

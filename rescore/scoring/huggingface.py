@@ -70,6 +70,8 @@ class HuggingFaceNetwork:
             self.mask = -1
             self.before, self.after = ([] if tokenizer.bos_token_id is None else [tokenizer.bos_token_id]), []
         self.pad: int = tokenizer.pad_token_id or 0
+        # Byte-level vocabularies have no unknown token, but some name another one so.
+        self.unknown: int | None = None if tokenizer.unk_token == tokenizer.eos_token else tokenizer.unk_token_id
         self.positions = _positions(self._model, tokenizer)
         # Each position of a causal model has logits for the whole vocabulary at once.
         limit = max(64, min(2048, LOGITS // self._model.config.get_text_config().vocab_size))

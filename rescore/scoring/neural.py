@@ -59,6 +59,7 @@ class OwnNetwork:
         self.before, self.after = [self._tokenizer.bos], [self._tokenizer.eos]
         self.end = self.after
         self.mask, self.pad = self._tokenizer.mask, self._tokenizer.pad
+        self.unknown: int | None = self._tokenizer.unk
         self.positions = network.config.max_positions
         self.batch_tokens = computing.batch_tokens or token_budget(self._device, _bytes_a_token(network.config))
 

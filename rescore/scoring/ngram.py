@@ -8,9 +8,9 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property, partial
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING
 
-import kenlm
 import numpy as np
 
 from rescore.errors import UserError
@@ -19,6 +19,8 @@ from rescore.scoring.base import Computing, TokenScores, Values
 from rescore.scoring.cards import card_value
 
 if TYPE_CHECKING:
+    import kenlm
+
     from rescore.scoring.backends import Spec
 
 END = "</s>"
@@ -47,6 +49,7 @@ class NgramLM:
             UserError: the file is absent, or KenLM cannot read it.
         """
         self.name = self.model = name
+        kenlm = _import_kenlm()
         self._file, self._tokenizer, self._units = _find(path)
         config = kenlm.Config()
         config.show_progress = False
@@ -110,6 +113,17 @@ class WordScores(TokenScores):
     @property
     def sum(self) -> float:
         return self._sum
+
+
+def _import_kenlm() -> ModuleType:
+    try:
+        import kenlm
+    except ImportError:
+        raise UserError(
+            "an n-gram model needs kenlm, which a C++ compiler builds; install it with: pip install 'rescore[ngram]' "
+            "(on Python 3.13 or later: pip install https://github.com/kpu/kenlm/archive/master.zip)"
+        ) from None
+    return kenlm
 
 
 def _plain(sentence: str) -> str:

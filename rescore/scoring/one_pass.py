@@ -46,6 +46,8 @@ class Network(Protocol):
     """The token (or none) that a causal network predicts where the sentence ends."""
     mask: int
     pad: int
+    unknown: int | None
+    """The token of what the tokenizer does not know, if there is one."""
     positions: int
     """The longest sequence."""
     batch_tokens: int
@@ -148,7 +150,9 @@ class OnePassScorer:
 
     def _result(self, ids: list[int], log_probs: Values) -> TokenScores:
         """From the network's order to that of the sentence."""
-        return TokenScores(self.network.strings(ids), log_probs)
+        unknown = self.network.unknown
+        places = tuple(place for place, token in enumerate(ids) if token == unknown) if unknown in ids else ()
+        return TokenScores(self.network.strings(ids), log_probs, places)
 
     def requests(self, sentences: Sequence[Encoded]) -> Iterator[Request]:
         """All that has to be asked of the network."""

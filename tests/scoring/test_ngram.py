@@ -102,6 +102,12 @@ def test_needs_no_torch(arpa: Path, tmp_path: Path) -> None:
     assert "kenlm" in imported and "torch" not in imported
 
 
+def test_without_kenlm(arpa: Path, rescore: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "kenlm", None)
+    done = rescore("score", ROOT / "data" / "test.json", "--lm", f"ngram:{arpa}")
+    assert_one_line_error(done, "needs kenlm", "pip install 'rescore[ngram]'")
+
+
 def test_unknown_words_are_counted(arpa: Path, rescore: Run, tmp_path: Path) -> None:
     hypotheses = {"hyp_1": {"score": -1, "text": "the owl"}, "hyp_2": {"score": -1, "text": "the old"}}
     lists = write_json(tmp_path / "l.json", {"u": {"ref": "the owl", **hypotheses}})

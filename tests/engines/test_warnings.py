@@ -1,0 +1,44 @@
+"""Warnings that save a day."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.conftest import ROOT, Run
+from tests.scoring.test_ngram import ARPA
+
+LISTS = ROOT / "data" / "test.json"
+
+
+def test_another_language(rescore: Run, tmp_path: Path) -> None:
+    line = '{"id": "%s", "hyps": [{"text": "\u0c95 \u0c96", "score": -1}, {"text": "\u0c97 \u0c98", "score": -2}]}\n'
+    (tmp_path / "l.jsonl").write_text(line % "u" + line % "v", encoding="utf-8")
+    told = rescore("score", "l.jsonl", "--lm", "tta").stderr
+    assert "tta: knows fewer than half of the tokens (8 of 8 are unknown)" in told
+    assert "gives all hypotheses of a list the same score, in each of 2 lists" in told
+
+
+def test_the_same_model_twice(rescore: Run, tmp_path: Path) -> None:
+    (tmp_path / "lm.arpa").write_text(ARPA, encoding="utf-8")
+    lm = ("--lm", "ngram:lm.arpa")
+    assert "--lm ngram:lm.arpa is given 2 times" in rescore("score", LISTS, *lm, *lm).stderr
+    assert "given" not in rescore("score", LISTS, *lm).stderr
+
+
+def test_scales_of_dev_and_test(rescore: Run, tmp_path: Path) -> None:
+    line = '{"id": "%s", "ref": "a", "hyps": [{"text": "a", "score": %f}, {"text": "b", "score": %f}]}\n'
+    (tmp_path / "dev.jsonl").write_text(line % ("u", -10, -20), encoding="utf-8")
+    (tmp_path / "test.jsonl").write_text(line % ("v", -1, -2), encoding="utf-8")
+    (tmp_path / "lm.arpa").write_text(ARPA, encoding="utf-8")
+    told = rescore("test.jsonl", "--dev", "dev.jsonl", "--lm", "ngram:lm.arpa").stderr
+    assert "differ by 10 in the dev lists and by 1 in the test lists" in told
+    (tmp_path / "test.jsonl").write_text(line % ("v", -4, -8), encoding="utf-8")
+    assert "differ by" not in rescore("test.jsonl", "--dev", "dev.jsonl", "--lm", "ngram:lm.arpa").stderr
+
+
+def test_a_mean_that_few_sentences_decide(rescore: Run, tmp_path: Path) -> None:
+    (tmp_path / "t.txt").write_text("the clock ticked\n" * 50 + "\u0c95\n", encoding="utf-8")
+    (tmp_path / "arpa").write_text(ARPA.replace("-2.0\t<unk>", "-30\t<unk>"), encoding="utf-8")
+    assert "the median says more" in rescore("score", "--text", "t.txt", "--lm", "ngram:arpa").stdout
+    (tmp_path / "arpa").write_text(ARPA, encoding="utf-8")
+    assert "the median" not in rescore("score", "--text", "t.txt", "--lm", "ngram:arpa").stdout
