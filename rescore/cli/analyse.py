@@ -7,9 +7,10 @@ from pathlib import Path
 import click
 
 from rescore.cli import options
+from rescore.cli.bundle import GroupedCommand
 
 
-@click.command("analyse")
+@click.command("analyse", cls=GroupedCommand)
 @options.nbest_argument
 @click.option("--weights", required=True, metavar="FILE", help="A file that `rescore tune` or `run` wrote.")
 @click.option("-o", "--output", metavar="FILE", help="Write all of it as JSON.")

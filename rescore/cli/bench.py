@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from rescore.cli import options
+from rescore.cli.bundle import GroupedCommand
 
 
 def _numbers(ctx: click.Context, parameter: click.Parameter, value: str) -> tuple[int, ...]:
@@ -19,7 +20,7 @@ def _numbers(ctx: click.Context, parameter: click.Parameter, value: str) -> tupl
     return numbers
 
 
-@click.command("bench")
+@click.command("bench", cls=GroupedCommand)
 @options.nbest_argument
 @options.lm_options
 @click.option("--hypotheses", type=click.IntRange(min=1), default=500, show_default=True, help="How many to score.")

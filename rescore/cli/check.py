@@ -6,10 +6,11 @@ from pathlib import Path
 
 import click
 
+from rescore.cli.bundle import GroupedCommand
 from rescore.cli.types import Number
 
 
-@click.command("check")
+@click.command("check", cls=GroupedCommand)
 @click.argument("results", metavar="RESULTS.json")
 @click.option("--golden", required=True, metavar="FILE", help="A results file with the figures that have to be met.")
 @click.option(

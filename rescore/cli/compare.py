@@ -5,10 +5,11 @@ from __future__ import annotations
 import click
 
 from rescore.cli import options
+from rescore.cli.bundle import GroupedCommand
 from rescore.cli.types import StyleOrJson
 
 
-@click.command("compare")
+@click.command("compare", cls=GroupedCommand)
 @options.nbest_argument
 @options.lm_options
 @click.option("--dev", multiple=True, required=True, metavar="NBEST", help="Lists to tune on. May be repeated.")

@@ -8,10 +8,11 @@ import click
 
 from rescore import parts
 from rescore.cli import options
+from rescore.cli.bundle import GroupedCommand
 from rescore.cli.types import OneOf
 
 
-@click.command("convert")
+@click.command("convert", cls=GroupedCommand)
 @options.nbest_argument
 @click.option("-o", "--output", default="-", show_default=True, metavar="PATH", help="A file (also .gz) or folder.")
 @click.option(

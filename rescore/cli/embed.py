@@ -9,12 +9,13 @@ from typing import cast
 import click
 
 from rescore.cli import options
+from rescore.cli.bundle import GroupedCommand
 from rescore.cli.vectors import VectorsOptions, vector_options
 
 CHUNK = 1_000
 
 
-@click.command("embed")
+@click.command("embed", cls=GroupedCommand)
 @click.argument("file", metavar="FILE")
 @options.lm_options
 @click.option("-o", "--output", required=True, metavar="FILE", help=".npy, .jsonl (also .gz), or .safetensors.")

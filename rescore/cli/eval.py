@@ -5,9 +5,10 @@ from __future__ import annotations
 import click
 
 from rescore.cli import options
+from rescore.cli.bundle import GroupedCommand
 
 
-@click.command("eval")
+@click.command("eval", cls=GroupedCommand)
 @click.argument("outputs", nargs=-1, required=True, metavar="OUTPUT...")
 @click.option("--report", metavar="FILE", help="Write the figures as JSON, in full precision.")
 @options.metric_options

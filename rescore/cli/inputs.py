@@ -97,6 +97,7 @@ class InputOptions:
 input_options = bundled(
     "inputs",
     InputOptions,
+    "Lists and references",
     [
         click.option(
             "--ref",

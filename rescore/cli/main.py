@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import difflib
 import importlib
 import io
 import logging
@@ -35,6 +36,8 @@ COMMANDS = {
     "similarity": "How well vectors tell the similarity of sentence pairs.",
     "bench": "How fast language models score on this machine.",
     "models": "List the shipped models, or describe one.",
+    "init": "Write a Makefile for the folder one is in.",
+    "completion": "What a shell needs to complete commands and options.",
 }
 
 
@@ -57,9 +60,15 @@ class Commands(click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if args and args[0] not in COMMANDS and args[0] not in ("--help", "-h", "--version"):
-            if args[0].isalpha() and not Path(args[0]).exists():
-                raise click.UsageError(f"{args[0]}: no such file or command; commands are {', '.join(COMMANDS)}")
-            args = ["run", *args]
+            name = args[0].lower()
+            if name in COMMANDS:
+                args = [name, *args[1:]]
+            elif name.isalpha() and not Path(args[0]).exists() and not ctx.resilient_parsing:
+                near = difflib.get_close_matches(name, COMMANDS, 1)
+                hint = f"did you mean {near[0]}?" if near else f"commands are {', '.join(COMMANDS)}"
+                raise click.UsageError(f"{args[0]}: no such file or command; {hint}")
+            else:
+                args = ["run", *args]
         return super().parse_args(ctx, args)
 
 
@@ -79,7 +88,22 @@ class _ToStderr(logging.Handler):
     """Messages on what is stderr when they come."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        click.echo(f"rescore: {self.format(record)}", err=True)
+        said = self.format(record)
+        if record.levelno >= logging.WARNING:
+            said = styled(said, "yellow")
+        with _cleared_bars():
+            click.echo(f"rescore: {said}", err=True)
+
+
+def styled(text: str, colour: str) -> str:
+    """In colour at a terminal, unless NO_COLOR (no-color.org) is set."""
+    return text if os.environ.get("NO_COLOR") else click.style(text, fg=colour)  # click drops it where nobody looks
+
+
+def _cleared_bars() -> contextlib.AbstractContextManager[None]:
+    """Takes progress bars away for a message, if there may be any."""
+    tqdm = sys.modules.get("tqdm")
+    return tqdm.tqdm.external_write_mode(file=sys.stderr) if tqdm else contextlib.nullcontext()
 
 
 def main() -> None:
@@ -87,7 +111,7 @@ def main() -> None:
     log = logging.getLogger("rescore")
     if not any(isinstance(handler, _ToStderr) for handler in log.handlers):
         log.addHandler(_ToStderr())
-        log.setLevel(logging.INFO)
+    log.setLevel(logging.INFO)
     for stream in (sys.stdin, sys.stdout, sys.stderr):  # UTF-8 whatever the locale says; None where it is closed
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace" if stream is sys.stderr else "strict")
@@ -132,5 +156,5 @@ def _forget_output() -> None:
 
 
 def _fail(message: str) -> None:
-    click.echo(f"rescore: error: {' '.join(message.split())}", err=True)
+    click.echo(f"rescore: {styled('error:', 'red')} {' '.join(message.split())}", err=True)
     sys.exit(2)

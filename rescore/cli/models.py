@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import click
 
+from rescore.cli.bundle import GroupedCommand
 
-@click.command("models")
+
+@click.command("models", cls=GroupedCommand)
 @click.argument("name", required=False)
 def command(name: str | None) -> None:
-    """List the shipped models, or print the card of one.
+    """List the shipped models (size, language, training text, where they are), or print the card of one.
 
     \b
     rescore models
@@ -19,5 +21,10 @@ def command(name: str | None) -> None:
     if name is not None:
         click.echo(scoring.model_card(name))
         return
+    from rescore.reporting.styles import text
+
+    rows = [["", "parameters", "layers", "d", "language", "trained on", "weight", "folder"]]
     for kind, weight in scoring.shipped():
-        click.echo(f"{kind}  recommended weight {weight:g}")
+        about = scoring.describe(kind)
+        rows.append([kind, *about, f"{weight:g}", str(scoring.shipped_models() / kind)])
+    click.echo(text(rows))

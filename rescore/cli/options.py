@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
     from rescore.nbest import NbestList
     from rescore.scoring import LanguageModel
     from rescore.tuning.weights import Weights
+
+log = logging.getLogger(__name__)
 
 nbest_argument = click.argument("nbest", nargs=-1, required=True, metavar="NBEST...")
 device_option = click.option(
@@ -161,8 +165,8 @@ _LM_DETAILS: list[Callable[[Any], Any]] = [
         "--workers", type=click.IntRange(min=1), metavar="N", help="ray: how many.  [default: a GPU or core each]"
     ),
 ]
-lm_options = bundled("lms", LanguageModelOptions, [_lm_option(True), *_LM_DETAILS])
-optional_lm_options = bundled("lms", LanguageModelOptions, [_lm_option(False), *_LM_DETAILS])
+lm_options = bundled("lms", LanguageModelOptions, "Language models", [_lm_option(True), *_LM_DETAILS])
+optional_lm_options = bundled("lms", LanguageModelOptions, "Language models", [_lm_option(False), *_LM_DETAILS])
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +204,7 @@ class MetricOptions:
 metric_options = bundled(
     "measure",
     MetricOptions,
+    "What is measured",
     [
         click.option(
             "--metric",
@@ -240,6 +245,7 @@ class DecisionOptions:
 decision_options = bundled(
     "decide",
     DecisionOptions,
+    "Decision",
     [
         click.option(
             "--decide",
@@ -294,6 +300,7 @@ class ReportOptions:
 report_options = bundled(
     "reporting",
     ReportOptions,
+    "Report",
     [
         click.option("--report", metavar="FILE", help="Write the results as JSON, in full precision."),
         click.option("--dataset", metavar="NAME", help="The set's name in tables.  [default: from the path]"),
@@ -320,6 +327,7 @@ class TestOptions:
 test_options = bundled(
     "significance",
     TestOptions,
+    "Significance",
     [
         click.option(
             "--test",
@@ -336,9 +344,38 @@ test_options = bundled(
 )
 
 
-def progress_bar(total: int | None, label: str, unit: str = "hyp") -> tqdm:
-    """A bar of hypotheses on stderr, at a terminal only."""
-    return tqdm(total=total, desc=label, unit=unit, disable=not sys.stderr.isatty(), leave=False)
+def progress_bar(total: int | None, label: str, unit: str = "hyp") -> tqdm | Minutes:
+    """A bar of hypotheses on stderr; where that is no terminal, a line a minute."""
+    if sys.stderr.isatty():
+        return tqdm(total=total, desc=label, unit=unit, leave=False)
+    return Minutes(total, label, unit)
+
+
+class Minutes:
+    """A bar for files: a line a minute, for jobs that somebody looks at from time to time."""
+
+    EVERY = 60.0
+
+    def __init__(self, total: int | None, label: str, unit: str) -> None:
+        self._total, self._label, self._unit = total, label, unit
+        self._done, self._began = 0, time.monotonic()
+        self._told = self._began
+
+    def __enter__(self) -> Minutes:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        pass
+
+    def update(self, done: int) -> None:
+        self._done += done
+        now = time.monotonic()
+        if now - self._told >= self.EVERY:
+            self._told = now
+            of = f" of {self._total:,}" if self._total else ""
+            rate = self._done / (now - self._began)
+            left = f", {(self._total - self._done) / rate / 60:.0f} minutes to go" if self._total and rate else ""
+            log.info("%s: %s%s %s, %.0f a second%s", self._label, f"{self._done:,}", of, self._unit, rate, left)
 
 
 def watched(lists: Iterator[NbestList], progress: OnProgress) -> Iterator[NbestList]:

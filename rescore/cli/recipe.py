@@ -7,8 +7,10 @@ from pathlib import Path
 
 import click
 
+from rescore.cli.bundle import GroupedCommand
 
-@click.command("recipe", context_settings={"ignore_unknown_options": True})
+
+@click.command("recipe", cls=GroupedCommand, context_settings={"ignore_unknown_options": True})
 @click.option("--stamp", metavar="FILE", help="Write there what the arguments stand for, if that changed.")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def command(stamp: str | None, arguments: tuple[str, ...]) -> None:

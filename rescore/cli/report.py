@@ -7,10 +7,11 @@ from pathlib import Path
 import click
 
 from rescore import parts
+from rescore.cli.bundle import GroupedCommand
 from rescore.cli.types import OneOf
 
 
-@click.command("report")
+@click.command("report", cls=GroupedCommand)
 @click.argument("results", nargs=-1, required=True, metavar="RESULTS.json...")
 @click.option(
     "--layout",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rescore.cli import options
+from rescore.cli.bundle import GroupedCommand
 
 if TYPE_CHECKING:
     from rescore.decision import Decision
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 CHUNK = 1_000
 
 
-@click.command("rerank")
+@click.command("rerank", cls=GroupedCommand)
 @options.nbest_argument
 @click.option("--weights", metavar="FILE", help="A file that `rescore tune` wrote.  [default: the first pass alone]")
 @click.option("-o", "--output", metavar="FILE", help="Write the reranked lists (.json, .jsonl, also .gz; - is stdout).")

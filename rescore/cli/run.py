@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rescore.cli import options
+from rescore.cli.bundle import GroupedCommand
 from rescore.cli.types import Number
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-@click.command("run")
+@click.command("run", cls=GroupedCommand)
 @options.nbest_argument
 @options.optional_lm_options
 @click.option("--dev", multiple=True, metavar="NBEST", help="Lists to tune the weight on. May be repeated.")

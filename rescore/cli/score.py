@@ -12,6 +12,7 @@ from typing import IO, TYPE_CHECKING
 import click
 
 from rescore.cli import options
+from rescore.cli.bundle import GroupedCommand
 
 if TYPE_CHECKING:
     from rescore.engines import OnProgress
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from rescore.scoring import LanguageModel, TokenScores
 
 
-@click.command("score")
+@click.command("score", cls=GroupedCommand)
 @click.argument("nbest", nargs=-1, metavar="[NBEST]...")
 @options.lm_options
 @click.option("--text", metavar="FILE", help="Score plain text instead, a sentence a line (.gz, .xz; - is stdin).")

@@ -8,10 +8,11 @@ from dataclasses import asdict
 import click
 
 from rescore.cli import options
+from rescore.cli.bundle import GroupedCommand
 from rescore.cli.vectors import VectorsOptions, vector_options
 
 
-@click.command("similarity")
+@click.command("similarity", cls=GroupedCommand)
 @click.argument("pairs", metavar="PAIRS")
 @options.lm_options
 @vector_options

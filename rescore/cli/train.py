@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import click
 
 from rescore.cli import options
+from rescore.cli.bundle import GroupedCommand
 from rescore.cli.types import Number
 
 NEURAL_ONLY = (
@@ -16,6 +19,7 @@ NEURAL_ONLY = (
     "init",
     "resume",
     "batch_tokens",
+    "optimizer",
     "learning_rate",
     "warmup",
     "decay",
@@ -31,7 +35,7 @@ NEURAL_ONLY = (
 NGRAM_ONLY = ("order", "prune", "unit", "memory", "discount_fallback", "arpa")
 
 
-@click.command("train")
+@click.command("train", cls=GroupedCommand)
 @click.option(
     "--lm", required=True, type=click.Choice(["tta", "bilm", "unilm", "unilm-bw", "ngram"]), help="What to train."
 )
@@ -56,6 +60,13 @@ NGRAM_ONLY = ("order", "prune", "unit", "memory", "discount_fallback", "arpa")
     default=4096,
     show_default=True,
     help="Tokens in a batch, padding included.",
+)
+@click.option(
+    "--optimizer",
+    type=click.Choice(["muon", "adamw"]),
+    default="muon",
+    show_default=True,
+    help="Muon for the layers' matrices and AdamW for the rest, or AdamW for all.",
 )
 @click.option(
     "--learning-rate", type=Number(0, 10), default=1e-3, show_default=True, help="The highest, after warm-up."
@@ -118,6 +129,7 @@ def command(
     init: str | None,
     resume: bool,
     batch_tokens: int,
+    optimizer: str,
     learning_rate: float,
     warmup: float,
     decay: float,
@@ -178,6 +190,7 @@ def command(
         steps=steps,
         minutes=minutes,
         batch_tokens=batch_tokens,
+        optimizer=optimizer,
         learning_rate=learning_rate,
         warmup=warmup,
         decay=decay,
@@ -186,22 +199,36 @@ def command(
         seed=seed,
         checkpoint_seconds=checkpoint_seconds,
     )
-    train.train(
-        lm,
-        Path(out),
-        recipe,
-        text=Path(text) if text else None,
-        config=config,
-        init=Path(init) if init else None,
-        resume=resume,
-        tokenizer=Path(tokenizer) if tokenizer else None,
-        normalisation=normalize,
-        held_out=held_out,
-        device=device,
-        precision=precision,
-        compiled=compiled,
-        report=_report,
-    )
+    with _resumable(Path(out)):
+        train.train(
+            lm,
+            Path(out),
+            recipe,
+            text=Path(text) if text else None,
+            config=config,
+            init=Path(init) if init else None,
+            resume=resume,
+            tokenizer=Path(tokenizer) if tokenizer else None,
+            normalisation=normalize,
+            held_out=held_out,
+            device=device,
+            precision=precision,
+            compiled=compiled,
+            report=_report,
+        )
+
+
+@contextmanager
+def _resumable(out: Path) -> Iterator[None]:
+    """Tells one who interrupts a training how it goes on."""
+    from rescore.training.loop import STATE
+
+    try:
+        yield
+    except KeyboardInterrupt:
+        if (out / STATE).is_file():
+            _report(f"interrupted; the same command with --resume goes on from {out / STATE}")
+        raise
 
 
 def _report(line: str) -> None:

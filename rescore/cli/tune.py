@@ -7,9 +7,10 @@ from pathlib import Path
 import click
 
 from rescore.cli import options
+from rescore.cli.bundle import GroupedCommand
 
 
-@click.command("tune")
+@click.command("tune", cls=GroupedCommand)
 @options.nbest_argument
 @click.option(
     "--column",

@@ -31,6 +31,7 @@ class VectorsOptions:
 vector_options = bundled(
     "vectors",
     VectorsOptions,
+    "Vectors",
     [
         click.option(
             "--kind",

@@ -6,12 +6,14 @@ A model scores sentences (`LanguageModel`), and `BACKENDS` is the table of the k
 from rescore.parts import BACKENDS
 from rescore.scoring.backends import (
     Backend,
+    describe,
     load,
     load_all,
     model_card,
     parse,
     recommended_weight,
     shipped,
+    shipped_models,
 )
 from rescore.scoring.base import Computing, LanguageModel, TokenScores, column_name, origin
 
@@ -22,6 +24,7 @@ __all__ = [
     "LanguageModel",
     "TokenScores",
     "column_name",
+    "describe",
     "load",
     "load_all",
     "model_card",
@@ -29,4 +32,5 @@ __all__ = [
     "parse",
     "recommended_weight",
     "shipped",
+    "shipped_models",
 ]

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import importlib
+import json
 import logging
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from rescore.errors import UserError
+from rescore.files import read_json
 from rescore.parts import BACKENDS
 from rescore.scoring.base import AS_SUITS, Computing, LanguageModel
 from rescore.scoring.cache import Cached
@@ -153,6 +156,17 @@ def recommended_weight(spec: str) -> float:
         place = path / "README.md" if path.is_dir() else path
         raise UserError(f"{place}: no recommended_weight between 0 and 1; give --dev LISTS or --weight NUMBER")
     return weight
+
+
+def describe(kind: str) -> list[str]:
+    """A shipped model's parameters, layers, width, language and training text, as far as its folder says them."""
+    folder = shipped_models() / kind
+    config = read_json(folder / "config.json")
+    with open(folder / "model.safetensors", "rb") as file:  # the header has all shapes; tensors are not read
+        header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+    parameters = sum(math.prod(about["shape"]) for name, about in header.items() if name != "__metadata__")
+    said = [card_value(folder, key) or "" for key in ("language", "trained_on")]
+    return [f"{parameters:,}", str(config["layers"]), str(config["d_model"]), *said]
 
 
 def shipped() -> list[tuple[str, float]]:

@@ -1,4 +1,4 @@
-"""The training loop: AdamW, warm-up and linear decay, validation, checkpoints, exact resume."""
+"""The training loop: Muon or AdamW, warm-up and linear decay, validation, checkpoints, exact resume."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -39,6 +39,8 @@ class Recipe:
     steps: int | None = None
     minutes: float | None = None
     batch_tokens: int = 4096
+    optimizer: str = "muon"
+    """`muon`, or `adamw`."""
     learning_rate: float = 1e-3
     warmup: float = 0.02  # of the whole training
     decay: float = 0.2  # of the whole training, at its end
@@ -107,9 +109,7 @@ class Trainer:
         self.tokenizer, self.corpus, self.recipe, self.device, self.folder = tokenizer, corpus, recipe, device, folder
         self.objective: Objective = OBJECTIVES[network.config.kind](tokenizer)
         self.progress = TrainingState()
-        self.optimizer = torch.optim.AdamW(
-            _decayed_apart(network, recipe.weight_decay), lr=0.0, betas=(0.9, 0.999), eps=1e-6, fused=True
-        )
+        self.optimizers = optimizers(network, recipe)
         self._model: Callable[..., Tensor] = _Hidden(network)
         if device.compiled:
             self._model = torch.compile(self._model, dynamic=True)
@@ -171,7 +171,11 @@ class Trainer:
                 bar.set_postfix(loss=f"{loss:.3f}", lr=f"{self.learning_rate():.1e}", refresh=False)
             if main and progress.step % 200 == 0 and bar.disable:
                 speed = progress.tokens / progress.seconds
-                report(f"step {progress.step}  tokens {progress.tokens:,}  loss {loss:.3f}  {speed:,.0f} tokens/s")
+                done = max(self._done(), 1e-9)
+                report(
+                    f"step {progress.step}  tokens {progress.tokens:,}  loss {loss:.3f}  {speed:,.0f} tokens/s  "
+                    f"{done:.1%} done, {progress.seconds * (1 - done) / done / 60:,.0f} minutes to go"
+                )
             if main and now - validated > recipe.validation_seconds:
                 self.validate(report)
                 validated = time.monotonic()
@@ -187,7 +191,7 @@ class Trainer:
     def update(self, batch: SentenceBatch) -> tuple[float, int]:
         """One update. Returns the loss a token of this process's share, and the tokens of all processes."""
         rate = self.learning_rate()
-        for group in self.optimizer.param_groups:
+        for group in (group for optimizer in self.optimizers for group in optimizer.param_groups):
             group["lr"] = rate
         loss, count = self._loss(batch)
         counts = torch.tensor([count], device=self.device.device)
@@ -196,8 +200,9 @@ class Trainer:
         # DistributedDataParallel averages gradients over processes; the loss is a mean over the tokens of them all.
         (loss * self.device.world / counts.item()).backward()
         nn.utils.clip_grad_norm_(self.network.parameters(), self.recipe.clip)
-        self.optimizer.step()
-        self.optimizer.zero_grad(set_to_none=True)
+        for optimizer in self.optimizers:
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
         sentence_tokens = torch.tensor([int((batch.lengths - 2).sum())], device=self.device.device)
         if self.device.world > 1:
             torch.distributed.all_reduce(sentence_tokens)
@@ -247,8 +252,9 @@ class Trainer:
     def save(self) -> None:
         """Write the whole state, so that `resume` goes on as if nothing had happened."""
         tensors = {f"model.{name}": value for name, value in self.network.state_dict().items()}
-        for index, values in self.optimizer.state_dict()["state"].items():
-            tensors |= {f"optimizer.{index}.{name}": value for name, value in values.items()}
+        for number, optimizer in enumerate(self.optimizers):
+            for index, values in optimizer.state_dict()["state"].items():
+                tensors |= {f"optimizer.{number}.{index}.{name}": value for name, value in values.items()}
         tensors["random.cpu"] = torch.get_rng_state()
         if self.device.device.type == "cuda":
             tensors["random.cuda"] = torch.cuda.get_rng_state()
@@ -279,11 +285,12 @@ class Trainer:
         _check_same(path, before, asdict(self.recipe) | self.belongs_to)
         self.progress = TrainingState(**json.loads(about["progress"]))
         self.network.load_state_dict(_with_prefix(tensors, "model."))
-        state = self.optimizer.state_dict()
-        for name, value in _with_prefix(tensors, "optimizer.").items():
-            index, field = name.split(".", 1)
-            state["state"].setdefault(int(index), {})[field] = value
-        self.optimizer.load_state_dict(state)
+        for number, optimizer in enumerate(self.optimizers):
+            state = optimizer.state_dict()
+            for name, value in _with_prefix(tensors, f"optimizer.{number}.").items():
+                index, field = name.split(".", 1)
+                state["state"].setdefault(int(index), {})[field] = value
+            optimizer.load_state_dict(state)
         torch.set_rng_state(tensors["random.cpu"])
         if "random.cuda" in tensors and self.device.device.type == "cuda":
             torch.cuda.set_rng_state(tensors["random.cuda"])
@@ -304,11 +311,31 @@ class _Hidden(nn.Module):
         return self.network(tokens, lengths)
 
 
-def _decayed_apart(network: nn.Module, weight_decay: float) -> Iterable[dict[str, Any]]:
-    """Weight decay for matrices only: LayerNorm and biases go without, as in BERT's optimiser."""
-    matrices = [value for value in network.parameters() if value.dim() > 1]
-    vectors = [value for value in network.parameters() if value.dim() == 1]
-    return [{"params": matrices, "weight_decay": weight_decay}, {"params": vectors, "weight_decay": 0.0}]
+def optimizers(network: Transformer, recipe: Recipe) -> list[torch.optim.Optimizer]:
+    """Muon (Jordan et al. 2024) for the layers' matrices, AdamW for embeddings, biases and LayerNorm; or AdamW for all.
+
+    Muon's updates are scaled to the size of AdamW's (Liu et al. 2025, section 2.2), so that one learning rate does for
+    both. Weight decay is for matrices only, as in BERT's optimiser.
+
+    Raises:
+        UserError: this PyTorch has no Muon.
+    """
+    named = list(network.named_parameters())
+    vectors = [value for _, value in named if value.dim() != 2]
+    matrices = [value for name, value in named if value.dim() == 2 and "embedding" not in name]
+    embeddings = [value for name, value in named if value.dim() == 2 and "embedding" in name]
+    found: list[torch.optim.Optimizer] = []
+    if recipe.optimizer == "muon":
+        if not hasattr(torch.optim, "Muon"):
+            raise UserError(f"PyTorch {torch.__version__} has no Muon; install 2.9 or later, or give --optimizer adamw")
+        muon = torch.optim.Muon(matrices, lr=0.0, weight_decay=recipe.weight_decay, adjust_lr_fn="match_rms_adamw")
+        found.append(muon)
+        matrices = []
+    groups = [
+        {"params": [*matrices, *embeddings], "weight_decay": recipe.weight_decay},
+        {"params": vectors, "weight_decay": 0.0},
+    ]
+    return [*found, torch.optim.AdamW(groups, lr=0.0, betas=(0.9, 0.999), eps=1e-6, fused=True)]
 
 
 def _with_prefix(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
@@ -317,7 +344,7 @@ def _with_prefix(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
 
 def _check_same(path: Path, before: dict[str, Any], now: dict[str, Any]) -> None:
     # How long training goes on and how often it saves may change; what decides the batches, or the network, may not.
-    for name in ("batch_tokens", "seed", "network", "tokenizer", "text", "held_out"):
+    for name in ("batch_tokens", "seed", "optimizer", "network", "tokenizer", "text", "held_out"):
         if before.get(name) != now[name]:
             raise UserError(
                 f"{path}: was made with {name} {before.get(name)}, not {now[name]}; resume with the same, "

@@ -1,0 +1,94 @@
+"""`rescore init`: a Makefile for the folder one is in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from rescore.cli.bundle import GroupedCommand
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Lists in a folder, as a Makefile names them."""
+
+    toolkit: str
+    dev: str
+    test: str
+    certain: bool = True
+
+
+@click.command("init", cls=GroupedCommand)
+@click.argument("folder", default=".")
+@click.option("--force", is_flag=True, help="Write over a Makefile that is there.")
+def command(folder: str, force: bool) -> None:
+    """Write a Makefile that rescores what a toolkit left in a folder, and say what to do next.
+
+    \b
+    cd egs2/librispeech/asr1 && rescore init && make
+
+    It looks for ESPnet2 and ESPnet1 decode folders, fairseq logs, NeMo beams and native lists; where there are none,
+    the Makefile has lines to fill in.
+    """
+    from rescore.errors import UserError
+    from rescore.files import replacing
+
+    place = Path(folder)
+    if not place.is_dir():
+        raise UserError(f"{folder}: no such folder")
+    target = place / "Makefile"
+    if target.exists() and not force:
+        raise UserError(f"{target}: is there already; write it elsewhere, or over it with --force")
+    found = look(place)
+    with replacing(target) as path:
+        path.write_text(
+            f"# {found.toolkit}: dev lists to tune on, test lists to rescore, references with --ref if need be.\n"
+            f"DEV  := {found.dev}\nTEST := {found.test}\n# LM := tta ngram:lm.arpa\n"
+            "include $(shell rescore recipe)\n",
+            encoding="utf-8",
+        )
+    click.echo(f"{target}: {found.toolkit}, dev {found.dev}, test {found.test}")
+    click.echo("next: make" if found.certain else f"next: fill in DEV and TEST in {target}, then make", nl=True)
+
+
+def look(place: Path) -> Found:
+    """What lists there are: of several, `dev` (or `valid`) in the name is dev, another one is test."""
+    for toolkit, pattern, depth in (
+        ("ESPnet2", "logdir", 2),
+        ("ESPnet1", "data.json", 1),
+        ("fairseq", "*generate*.txt", 0),
+        ("NeMo", "preds_out_width*.tsv", 0),
+        ("native lists", "*.jsonl", 0),
+    ):
+        places = sorted({_parent(path, 0 if depth == 0 else 1) for path in place.rglob(pattern)})
+        names = [str(path.relative_to(place)) for path in places if ".shards" not in str(path)]
+        if not names:
+            continue
+        dev = _choose(names, ("dev", "valid"))
+        rest = [name for name in names if name != dev]
+        test = _choose(rest, ("test", "eval")) or (rest[0] if rest else None)
+        if dev and test:
+            return Found(toolkit, dev + _reference(place, dev, toolkit), test + _reference(place, test, toolkit))
+        only = dev or names[0]
+        return Found(toolkit, "path/to/dev", only + _reference(place, only, toolkit), certain=False)
+    return Found("no lists found", "path/to/dev --ref path/to/dev/text", "path/to/test --ref path/to/test/text", False)
+
+
+def _parent(path: Path, levels: int) -> Path:
+    return path.parent if levels else path
+
+
+def _choose(names: Sequence[str], words: Sequence[str]) -> str | None:
+    return next((name for word in words for name in names if word in name), None)
+
+
+def _reference(place: Path, name: str, toolkit: str) -> str:
+    """--ref with the text of the data folder that a decode folder is named after, where there is one."""
+    if toolkit != "ESPnet2":
+        return ""
+    found = [path for path in sorted(place.glob("data/*/text")) if path.parent.name in name]
+    best = max(found, key=lambda path: len(path.parent.name), default=None)
+    return f" --ref {best.relative_to(place)}" if best else " --ref data/SET/text"

@@ -1,0 +1,105 @@
+"""Help, completion, colours, quiet and verbose, bars, `init`."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rescore.cli.main import COMMANDS
+from rescore.cli.options import Minutes
+from tests.conftest import ROOT, Run, assert_one_line_error
+
+LISTS = ROOT / "data" / "test.json"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_options_are_in_groups(rescore: Run, name: str) -> None:
+    text = rescore(name, "--help").stdout
+    assert "\nOptions:\n" in text and "-q, --quiet" in text
+    if name in ("run", "compare", "rerank"):
+        titles = [line for line in text.splitlines() if line.endswith(":") and not line.startswith(" ")]
+        assert titles[0] == "Options:" and "Lists and references:" in titles and "What is measured:" in titles
+
+
+def test_did_you_mean(rescore: Run) -> None:
+    assert_one_line_error(rescore("tunes", "x.json"), "tunes: no such file or command; did you mean tune?")
+    assert_one_line_error(rescore("xyzzy"), "commands are run, score")
+    assert rescore("Models").stdout == rescore("models").stdout
+    assert_one_line_error(rescore(LISTS, "--lm", "tt", "--weight", "0.3"), "did you mean")
+    assert_one_line_error(rescore(LISTS, "--metric", "blue"), "bleu")
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion(rescore: Run, shell: str) -> None:
+    assert "_RESCORE_COMPLETE" in rescore("completion", shell).stdout
+    last = "tun" if shell == "fish" else "1"
+    words = {"COMP_WORDS": "rescore tun", "COMP_CWORD": last}
+    environment = {"_RESCORE_COMPLETE": f"{shell}_complete", "PATH": "/", **words}
+    done = subprocess.run(
+        [str(Path(sys.executable).parent / "rescore")], env=environment, capture_output=True, text=True
+    )
+    assert "tune" in done.stdout
+
+
+def test_quiet_and_verbose(rescore: Run, tmp_path: Path) -> None:
+    lists = '{"id": "u", "hyps": [{"text": "a"}, {"text": "a"}]}\n'
+    (tmp_path / "l.jsonl").write_text(lists, encoding="utf-8")
+    assert "have no scores" in rescore("convert", "l.jsonl").stderr
+    assert rescore("convert", "l.jsonl", "-q").stderr == ""
+    assert_one_line_error(rescore("convert", "nothing.json", "-q"), "no such file")
+
+
+def test_colours(rescore: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    from rescore.cli.main import styled
+
+    assert styled("error:", "red") == "\x1b[31merror:\x1b[0m"
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert styled("error:", "red") == "error:"
+    assert "\x1b" not in rescore("nothing.json").stderr
+
+
+def test_a_line_a_minute(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    now = [0.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    caplog.set_level("INFO", logger="rescore")
+    with Minutes(10_000, "score tta", "hyp") as bar:
+        for second in (30, 61, 90, 125):
+            now[0] = float(second)
+            bar.update(1000)
+    assert [record.getMessage() for record in caplog.records] == [
+        "score tta: 2,000 of 10,000 hyp, 33 a second, 4 minutes to go",
+        "score tta: 4,000 of 10,000 hyp, 32 a second, 3 minutes to go",
+    ]
+
+
+def test_models_tell_what_they_are(rescore: Run) -> None:
+    table = rescore("models").stdout
+    row = next(line for line in table.splitlines() if line.startswith("tta "))
+    assert "English" in row and str(ROOT / "models" / "tta") in row and "novels" in row
+
+
+def test_init(rescore: Run, tmp_path: Path) -> None:
+    """In an ESPnet2, a fairseq and an empty folder."""
+    for name in ("dev_clean", "test_clean"):
+        best = tmp_path / "asr1" / "exp" / "asr" / f"decode_{name}" / "logdir" / "output.1" / "1best_recog"
+        best.mkdir(parents=True)
+        (tmp_path / "asr1" / "data" / name).mkdir(parents=True)
+        (tmp_path / "asr1" / "data" / name / "text").write_text("u a\n")
+    done = rescore("init", "asr1")
+    made = (tmp_path / "asr1" / "Makefile").read_text()
+    assert "DEV  := exp/asr/decode_dev_clean --ref data/dev_clean/text\n" in made
+    assert "TEST := exp/asr/decode_test_clean --ref data/test_clean/text\n" in made
+    assert "include $(shell rescore recipe)" in made and done.stdout.endswith("next: make\n")
+    assert_one_line_error(rescore("init", "asr1"), "is there already")
+    assert rescore("init", "asr1", "--force").returncode == 0
+    (tmp_path / "mt").mkdir()
+    for name in ("generate-valid.txt", "generate-test.txt"):
+        (tmp_path / "mt" / name).write_text("S-0\ta\n")
+    rescore("init", "mt")
+    assert "DEV  := generate-valid.txt\nTEST := generate-test.txt\n" in (tmp_path / "mt" / "Makefile").read_text()
+    (tmp_path / "empty").mkdir()
+    assert "fill in DEV and TEST" in rescore("init", "empty").stdout
+    assert_one_line_error(rescore("init", "nowhere"), "no such folder")
