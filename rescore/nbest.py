@@ -30,6 +30,9 @@ TOKENS = "tokens"
 COMBINED = "combined"
 """The column that is 1 for hypotheses that were combined from others, and 0 for those that the toolkit gave."""
 
+LARGE_SET = 500
+"""Lists from which on a bonus can be tuned beside a single weight without fitting accidents."""
+
 COUNTS = {WORDS: "word", TOKENS: "token"}
 """Columns that count something, whose weight is a bonus for each."""
 

@@ -22,7 +22,7 @@ TESTS ?= test
 TEST_test ?= $(TEST)
 
 _results := $(TESTS:%=$(OUT)/%.results.json)
-_score = $(addprefix --lm ,$(LM)) $(SCORE_OPTIONS)
+_score = $(addprefix --lm ,$(LM)) --count-tokens $(SCORE_OPTIONS)
 
 .PHONY: rescore _always
 .DELETE_ON_ERROR:

@@ -41,7 +41,7 @@ def command(
 
     lists = inputs.read(nbest, need_references=True)
     loaded = Weights.load(Path(weights))
-    found = analyse(measure.choose(lists, loaded), lists, loaded)
+    found = analyse(measure.only().choose(lists, loaded), lists, loaded)
     if output:
         with formats.opened(output) as file:
             report.write(found, file)

@@ -29,6 +29,7 @@ from rescore.cli.types import StyleOrJson
     metavar="FILE",
     help="Write the table, too: .md, .csv, .tex, .txt, .json (full precision). May be repeated.",
 )
+@click.option("--json", "as_json", is_flag=True, help="JSON on stdout: --style json.")
 @options.norm_option
 @options.metric_options
 @options.test_options
@@ -41,6 +42,7 @@ def command(
     word_bonus: bool,
     style: str,
     output: tuple[str, ...],
+    as_json: bool,
     lm_norm: str | None,
     measure: options.MetricOptions,
     significance: options.TestOptions,
@@ -64,7 +66,7 @@ def command(
         if found_style is None:
             raise click.UsageError(f"--output {path}: its ending is none of {endings()}, .json")
     lists, dev_lists = inputs.read(nbest, need_references=True), inputs.read_dev(dev, dev_ref)
-    chosen_metric = measure.choose(dev_lists)
+    chosen_metric = measure.only().choose(dev_lists)
     models = lms.load()
     number = sum(len(one.hypotheses) for one in [*lists, *dev_lists])
     with options.progress_bar(len(models) * number, "score") as bar:
@@ -83,4 +85,4 @@ def command(
     for path, found_style in styles.items():
         with formats.opened(path) as file:
             file.write(render(found, str(found_style)) + "\n")
-    click.echo(render(found, style))
+    click.echo(render(found, JSON if as_json else style))

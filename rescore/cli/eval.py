@@ -11,12 +11,14 @@ from rescore.cli.bundle import GroupedCommand
 @click.command("eval", cls=GroupedCommand)
 @click.argument("outputs", nargs=-1, required=True, metavar="OUTPUT...")
 @click.option("--report", metavar="FILE", help="Write the figures as JSON, in full precision.")
+@click.option("--json", "as_json", is_flag=True, help="JSON on stdout instead of the table.")
 @options.metric_options
 @options.test_options
 @options.input_options
 def command(
     outputs: tuple[str, ...],
     report: str | None,
+    as_json: bool,
     measure: options.MetricOptions,
     significance: options.TestOptions,
     inputs: options.InputOptions,
@@ -34,8 +36,11 @@ def command(
     from rescore.reporting.systems import render
 
     read = [(name, inputs.read_output(name)) for name in outputs]
-    found = systems.compare_outputs(read, measure.choose(read[0][1]), significance.make())
+    every = [measure.choose(read[0][1]), *measure.others(read[0][1])]
+    found = [systems.compare_outputs(read, metric, significance.make()) for metric in every]
+    report = "-" if as_json else report
     if report:
         with formats.opened(report) as file:
             systems.write(found, file)
-    click.echo(render(found), err=report == "-")
+    if not as_json:
+        click.echo("\n\n".join(map(render, found)), err=report == "-")

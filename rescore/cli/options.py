@@ -173,7 +173,7 @@ optional_lm_options = bundled("lms", LanguageModelOptions, "Language models", [_
 class MetricOptions:
     """What is measured, and what counts as the same word."""
 
-    metric: str | None
+    metric: tuple[str, ...]
     tokenize: str | None
     case_sensitive: bool
     split_hyphens: bool
@@ -183,7 +183,20 @@ class MetricOptions:
     glm: str | None
 
     def choose(self, lists: Sequence[NbestList], weights: Weights | None = None) -> Metric:
-        """The metric asked for, or that for which weights were tuned, or the usual one for such lists."""
+        """The (first) metric asked for, or that for which weights were tuned, or the usual one for such lists."""
+        return self._make(self.metric[0] if self.metric else None, lists, weights)
+
+    def others(self, lists: Sequence[NbestList]) -> list[Metric]:
+        """The further metrics asked for."""
+        return [self._make(name, lists, None) for name in dict.fromkeys(self.metric[1:])]
+
+    def only(self) -> MetricOptions:
+        """Itself, where one metric at most was asked for; for commands that have no use for more."""
+        if len(self.metric) > 1:
+            raise click.UsageError("this command has one --metric")
+        return self
+
+    def _make(self, name: str | None, lists: Sequence[NbestList], weights: Weights | None) -> Metric:
         from rescore import metrics
         from rescore.metrics.normalise import Glm
 
@@ -195,7 +208,7 @@ class MetricOptions:
             self.drop_unknown,
             Glm.load(Path(self.glm)) if self.glm else None,
         )
-        name, tokenise = self.metric, self.tokenize
+        tokenise = self.tokenize
         if name is None and weights and weights.tuned_for:
             name, tokenise = weights.tuned_for.metric, tokenise or weights.tuned_for.tokenise
         return metrics.choose_metric(name, lists, metrics.MetricOptions(tokenise, normaliser))
@@ -209,7 +222,8 @@ metric_options = bundled(
         click.option(
             "--metric",
             type=OneOf(parts.METRICS),
-            help="[default: bleu for lists with a source text, else wer]",
+            multiple=True,
+            help="The first is tuned for, others are told, too.  [default: bleu for lists with a source, else wer]",
         ),
         click.option(
             "--tokenize",
@@ -268,6 +282,12 @@ detokenize_option = click.option(
 )
 flat_option = click.option(
     "--flat", is_flag=True, help="Of one weight, take the middle of all that the set cannot tell from the best."
+)
+optimum_option = click.option(
+    "--optimum",
+    is_flag=True,
+    help="Weights that are the best on these very lists, instead of an average over bootstrap samples that has to be "
+    "better than the first pass by two standard errors.",
 )
 condition_option = click.option(
     "--condition",

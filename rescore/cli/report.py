@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
+from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -26,7 +29,13 @@ from rescore.cli.types import OneOf
     help="[default: from the ending of -o, else text]",
 )
 @click.option("-o", "--output", default="-", show_default=True, metavar="FILE", help=".md, .csv, .tex or .txt.")
-def command(results: tuple[str, ...], layout: str, style: str | None, output: str) -> None:
+@click.option(
+    "--environment", is_flag=True, help="Markdown: begin with date and versions, as ESPnet's RESULTS.md does."
+)
+@click.option("--json", "as_json", is_flag=True, help="All results as one JSON list instead of a table.")
+def command(
+    results: tuple[str, ...], layout: str, style: str | None, output: str, environment: bool, as_json: bool
+) -> None:
     """Make one table of results files that `rescore run --report` wrote.
 
     \b
@@ -42,7 +51,35 @@ def command(results: tuple[str, ...], layout: str, style: str | None, output: st
 
     if output.endswith(".json"):
         raise click.UsageError(f"--output {output}: its ending is none of {endings()}; give --style")
+    if as_json:
+        with formats.opened(output) as file:
+            file.write(json.dumps([asdict(read(Path(path))) for path in results], indent=2, ensure_ascii=False) + "\n")
+        return
     chosen = style or style_of(output) or "text"
-    table = overview.render([read(Path(path)) for path in results], layout, chosen)
+    about = overview.environment(_versions()) if environment else ""
+    table = overview.render([read(Path(path)) for path in results], layout, chosen, about)
     with formats.opened(output) as file:
         file.write(table + "\n")
+
+
+def _versions() -> list[tuple[str, str]]:
+    import platform
+    import shutil
+    import subprocess
+    from datetime import datetime
+    from importlib.metadata import PackageNotFoundError, version
+
+    from rescore.version import VERSION
+
+    found = [
+        ("date", datetime.now().astimezone().strftime("%a %b %d %H:%M:%S %Z %Y")),
+        ("python version", platform.python_version()),
+        ("rescore version", VERSION),
+    ]
+    with contextlib.suppress(PackageNotFoundError):
+        found.append(("pytorch version", version("torch")))
+    if shutil.which("git"):
+        done = subprocess.run(["git", "log", "-1", "--format=%h"], capture_output=True, text=True)
+        if done.returncode == 0 and done.stdout.strip():
+            found.append(("Git hash", done.stdout.strip()))
+    return found

@@ -61,7 +61,7 @@ def command(
             _write(stream, loaded, decision, measure, output, best or ("-" if not output else None), detokenize)
         return
     lists = inputs.read(nbest, need_references=True)
-    results, _ = evaluate(measure.choose(lists, loaded), lists, loaded, decision)
+    results, _ = evaluate(measure.choose(lists, loaded), lists, loaded, decision, also=measure.others(lists))
     results.system = " + ".join(loaded.language_models) or "first pass"
     reporting.write(results, nbest[0])
     if output or best:

@@ -40,11 +40,13 @@ log = logging.getLogger(__name__)
 @click.option(
     "--token-bonus",
     metavar="tune|off|NUMBER",
-    help="Added for each token of the first --lm.  [default: off]",
+    help="Added for each token of the first --lm.  [default: tune with 500 dev lists or more, where that LM gives "
+    "pseudo-log-likelihoods; else off]",
 )
 @click.option("--folds", type=int, metavar="K", help="Without --dev: tune on the other parts for each of K.")
 @click.option("--speaker", metavar="REGEX", help="Where an id has its speaker, which a fold keeps whole.")
 @options.flat_option
+@options.optimum_option
 @options.condition_option
 @options.curve_option
 @click.option("-o", "--output", metavar="FILE", help="Write the reranked lists (.json, .jsonl, also .gz; - is stdout).")
@@ -67,6 +69,7 @@ def command(
     folds: int | None,
     speaker: str | None,
     flat: bool,
+    optimum: bool,
     condition: str | None,
     curve: str | None,
     output: str | None,
@@ -90,10 +93,10 @@ def command(
     With several --lm all weights and a word bonus are tuned together. Without --dev and --weight the weight is the one
     that the model's card recommends. Without --lm lists are decided (--decide mbr, rover) and measured as they are.
     """
-    from rescore import formats
+    from rescore import formats, scoring
     from rescore.decision import rerank
     from rescore.experiment import run
-    from rescore.nbest import TOKENS, WORDS
+    from rescore.nbest import LARGE_SET, TOKENS, WORDS
     from rescore.reporting.curve import write as write_curve
     from rescore.reporting.page import page
     from rescore.reporting.results import render
@@ -121,20 +124,22 @@ def command(
             f"--decide {decision.name} needs --dev lists to tune the scale of posteriors on, or --scale"
         )
     tuned = bool(dev or folds)
-    if (flat or curve or condition) and not tuned:
-        raise click.UsageError("--flat, --condition and --curve are about tuning; give --dev or --folds")
+    if (flat or optimum or curve or condition) and not tuned:
+        raise click.UsageError("--flat, --optimum, --condition and --curve are about tuning; give --dev or --folds")
     bonuses = {
         WORDS: _bonus("--word-bonus", word_bonus or ("tune" if tuned and len(lms.specs) > 1 else "off"), tuned),
         TOKENS: _bonus("--token-bonus", token_bonus or "off", tuned),
     }
-    weights = None if tuned else _weights(lms.specs, weight, {name: float(bonus) for name, bonus in bonuses.items()})
     lists = inputs.read(nbest, need_references=bool(folds))
     dev_lists = inputs.read_dev(dev, dev_ref) if dev else None
+    if token_bonus is None and tuned and lms.specs and len(dev_lists or lists) >= LARGE_SET:
+        bonuses[TOKENS] = scoring.is_pseudo(lms.specs[0])
+    weights = None if tuned else _weights(lms.specs, weight, {name: float(bonus) for name, bonus in bonuses.items()})
     chosen_metric = measure.choose(dev_lists or lists)
     models = lms.load()
     total = len(models) * sum(len(one.hypotheses) for one in [*lists, *(dev_lists or [])])
     with options.progress_bar(total or None, f"score {', '.join(model.name for model in models)}") as bar:
-        tuning = TuningOptions(tuple(name for name in bonuses if bonuses[name]), flat, condition, decision)
+        tuning = TuningOptions(tuple(name for name in bonuses if bonuses[name]), flat, optimum, condition, decision)
         outcome = run.run(
             lists,
             models,
@@ -147,6 +152,7 @@ def command(
             tuning=tuning if tuned else None,
             decide=None if tuned else decision,
             count_tokens=bool(bonuses[TOKENS]),
+            also=measure.others(dev_lists or lists),
             progress=bar.update,
         )
     reporting.write(outcome.results, nbest[0])

@@ -19,8 +19,14 @@ from rescore.cli.bundle import GroupedCommand
     help="An LM's column; may be repeated.  [default: all but the first pass]",
 )
 @click.option("--word-bonus/--no-word-bonus", default=None, help="Tune one, too.  [default: with several columns]")
-@click.option("--token-bonus", is_flag=True, help="Tune one, too; the lists need `score --count-tokens`.")
+@click.option(
+    "--token-bonus/--no-token-bonus",
+    default=None,
+    help="Tune one, too; the lists need `score --count-tokens`.  [default: with 500 lists or more that have it, where "
+    "the first column is a pseudo-log-likelihood]",
+)
 @options.flat_option
+@options.optimum_option
 @options.condition_option
 @options.curve_option
 @click.option("-o", "--output", default="-", show_default=True, metavar="FILE", help="The weights, as JSON.")
@@ -31,8 +37,9 @@ def command(
     nbest: tuple[str, ...],
     column: tuple[str, ...],
     word_bonus: bool | None,
-    token_bonus: bool,
+    token_bonus: bool | None,
     flat: bool,
+    optimum: bool,
     condition: str | None,
     curve: str | None,
     output: str,
@@ -47,27 +54,32 @@ def command(
     rescore tune dev.tta.jsonl -o weights.json
 
     One weight is found exactly: no grid, and ties go to the middle of the widest best interval. Several columns are
-    tuned together, with exact searches along lines.
+    tuned together, with exact searches along lines. What is written are averages over bootstrap samples of the lists,
+    or 0 where the gain is within chance; --optimum writes the best of these very lists.
     """
     from rescore import formats
     from rescore.errors import UserError
     from rescore.evaluation.evaluate import sign
     from rescore.experiment.run import weight_curve
-    from rescore.nbest import FIRST_PASS, TOKENS, WORDS, score_columns
+    from rescore.nbest import FIRST_PASS, LARGE_SET, TOKENS, WORDS, score_columns
     from rescore.reporting.curve import write as write_curve
+    from rescore.scoring import is_pseudo
     from rescore.tuning import TuningOptions
     from rescore.tuning import tune as tune_weights
 
     options.check_outputs(("--output", output), ("--curve", curve))
     lists = inputs.read(nbest, need_references=True)
-    chosen = measure.choose(lists)
+    chosen = measure.only().choose(lists)
     columns = [name for name in dict.fromkeys(column) if name != FIRST_PASS]
     columns = columns or ([] if column else score_columns(lists[0]))
     if not columns and decide.decide == "best":
         raise UserError(f"{', '.join(nbest)}: no column of LM scores; add one with `rescore score`")
     words = len(columns) > 1 if word_bonus is None else word_bonus
+    if token_bonus is None and columns:
+        about, counted = lists[0].columns.get(columns[0]), TOKENS in lists[0].hypotheses[0].scores
+        token_bonus = len(lists) >= LARGE_SET and counted and about is not None and is_pseudo(about.model)
     bonuses = (*([WORDS] if words else []), *([TOKENS] if token_bonus else []))
-    tuning = TuningOptions(bonuses, flat, condition, decide.make())
+    tuning = TuningOptions(bonuses, flat, optimum, condition, decide.make())
     weights, tuned = tune_weights(chosen, lists, columns, ", ".join(nbest), tuning)
     if output == "-":
         click.echo(weights.to_json())

@@ -8,7 +8,7 @@ import numpy as np
 
 from rescore import decision
 from rescore.decision import Decision
-from rescore.evaluation.results import Results
+from rescore.evaluation.results import Measured, Results
 from rescore.evaluation.significance import Chosen, PairedTest
 from rescore.metrics import Metric, list_statistics, oracle, value
 from rescore.metrics.base import Counts
@@ -25,13 +25,14 @@ def evaluate(
     weights: Weights,
     decide: Decision | None = None,
     texts: list[str] | None = None,
+    also: Sequence[Metric] = (),
 ) -> tuple[Results, list[str]]:
     """First pass, oracle and reranked figures of lists under given weights, and the text chosen for each list.
 
     Args:
         metric: None for lists without references: then only the choice is made.
         decide: how a text is chosen; None for what the weights were tuned for. texts: what was chosen already, in
-            another way.
+            another way. also: further metrics of the same texts.
     """
     decide = decide or weights.decision
     first = decision.best(lists, {FIRST_PASS: 1.0})
@@ -55,6 +56,31 @@ def evaluate(
     )
     if metric is None:
         return results, texts
+    found = _measure(metric, lists, weights, decide, first, texts)
+    for name in FIGURES:
+        setattr(results, name, getattr(found, name))
+    words = results.counts["first_pass"].get("ref_words")
+    results.ref_words = int(sum(len(nbest.references[0].split()) for nbest in lists) if words is None else words)
+    results.also = [_measure(other, lists, weights, decide, first, texts) for other in also]
+    return results, texts
+
+
+FIGURES = (
+    "metric", "higher_is_better", "first_pass", "oracle", "reranked", "p_value", "counts", "wrong_utterances",
+    "intervals",
+)  # fmt: skip
+"""What a metric says of chosen texts."""
+
+
+def _measure(
+    metric: Metric,
+    lists: Sequence[NbestList],
+    weights: Weights,
+    decide: Decision,
+    first: Sequence[int],
+    texts: Sequence[str],
+) -> Measured:
+    """One metric of the first pass, the oracle, and the texts that were chosen."""
     statistics = list_statistics(metric, lists)
     chosen = {
         "first_pass": choose(lists, statistics, first),
@@ -62,21 +88,25 @@ def evaluate(
         "reranked": measured(metric, lists, texts),
     }
     sums = {name: np.sum([one.counts for one in choice], axis=0) for name, choice in chosen.items()}
-    results.metric, results.higher_is_better = metric.name, metric.higher_is_better
-    results.first_pass, results.oracle, results.reranked = (value(metric, sums[name]) for name in sums)
-    results.counts = {name: metric.details(counts) for name, counts in sums.items()}
-    words = results.counts["first_pass"].get("ref_words")
-    results.ref_words = int(sum(len(nbest.references[0].split()) for nbest in lists) if words is None else words)
-    if metric.words is not None:
-        results.wrong_utterances = {
+    values = {name: value(metric, counts) for name, counts in sums.items()}
+    changed = any(old.text != new.text for old, new in zip(chosen["first_pass"], chosen["reranked"], strict=True))
+    return Measured(
+        metric=metric.name,
+        higher_is_better=metric.higher_is_better,
+        **values,
+        p_value=PairedTest().p_value(metric, lists, chosen["first_pass"], chosen["reranked"]) if changed else None,
+        counts={name: metric.details(counts) for name, counts in sums.items()},
+        wrong_utterances={
             name: int((metric.losses(np.stack([one.counts for one in choice])) > 0).sum())
             for name, choice in chosen.items()
-        }
-    for name in ("first_pass", "reranked"):
-        results.intervals[name] = confidence_interval(metric, [one.counts for one in chosen[name]])
-    if results.changed:
-        results.p_value = PairedTest().p_value(metric, lists, chosen["first_pass"], chosen["reranked"])
-    return results, texts
+            if metric.words is not None
+        },
+        intervals={
+            name: confidence_interval(metric, [one.counts for one in chosen[name]])
+            for name in ("first_pass", "reranked")
+        },
+        signature=str(sign(metric, lists, weights, decide)),
+    )
 
 
 def _original(lists: Sequence[NbestList], statistics: Sequence[Counts]) -> list[Counts]:

@@ -39,6 +39,25 @@ class Dev:
     high: Annotated[float | None, described("... to here.")] = None
 
 
+@dataclass(slots=True)
+class Measured:
+    """The same texts under another metric."""
+
+    metric: Annotated[str, described("Its name.")]
+    higher_is_better: Annotated[bool, described("Whether a higher value is the better one.")]
+    first_pass: Annotated[float, described("Of the first pass, in percent.")]
+    oracle: Annotated[float, described("Of the best hypothesis of each list under this metric, in percent.")]
+    reranked: Annotated[float, described("Of the texts that were chosen, in percent.")]
+    p_value: Annotated[float | None, described("Two-sided, of the difference between reranked and first pass.")]
+    counts: Annotated[dict[str, Details], described("The counts behind first_pass, oracle and reranked.")]
+    wrong_utterances: Annotated[dict[str, int], described("Utterances with an error, of each; WER and CER only.")]
+    intervals: Annotated[
+        dict[str, tuple[float, float]],
+        described("95 % confidence intervals by bootstrap over utterances, in percent."),
+    ]
+    signature: Annotated[str, described("All that is needed to get the figures again.")]
+
+
 @dataclass(slots=True, repr=False)
 class Results:
     """The figures of one run. Those of a metric are None or empty where the lists have no references."""
@@ -82,6 +101,7 @@ class Results:
         dict[str, tuple[float, float]],
         described("95 % confidence intervals by bootstrap over utterances, in percent."),
     ] = field(default_factory=dict)
+    also: Annotated[list[Measured], described("Further metrics of the same texts.")] = field(default_factory=list)
     dev: Annotated[Dev | None, described("Where the weights were tuned; null where they were given.")] = None
     changed: Annotated[int, described("Utterances whose text is another one than the first pass's.")] = 0
     decision: Annotated[str, described("How a text was chosen from each list.")] = "best"

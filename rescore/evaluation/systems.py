@@ -84,6 +84,8 @@ def compare_outputs(
     return systems
 
 
-def write(systems: Systems, file: IO[str]) -> None:
-    """Write one JSON object."""
-    file.write(json.dumps(asdict(systems), indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+def write(systems: Sequence[Systems], file: IO[str]) -> None:
+    """Write one JSON object; of several metrics a list of them."""
+    found = [asdict(one) for one in systems]
+    value: object = found[0] if len(found) == 1 else found
+    file.write(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")

@@ -87,6 +87,7 @@ def run(
     tuning: TuningOptions | None = None,
     decide: Decision | None = None,
     count_tokens: bool = False,
+    also: Sequence[Metric] = (),
     progress: OnProgress = lambda done: None,
 ) -> Outcome:
     """The main job: score, tune on `dev` when given (or in folds, or else take `weights`), rerank, evaluate.
@@ -97,7 +98,7 @@ def run(
         folds: instead of dev lists, tune on the other parts of the test lists for each.
         norm: `sum`, `mean` or `length^A`; None for the one that suits the first pass.
         decide: how a text is chosen where nothing is tuned; else `tuning` says it.
-        count_tokens: whether `weights` have a bonus for the first model's tokens.
+        count_tokens: whether `weights` have a bonus for the first model's tokens. also: further metrics to report.
     """
     tuning = tuning or TuningOptions(decide=decide or Decision())
     if (dev is not None) + (weights is not None) + (folds is not None) != 1:
@@ -128,7 +129,7 @@ def run(
             if parts:
                 found = found.with_origin(found.origin, parts.signature(scored))
     with clock.measure("evaluation"):
-        results, texts = evaluate(metric, scored, found, decide, texts)
+        results, texts = evaluate(metric, scored, found, decide, texts, also)
     if tuned is not None and tuned_on is not None:
         results.dev = Dev(dev_source, len(tuned_on), tuned.first_pass, tuned.value, tuned.low, tuned.high)
     results.system = " + ".join(lm.name for lm in lms) or (

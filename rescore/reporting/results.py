@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rescore.evaluation.results import Results
+from rescore.evaluation.results import Measured, Results
 from rescore.nbest import COUNTS, FIRST_PASS
 from rescore.reporting.styles import p_value, text
 
@@ -21,6 +21,8 @@ def render(results: Results) -> str:
     if results.metric is not None:
         lines += [_figures(results), ""]
         lines.append(_gain(results))
+        for one in results.also:
+            lines += ["", _figures(one), "", _gain(one)]
     lines.append(_weights(results))
     if results.scale is not None:
         lines.append(f"decision: {results.decision}, posteriors exp({results.scale:.4g} * score)")
@@ -30,10 +32,11 @@ def render(results: Results) -> str:
         f"{results.changed:,} utterances changed"
     )
     lines.append(results.signature)
+    lines += [one.signature for one in results.also]
     return "\n".join(lines)
 
 
-def _figures(results: Results) -> str:
+def _figures(results: Results | Measured) -> str:
     assert results.metric is not None
     counts = results.counts
     names = [name for name in next(iter(counts.values())) if name not in ("ref_words", "ref_characters")]
@@ -50,10 +53,10 @@ def _figures(results: Results) -> str:
     return text(rows)
 
 
-def _gain(results: Results) -> str:
+def _gain(results: Results | Measured) -> str:
     assert results.first_pass is not None and results.reranked is not None and results.metric is not None
     difference = results.reranked - results.first_pass
-    if not results.changed:
+    if results.p_value is None and not difference:
         return f"{results.metric} unchanged"
     relative = f", {100 * difference / results.first_pass:+.1f} % relative" if results.first_pass else ""
     p = "" if results.p_value is None else f", p = {p_value(results.p_value)}".replace("= <", "< ")

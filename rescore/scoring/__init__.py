@@ -7,6 +7,7 @@ from rescore.parts import BACKENDS
 from rescore.scoring.backends import (
     Backend,
     describe,
+    is_pseudo,
     load,
     load_all,
     model_card,
@@ -25,6 +26,7 @@ __all__ = [
     "TokenScores",
     "column_name",
     "describe",
+    "is_pseudo",
     "load",
     "load_all",
     "model_card",

@@ -158,6 +158,12 @@ def recommended_weight(spec: str) -> float:
     return weight
 
 
+def is_pseudo(spec: str) -> bool:
+    """Whether a model's scores are pseudo-log-likelihoods; `spec` is what --lm names, or a column's model."""
+    kind = spec.partition(":")[0]
+    return kind in BACKENDS.names and BACKENDS[kind].pseudo
+
+
 def describe(kind: str) -> list[str]:
     """A shipped model's parameters, layers, width, language and training text, as far as its folder says them."""
     folder = shipped_models() / kind

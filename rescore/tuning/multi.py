@@ -81,13 +81,13 @@ def search(space: Space, starts: Sequence[Floats], restarts: int = RESTARTS, see
     points = [*starts]
     for _ in range(restarts):
         points.append(np.concatenate([random.dirichlet(np.ones(scores)), np.zeros(space.free)]))
-    found = [_climb(space, point, random) for point in points]
+    found = [climb(space, point, random) for point in points]
     values = np.array([value for _, value in found])
     best = int(values.argmax() if space.metric.higher_is_better else values.argmin())
     return found[best]
 
 
-def _climb(space: Space, point: Floats, random: np.random.Generator) -> tuple[Floats, float]:
+def climb(space: Space, point: Floats, random: np.random.Generator) -> tuple[Floats, float]:
     """From a point along the best of the lines through it, again and again, as long as the value improves."""
     sign = 1.0 if space.metric.higher_is_better else -1.0
     value = space.value(point)

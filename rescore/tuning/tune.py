@@ -14,6 +14,7 @@ from rescore.metrics.base import Counts, Metric, list_statistics
 from rescore.metrics.resampling import paired_bootstrap
 from rescore.nbest import COUNTS, FIRST_PASS, WORDS, NbestList, content_hash
 from rescore.signature import origins
+from rescore.tuning.average import averaged, certain
 from rescore.tuning.line import best_interval, padded
 from rescore.tuning.multi import Space, coordinate, search
 from rescore.tuning.scale import text_value, tune_scale
@@ -28,6 +29,8 @@ class TuningOptions:
     """For what there are bonuses (names of `COUNTS`); None for words, where there are several language models."""
     flat: bool = False
     """Of one weight, the middle of those that the set cannot tell from the best."""
+    optimum: bool = False
+    """The plain optimum of the lists, instead of weights that are averaged and certain to help (tuning/average.py)."""
     condition: str | None = None
     """For weights of their own for the lists of each condition (`condition_of`)."""
     decide: Decision = field(default_factory=Decision)
@@ -65,7 +68,8 @@ def tune(
 ) -> tuple[Weights, Tuned]:
     """The best weights of LM columns, and of bonuses, for one decision, on lists with references.
 
-    The weights are those of the best score; the scale of the decision is then tuned under them.
+    The weights are those of the best score, averaged over bootstrap samples, and 0 where their gain is within chance
+    (or as `options` say); the scale of the decision is then tuned under them.
 
     Args:
         source: the name of the lists, for tables.
@@ -75,7 +79,7 @@ def tune(
     """
     options = options or TuningOptions()
     bonuses = ((WORDS,) if len(columns) > 1 else ()) if options.bonuses is None else options.bonuses
-    tuned = best_weights(metric, lists, columns, bonuses, options.flat)
+    tuned = _choose(metric, lists, columns, bonuses, options)
     weights = replace(
         Weights.interpolation(tuned.lm, f"tuned on {source}", f"{len(lists)}@{content_hash(lists)}", tuned.bonuses),
         columns=origins(lists, tuned.lm),
@@ -99,6 +103,40 @@ def tune(
     return replace(weights, decision=decide, tuned_for=about), tuned
 
 
+def _choose(
+    metric: Metric,
+    lists: Sequence[NbestList],
+    columns: Sequence[str],
+    bonuses: Sequence[str],
+    options: TuningOptions,
+) -> Tuned:
+    """The optimum, or what of it is likely to hold on other lists."""
+    tuned = best_weights(metric, lists, columns, bonuses, options.flat)
+    if options.optimum or options.flat or not tuned.helps:
+        return tuned
+    space = _space(metric, lists, columns, bonuses)
+    optimum = np.array([1.0 - sum(tuned.lm.values()), *tuned.lm.values(), *tuned.bonuses.values()])
+    point = averaged(space, optimum)
+    if not certain(space, point):
+        return Tuned(dict.fromkeys(columns, 0.0), dict.fromkeys(bonuses, 0.0), tuned.first_pass, tuned.first_pass)
+    lm = dict(zip(columns, point[1 : len(columns) + 1].tolist(), strict=True))
+    found = dict(zip(bonuses, point[len(columns) + 1 :].tolist(), strict=True))
+    low, high = _same(space, point[1]) if len(point) == 2 else (None, None)
+    return Tuned(lm, found, space.value(point), tuned.first_pass, low, high)
+
+
+def _same(space: Space, weight: float) -> tuple[float, float]:
+    """How far one weight can move before any choice on these lists changes the value."""
+    edges, values = space.line(np.array([1.0, 0.0]), np.array([-1.0, 1.0]), 0.0, 1.0)
+    place = int(np.clip(np.searchsorted(edges, weight, side="right") - 1, 0, len(values) - 1))
+    low = high = place
+    while low > 0 and values[low - 1] == values[place]:
+        low -= 1
+    while high + 1 < len(values) and values[high + 1] == values[place]:
+        high += 1
+    return float(edges[low]), float(edges[high + 1])
+
+
 def _by_condition(
     metric: Metric,
     lists: Sequence[NbestList],
@@ -113,7 +151,7 @@ def _by_condition(
     groups: dict[str, list[NbestList]] = {}
     for nbest in lists:
         groups.setdefault(condition_of(nbest, options.condition), []).append(nbest)
-    each = {name: best_weights(metric, group, columns, bonuses, options.flat) for name, group in sorted(groups.items())}
+    each = {name: _choose(metric, group, columns, bonuses, options) for name, group in sorted(groups.items())}
     weights = replace(
         together,
         condition=options.condition,

@@ -178,7 +178,7 @@ def test_decisions_at_the_command_line(rescore: Run, lists: Path, arpa: str, tmp
 
 
 def test_folds_flat_and_curve(rescore: Run, lists: Path, arpa: str, tmp_path: Path) -> None:
-    done = rescore(lists, "--lm", arpa, "--folds", "4", "--curve", "c.csv", "--report", "r.json")
+    done = rescore(lists, "--lm", arpa, "--folds", "4", "--optimum", "--curve", "c.csv", "--report", "r.json")
     assert done.returncode == 0, done.stderr
     found = report(tmp_path)
     assert "|tuned:4folds,by=utterance,12@" in found["signature"]
@@ -190,7 +190,9 @@ def test_folds_flat_and_curve(rescore: Run, lists: Path, arpa: str, tmp_path: Pa
     done = rescore("tune", "scored.jsonl", "--flat", "--curve", "d.csv")
     assert done.returncode == 0 and (tmp_path / "d.csv").read_text() == (tmp_path / "c.csv").read_text()
     assert_one_line_error(rescore(lists, "--lm", arpa, "--folds", "4", "--dev", lists), "leave out --dev")
-    assert_one_line_error(rescore(lists, "--lm", arpa, "--weight", "0.2", "--flat"), "--flat, --condition and --curve")
+    assert_one_line_error(
+        rescore(lists, "--lm", arpa, "--weight", "0.2", "--flat"), "--flat, --optimum, --condition and --curve"
+    )
     assert_one_line_error(rescore(lists, "--lm", arpa, "--folds", "13"), "only 12 utterances")
 
 
