@@ -5,24 +5,32 @@
 #   include $(shell rescore recipe)
 #
 # Then `make` scores both sets, tunes on DEV, reranks TEST, and writes $(OUT)/RESULTS.md. Several test sets:
-# TESTS := clean other, and TEST_clean, TEST_other instead of TEST. A path with a blank is quoted as in a shell:
-# DEV := 'my decode' --ref 'my text'.
+# TESTS := clean other, and TEST_clean, TEST_other instead of TEST; each may have dev lists of its own, DEV_clean,
+# DEV_other. With several language models in LM each has a row, and all together. A path with a blank is quoted as in a
+# shell: DEV := 'my decode' --ref 'my text'. `make -j` does several steps at once.
 
 RESCORE ?= rescore
 OUT ?= rescored
 LM ?= tta
 # Scores are kept and looked up; CACHE= keeps none.
 CACHE ?= $(OUT)/cache
-# Options of `rescore score`, of `rescore tune`, and of both `tune` and `rerank`.
+# Options of `rescore score`, of `rescore tune`, of both `tune` and `rerank`, and of `report`.
 SCORE_OPTIONS ?=
 TUNE_OPTIONS ?=
 MEASURE_OPTIONS ?=
+REPORT_OPTIONS ?= --environment
 
 TESTS ?= test
 TEST_test ?= $(TEST)
+DEV_dev ?= $(DEV)
 
-_results := $(TESTS:%=$(OUT)/%.results.json)
 _score = $(addprefix --lm ,$(LM)) --count-tokens $(SCORE_OPTIONS)
+# The name of the dev set that a test set is tuned on.
+_dev_of = $(if $(DEV_$(1)),$(1),dev)
+_devs := $(sort $(foreach set,$(TESTS),$(call _dev_of,$(set))))
+# 1, 2, ... where there are several language models.
+_each := $(if $(word 2,$(LM)),$(shell seq $(words $(LM))))
+_results := $(foreach set,$(_devs:%=%.dev) $(TESTS),$(_each:%=$(OUT)/$(set).lm%.results.json) $(OUT)/$(set).results.json)
 
 .PHONY: rescore _always
 .DELETE_ON_ERROR:
@@ -30,31 +38,41 @@ _score = $(addprefix --lm ,$(LM)) --count-tokens $(SCORE_OPTIONS)
 rescore: $(OUT)/RESULTS.md
 
 $(OUT)/RESULTS.md: $(_results)
-	$(RESCORE) report $^ -o $@
+	$(RESCORE) report $^ $(REPORT_OPTIONS) -o $@
 	@cat $@
 
 # A stamp says what a step was made from: names, sizes and times of files, options, the version. It is looked at each
 # time, and written only where that changed. File names never get to make, which would take `$(...)` in them for its own.
-$(OUT)/dev.stamp: _always
-	@$(RESCORE) recipe --stamp $@ -- $(DEV) $(_score)
-
-$(OUT)/dev.scored.jsonl.gz: $(OUT)/dev.stamp
-	$(RESCORE) score $(DEV) $(_score) $(addprefix --cache ,$(CACHE)) -o $@
-
 $(OUT)/tune.stamp: _always
 	@$(RESCORE) recipe --stamp $@ -- $(MEASURE_OPTIONS) $(TUNE_OPTIONS)
 
-$(OUT)/weights.json: $(OUT)/dev.scored.jsonl.gz $(OUT)/tune.stamp
-	$(RESCORE) tune $< $(MEASURE_OPTIONS) $(TUNE_OPTIONS) -o $@
-
-define _test_set
+# $(1): the lists' name in files; $(2): the variable that has them.
+define _scored
 $(OUT)/$(1).stamp: _always
-	@$(RESCORE) recipe --stamp $$@ -- $$(TEST_$(1)) $$(_score)
+	@$(RESCORE) recipe --stamp $$@ -- $$($(2)) $$(_score)
 
 $(OUT)/$(1).scored.jsonl.gz: $(OUT)/$(1).stamp
-	$(RESCORE) score $$(TEST_$(1)) $$(_score) $(addprefix --cache ,$(CACHE)) -o $$@
-
-$(OUT)/$(1).results.json: $(OUT)/$(1).scored.jsonl.gz $(OUT)/weights.json
-	$(RESCORE) rerank $$< --weights $(OUT)/weights.json $(MEASURE_OPTIONS) --dataset $(1) --best $(OUT)/$(1).trn --report $$@
+	$$(RESCORE) score $$($(2)) $$(_score) $$(addprefix --cache ,$$(CACHE)) -o $$@
 endef
-$(foreach set,$(TESTS),$(eval $(call _test_set,$(set))))
+
+# $(1): the dev set; $(2): .lm1, .lm2, ... or nothing for all language models together; $(3): options for that.
+define _tuned
+$(OUT)/$(1)$(2).weights.json: $(OUT)/$(1).dev.scored.jsonl.gz $(OUT)/tune.stamp
+	$$(RESCORE) tune $$< $$(MEASURE_OPTIONS) $$(TUNE_OPTIONS) $(3) -o $$@
+endef
+
+# $(1): the lists; $(2): as above; $(3): the dev set.
+define _reranked
+$(OUT)/$(1)$(2).results.json: $(OUT)/$(1).scored.jsonl.gz $(OUT)/$(3)$(2).weights.json
+	$(RESCORE) rerank $$< --weights $(OUT)/$(3)$(2).weights.json $$(MEASURE_OPTIONS) --dataset $(1) \
+		--best $(OUT)/$(1)$(2).trn --report $$@
+endef
+
+$(foreach dev,$(_devs),$(eval $(call _scored,$(dev).dev,DEV_$(dev))))
+$(foreach set,$(TESTS),$(eval $(call _scored,$(set),TEST_$(set))))
+$(foreach dev,$(_devs),$(eval $(call _tuned,$(dev),,))\
+  $(foreach n,$(_each),$(eval $(call _tuned,$(dev),.lm$(n),--nth $(n)))))
+$(foreach dev,$(_devs),$(eval $(call _reranked,$(dev).dev,,$(dev)))\
+  $(foreach n,$(_each),$(eval $(call _reranked,$(dev).dev,.lm$(n),$(dev)))))
+$(foreach set,$(TESTS),$(eval $(call _reranked,$(set),,$(call _dev_of,$(set))))\
+  $(foreach n,$(_each),$(eval $(call _reranked,$(set),.lm$(n),$(call _dev_of,$(set))))))

@@ -31,6 +31,7 @@ from rescore.cli.types import StyleOrJson
 )
 @click.option("--json", "as_json", is_flag=True, help="JSON on stdout: --style json.")
 @options.norm_option
+@options.decision_options
 @options.metric_options
 @options.test_options
 @options.input_options
@@ -44,6 +45,7 @@ def command(
     output: tuple[str, ...],
     as_json: bool,
     lm_norm: str | None,
+    decide: options.DecisionOptions,
     measure: options.MetricOptions,
     significance: options.TestOptions,
     inputs: options.InputOptions,
@@ -80,6 +82,7 @@ def command(
             norm=lm_norm,
             word_bonus=word_bonus,
             test=significance.make(),
+            decide=decide.make(),
             progress=bar.update,
         )
     for path, found_style in styles.items():

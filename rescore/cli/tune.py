@@ -18,6 +18,7 @@ from rescore.cli.bundle import GroupedCommand
     metavar="NAME",
     help="An LM's column; may be repeated.  [default: all but the first pass]",
 )
+@click.option("--nth", type=click.IntRange(min=1), metavar="N", help="The Nth of these columns alone.")
 @click.option("--word-bonus/--no-word-bonus", default=None, help="Tune one, too.  [default: with several columns]")
 @click.option(
     "--token-bonus/--no-token-bonus",
@@ -36,6 +37,7 @@ from rescore.cli.bundle import GroupedCommand
 def command(
     nbest: tuple[str, ...],
     column: tuple[str, ...],
+    nth: int | None,
     word_bonus: bool | None,
     token_bonus: bool | None,
     flat: bool,
@@ -69,9 +71,14 @@ def command(
 
     options.check_outputs(("--output", output), ("--curve", curve))
     lists = inputs.read(nbest, need_references=True)
-    chosen = measure.only().choose(lists)
+    chosen = measure.choose(lists)
     columns = [name for name in dict.fromkeys(column) if name != FIRST_PASS]
     columns = columns or ([] if column else score_columns(lists[0]))
+    if nth is not None:
+        columns = [name for name in columns if name in lists[0].columns] or columns  # not a toolkit's own features
+        if nth > len(columns):
+            raise UserError(f"--nth {nth}: the lists have {len(columns)} columns of LM scores ({', '.join(columns)})")
+        columns = [columns[nth - 1]]
     if not columns and decide.decide == "best":
         raise UserError(f"{', '.join(nbest)}: no column of LM scores; add one with `rescore score`")
     words = len(columns) > 1 if word_bonus is None else word_bonus

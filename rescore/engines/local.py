@@ -12,6 +12,7 @@ from typing import Protocol, runtime_checkable
 from rescore.errors import UserError
 from rescore.nbest import TOKENS, Column, Hypothesis, NbestList
 from rescore.scoring import LanguageModel, TokenScores, column_name, origin
+from rescore.scoring.cache import Cached
 
 log = logging.getLogger(__name__)
 
@@ -78,6 +79,9 @@ def score_windows(
             progress(len(scores))
             done.append((nbest, scores))
         yield done
+    if isinstance(lm, Cached) and lm.looked_up:
+        log.info("%s: %s scores were in the cache, %s were computed", lm.name, f"{lm.looked_up:,}", f"{lm.computed:,}")
+        lm.looked_up = lm.computed = 0
     if several and alike == several:
         log.warning(
             "%s: gives all hypotheses of a list the same score, in each of %s lists: it cannot tell them apart; "

@@ -84,7 +84,7 @@ def _measure(
     statistics = list_statistics(metric, lists)
     chosen = {
         "first_pass": choose(lists, statistics, first),
-        "oracle": choose(lists, statistics, oracle(metric, _original(lists, statistics))),
+        "oracle": choose(lists, statistics, oracle(metric, original(lists, statistics))),
         "reranked": measured(metric, lists, texts),
     }
     sums = {name: np.sum([one.counts for one in choice], axis=0) for name, choice in chosen.items()}
@@ -109,7 +109,7 @@ def _measure(
     )
 
 
-def _original(lists: Sequence[NbestList], statistics: Sequence[Counts]) -> list[Counts]:
+def original(lists: Sequence[NbestList], statistics: Sequence[Counts]) -> list[Counts]:
     """The statistics of what the toolkit gave, which stands before what was combined from it: the oracle is theirs."""
     return [
         rows[: sum(not hypothesis.scores.get(COMBINED) for hypothesis in nbest.hypotheses)]

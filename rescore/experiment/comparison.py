@@ -6,15 +6,18 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from rescore import decision
+from rescore.decision import Decision
 from rescore.engines import OnProgress, score_all
-from rescore.evaluation.evaluate import choose, sign
-from rescore.evaluation.significance import PairedTest
+from rescore.evaluation.evaluate import choose, measured, original, sign
+from rescore.evaluation.significance import Chosen, PairedTest
 from rescore.experiment.run import choose_norm, warn_of_overlap
 from rescore.metrics import Metric, list_statistics, oracle, total, value
 from rescore.metrics.base import Counts
-from rescore.nbest import FIRST_PASS, WORDS, NbestList
-from rescore.scoring import LanguageModel, column_name
+from rescore.nbest import FIRST_PASS, LARGE_SET, TOKENS, WORDS, NbestList
+from rescore.scoring import LanguageModel, column_name, is_pseudo
 from rescore.scoring.cache import Cached
 from rescore.tuning.tune import TuningOptions, tune
 from rescore.tuning.weights import FIRST_PASS_ALONE
@@ -75,17 +78,20 @@ def compare(
     norm: str | None = None,
     word_bonus: bool = True,
     test: PairedTest | None = None,
+    decide: Decision | None = None,
     progress: OnProgress = lambda done: None,
 ) -> Comparison:
     """Score both sets with every model, tune each on `dev`, and measure on `lists`.
 
     The last row, where there are several models, combines all but the intact readings of masked ones (which are there
     to be looked at), with one weight each and a word bonus. Each row below the first pass has a p-value against the row
-    above it.
+    above it. With `LARGE_SET` dev lists or more, rows with pseudo-log-likelihoods have a token bonus, as in `run`.
 
     Args:
         norm: `sum` or `mean`; None for the one that suits the first pass.
+        decide: how texts are chosen; None for the best score.
     """
+    decide = decide or Decision()
     norm = choose_norm(norm, lists)
     warn_of_overlap(lists, dev)
     test_set, dev_set = _Set(metric, lists), _Set(metric, dev)
@@ -98,38 +104,43 @@ def compare(
         dev_source=dev_source,
         utterances=len(lists),
         hypotheses=sum(len(nbest.hypotheses) for nbest in lists),
-        oracle=test_set.value(oracle(metric, test_set.statistics)),
-        dev_oracle=dev_set.value(oracle(metric, dev_set.statistics)),
-        first_pass=test_set.value(test_set.best(first)),
-        dev_first_pass=dev_set.value(dev_set.best(first)),
+        oracle=test_set.oracle(),
+        dev_oracle=dev_set.oracle(),
+        first_pass=test_set.value(first),
+        dev_first_pass=dev_set.value(first),
         signature=str(sign(metric, lists, FIRST_PASS_ALONE, test=significance)),
     )
     number = result.hypotheses + sum(len(nbest.hypotheses) for nbest in dev)
-    above = test_set.best(first)
+    above = test_set.chosen(first)
+    counted = next((lm for lm in lms if is_pseudo(lm.model)), None) if len(dev) >= LARGE_SET else None
 
     def add(models: Sequence[LanguageModel], bonuses: Sequence[str], speed: float | None) -> None:
         nonlocal above
         columns = [column_name(lm, norm) for lm in models]
-        weights, _ = tune(metric, dev_set.lists, columns, dev_source, TuningOptions(tuple(bonuses)))
-        choice = test_set.best(weights.weights)
-        reranked = test_set.value(choice)
+        if counted is not None and any(is_pseudo(lm.model) for lm in models):
+            bonuses = (*bonuses, TOKENS)
+        weights, tuned = tune(metric, dev_set.lists, columns, dev_source, TuningOptions(tuple(bonuses), decide=decide))
+        texts = weights.decision.texts(metric, test_set.lists, weights.of)
+        chosen = measured(metric, test_set.lists, texts)
+        reranked = value(metric, np.sum([one.counts for one in chosen], axis=0))
         row = Row(
             name=" + ".join(lm.name for lm in models),
             weights=weights.weights,
-            dev=dev_set.value(dev_set.best(weights.weights)),
+            dev=tuned.value,
             value=reranked,
             gain=100 * (reranked - result.first_pass) / result.first_pass if result.first_pass else 0.0,
-            p_value=test_set.p_value(significance, above, choice),
+            p_value=significance.p_value(metric, test_set.lists, above, chosen),
             speed=speed,
             signature=str(sign(metric, test_set.lists, weights, test=significance)),
         )
         result.rows.append(row)
-        above = choice
+        above = chosen
 
     for lm in lms:
         began = time.perf_counter()
-        test_set.lists = score_all([lm], test_set.lists, norm, progress)
-        dev_set.lists = score_all([lm], dev_set.lists, norm, progress)
+        count = lm is counted
+        test_set.lists = score_all([lm], test_set.lists, norm, progress, count)
+        dev_set.lists = score_all([lm], dev_set.lists, norm, progress, count)
         add([lm], (), None if isinstance(lm, Cached) else number / (time.perf_counter() - began))
     together = [lm for lm in lms if "intact" not in lm.name.split(":")]
     if len(together) > 1:
@@ -148,12 +159,14 @@ class _Set:
     def __init__(self, metric: Metric, lists: Sequence[NbestList]) -> None:
         self.metric, self.lists, self.statistics = metric, lists, list_statistics(metric, lists)
 
-    def best(self, weights: dict[str, float]) -> list[int]:
-        return decision.best(self.lists, weights)
+    def chosen(self, weights: dict[str, float]) -> list[Chosen]:
+        """The hypotheses with the best scores."""
+        return choose(self.lists, self.statistics, decision.best(self.lists, weights))
 
-    def value(self, choice: Sequence[int]) -> float:
-        return value(self.metric, total(self.statistics, choice))
+    def value(self, weights: dict[str, float]) -> float:
+        return value(self.metric, total(self.statistics, decision.best(self.lists, weights)))
 
-    def p_value(self, test: PairedTest, one: Sequence[int], other: Sequence[int]) -> float:
-        before, after = (choose(self.lists, self.statistics, choice) for choice in (one, other))
-        return test.p_value(self.metric, self.lists, before, after)
+    def oracle(self) -> float:
+        """Of what the toolkit gave."""
+        rows = original(self.lists, self.statistics)
+        return value(self.metric, total(rows, oracle(self.metric, rows)))

@@ -46,6 +46,8 @@ class Cached(Wrapped):
     def __init__(self, lm: LanguageModel, folder: Path) -> None:
         super().__init__(lm)
         self._folder = folder
+        self.looked_up = self.computed = 0
+        """Different texts, of each call, whose scores were there, or were not."""
 
     @cached_property
     def fingerprint(self) -> str:
@@ -73,6 +75,8 @@ class Cached(Wrapped):
         with self._opened() as database:
             found = dict(self._known(database, list(keys.values())))
         missing = [text for text, key in keys.items() if key not in found]
+        self.looked_up += len(found)
+        self.computed += len(missing)
         for start in range(0, len(missing), COMMIT_EVERY):
             texts = missing[start : start + COMMIT_EVERY]
             scores = {keys[text]: one for text, one in zip(texts, self._lm.score(texts), strict=True)}

@@ -14,13 +14,16 @@ def test_run_with_two(rescore: Run, tmp_path: Path) -> None:
     done = rescore(LISTS, "--metric", "wer", "--metric", "cer", "--report", "r.json")
     assert done.stdout.count("\nfirst pass ") == 2 and "\nWER|" in done.stdout and "\nCER|" in done.stdout
     found = json.loads((tmp_path / "r.json").read_text())
+    (tmp_path / "w.json").write_text('{"weights": {"s2s": 1}}')
     alone = rescore(LISTS, "--metric", "cer", "--report", "c.json")
     cer = json.loads((tmp_path / "c.json").read_text())
     assert alone.returncode == 0 and found["metric"] == "WER"
     assert found["also"][0]["metric"] == "CER"
     for name in ("first_pass", "oracle", "counts", "wrong_utterances", "signature"):
         assert found["also"][0][name] == cer[name]
-    assert_one_line_error(rescore("tune", LISTS, "--metric", "wer", "--metric", "cer"), "has one --metric")
+    assert_one_line_error(
+        rescore("analyse", LISTS, "--weights", "w.json", "--metric", "wer", "--metric", "cer"), "has one --metric"
+    )
 
 
 def test_json_on_stdout(rescore: Run, tmp_path: Path) -> None:
