@@ -4,7 +4,7 @@ PYTHON ?= python3
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 BIN := .venv/bin
 
-.PHONY: demo test test-slow fuzz bench lint kenlm wheel clean
+.PHONY: demo test test-slow fuzz bench lint kenlm wheel wheel-test torch site clean
 
 demo: .venv/installed  ## the main job on the demo lists
 	$(BIN)/rescore data/test.json --lm tta --dev data/dev.json
@@ -47,7 +47,26 @@ $(BIN)/lmplz: .venv/torch
 	rm -rf .venv/kenlm
 
 wheel: .venv/installed-dev
-	$(BIN)/python -m build --wheel
+	rm -rf dist && $(BIN)/python -m build --wheel > /dev/null
+
+wheel-test: wheel  ## what is in the wheel is enough: the demo, outside the tree
+	rm -rf .venv/wheel && $(BIN)/pip install --quiet --no-deps --target .venv/wheel dist/*.whl
+	cp data/dev.json data/test.json data/golden.json .venv/wheel/
+	cd .venv/wheel && PYTHONPATH=. ../bin/python -P -c "import rescore, sys; assert rescore.__file__.startswith(sys.argv[1]), rescore.__file__" "$(CURDIR)/.venv/wheel"
+	cd .venv/wheel && PYTHONPATH=. ../bin/python -P -m rescore test.json --lm tta --dev dev.json --report results.json
+	cd .venv/wheel && PYTHONPATH=. ../bin/python -P -m rescore check results.json --golden golden.json
+
+# The demo with another release of PyTorch, in an environment of its own: make torch TORCH=2.4.1
+TORCH ?= 2.4.1
+torch:
+	$(PYTHON) -m venv .venv/torch-$(TORCH)
+	.venv/torch-$(TORCH)/bin/pip install --quiet $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) torch==$(TORCH) .
+	.venv/torch-$(TORCH)/bin/rescore data/test.json --lm tta --dev data/dev.json --report .venv/torch-$(TORCH)/results.json
+	.venv/torch-$(TORCH)/bin/rescore check .venv/torch-$(TORCH)/results.json --golden data/golden.json
+
+site: .venv/installed-dev  ## docs/ as a web site, in site/
+	$(BIN)/pip install --quiet "mkdocs-material>=9.5,<10"
+	$(BIN)/mkdocs build --strict
 
 clean:
 	rm -rf .venv dist

@@ -25,7 +25,8 @@ CHUNK = 1_000
 @options.nbest_argument
 @click.option("--weights", metavar="FILE", help="A file that `rescore tune` wrote.  [default: the first pass alone]")
 @click.option("-o", "--output", metavar="FILE", help="Write the reranked lists (.json, .jsonl, also .gz; - is stdout).")
-@click.option("--best", metavar="FILE", help="Write the 1-best: .trn, .txt (plain), else Kaldi text.")
+@click.option("--best", metavar="FILE", help="Write the 1-best: .trn, .stm, .txt (plain), else Kaldi text.")
+@click.option("--segments", metavar="FILE", help="Kaldi's segments, with the times that --best x.stm needs.")
 @options.detokenize_option
 @options.report_options
 @options.decision_options
@@ -36,6 +37,7 @@ def command(
     weights: str | None,
     output: str | None,
     best: str | None,
+    segments: str | None,
     detokenize: str | None,
     reporting: options.ReportOptions,
     decide: options.DecisionOptions,
@@ -58,14 +60,16 @@ def command(
     if not reporting.report:
         with options.progress_bar(inputs.count(nbest), "rerank") as bar:
             stream = options.watched(inputs.iterate(nbest), bar.update)
-            _write(stream, loaded, decision, measure, output, best or ("-" if not output else None), detokenize)
+            _write(
+                stream, loaded, decision, measure, output, best or ("-" if not output else None), detokenize, segments
+            )
         return
     lists = inputs.read(nbest, need_references=True)
     results, _ = evaluate(measure.choose(lists, loaded), lists, loaded, decision, also=measure.others(lists))
     results.system = " + ".join(loaded.language_models) or "first pass"
     reporting.write(results, nbest[0])
     if output or best:
-        _write(iter(lists), loaded, decision, measure, output, best, detokenize)
+        _write(iter(lists), loaded, decision, measure, output, best, detokenize, segments)
 
 
 def _write(
@@ -76,13 +80,16 @@ def _write(
     output: str | None,
     best: str | None,
     detokenize: str | None,
+    segments: str | None,
 ) -> None:
     """Lists and 1-best texts as a stream: memory is bounded by `CHUNK` lists."""
     from rescore import formats
     from rescore.decision import rerank
+    from rescore.formats.references import read_segments
     from rescore.formats.text import detokeniser
 
     undo = detokeniser(detokenize) if detokenize else str
+    times = read_segments(segments) if segments else None
     with formats.opened(best) if best else nullcontext() as file:
 
         def reranked() -> Iterator[NbestList]:
@@ -91,7 +98,7 @@ def _write(
                 if best and file:
                     metric = metric or measure.choose(chunk, weights)  # once: it must not change within a file
                     texts = [undo(text) for text in decision.texts(metric, chunk, weights.of)]
-                    formats.write_best(best, zip(chunk, texts, strict=True), file)
+                    formats.write_best(best, zip(chunk, texts, strict=True), file, times)
                 yield from (rerank(one, weights.of) for one in chunk)
 
         if output:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, TypeVar
@@ -260,14 +260,65 @@ def _add(found: dict[str, str], name: str, text: str, path: str | Path, number: 
     found[name] = text
 
 
-def write_best(path_name: str, best: Iterable[tuple[NbestList, str]], file: IO[str]) -> None:
-    """One text an utterance: trn where the name ends in .trn, plain where it ends in .txt, else Kaldi text.
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Where in a recording an utterance is, as a line of Kaldi's `segments` says it."""
+
+    recording: str
+    start: float
+    end: float
+
+
+def read_segments(path: str | Path) -> dict[str, Segment]:
+    """Kaldi's `segments`: `utterance recording start end`, in seconds.
+
+    Raises:
+        UserError: a line is not of this form, or an utterance comes twice.
+    """
+    found: dict[str, Segment] = {}
+    for number, line in enumerate(Source(path).lines(), 1):
+        cells = line.split()
+        if not cells:
+            continue
+        try:
+            name, recording, start, end = cells[0], cells[1], float(cells[2]), float(cells[3])
+        except (IndexError, ValueError):
+            raise UserError(f"{path}: line {number}: expected `utterance recording start end`") from None
+        if name in found:
+            raise UserError(f"{path}: line {number}: utterance {name} comes twice")
+        found[name] = Segment(recording, start, end)
+    return found
+
+
+def write_best(
+    path_name: str,
+    best: Iterable[tuple[NbestList, str]],
+    file: IO[str],
+    segments: Mapping[str, Segment] | None = None,
+) -> None:
+    """One text an utterance: trn where the name ends in .trn, stm in .stm, plain in .txt, else Kaldi text.
 
     A text is one line: whatever is white space in it is written as blanks.
 
+    Args:
+        segments: times, for stm.
+
     Raises:
-        UserError: an id has white space (or in trn a bracket), so that nobody could read it back.
+        UserError: an id has white space (or in trn a bracket), so that nobody could read it back; or has no times.
     """
+    if path_name.endswith(".stm"):
+        if segments is None:
+            raise UserError(
+                f"{path_name}: stm has times; give --segments FILE, Kaldi's `utterance recording start end`"
+            )
+        for nbest, text in best:
+            if nbest.id not in segments:
+                raise UserError(f"{path_name}: no segment for utterance {nbest.id}")
+            at = segments[nbest.id]
+            speaker = nbest.id.partition("-")[0]
+            text = " ".join(text.split())
+            file.write(f"{at.recording} 1 {speaker} {at.start:.2f} {at.end:.2f} {text}".rstrip() + "\n")
+        return
     trn, plain = path_name.endswith(".trn"), path_name.endswith(".txt")
     for nbest, text in best:
         text = " ".join(text.split())

@@ -178,3 +178,13 @@ def test_big_files_are_recognised_as_small_ones(rescore: Run, tmp_path: Path, in
     lines = json.dumps({"id": "u", "sequences": ["a " * 40_000], "sequences_scores": [-1]})
     (tmp_path / "g.jsonl").write_text(lines + "\n" + lines.replace('"u"', '"v"') + "\n")
     assert len(formats.read([tmp_path / "g.jsonl"])) == 2
+
+
+def test_detokenize(rescore: Run, tmp_path: Path) -> None:
+    pytest.importorskip("sacremoses")
+    (tmp_path / "l.jsonl").write_text(
+        '{"id": "u", "ref": "it \'s , a", "hyps": [{"text": "he said , no .", "score": -1}]}\n'
+    )
+    one = json.loads(rescore("convert", "l.jsonl", "--detokenize", "en").stdout)
+    assert one["hyps"][0]["text"] == "he said, no." and one["ref"] == "it's, a"
+    assert rescore("rerank", "l.jsonl", "--detokenize", "en").stdout == "u he said, no.\n"
