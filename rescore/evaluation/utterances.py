@@ -25,6 +25,18 @@ class Output:
 
 
 @dataclass(frozen=True, slots=True)
+class Candidate:
+    """One hypothesis of the list."""
+
+    text: str
+    errors: int
+    """Of an alignment with the reference, as `Output.errors`."""
+    scores: dict[str, float]
+    oracle: bool
+    """Whether no other of the list has fewer errors (the first of equals)."""
+
+
+@dataclass(frozen=True, slots=True)
 class Utterance:
     """One utterance and its texts."""
 
@@ -35,6 +47,8 @@ class Utterance:
     """In the normalised reference."""
     outputs: list[Output]
     """First pass, reranked."""
+    candidates: list[Candidate]
+    """All hypotheses, in the order of the file."""
 
 
 def describe_utterances(
@@ -59,5 +73,18 @@ def describe_utterances(
             scores = tokens[text]
             shaded = list(zip(scores.tokens, map(float, scores.log_probs), strict=True))
             sides.append(Output(text, pairs, sum(ours != theirs for ours, theirs in pairs), shaded))
-        found.append(Utterance(nbest.id, nbest.references[0], len(reference), sides))
+        found.append(Utterance(nbest.id, nbest.references[0], len(reference), sides, _candidates(nbest, normaliser)))
     return found
+
+
+def _candidates(nbest: NbestList, normaliser: Normaliser) -> list[Candidate]:
+    reference = normaliser(nbest.references[0])
+    errors = [
+        sum(ours != theirs for ours, theirs in align(reference, normaliser(hypothesis.text)))
+        for hypothesis in nbest.hypotheses
+    ]
+    best = errors.index(min(errors))
+    return [
+        Candidate(hypothesis.text, number, hypothesis.scores, rank == best)
+        for rank, (hypothesis, number) in enumerate(zip(nbest.hypotheses, errors, strict=True))
+    ]

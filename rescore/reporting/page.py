@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from importlib.resources import files
 from typing import Any
 
+from rescore.errors import UserError
 from rescore.evaluation.analysis import POSITIONS, Analysis
 from rescore.evaluation.results import Results
 from rescore.evaluation.utterances import Utterance
 from rescore.experiment.run import Details
+from rescore.metrics.resampling import SPEAKER, speakers
 from rescore.nbest import FIRST_PASS
 from rescore.reporting.results import SHORT
 from rescore.reporting.styles import p_value
@@ -27,7 +30,8 @@ def page(results: Results, details: Details) -> str:
         "signature": results.signature,
         "figures": _figures(results),
         "charts": _charts(results, details.analysis, details.curve),
-        "tables": _tables(results, details.analysis),
+        "tables": [*_tables(results, details.analysis), *_speakers(details.utterances)],
+        "columns": list(details.utterances[0].candidates[0].scores) if details.utterances else [],
         "outputs": OUTPUTS,
         "utterances": [_utterance(one) for one in details.utterances],
     }
@@ -88,17 +92,16 @@ def _charts(results: Results, analysis: Analysis, steps: Sequence[Step]) -> list
             ],
         }
     )
-    places = [one for one in analysis.by_position if one.position < POSITIONS]
+    places = [one for one in analysis.by_position if one.position < POSITIONS and one.words]
     if places:
         charts.append(
             {
-                "title": "word errors by place in the reference",
+                "title": "errors in a hundred words, by place in the reference",
                 "x": "place",
                 "zero": True,
-                "whole": True,
                 "lines": [
-                    _line("old", OUTPUTS[0], [[one.position, one.first_pass] for one in places]),
-                    _line("new", OUTPUTS[1], [[one.position, one.reranked] for one in places]),
+                    _line("old", OUTPUTS[0], [[one.position, 100 * one.first_pass / one.words] for one in places]),
+                    _line("new", OUTPUTS[1], [[one.position, 100 * one.reranked / one.words] for one in places]),
                 ],
             }
         )
@@ -139,10 +142,33 @@ def _tables(results: Results, analysis: Analysis) -> list[dict[str, Any]]:
     return tables
 
 
+def _speakers(utterances: Sequence[Utterance], most: int = 40) -> list[dict[str, Any]]:
+    """Errors by speaker (or document), where ids show it; those with the most errors first."""
+    try:
+        names = speakers([one.id for one in utterances], SPEAKER)
+    except UserError:
+        return []
+    if not 1 < len(set(names)) < len(names):
+        return []
+    sums: dict[str, list[int]] = {}
+    for name, one in zip(names, utterances, strict=True):
+        found = sums.setdefault(name, [0, 0, 0, 0])
+        for place, number in enumerate((1, one.words, one.outputs[0].errors, one.outputs[1].errors)):
+            found[place] += number
+    rows = [
+        [name, f"{count:,}", f"{words:,}", *(f"{100 * errors / max(words, 1):.1f}" for errors in (before, after))]
+        for name, (count, words, before, after) in sorted(sums.items(), key=lambda item: -item[1][3])
+    ]
+    more = f" (of {len(rows)}, those with the most errors)" if len(rows) > most else ""
+    head = ["", "utterances", "words", *(f"{name}, errors in 100 words" for name in OUTPUTS)]
+    return [{"title": f"By speaker{more}", "rows": [head, *rows[:most]]}]
+
+
 def _utterance(one: Utterance) -> dict[str, Any]:
     return {
         "id": one.id,
         "text": " ".join([one.id, one.reference, *(output.text for output in one.outputs)]).lower(),
+        "reference": one.reference,
         "words": one.words,
         "changed": one.outputs[0].text != one.outputs[1].text,
         "outputs": [
@@ -153,4 +179,13 @@ def _utterance(one: Utterance) -> dict[str, Any]:
             }
             for output in one.outputs
         ],
+        "list": [
+            [each.text, each.errors, each.oracle, [_score(each.scores.get(name)) for name in one.candidates[0].scores]]
+            for each in one.candidates
+        ],
     }
+
+
+def _score(value: float | None) -> float | None:
+    """For JSON, which knows no infinity."""
+    return None if value is None or not math.isfinite(value) else round(value, 3)

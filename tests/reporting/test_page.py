@@ -40,8 +40,9 @@ def test_page_holds_all_and_needs_nothing(page: str) -> None:
     first = data["utterances"][1]
     assert first["outputs"][0]["pairs"] == [["the"] * 2, ["old", "odd"], ["clock"] * 2, ["ticked", None]]
     assert first["outputs"][0]["errors"] == 2 and first["outputs"][0]["tokens"][0][0] == "the"
-    assert {one["title"].split()[0] for one in data["charts"]} == {"WER", "oracle", "word"}
+    assert {one["title"].split()[0] for one in data["charts"]} == {"WER", "oracle", "errors"}
     assert len(data["figures"]) == 5 and "lm:tta=tta@" in data["signature"]
+    assert data["columns"] == ["s2s", "tta"] and [one[1:3] for one in first["list"]] == [[2, False], [1, True]]
     # Nothing is fetched, and nothing from a list is markup.
     assert not re.search(r"(src|href)\s*=|@import|url\(|https?://(?!www\.w3\.org/2000/svg)", page)
     assert "<b>bold" not in page and page.count("</script>") == 2
@@ -51,15 +52,28 @@ def test_page_in_a_browser(page: str, tmp_path: Path) -> None:
     browser = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     if browser is None:
         pytest.skip("needs chromium")
-    (tmp_path / "r.html").write_text(page, encoding="utf-8")
+    # For a narrow screen: whether anything is wider than it is told in the title.
+    wide = "<script>document.title += document.documentElement.scrollWidth > innerWidth ? ' wide' : ' fits'</script>"
+    (tmp_path / "r.html").write_text(page.replace("</body>", wide + "</body>"), encoding="utf-8")
     options = ["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=5000", "--dump-dom"]
-    done = subprocess.run(
-        [browser, *options, f"--user-data-dir={tmp_path / 'profile'}", (tmp_path / "r.html").as_uri()],
-        capture_output=True, text=True, timeout=120, check=True,
-    )  # fmt: skip
-    shown = done.stdout
-    assert "<title>lists: tta</title>" in shown  # the evil hypothesis did not run
-    assert shown.count('<article class="utterance">') == 5 and "5 of 5" in shown
+
+    def look(hash_: str, width: int) -> str:
+        done = subprocess.run(
+            [browser, *options, f"--window-size={width},900", f"--user-data-dir={tmp_path / 'profile'}",
+             (tmp_path / "r.html").as_uri() + hash_],
+            capture_output=True, text=True, timeout=120, check=True,
+        )  # fmt: skip
+        return done.stdout
+
+    shown = look("", 1200)
+    assert "<title>lists: tta fits</title>" in shown  # the evil hypothesis did not run
+    assert shown.count('<article class="utterance"') == 5 and "5 of 5" in shown
+    assert shown.count("all 2 hypotheses") == 5 and shown.count('id="u-u3"') == 1
+    narrow = look("#q=u3", 390)  # the choice is kept in the address
+    assert "1 of 5" in narrow and "<title>lists: tta fits</title>" in narrow
+    assert narrow.count(">reference</span>") > look("#q=u3", 1200).count(
+        ">reference</span>"
+    )  # lines are labelled again
     assert shown.count("<svg") == 4 and 'class="D"' in shown
     assert "&lt;script&gt;document.title='caught'&lt;/script&gt;" in shown.lower()
 
