@@ -19,7 +19,7 @@ EVIL = "<script>document.title='caught'</script> </script><b>bold</b> <!-- &amp;
 def page(rescore: Run, models: dict[str, Path], tmp_path: Path) -> str:
     table = {
         f"u{index}": {
-            "ref": "the old clock ticked" + " and ticked in the long dark hall" * (index == 4),
+            "ref": "the old clock ticked" + " and ticked in the long dark hall" * (3 if index == 4 else 0),
             "hyp_1": {"score": -1, "text": "the odd clock" if index else EVIL},
             "hyp_2": {"score": -1.2, "text": "the old clock ticked on"},
         }
