@@ -15,6 +15,7 @@ from rescore.metrics.resampling import paired_bootstrap
 from rescore.nbest import COUNTS, FIRST_PASS, WORDS, NbestList, content_hash
 from rescore.signature import origins
 from rescore.tuning.average import averaged, certain
+from rescore.tuning.joint import tune_jointly
 from rescore.tuning.line import best_interval, padded
 from rescore.tuning.multi import Space, coordinate, search
 from rescore.tuning.scale import text_value, tune_scale
@@ -69,7 +70,8 @@ def tune(
     """The best weights of LM columns, and of bonuses, for one decision, on lists with references.
 
     The weights are those of the best score, averaged over bootstrap samples, and 0 where their gain is within chance
-    (or as `options` say); the scale of the decision is then tuned under them.
+    (or as `options` say). For minimum Bayes risk weights and scale are then tuned together, from there; the scale of
+    another decision is tuned under the weights.
 
     Args:
         source: the name of the lists, for tables.
@@ -87,7 +89,10 @@ def tune(
     if options.condition is not None:
         weights, tuned = _by_condition(metric, lists, columns, bonuses, options, weights, tuned)
     decide = options.decide
-    if decide.needs_scale:
+    if decide.needs_scale and decide.name == "mbr" and options.condition is None:
+        found, scale, _ = tune_jointly(metric, lists, {FIRST_PASS: 1.0} | weights.weights)
+        weights, decide = replace(weights, weights=found), Decision("mbr", scale)
+    elif decide.needs_scale:
         decide = tune_scale(decide.name, metric, lists, weights.of)
     if decide.name != "best":
         tuned = replace(tuned, value=text_value(metric, lists, decide.texts(metric, lists, weights.of)))

@@ -1,0 +1,64 @@
+"""Weights and scale together, for minimum Bayes risk."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from rescore import formats, metrics
+from rescore.decision import Decision
+from rescore.nbest import NbestList
+from rescore.tuning import TuningOptions, Weights, tune
+from rescore.tuning.joint import Risk, tune_jointly
+from rescore.tuning.scale import text_value, tune_scale
+from tests.conftest import ROOT
+
+
+@pytest.fixture(scope="module")
+def lists() -> list[NbestList]:
+    """The demo's, with a made-up column that knows a little of the truth, and lists of different lengths."""
+    random = np.random.default_rng(0)
+    found = formats.read([ROOT / "data" / "dev.json"])[:40]
+    for place, nbest in enumerate(found):
+        del nbest.hypotheses[3 + place % 8 :]
+        for hypothesis in nbest.hypotheses:
+            right = hypothesis.text == nbest.references[0]
+            hypothesis.scores["lm"] = float(random.normal() + 2 * right)
+    return found
+
+
+@pytest.mark.parametrize("name", ["wer", "bleu"])
+@pytest.mark.parametrize("theta", [(1.0, 0.0), (0.3, 2.0), (8.0, 0.1)])
+def test_the_value_is_that_of_the_decision(lists: list[NbestList], name: str, theta: tuple[float, float]) -> None:
+    """All lists at once, in arrays, against the decision one list after another."""
+    metric = metrics.choose_metric(name, lists)
+    fast = Risk.of(metric, lists, ["s2s", "lm"]).value(np.array(theta))
+    scale = sum(theta)
+    weights = Weights({"s2s": theta[0] / scale, "lm": theta[1] / scale}, "given")
+    texts = Decision("mbr", scale).texts(metric, lists, weights.of)
+    assert fast == pytest.approx(text_value(metric, lists, texts))
+
+
+@pytest.mark.parametrize("name", ["wer", "bleu"])
+def test_never_worse_than_one_after_the_other(lists: list[NbestList], name: str) -> None:
+    metric = metrics.choose_metric(name, lists)
+    before = {"s2s": 0.5, "lm": 0.5}
+    weights, scale, value = tune_jointly(metric, lists, before)
+    assert sum(weights.values()) == pytest.approx(1.0) and all(one >= 0 for one in weights.values())
+    texts = Decision("mbr", scale).texts(metric, lists, lambda nbest: weights)
+    assert value == pytest.approx(text_value(metric, lists, texts))
+    old = tune_scale("mbr", metric, lists, lambda nbest: before)
+    sequential = text_value(metric, lists, old.texts(metric, lists, lambda nbest: before))
+    sign = 1 if metric.higher_is_better else -1
+    assert sign * value >= sign * sequential - 1e-9
+
+
+def test_tune_uses_it(lists: list[NbestList]) -> None:
+    metric = metrics.choose_metric("wer", lists)
+    weights, tuned = tune(metric, lists, ["lm"], options=TuningOptions((), decide=Decision("mbr")))
+    assert weights.decision.name == "mbr" and weights.decision.scale is not None
+    texts = weights.decision.texts(metric, lists, weights.of)
+    assert tuned.value == pytest.approx(text_value(metric, lists, texts))
+    assert tuned.value <= tuned.first_pass
+    fixed, _ = tune(metric, lists, ["lm"], options=TuningOptions((), decide=Decision("mbr", 2.0)))
+    assert fixed.decision.scale == 2.0
