@@ -55,6 +55,7 @@ BACKENDS: Table[Backend] = Table(
         "ngram": ("rescore.scoring.backends:NGRAM", "ARPA file or KenLM binary"),
         "hf-masked": ("rescore.scoring.backends:HF_MASKED", "masked model of Hugging Face's transformers"),
         "hf-causal": ("rescore.scoring.backends:HF_CAUSAL", "causal model of Hugging Face's transformers"),
+        "hf-seq2seq": ("rescore.scoring.backends:HF_SEQ2SEQ", "translation model of Hugging Face's transformers"),
     },
 )
 """The kinds of language models."""

@@ -30,6 +30,10 @@ OBJECT_STORE = 256 << 20
 """Bytes of shared memory of a cluster that is started here: only texts and scores go through it."""
 
 
+About = tuple[str, str, str, bool]
+"""A model's back-end, precision and fingerprint, and whether it reads the source."""
+
+
 @dataclass(frozen=True, slots=True)
 class ClusterOptions:
     """Which cluster, and how it is used."""
@@ -64,9 +68,9 @@ class _Worker:
 class RemoteModel:
     """A language model that the workers hold."""
 
-    def __init__(self, cluster: Cluster, rank: int, name: str, about: tuple[str, str, str]) -> None:
+    def __init__(self, cluster: Cluster, rank: int, name: str, about: About) -> None:
         self._cluster, self._rank, self.name = cluster, rank, name
-        self.model, self.precision, self.fingerprint = about
+        self.model, self.precision, self.fingerprint, self.reads_source = about
 
     def score(self, sentences: Sequence[str]) -> list[TokenScores]:
         """One result a sentence, in their order."""
@@ -131,14 +135,14 @@ class Cluster:
         handle = self._actor.remote(*self._arguments)
         return _Worker(handle, handle.load.remote())
 
-    def _described(self) -> list[tuple[str, tuple[str, str, str]]]:
+    def _described(self) -> list[tuple[str, About]]:
         """Names and facts of the models, from the first worker that is ready."""
         ready, _ = self._ray.wait([worker.loading for worker in self._workers], timeout=10 * PATIENCE)
         if not ready:
             raise UserError(
                 f"--engine ray: no worker could be started within {10 * PATIENCE:.0f} s; give fewer --workers"
             )
-        found: list[tuple[str, tuple[str, str, str]]] = self._result(ready[0])
+        found: list[tuple[str, About]] = self._result(ready[0])
         return found
 
     def _result(self, reference: Any) -> Any:
@@ -251,7 +255,7 @@ class _Holder:
         self._arguments, self._threads = (specs, computing, cache), threads
         self._models: list[LanguageModel] = []
 
-    def load(self) -> list[tuple[str, tuple[str, str, str]]]:
+    def load(self) -> list[tuple[str, About]]:
         """Names and facts of the models."""
         from rescore import scoring
 
@@ -260,7 +264,10 @@ class _Holder:
 
             torch.set_num_threads(self._threads)
         self._models = scoring.load_all(*self._arguments)
-        return [(model.name, (model.model, model.precision, model.fingerprint)) for model in self._models]
+        return [
+            (model.name, (model.model, model.precision, model.fingerprint, getattr(model, "reads_source", False)))
+            for model in self._models
+        ]
 
     def score(self, rank: int, texts: list[str]) -> list[TokenScores]:
         # What is worked out when it is asked for would take the model along: plain values are sent.

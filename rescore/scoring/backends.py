@@ -52,6 +52,7 @@ UNILM_BW = Backend(_OWN)
 NGRAM = Backend("rescore.scoring.ngram:load")
 HF_MASKED = Backend(_HF, _MASKED, pseudo=True)
 HF_CAUSAL = Backend(_HF)
+HF_SEQ2SEQ = Backend("rescore.scoring.seq2seq:load", ("channel", "src=", "tgt="))
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +87,8 @@ def parse(spec: str) -> Spec:
     except UserError as error:
         raise UserError(f"--lm {spec}: {error}; give KIND or KIND:PATH") from None
     options = []
-    while rest and rest[0] in (*BACKENDS[kind].options, *CASES):
+    known = (*BACKENDS[kind].options, *CASES)
+    while rest and (rest[0] in known or f"{rest[0].partition('=')[0]}=" in known):
         options.append(rest.pop(0))
     path = Path(":".join(rest)) if any(rest) else shipped_models() / kind
     if not any(rest) and not path.is_dir():

@@ -52,7 +52,7 @@ class HuggingFaceNetwork:
 
     def __init__(self, folder: Path, masked: bool, computing: Computing) -> None:
         self._folder = folder
-        _check_files(folder)
+        check_files(folder)
         self._model, self._tokenizer = _load(folder, masked)
         self._device = choose_device(computing.device)
         self.precision = choose_precision(computing.precision, self._device)
@@ -157,21 +157,28 @@ class HuggingFaceNetwork:
         return found.hidden_states[layer].float()
 
     def digest(self) -> bytes:
-        names = sorted(
-            path.name
-            for path in self._folder.iterdir()
-            if path.suffix in (".json", ".txt", ".model", ".safetensors") and path.is_file()
-        )
         digest = hashlib.sha256()
-        for name in names:
-            with open(self._folder / name, "rb") as file:
-                digest.update(name.encode() + hashlib.file_digest(file, "sha256").digest())
+        _add_content(digest, self._folder)
         if self.precision != "float32":
             digest.update(self.precision.encode())
         return digest.digest()
 
 
-def _check_files(folder: Path) -> None:
+def content_digest(folder: Path) -> bytes:
+    """Of all files that decide what a model says."""
+    digest = hashlib.sha256()
+    _add_content(digest, folder)
+    return digest.digest()
+
+
+def _add_content(digest: hashlib._Hash, folder: Path) -> None:
+    suffixes = (".json", ".txt", ".model", ".safetensors")
+    for name in sorted(path.name for path in folder.iterdir() if path.suffix in suffixes and path.is_file()):
+        with open(folder / name, "rb") as file:
+            digest.update(name.encode() + hashlib.file_digest(file, "sha256").digest())
+
+
+def check_files(folder: Path) -> None:
     if not folder.is_dir():
         raise UserError(f"{folder}: no such folder; expected config.json, *.safetensors and a tokenizer in it")
     if not (folder / "config.json").is_file():

@@ -113,8 +113,8 @@ class Fragile:
     def __init__(self, *arguments: object) -> None:
         pass
 
-    def load(self) -> list[tuple[str, tuple[str, str, str]]]:
-        return [("lm", ("lm", "float32", "ab"))]
+    def load(self) -> list[tuple[str, engine.About]]:
+        return [("lm", ("lm", "float32", "ab", False))]
 
     def score(self, rank: int, batch: list[str]) -> list[int]:
         if "kill" in batch:
