@@ -136,14 +136,18 @@ class Cluster:
         return _Worker(handle, handle.load.remote())
 
     def _described(self) -> list[tuple[str, About]]:
-        """Names and facts of the models, from the first worker that is ready."""
-        ready, _ = self._ray.wait([worker.loading for worker in self._workers], timeout=10 * PATIENCE)
-        if not ready:
-            raise UserError(
-                f"--engine ray: no worker could be started within {10 * PATIENCE:.0f} s; give fewer --workers"
-            )
-        found: list[tuple[str, About]] = self._result(ready[0])
-        return found
+        """Names and facts of the models, from the first worker that is ready; those that died are replaced."""
+        until = time.monotonic() + 10 * PATIENCE
+        while (left := until - time.monotonic()) > 0:
+            loading = {worker.loading: worker for worker in self._workers}
+            ready, _ = self._ray.wait(list(loading), timeout=left)
+            if ready:
+                try:
+                    found: list[tuple[str, About]] = self._result(ready[0])
+                    return found
+                except self._ray.exceptions.RayActorError:
+                    self._lost(loading[ready[0]])
+        raise UserError(f"--engine ray: no worker could be started within {10 * PATIENCE:.0f} s; give fewer --workers")
 
     def _result(self, reference: Any) -> Any:
         """What a task returned; an error of the user's in it is one here."""

@@ -71,6 +71,7 @@ def texts() -> list[list[str]]:
     return [[hypothesis.text for nbest in part for hypothesis in nbest.hypotheses] for part in local.windows(lists)]
 
 
+@pytest.mark.slow
 @installed
 def test_a_killed_worker(nodes: Any, small_windows: None) -> None:
     batches = texts()
@@ -84,6 +85,7 @@ def test_a_killed_worker(nodes: Any, small_windows: None) -> None:
     check_against_local(batches, found)
 
 
+@pytest.mark.slow
 @installed
 def test_a_lost_node(nodes: Any, small_windows: None) -> None:
     batches = texts()
@@ -124,6 +126,7 @@ class Fragile:
         return [len(text) for text in batch]
 
 
+@pytest.mark.slow
 @installed
 @pytest.mark.parametrize(("poison", "told"), [("kill", "killed its worker 3 times"), ("fail", "does not fit")])
 def test_poisoned_input(nodes: Any, monkeypatch: pytest.MonkeyPatch, poison: str, told: str) -> None:
