@@ -302,8 +302,17 @@ class ReportOptions:
     """The results file, and the names that it has in tables."""
 
     report: str | None
+    table: tuple[str, ...]
     dataset: str | None
     system: str | None
+
+    def check(self) -> None:
+        """Refuse tables of no known style before anything is computed."""
+        from rescore.reporting.styles import endings, style_of
+
+        for path in self.table:
+            if style_of(path) is None:
+                raise click.UsageError(f"--table {path}: its ending is none of {endings()}")
 
     def write(self, results: Results, path: str) -> None:
         """Name the results after the options or the path of the lists, and write them where asked for."""
@@ -315,6 +324,16 @@ class ReportOptions:
         if self.report:
             with formats.opened(self.report) as file:
                 files.write(results, file)
+        if self.table:
+            from rescore.reporting import overview
+            from rescore.reporting.styles import style_of
+
+            layout = "espnet" if results.metric in ("WER", "CER") else "paper"
+            for place in self.table:
+                style = str(style_of(place))
+                about = overview.environment() if style == "markdown" else ""
+                with formats.opened(place) as file:
+                    file.write(overview.render([results], layout, style, about) + "\n")
 
 
 report_options = bundled(
@@ -323,6 +342,12 @@ report_options = bundled(
     "Report",
     [
         click.option("--report", metavar="FILE", help="Write the results as JSON, in full precision."),
+        click.option(
+            "--table",
+            multiple=True,
+            metavar="FILE",
+            help="Write the figures as a table, as `report` does: RESULTS.md, .tex, .csv, .txt. May be repeated.",
+        ),
         click.option("--dataset", metavar="NAME", help="The set's name in tables.  [default: from the path]"),
         click.option("--system", metavar="NAME", help="The output's name in tables.  [default: the models]"),
     ],

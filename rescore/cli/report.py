@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 from dataclasses import asdict
 from pathlib import Path
@@ -56,30 +55,7 @@ def command(
             file.write(json.dumps([asdict(read(Path(path))) for path in results], indent=2, ensure_ascii=False) + "\n")
         return
     chosen = style or style_of(output) or "text"
-    about = overview.environment(_versions()) if environment else ""
+    about = overview.environment() if environment else ""
     table = overview.render([read(Path(path)) for path in results], layout, chosen, about)
     with formats.opened(output) as file:
         file.write(table + "\n")
-
-
-def _versions() -> list[tuple[str, str]]:
-    import platform
-    import shutil
-    import subprocess
-    from datetime import datetime
-    from importlib.metadata import PackageNotFoundError, version
-
-    from rescore.version import VERSION
-
-    found = [
-        ("date", datetime.now().astimezone().strftime("%a %b %d %H:%M:%S %Z %Y")),
-        ("python version", platform.python_version()),
-        ("rescore version", VERSION),
-    ]
-    with contextlib.suppress(PackageNotFoundError):
-        found.append(("pytorch version", version("torch")))
-    if shutil.which("git"):
-        done = subprocess.run(["git", "log", "-1", "--format=%h"], capture_output=True, text=True)
-        if done.returncode == 0 and done.stdout.strip():
-            found.append(("Git hash", done.stdout.strip()))
-    return found

@@ -49,15 +49,16 @@ def command(
     \b
     rescore rerank test.tta.jsonl --weights weights.json --best test.trn --report results.json
 
-    JSON Lines are reranked as a stream, unless --report or --ref needs them all.
+    JSON Lines are reranked as a stream, unless --report, --table or --ref needs them all.
     """
     from rescore.evaluation.evaluate import evaluate
     from rescore.tuning import FIRST_PASS_ALONE, Weights
 
     options.check_outputs(("--output", output), ("--best", best), ("--report", reporting.report))
+    reporting.check()
     loaded = Weights.load(Path(weights)) if weights else FIRST_PASS_ALONE
     decision = decide.make() if decide.decide != "best" else loaded.decision
-    if not reporting.report:
+    if not (reporting.report or reporting.table):
         with options.progress_bar(inputs.count(nbest), "rerank") as bar:
             stream = options.watched(inputs.iterate(nbest), bar.update)
             _write(

@@ -89,6 +89,7 @@ def command(
     rescore exp/decode_test --ref data/test/text --lm tta --weight 0.3 --best out.trn
     rescore test.generate.txt --lm tta --dev dev.generate.txt --report results.json
     rescore test.json --lm tta --lm ngram:lm.arpa --dev dev.json
+    rescore test.json --lm tta --dev dev.json --table RESULTS.md --table results.tex --best text
 
     With several --lm all weights and a word bonus are tuned together. Without --dev and --weight the weight is the one
     that the model's card recommends. Without --lm lists are decided (--decide mbr, rover) and measured as they are.
@@ -108,10 +109,12 @@ def command(
         raise click.UsageError("--folds tunes on the test lists themselves; leave out --dev and --weight")
     if dev_ref and not dev:
         raise click.UsageError("--dev-ref is of no use without --dev")
+    reporting.check()
     options.check_outputs(
         ("--output", output),
         ("--best", best),
         ("--report", reporting.report),
+        *(("--table", path) for path in reporting.table),
         ("--html", html),
         ("--curve", curve),
         ("--save-weights", save_weights),
@@ -171,7 +174,7 @@ def command(
             file.write(content)
     if save_weights:
         outcome.weights.save(Path(save_weights))
-    if not (output or best or reporting.report or save_weights) and outcome.results.metric is None:
+    if not (output or best or reporting.report or reporting.table or save_weights) and outcome.results.metric is None:
         formats.write_best("-", zip(outcome.lists, outcome.texts, strict=True), sys.stdout)
         best = "-"
     click.echo(render(outcome.results), err="-" in (output, best, reporting.report))

@@ -37,6 +37,16 @@ def test_json_on_stdout(rescore: Run, tmp_path: Path) -> None:
     assert json.loads(rescore("report", "r.json", "--json").stdout) == [json.loads((tmp_path / "r.json").read_text())]
 
 
+def test_tables_and_text_in_one_command(rescore: Run, tmp_path: Path) -> None:
+    """From lists to RESULTS.md, LaTeX and Kaldi text."""
+    done = rescore(LISTS, "--table", "RESULTS.md", "--table", "results.tex", "--best", "text", "--system", "none")
+    assert done.returncode == 0, done.stderr
+    assert "## Environments" in (tmp_path / "RESULTS.md").read_text()
+    assert "\\begin{tabular}" in (tmp_path / "results.tex").read_text()
+    assert len((tmp_path / "text").read_text().splitlines()) == 116
+    assert_one_line_error(rescore(LISTS, "--table", "x.pdf"), "--table x.pdf: its ending is none of")
+
+
 def test_results_as_espnet_writes_them(rescore: Run, tmp_path: Path) -> None:
     """show_asr_result.sh: environment, then WER and CER, with counts in percent."""
     rescore(LISTS, "--metric", "wer", "--metric", "cer", "--report", "r.json", "--dataset", "test", "--system", "none")
