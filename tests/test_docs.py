@@ -75,12 +75,17 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("dev", "test"):
         espnet2(decoded, name)
         (folder / "exp" / "asr").mkdir(parents=True, exist_ok=True)
+        shutil.copytree(decoded / name, folder / f"{name}_other")
+        shutil.copy(decoded / f"{name}.ref", folder / f"{name}_other" / "text")
         shutil.move(decoded / name, folder / "exp" / "asr" / f"decode_{name}")
         (folder / "data" / name).mkdir()
         shutil.move(decoded / f"{name}.ref", folder / "data" / name / "text")
         espnet1(decoded, name)
         shutil.move(decoded / name, folder / "exp" / f"decode_{name}")
     (folder / "data" / "sentences.txt").write_text("\n".join(SENTENCES) + "\n", encoding="utf-8")
+    (folder / "novels.txt").write_text("\n".join(SENTENCES) + "\n", encoding="utf-8")
+    entries = [{"input": ["the old clock", "the odd clock"], "output": "the old clock"}] * 5
+    (folder / "test_wsj_score.json").write_text(json.dumps(entries), encoding="utf-8")
     (folder / "corpus.txt.xz").write_bytes(lzma.compress("\n".join(SENTENCES).encode()))
     (folder / "tiny.json").write_text(json.dumps(TINY), encoding="utf-8")
     shutil.copytree(ROOT / "models", folder / "models")
