@@ -14,7 +14,7 @@ from pathlib import Path
 
 from rescore.errors import UserError
 from rescore.formats.source import ReadOptions, Source
-from rescore.formats.text import plain, split_id, table
+from rescore.formats.text import as_number, plain, split_id, table
 from rescore.formats.writing import check_holds, checked_id, folder, line, opened
 from rescore.nbest import FIRST_PASS, Hypothesis, NbestList
 
@@ -98,10 +98,7 @@ def _without(scores: dict[str, float], column: str) -> dict[str, float]:
 
 
 def _cost(text: str, place: str) -> float:
-    try:
-        return float(text.split(",")[0])
-    except ValueError:
-        raise UserError(f"{place}: cost is {text!r}, not a number") from None
+    return as_number(text.split(",")[0], place, "cost")
 
 
 def write(lists: Iterable[NbestList], path: str) -> None:

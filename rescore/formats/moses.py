@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from rescore.errors import UserError
 from rescore.formats.source import ReadOptions, Source
-from rescore.formats.text import plain
+from rescore.formats.text import as_number, plain
 from rescore.formats.writing import check_holds, checked_number, line, opened
 from rescore.nbest import FIRST_PASS, Hypothesis, NbestList
 
@@ -42,7 +42,7 @@ def _entry(text: str, place: str) -> tuple[str, Hypothesis]:
     if len(columns) < 4:
         raise UserError(f"{place}: expected `id ||| hypothesis ||| features ||| total`, found {len(columns)} columns")
     name, said, features, total = columns[:4]
-    return name, Hypothesis(plain(said), {FIRST_PASS: _number(total, place), **_features(features, place)})
+    return name, Hypothesis(plain(said), {FIRST_PASS: as_number(total, place), **_features(features, place)})
 
 
 def _features(text: str, place: str) -> dict[str, float]:
@@ -52,19 +52,12 @@ def _features(text: str, place: str) -> dict[str, float]:
         if word.endswith("=") and len(word) > 1:
             name = word[:-1]
         else:
-            values.setdefault(name, []).append(_number(word, place))
+            values.setdefault(name, []).append(as_number(word, place))
     return {
         column if len(numbers) == 1 else f"{column}.{rank}": number
         for column, numbers in values.items()
         for rank, number in enumerate(numbers, 1)
     }
-
-
-def _number(text: str, place: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise UserError(f"{place}: score is {text!r}, not a number") from None
 
 
 def write(lists: Iterable[NbestList], path: str) -> None:

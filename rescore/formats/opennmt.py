@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator
 
 from rescore.errors import UserError
 from rescore.formats.source import ReadOptions, Source
-from rescore.formats.text import plain
-from rescore.formats.writing import check_holds, line, opened
+from rescore.formats.text import as_number, plain
+from rescore.formats.writing import check_equal_sizes, check_holds, line, opened
 from rescore.nbest import FIRST_PASS, Hypothesis, NbestList
 
 _SENTENCE = re.compile(r"SENT (\d+): (.*)")
@@ -55,7 +55,7 @@ def _log(source: Source) -> Iterator[NbestList]:
         elif current is not None and not current.hypotheses and (match := re.search(r"PRED \d+: (.*)", text)):
             last = match[1]
         elif current is not None and not current.hypotheses and (match := re.search(r"PRED SCORE: (\S+)", text)):
-            current.hypotheses.append(Hypothesis(plain(last), {FIRST_PASS: _number(match[1], place)}))
+            current.hypotheses.append(Hypothesis(plain(last), {FIRST_PASS: as_number(match[1], place)}))
         elif current is not None and text.strip() == "BEST HYP:":
             current.hypotheses.clear()  # the list has the best, too
     if current is not None:
@@ -70,23 +70,9 @@ def _joined(text: str, place: str) -> str:
     return plain(" ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value))
 
 
-def _number(text: str, place: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise UserError(f"{place}: score is {text!r}, not a number") from None
-
-
 def write(lists: Iterable[NbestList], path: str) -> None:
     """Plain lines; every list must have the same number of hypotheses."""
-    size = 0
     with opened(path) as file:
-        for nbest in check_holds(lists, frozenset(), path):
-            size = size or len(nbest.hypotheses)
-            if len(nbest.hypotheses) != size:
-                raise UserError(
-                    f"{path}: sentence {nbest.id} has {len(nbest.hypotheses)} hypotheses, the first had {size}; "
-                    "OpenNMT's files need the same number everywhere; write moses, or .jsonl"
-                )
+        for nbest in check_equal_sizes(check_holds(lists, frozenset(), path), path, "moses"):
             for hypothesis in nbest.hypotheses:
                 file.write(line(hypothesis.text) + "\n")

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from rescore.errors import UserError
 from rescore.formats.source import ReadOptions, Source
-from rescore.formats.text import plain
+from rescore.formats.text import as_number, plain
 from rescore.formats.writing import check_holds, checked_id, folder, line, opened
 from rescore.nbest import FIRST_PASS, Hypothesis, NbestList
 
@@ -69,10 +69,10 @@ def _hypothesis(cells: list[str], kind: str, scale: float, place: str) -> Hypoth
     if not kind:
         if len(cells) < 3:
             raise UserError(f"{place}: expected `acoustic language words w1 w2 ...`")
-        acoustic, language = (_number(cell, place) * LN10 for cell in cells[:2])
+        acoustic, language = (as_number(cell, place) * LN10 for cell in cells[:2])
         words = cells[3:]
     else:
-        total = _number(cells[0].strip("()"), place) * BYTELOG
+        total = as_number(cells[0].strip("()"), place) * BYTELOG
         if kind == "NBestList1.0":
             return Hypothesis(_text(cells[1:]), {FIRST_PASS: total})
         words, acoustic, language = _timed(cells[1:], place)
@@ -87,23 +87,16 @@ def _timed(cells: list[str], place: str) -> tuple[list[str], float, float]:
     words, acoustic, language, until = [], 0.0, 0.0, -1.0
     for start in range(0, len(cells), _WORD_FIELDS):
         word = cells[start : start + _WORD_FIELDS]
-        if _number(word[3], place) > until and not re.search(r"-\d$", word[0]):
+        if as_number(word[3], place) > until and not re.search(r"-\d$", word[0]):
             words.append(word[0])
-            language += _number(word[7], place) * BYTELOG
-            acoustic += _number(word[9], place) * BYTELOG
-            until = _number(word[5], place)
+            language += as_number(word[7], place) * BYTELOG
+            acoustic += as_number(word[9], place) * BYTELOG
+            until = as_number(word[5], place)
     return words, acoustic, language
 
 
 def _text(words: list[str]) -> str:
     return plain(" ".join(word for word in words if word not in _SILENT))
-
-
-def _number(text: str, place: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise UserError(f"{place}: score is {text!r}, not a number") from None
 
 
 def write(lists: Iterable[NbestList], path: str) -> None:

@@ -12,8 +12,8 @@ from rescore.errors import UserError
 from rescore.formats.grouping import grouped
 from rescore.formats.records import GENERIC, ROLES, Records
 from rescore.formats.source import ReadOptions, Source
-from rescore.formats.text import plain
-from rescore.formats.writing import ALL, check_holds, opened
+from rescore.formats.text import as_number, plain
+from rescore.formats.writing import ALL, check_equal_sizes, check_holds, opened
 from rescore.nbest import FIRST_PASS, Hypothesis, NbestList
 
 _NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?\s*", re.IGNORECASE)
@@ -56,7 +56,7 @@ class Table:
                 raise UserError(f"{place}: expected {len(names)} columns, as in the first line; quote what has a comma")
             scores: dict[str, float] = {}
             if layout.score:
-                value = _number(row[layout.score[0]], place, layout.score[0])
+                value = as_number(row[layout.score[0]], place, layout.score[0])
                 scores[FIRST_PASS] = -value if costs else value
             for name, (key, sign) in more.items():
                 if _NUMBER.fullmatch(row[key]):
@@ -119,13 +119,6 @@ def _roles(layout: Records, names: list[str], path: str) -> tuple[Records, dict[
     return replace(layout, **chosen), more
 
 
-def _number(text: str, place: str, column: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise UserError(f"{place}: {column} is {text!r}, not a number") from None
-
-
 class _NemoBeams:
     """NeMo's beams file: `text<TAB>score` lines, the same number of them for each utterance."""
 
@@ -148,7 +141,7 @@ class _NemoBeams:
             text, tab, score = line.rpartition("\t")
             if not tab:
                 raise UserError(f"{source.name}: line {number}: expected `text<TAB>score`")
-            hypothesis = Hypothesis(plain(text), {FIRST_PASS: _number(score, f"{source.name}: line {number}", "score")})
+            hypothesis = Hypothesis(plain(text), {FIRST_PASS: as_number(score, f"{source.name}: line {number}")})
             nbest.hypotheses.append(hypothesis)
             if number % size == 0:
                 yield nbest
@@ -158,15 +151,8 @@ class _NemoBeams:
 
     def write(self, lists: Iterable[NbestList], path: str) -> None:
         """Every list must have the same number of hypotheses, or nobody could read it back."""
-        size = 0
         with opened(path) as file:
-            for nbest in check_holds(lists, frozenset(), path):
-                size = size or len(nbest.hypotheses)
-                if len(nbest.hypotheses) != size:
-                    raise UserError(
-                        f"{path}: utterance {nbest.id} has {len(nbest.hypotheses)} hypotheses, the first had {size}; "
-                        "a NeMo beams file needs the same number everywhere; write a NeMo manifest, or .jsonl"
-                    )
+            for nbest in check_equal_sizes(check_holds(lists, frozenset(), path), path, "a NeMo manifest"):
                 for hypothesis in nbest.hypotheses:
                     text = " ".join(hypothesis.text.split())
                     file.write(f"{text}\t{hypothesis.scores[FIRST_PASS]!r}\n")

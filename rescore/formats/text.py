@@ -86,3 +86,18 @@ def table(path: Path, oddities: Oddities | None = None) -> dict[str, str]:
             if found.setdefault(name, value) != value:
                 raise UserError(f"{path}: line {number}: utterance {name} comes twice; give each utterance once")
     return found
+
+
+def as_number(text: str, place: str, what: str = "score") -> float:
+    """A number as a file has it.
+
+    Args:
+        what: what it is, for the message.
+
+    Raises:
+        UserError: it is none; the message begins with `place`.
+    """
+    try:
+        return float(text)
+    except ValueError:
+        raise UserError(f"{place}: {what} is {text!r}, not a number") from None

@@ -78,6 +78,26 @@ def check_holds(lists: Iterable[NbestList], holds: frozenset[str], path: str) ->
         log.warning("%s: not written, as the format has no place for it: %s", path, ", ".join(lost))
 
 
+def check_equal_sizes(lists: Iterable[NbestList], path: str, instead: str) -> Iterator[NbestList]:
+    """The same stream, for a format that does not say where a list ends: all must have the same number of hypotheses.
+
+    Args:
+        instead: the format to write instead.
+
+    Raises:
+        UserError: one has more or fewer than the first.
+    """
+    size = 0
+    for nbest in lists:
+        size = size or len(nbest.hypotheses)
+        if len(nbest.hypotheses) != size:
+            raise UserError(
+                f"{path}: {nbest.id} has {len(nbest.hypotheses)} hypotheses, the first list had {size}; "
+                f"this format needs the same number everywhere; write {instead}, or .jsonl"
+            )
+        yield nbest
+
+
 def checked_id(nbest: NbestList, path: str, forbidden: str = "") -> str:
     """The id of a list for a format that parts it from the text by a blank.
 
