@@ -17,8 +17,12 @@ from rescore.errors import UserError
 T = TypeVar("T")
 
 
-def read_lines(path: Path) -> Iterator[str]:
-    """The non-empty lines of a UTF-8 text file, plain, gzip or xz by its ending; `-` is standard input."""
+def read_lines(path: Path, empty: bool = False) -> Iterator[str]:
+    """The non-empty lines of a UTF-8 text file, plain, gzip or xz by its ending; `-` is standard input.
+
+    Args:
+        empty: whether empty lines are wanted, too.
+    """
     openers: dict[str, Callable[..., IO[str]]] = {".gz": gzip.open, ".xz": lzma.open}
     opener = openers.get(path.suffix, open)
     number = 0
@@ -26,7 +30,7 @@ def read_lines(path: Path) -> Iterator[str]:
         with _standard_input() if str(path) == "-" else opener(path, "rt", encoding="utf-8") as file:
             for line in file:
                 number += 1
-                if line := line.strip():
+                if (line := line.strip()) or empty:
                     yield line
     except FileNotFoundError:
         raise UserError(f"{path}: no such file") from None

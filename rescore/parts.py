@@ -52,6 +52,7 @@ BACKENDS: Table[Backend] = Table(
         "bilm": ("rescore.scoring.backends:BILM", "masked language model"),
         "unilm": ("rescore.scoring.backends:UNILM", "causal language model"),
         "unilm-bw": ("rescore.scoring.backends:UNILM_BW", "causal language model of reversed sentences"),
+        "unified": ("rescore.scoring.backends:UNIFIED", "network of four readings (UniLM), one from a source"),
         "ngram": ("rescore.scoring.backends:NGRAM", "ARPA file or KenLM binary"),
         "hf-masked": ("rescore.scoring.backends:HF_MASKED", "masked model of Hugging Face's transformers"),
         "hf-causal": ("rescore.scoring.backends:HF_CAUSAL", "causal model of Hugging Face's transformers"),

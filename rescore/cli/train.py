@@ -37,9 +37,18 @@ NGRAM_ONLY = ("order", "prune", "unit", "memory", "discount_fallback", "arpa")
 
 @click.command("train", cls=GroupedCommand)
 @click.option(
-    "--lm", required=True, type=click.Choice(["tta", "bilm", "unilm", "unilm-bw", "ngram"]), help="What to train."
+    "--lm",
+    required=True,
+    type=click.Choice(["tta", "bilm", "unilm", "unilm-bw", "unified", "ngram"]),
+    help="What to train.",
 )
 @click.option("--text", metavar="FILE", help="A sentence a line, UTF-8; plain, .gz or .xz.")
+@click.option(
+    "--pairs",
+    nargs=2,
+    metavar="SOURCE TARGET",
+    help="unified: sentences and their translations, line by line, in two files.",
+)
 @click.option("--out", required=True, metavar="DIR", help="The model's folder; --lm KIND:DIR scores with it.")
 @click.option("--tokenizer", metavar="FILE", help="A tokenizer.json.  [default: train one on the text]")
 @click.option(
@@ -120,6 +129,7 @@ def command(
     ctx: click.Context,
     lm: str,
     text: str | None,
+    pairs: tuple[str, str] | None,
     out: str,
     tokenizer: str | None,
     normalize: str,
@@ -153,6 +163,7 @@ def command(
     \b
     rescore train --lm tta --text corpus.txt.xz --out lm --config small --minutes 120
     torchrun --nproc-per-node 4 -m rescore train --lm tta --text corpus.txt --out lm --steps 100000
+    rescore train --lm unified --text corpus.en --pairs train.de train.en --out lm --normalize text
     rescore train --lm ngram -o 5 --prune 0,0,1 --text corpus.txt.xz --out lm
 
     Interrupted, the same command with --resume goes on as if nothing had happened. An n-gram model is estimated by
@@ -161,6 +172,8 @@ def command(
     _refuse_foreign(ctx, lm)
     if text == "-":
         raise click.UsageError("--text -: the text is read more than once; give a file")
+    if pairs and lm != "unified":
+        raise click.UsageError(f"--pairs does not apply to --lm {lm}")
     if warmup + decay > 1:
         raise click.UsageError(f"--warmup {warmup:g} and --decay {decay:g} are more than the whole training")
     if lm == "ngram":
@@ -205,6 +218,7 @@ def command(
             Path(out),
             recipe,
             text=Path(text) if text else None,
+            pairs=(Path(pairs[0]), Path(pairs[1])) if pairs else None,
             config=config,
             init=Path(init) if init else None,
             resume=resume,

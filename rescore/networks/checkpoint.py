@@ -16,9 +16,16 @@ from rescore.networks.config import NetworkConfig
 from rescore.networks.tokenizer import Tokenizer
 from rescore.networks.transformer import Transformer
 from rescore.networks.tta import TTA
+from rescore.networks.unified import Unified
 from rescore.networks.unilm import UniLM
 
-NETWORKS: dict[str, type[Transformer]] = {"tta": TTA, "bilm": BiLM, "unilm": UniLM, "unilm-bw": UniLM}
+NETWORKS: dict[str, type[Transformer]] = {
+    "tta": TTA,
+    "bilm": BiLM,
+    "unilm": UniLM,
+    "unilm-bw": UniLM,
+    "unified": Unified,
+}
 
 
 def build(config: NetworkConfig) -> Transformer:

@@ -17,7 +17,7 @@ LARGEST = {
     "max_positions": 1_000_000,
 }
 """Beyond these a file is damaged, or made to fill the memory."""
-KINDS = ("tta", "bilm", "unilm", "unilm-bw")
+KINDS = ("tta", "bilm", "unilm", "unilm-bw", "unified")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class NetworkConfig:
     """Everything that decides the shape of a network.
 
     `kind` says which objective the network was made for (one of `KINDS`); all kinds of one size have the same number
-    of parameters.
+    of parameters, but for the segments of `unified`.
     """
 
     kind: str = "tta"

@@ -1,4 +1,4 @@
-"""Self-attention networks, of which biLM and uniLM are two: they differ in who may see whom."""
+"""Self-attention networks (biLM, uniLM, unified): they differ in who may see whom."""
 
 from __future__ import annotations
 
@@ -26,14 +26,17 @@ class Encoder(Transformer):
 
         layers: of so many blocks only, before the transform to the softmax; 0 gives the embeddings.
         """
-        size = tokens.shape[1]
         hidden = self.embedding_dropout(self.embed(tokens) * self.scale)
-        mask = padding_mask(lengths, size)[:, None, None, :]
-        if self.causal:
-            mask = mask & torch.ones(size, size, dtype=torch.bool, device=tokens.device).tril()
+        mask = self.visible(tokens, lengths)[:, None]
         for block in self.layers()[:layers]:
             hidden = block(hidden, hidden, mask)
         return hidden if layers is not None else cast(Tensor, self.output_transform(hidden))
+
+    def visible(self, tokens: Tensor, lengths: Tensor) -> Tensor:
+        """(batch, n or 1, n), True where a position may look."""
+        size = tokens.shape[1]
+        real = padding_mask(lengths, size)[:, None, :]
+        return real & torch.ones(size, size, dtype=torch.bool, device=tokens.device).tril() if self.causal else real
 
     def predict(self, batch: Batch) -> Tensor:
         """`forward` at the positions asked for, less what cannot change them.
@@ -77,7 +80,7 @@ class Encoder(Transformer):
         size = batch.tokens.shape[1]
         if self.causal:  # what is real sees only what is real, as padding comes behind
             return torch.ones(1, size, size, dtype=torch.bool, device=batch.tokens.device).tril()
-        return padding_mask(batch.lengths, size)[:, None, :]
+        return self.visible(batch.tokens, batch.lengths)
 
 
 def _attend_once(attention: Attention, query: Tensor, hidden: Tensor, mask: Tensor) -> Tensor:

@@ -96,14 +96,18 @@ class Transformer(nn.Module):
         self.output_bias = nn.Parameter(torch.zeros(config.vocab_size)) if config.output_bias else None
         self.apply(_initialise)
 
+    def embed_tokens(self, tokens: Tensor) -> Tensor:
+        """What stands for a token wherever it stands: tokens of any shape -> (..., d)."""
+        return cast(Tensor, self.token_embedding(tokens))
+
     def embed(self, tokens: Tensor) -> Tensor:
         """tokens (batch, n) -> X + P (batch, n, d), through a LayerNorm where the configuration has one."""
         positions = self.position_embedding.weight[: tokens.shape[1]]
-        return cast(Tensor, self.embedding_norm(self.token_embedding(tokens) + positions))
+        return cast(Tensor, self.embedding_norm(self.embed_tokens(tokens) + positions))
 
     def embed_pairs(self, tokens: Tensor, positions: Tensor) -> Tensor:
         """The same for pairs: tokens (k,) and positions (k,) -> (k, d)."""
-        return cast(Tensor, self.embedding_norm(self.token_embedding(tokens) + self.position_embedding(positions)))
+        return cast(Tensor, self.embedding_norm(self.embed_tokens(tokens) + self.position_embedding(positions)))
 
     def layers(self) -> list[Block]:
         return [cast(Block, block) for block in self.blocks]

@@ -33,6 +33,8 @@ class Backend:
     """How else than usually it can score; a case (`CASES`) can be named with every kind."""
     pseudo: bool = False
     """Whether scores are pseudo-log-likelihoods."""
+    pseudo_with: str | None = None
+    """An option with which alone they are."""
 
     def load(self, spec: Spec, computing: Computing) -> LanguageModel:
         if not isinstance(self.loader, str):
@@ -52,6 +54,9 @@ UNILM_BW = Backend(_OWN)
 NGRAM = Backend("rescore.scoring.ngram:load")
 HF_MASKED = Backend(_HF, _MASKED, pseudo=True)
 HF_CAUSAL = Backend(_HF)
+UNIFIED = Backend(
+    "rescore.scoring.unified:load", ("bi", "l2r", "r2l", "seq2seq", "channel", *_MASKED), pseudo_with="bi"
+)
 HF_SEQ2SEQ = Backend("rescore.scoring.seq2seq:load", ("channel", "src=", "tgt="))
 
 
@@ -162,8 +167,10 @@ def recommended_weight(spec: str) -> float:
 
 def is_pseudo(spec: str) -> bool:
     """Whether a model's scores are pseudo-log-likelihoods; `spec` is what --lm names, or a column's model."""
-    kind = spec.partition(":")[0]
-    return kind in BACKENDS.names and BACKENDS[kind].pseudo
+    kind, *options = spec.split(":")
+    if kind not in BACKENDS.names:
+        return False
+    return BACKENDS[kind].pseudo or BACKENDS[kind].pseudo_with in options
 
 
 def describe(kind: str) -> list[str]:

@@ -119,10 +119,11 @@ class LanguageModel(Protocol):
 
 
 class Wrapped:
-    """A language model around another one: it has the other's name, model and precision."""
+    """A language model around another one: it has the other's name, model and precision, and reads what that reads."""
 
     def __init__(self, lm: LanguageModel) -> None:
         self.name = lm.name
+        self.reads_source = getattr(lm, "reads_source", False)
         self._lm = lm
 
     @property

@@ -46,7 +46,6 @@ class Cached(Wrapped):
     def __init__(self, lm: LanguageModel, folder: Path) -> None:
         super().__init__(lm)
         self._folder = folder
-        self.reads_source = getattr(lm, "reads_source", False)
         self.looked_up = self.computed = 0
         """Different texts, of each call, whose scores were there, or were not."""
 

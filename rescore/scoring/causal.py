@@ -62,7 +62,7 @@ class CausalScorer(OnePassScorer):
                     tokens = (*network.before, *sentence.ids[start:stop])
                     paths.append(Window(tokens, slice(first + shift, last + shift), index, first))
         trees = list(
-            _trees(
+            prefix_trees(
                 sorted(paths, key=lambda path: path.tokens),
                 network.reads_trees,
                 min(LARGEST_TREE, network.batch_tokens),
@@ -70,7 +70,7 @@ class CausalScorer(OnePassScorer):
         )
         trees.sort(key=lambda tree: tree.size)
         for some in batches(trees, lambda tree: tree.size, network.batch_tokens):
-            yield _request(some, network.pad, network.reads_trees)
+            yield as_request(some, network.pad, network.reads_trees)
 
 
 class BackwardScorer(CausalScorer):
@@ -86,7 +86,12 @@ class BackwardScorer(CausalScorer):
 class PrefixTree:
     """Sequences as a tree: every node but the root is predicted by its parent, and only parents are read."""
 
-    def __init__(self) -> None:
+    def __init__(self, stem: Sequence[int] = ()) -> None:
+        """
+        Args:
+            stem: tokens before the root; they and the root see each other from both sides, and all nodes see them.
+        """
+        self.stem = tuple(stem)
         self.tokens: list[int] = []
         self.parents: list[int] = []
         self.depths: list[int] = []
@@ -99,7 +104,17 @@ class PrefixTree:
     @property
     def size(self) -> int:
         """What a network has to read."""
-        return len(self.read)
+        return len(self.stem) + len(self.read)
+
+    @property
+    def sequence(self) -> list[int]:
+        """The tokens that are read."""
+        return [*self.stem, *(self.tokens[node] for node in self.read)]
+
+    @property
+    def positions(self) -> list[int]:
+        """The position of each."""
+        return [*range(len(self.stem)), *(len(self.stem) + self.depths[node] for node in self.read)]
 
     def shared(self, path: Window) -> int:
         """How many tokens the path has in common with the one that was added last."""
@@ -124,32 +139,35 @@ class PrefixTree:
         self.scored.append((path, nodes[path.scored]))
 
     def visible(self, size: int) -> npt.NDArray[np.bool_]:
-        """(size, size), True where a node that is read sees itself or an ancestor."""
+        """(size, size), True where a node that is read sees itself or an ancestor, or the stem."""
         seen = np.zeros((size, size), dtype=np.bool_)
+        stem = len(self.stem)
+        seen[: stem + 1, : stem + 1] = True
         for node, rank in self.read.items():
             if node:
-                seen[rank] = seen[self.read[self.parents[node]]]
-            seen[rank, rank] = True
+                seen[stem + rank] = seen[stem + self.read[self.parents[node]]]
+                seen[stem + rank, stem + rank] = True
         return seen
 
 
-def _trees(paths: Sequence[Window], share: bool, largest: int) -> Iterator[PrefixTree]:
-    """Cut sorted paths into trees, where sharing what two have in common no longer pays."""
-    tree = PrefixTree()
+def prefix_trees(paths: Sequence[Window], share: bool, largest: int, stem: Sequence[int] = ()) -> Iterator[PrefixTree]:
+    """Cut sorted paths into trees, each behind the stem, where sharing what two have in common no longer pays."""
+    tree = PrefixTree(stem)
     for path in paths:
         shared = tree.shared(path)
         more = len(path.tokens) - shared
-        if tree.size and not (share and tree.size + more <= largest and shared * ATTENTION_COST > tree.size * more):
+        common = len(stem) + shared
+        if tree.read and not (share and tree.size + more <= largest and common * ATTENTION_COST > tree.size * more):
             yield tree
-            tree = PrefixTree()
+            tree = PrefixTree(stem)
         tree.add(path)
-    if tree.size:
+    if tree.read:
         yield tree
 
 
-def _request(trees: Sequence[PrefixTree], pad: int, share: bool) -> Request:
+def as_request(trees: Sequence[PrefixTree], pad: int, share: bool) -> Request:
     """A batch of trees; without `share` these are sequences."""
-    tokens, lengths = padded([[tree.tokens[node] for node in tree.read] for tree in trees], pad)
+    tokens, lengths = padded([tree.sequence for tree in trees], pad)
     at: list[int] = []
     rows: list[int] = []
     targets: list[int] = []
@@ -160,10 +178,10 @@ def _request(trees: Sequence[PrefixTree], pad: int, share: bool) -> Request:
         rows += [len(at) + tree.read[parent] for parent in tree.parents[1:]]
         targets += tree.tokens[1:]
         begin = row * tokens.shape[1]
-        at += range(begin, begin + tree.size)
+        at += range(begin + len(tree.stem), begin + tree.size)
     structure = None
     if share:
-        depth, _ = padded([[tree.depths[node] for node in tree.read] for tree in trees], 0)
+        depth, _ = padded([tree.positions for tree in trees], 0)
         structure = Tree(depth, torch.from_numpy(np.stack([tree.visible(tokens.shape[1]) for tree in trees])))
     batch = Batch(tokens, lengths, torch.tensor(at), structure)
     return Request(batch, torch.tensor(rows), torch.tensor(targets), spans)

@@ -131,7 +131,7 @@ class OnePassScorer:
     @torch.inference_mode()
     def score(self, sentences: Sequence[str]) -> list[TokenScores]:
         """One result a sentence, in their order; what is the same to the tokenizer is scored once."""
-        encoded = [self.in_order(sentence) for sentence in self.network.encode(sentences)]
+        encoded = self.encoded(sentences)
         rank = {sentence: index for index, sentence in enumerate(dict.fromkeys(encoded))}
         distinct = list(rank)
         self._tell_once(distinct)
@@ -143,6 +143,10 @@ class OnePassScorer:
                 log_probs[sentence][first : first + len(found)] = found
         results = [self._result(list(ids), found) for (ids, _), found in zip(distinct, log_probs, strict=True)]
         return [results[rank[sentence]] for sentence in encoded]
+
+    def encoded(self, sentences: Sequence[str]) -> list[Encoded]:
+        """What is read and scored of each sentence."""
+        return [self.in_order(sentence) for sentence in self.network.encode(sentences)]
 
     def in_order(self, sentence: Encoded) -> Encoded:
         """The tokens that are scored, in the order in which the network reads them."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, zip_longest
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +19,8 @@ from rescore.networks.tokenizer import Tokenizer
 SHUFFLED_TOGETHER = (
     32_768  # sentences that are sorted by length together: enough to fill batches, few enough to stay shuffled
 )
+CHUNK = 20_000
+"""Lines that are encoded together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +37,6 @@ class Corpus:
     def __init__(self, folder: Path, tokenizer: Tokenizer, held_out: int, seed: int) -> None:
         """Open what `encode_corpus` wrote; `held_out` sentences, chosen by `seed`, are kept for validation."""
         self._tokenizer = tokenizer
-        self.held_out_sentences = held_out
         try:
             meta = json.loads((folder / "corpus.json").read_text(encoding="utf-8"))
             self._ids: npt.NDArray[np.unsignedinteger] = np.memmap(folder / "ids.bin", dtype=meta["dtype"], mode="r")
@@ -48,9 +49,13 @@ class Corpus:
             raise UserError(f"{folder}: the encoded text is damaged ({error}); delete the folder") from None
         self.fingerprint = str(meta["content"])
         """Content hash of the encoded text."""
-        order = np.random.default_rng([seed, 0]).permutation(len(self._ends)).astype(np.uint32)
+        together = int(meta.get("together", 1))  # the two directions of a pair are held out, or trained on, together
+        groups = np.random.default_rng([seed, 0]).permutation(len(self._ends) // together).astype(np.uint32)
+        order = (groups[:, None] * together + np.arange(together)).reshape(-1).astype(np.uint32)
+        held_out *= together
         if held_out >= len(order):
             raise UserError(f"the text has {len(order)} sentences; it needs more than the {held_out} held out")
+        self.held_out_sentences = held_out
         self._held_out, self._training = np.sort(order[:held_out]), order[held_out:]
         self._seed = seed
 
@@ -120,37 +125,90 @@ def encode_corpus(text: Path, tokenizer: Tokenizer, folder: Path, longest: int) 
 
     Sentences of more than `longest` tokens are cut into pieces of at most that many.
     """
-    if not text.is_file():
-        raise UserError(f"{text}: no such file")
-    stat = text.stat()
+
+    def sentences() -> Iterator[list[int]]:
+        lines = read_lines(text)
+        while chunk := list(islice(lines, CHUNK)):
+            for sentence in tokenizer.encode(chunk):
+                for start in range(0, len(sentence), longest):
+                    yield sentence[start : start + longest]
+
+    if not _write([text], tokenizer, folder, longest, sentences, 1):
+        raise UserError(f"{text}: no sentence in it; expected one sentence a line")
+
+
+def encode_pairs(source: Path, target: Path, tokenizer: Tokenizer, folder: Path, longest: int) -> int:
+    """The same for sentences and their translations, line by line: each pair in both directions, as one [EOS] other.
+
+    Pairs with an empty side, or of more than `longest` tokens, are left out; returns how many pairs there are.
+
+    Raises:
+        UserError: the files do not have the same number of lines, or no pair is left.
+    """
+
+    def sentences() -> Iterator[list[int]]:
+        lines = zip_longest(read_lines(source, empty=True), read_lines(target, empty=True))
+        number = 0
+        while chunk := list(islice(lines, CHUNK)):
+            if None in chunk[-1]:
+                shorter = (source, target)[chunk[-1].index(None)]
+                lines_there = number + next(place for place, pair in enumerate(chunk) if None in pair)
+                raise UserError(f"{shorter}: has {lines_there} lines, the other side of --pairs has more")
+            number += len(chunk)
+            one, other = (tokenizer.encode([str(pair[side]) for pair in chunk]) for side in (0, 1))
+            for first, second in zip(one, other, strict=True):
+                if first and second and len(first) + len(second) < longest:
+                    yield [*first, tokenizer.eos, *second]
+                    yield [*second, tokenizer.eos, *first]
+
+    count = _write([source, target], tokenizer, folder, longest, sentences, 2) // 2
+    if not count:
+        raise UserError(f"{source}: no pair of at most {longest} tokens in it and {target}")
+    return count
+
+
+def _write(
+    texts: Sequence[Path],
+    tokenizer: Tokenizer,
+    folder: Path,
+    longest: int,
+    sentences: Callable[[], Iterator[list[int]]],
+    together: int,
+) -> int:
+    """Write sentences to `folder` unless they are there already; returns how many there are."""
+    stats = []
+    for text in texts:
+        if not text.is_file():
+            raise UserError(f"{text}: no such file")
+        stat = text.stat()
+        stats.append(f"{text.resolve()} {stat.st_size} {stat.st_mtime_ns}")
     dtype = np.uint16 if tokenizer.vocab_size <= 2**16 else np.uint32
-    meta = {
+    meta: dict[str, object] = {
         "dtype": np.dtype(dtype).name,
-        "text": hashlib.sha256(f"{text.resolve()} {stat.st_size} {stat.st_mtime_ns}".encode()).hexdigest(),
+        "text": hashlib.sha256("\n".join(stats).encode()).hexdigest(),
         "tokenizer": tokenizer.fingerprint,
         "longest": longest,
     }
+    if together > 1:
+        meta["together"] = together
     done = folder / "corpus.json"  # written last: its presence says that the two others are whole
     if meta.items() <= _read_meta(done).items():
-        return
+        return (folder / "ends.bin").stat().st_size // np.dtype(np.int64).itemsize
     folder.mkdir(parents=True, exist_ok=True)
     done.unlink(missing_ok=True)
-    total = 0
+    total = number = 0
     digest = hashlib.sha256()
-    lines = read_lines(text)
     with open(folder / "ids.bin", "wb") as ids, open(folder / "ends.bin", "wb") as ends:
-        while chunk := list(islice(lines, 20_000)):
-            for sentence in tokenizer.encode(chunk):
-                for start in range(0, len(sentence), longest):
-                    piece = sentence[start : start + longest]
-                    packed = np.array(piece, dtype=dtype).tobytes()
-                    ids.write(packed)
-                    digest.update(packed)
-                    total += len(piece)
-                    ends.write(np.int64(total).tobytes())
-    if not total:
-        raise UserError(f"{text}: no sentence in it; expected one sentence a line")
-    done.write_text(json.dumps(meta | {"content": digest.hexdigest()[:16]}) + "\n", encoding="utf-8")
+        for sentence in sentences():
+            number += 1
+            packed = np.array(sentence, dtype=dtype).tobytes()
+            ids.write(packed)
+            digest.update(packed)
+            total += len(sentence)
+            ends.write(np.int64(total).tobytes())
+    if number:
+        done.write_text(json.dumps(meta | {"content": digest.hexdigest()[:16]}) + "\n", encoding="utf-8")
+    return number
 
 
 def _read_meta(path: Path) -> dict[str, object]:

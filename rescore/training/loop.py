@@ -7,8 +7,9 @@ import math
 import os
 import sys
 import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from rescore.networks.device import choose_device
 from rescore.networks.tokenizer import Tokenizer
 from rescore.networks.transformer import Transformer
 from rescore.training.corpus import Corpus, SentenceBatch
-from rescore.training.objectives import OBJECTIVES, Objective, tied_cross_entropy
+from rescore.training.objectives import Objective, tied_cross_entropy
 
 STATE = "training.safetensors"
 
@@ -52,6 +53,15 @@ class Recipe:
     validation_seconds: float = 600.0
 
 
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What is learned from which text; `name` parts it from a network's other tasks."""
+
+    name: str
+    corpus: Corpus
+    objective: Objective
+
+
 @dataclass(slots=True)
 class TrainingState:
     """Where training stands. Losses are natural logs a token."""
@@ -60,6 +70,9 @@ class TrainingState:
     seconds: float = 0.0
     tokens: int = 0
     validation_loss: float | None = None
+    """The mean of the tasks' losses."""
+    losses: dict[str, float] = field(default_factory=dict)
+    """Each task's validation loss."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,15 +112,26 @@ def _cpu_multiplies_bfloat16() -> bool:
 
 
 class Trainer:
-    """One network, one corpus, one recipe. `run` trains to the end; `resume` first puts everything back as it was."""
+    """One network, its tasks, one recipe. `run` trains to the end; `resume` first puts everything back as it was."""
 
     def __init__(
-        self, network: Transformer, tokenizer: Tokenizer, corpus: Corpus, recipe: Recipe, device: Device, folder: Path
+        self,
+        network: Transformer,
+        tokenizer: Tokenizer,
+        turns: Sequence[Task],
+        recipe: Recipe,
+        device: Device,
+        folder: Path,
     ) -> None:
+        """
+        Args:
+            turns: the task of each batch, over and over; a task may have several turns.
+        """
         self.network = network.to(device.device)
         self.network.set_dropout(recipe.dropout)
-        self.tokenizer, self.corpus, self.recipe, self.device, self.folder = tokenizer, corpus, recipe, device, folder
-        self.objective: Objective = OBJECTIVES[network.config.kind](tokenizer)
+        self.tokenizer, self.recipe, self.device, self.folder = tokenizer, recipe, device, folder
+        self.turns = list(turns)
+        self.tasks = {task.name: task for task in turns}
         self.progress = TrainingState()
         self.optimizers = optimizers(network, recipe)
         self._model: Callable[..., Tensor] = _Hidden(network)
@@ -123,8 +147,8 @@ class Trainer:
         return {
             "network": asdict(self.network.config),
             "tokenizer": self.tokenizer.fingerprint,
-            "text": self.corpus.fingerprint,
-            "held_out": self.corpus.held_out_sentences,
+            "text": " ".join(dict.fromkeys(task.corpus.fingerprint for task in self.turns)),
+            "held_out": self.turns[0].corpus.held_out_sentences,
         }
 
     def learning_rate(self) -> float:
@@ -153,10 +177,10 @@ class Trainer:
         )
         self.network.train()
         saved = validated = time.monotonic()
-        batches = self.corpus.batches(recipe.batch_tokens, progress.step, self.device.rank, self.device.world)
+        batches = self._batches()
         while (self._done() < 1) if recipe.minutes is not None else (progress.step < (recipe.steps or 0)):
             began = time.monotonic()
-            loss, tokens = self.update(next(batches))
+            loss, tokens = self.update(*next(batches))
             if not math.isfinite(loss):
                 raise UserError(
                     f"the loss is {loss} after {progress.step} steps; train with a lower --learning-rate than "
@@ -188,12 +212,23 @@ class Trainer:
             self.save()
         return progress
 
-    def update(self, batch: SentenceBatch) -> tuple[float, int]:
+    def _batches(self) -> Iterator[tuple[Objective, SentenceBatch]]:
+        """Batches and what is asked of them, from the step on where training stands."""
+        rounds, begun = divmod(self.progress.step, len(self.turns))
+        streams = {}
+        for name, task in self.tasks.items():
+            taken = [turn.name for turn in self.turns].count(name) * rounds
+            taken += [turn.name for turn in self.turns[:begun]].count(name)
+            streams[name] = task.corpus.batches(self.recipe.batch_tokens, taken, self.device.rank, self.device.world)
+        for turn in islice(cycle(self.turns), begun, None):
+            yield turn.objective, next(streams[turn.name])
+
+    def update(self, objective: Objective, batch: SentenceBatch) -> tuple[float, int]:
         """One update. Returns the loss a token of this process's share, and the tokens of all processes."""
         rate = self.learning_rate()
         for group in (group for optimizer in self.optimizers for group in optimizer.param_groups):
             group["lr"] = rate
-        loss, count = self._loss(batch)
+        loss, count = self._loss(objective, batch)
         counts = torch.tensor([count], device=self.device.device)
         if self.device.world > 1:
             torch.distributed.all_reduce(counts)
@@ -216,11 +251,11 @@ class Trainer:
         torch.distributed.all_reduce(slowest, torch.distributed.ReduceOp.MAX)
         return slowest.item()
 
-    def _loss(self, batch: SentenceBatch) -> tuple[Tensor, int]:
+    def _loss(self, objective: Objective, batch: SentenceBatch) -> tuple[Tensor, int]:
         """Sum of the losses of a batch's predicted tokens, and their number."""
         device = self.device.device
         seed = [self.recipe.seed, self.progress.step, self.device.rank]
-        example = self.objective(torch.from_numpy(batch.tokens), torch.from_numpy(batch.lengths), seed).to(device)
+        example = objective(torch.from_numpy(batch.tokens), torch.from_numpy(batch.lengths), seed).to(device)
         with torch.autocast(device.type, self.device.precision, enabled=self.device.precision != torch.float32):
             hidden = self._model(example.tokens, example.lengths)
         hidden = hidden[example.predicted].to(self.device.precision)
@@ -232,22 +267,28 @@ class Trainer:
 
     @torch.no_grad()
     def validate(self, report: Callable[[str], None]) -> None:
-        """Loss on the held-out sentences, in full precision and without dropout."""
+        """Each task's loss on its held-out sentences, in full precision and without dropout."""
         self.network.eval()
+        for name, task in self.tasks.items():
+            loss = self.progress.losses[name] = self._validation_loss(task)
+            report(
+                f"step {self.progress.step}  tokens {self.progress.tokens:,}  "
+                f"{f'{name}: ' if len(self.tasks) > 1 else ''}validation loss {loss:.4f}  "
+                f"{task.objective.perplexity} {math.exp(loss):.2f}"
+            )
+        self.network.train()
+        self.progress.validation_loss = sum(self.progress.losses.values()) / len(self.progress.losses)
+
+    def _validation_loss(self, task: Task) -> float:
         total, count = 0.0, 0
-        for batch in self.corpus.held_out(self.recipe.batch_tokens):
+        for batch in task.corpus.held_out(self.recipe.batch_tokens):
             seed = [self.recipe.seed, count]  # the same masks at every validation
-            example = self.objective(torch.from_numpy(batch.tokens), torch.from_numpy(batch.lengths), seed)
+            example = task.objective(torch.from_numpy(batch.tokens), torch.from_numpy(batch.lengths), seed)
             example = example.to(self.device.device)
             hidden = self.network(example.tokens, example.lengths)[example.predicted]
             total += self._cross_entropy(hidden, example.targets).item()
             count += len(example.targets)
-        self.network.train()
-        loss = self.progress.validation_loss = total / count
-        report(
-            f"step {self.progress.step}  tokens {self.progress.tokens:,}  validation loss {loss:.4f}  "
-            f"{self.objective.perplexity} {math.exp(loss):.2f}"
-        )
+        return total / count
 
     def save(self) -> None:
         """Write the whole state, so that `resume` goes on as if nothing had happened."""

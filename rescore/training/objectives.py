@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from rescore.networks.tokenizer import Tokenizer
+from rescore.networks.unified import Segment
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,8 @@ class Example:
 class Objective(Protocol):
     """Turns a batch of sentences into an example. `perplexity` is the name of exp(loss)."""
 
-    perplexity: ClassVar[str]
+    @property
+    def perplexity(self) -> str: ...
 
     def __call__(self, tokens: Tensor, lengths: Tensor, seed: Sequence[int]) -> Example:
         """tokens (batch, n) with [BOS] and [EOS], lengths (batch,); `seed` decides whatever is random."""
@@ -101,13 +103,59 @@ class BackwardLanguageModelling(CausalLanguageModelling):
         return super().__call__(tokens.gather(1, mirrored), lengths, seed)
 
 
+class InSegment:
+    """Another objective, for a `unified` network: all tokens in one segment."""
+
+    def __init__(self, objective: Objective, segment: Segment, tokenizer: Tokenizer) -> None:
+        self.perplexity = objective.perplexity
+        self._objective, self._shift = objective, segment * tokenizer.vocab_size
+
+    def __call__(self, tokens: Tensor, lengths: Tensor, seed: Sequence[int]) -> Example:
+        example = self._objective(tokens, lengths, seed)
+        return replace(example, tokens=example.tokens + self._shift)
+
+
+class SequenceToSequence:
+    """The target's tokens, and its [EOS], are predicted from the source and the target before them (UniLM).
+
+    A pair comes as [BOS] source [EOS] target [EOS].
+    """
+
+    perplexity: ClassVar[str] = "perplexity"
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._eos, self._size = tokenizer.eos, tokenizer.vocab_size
+
+    def __call__(self, tokens: Tensor, lengths: Tensor, seed: Sequence[int]) -> Example:
+        ends = (tokens == self._eos).cumsum(dim=1)
+        source = (ends == 0) | ((ends == 1) & (tokens == self._eos))
+        positions = torch.arange(tokens.shape[1], device=tokens.device)
+        predicted = (ends > 0) & (positions < lengths[:, None] - 1)
+        segments = torch.where(source, int(Segment.SOURCE), int(Segment.TARGET))
+        return Example(tokens + segments * self._size, lengths, predicted, tokens.roll(-1, dims=1)[predicted])
+
+
+def unified_objectives(tokenizer: Tokenizer) -> dict[str, Objective]:
+    """The four objectives of a `unified` network, by the reading that they train."""
+    return {
+        "bi": InSegment(MaskedLanguageModelling(tokenizer), Segment.BOTH, tokenizer),
+        "l2r": InSegment(CausalLanguageModelling(tokenizer), Segment.FORWARD, tokenizer),
+        "r2l": InSegment(BackwardLanguageModelling(tokenizer), Segment.BACKWARD, tokenizer),
+        "seq2seq": SequenceToSequence(tokenizer),
+    }
+
+
+MIXTURE = ("bi", "l2r", "seq2seq", "bi", "r2l", "seq2seq")
+"""Which of them each batch is for, in turn: a third bidirectional, a third with a source, a sixth in each direction
+(Dong et al. 2019, section 2.3)."""
+
 OBJECTIVES: dict[str, Callable[[Tokenizer], Objective]] = {
     "tta": LanguageAutoencoding,
     "bilm": MaskedLanguageModelling,
     "unilm": CausalLanguageModelling,
     "unilm-bw": BackwardLanguageModelling,
 }
-"""The objective that each kind of network is trained with."""
+"""The objective that each kind of network with a single one is trained with."""
 
 
 def _inner(tokens: Tensor, lengths: Tensor) -> Tensor:

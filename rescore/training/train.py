@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 import torch
@@ -14,10 +15,11 @@ from rescore.files import read_lines, replacing
 from rescore.networks import checkpoint
 from rescore.networks.config import NAMED, NetworkConfig
 from rescore.networks.tokenizer import Tokenizer, train_wordpiece
-from rescore.training.corpus import Corpus, encode_corpus
-from rescore.training.loop import STATE, Device, Recipe, Trainer
+from rescore.training.corpus import Corpus, encode_corpus, encode_pairs
+from rescore.training.loop import STATE, Device, Recipe, Task, Trainer
+from rescore.training.objectives import MIXTURE, OBJECTIVES, unified_objectives
 
-CORPUS = "corpus"  # the folder of encoded text beside the checkpoint; may be deleted once training is done
+CORPUS, PAIRS = "corpus", "pairs"  # folders of encoded text beside the checkpoint; nobody needs them after training
 
 
 def train(
@@ -26,6 +28,7 @@ def train(
     recipe: Recipe,
     *,
     text: Path | None = None,
+    pairs: tuple[Path, Path] | None = None,
     config: str = "base",
     init: Path | None = None,
     resume: bool = False,
@@ -39,6 +42,9 @@ def train(
 ) -> None:
     """Train a network of `kind` and write its folder.
 
+    A `unified` network learns from `pairs`, a file of sentences and one of their translations line by line, and reads
+    `text` in the other three ways; without `text` the second file of the pairs.
+
     With `recipe.steps == 0` the network is written as it was initialised; then `text` is needed only where a tokenizer
     has to be trained.
 
@@ -47,6 +53,10 @@ def train(
     """
     if (out / STATE).exists() and not resume:
         raise UserError(f"{out / STATE}: a training was begun here; continue it with --resume, or remove the file")
+    if pairs is not None:
+        text = text or pairs[1]
+    elif kind == "unified" and recipe.steps != 0:
+        raise UserError("a unified network learns from translations, too; give --pairs SOURCE TARGET")
     if text is None and recipe.steps != 0:
         raise UserError("no text to train on; give --text FILE")
     machine = Device.choose(device, precision, compiled)
@@ -55,11 +65,15 @@ def train(
     except OSError as error:
         raise UserError(f"--out {out}: cannot be made ({error.strerror or error})") from None
     if machine.rank == 0:
-        _prepare_tokenizer(out, text, config, init, resume, tokenizer, normalisation, report)
+        texts = list(dict.fromkeys([*([text] if text else []), *(pairs or ())]))
+        _prepare_tokenizer(out, texts, config, init, resume, tokenizer, normalisation, report)
         if recipe.steps != 0 and text is not None:
             tokens = Tokenizer.load(out / "tokenizer.json")
             longest = _config(kind, config, tokens, init).max_positions - 2
             encode_corpus(text, tokens, out / CORPUS, longest)
+            if pairs is not None:
+                count = encode_pairs(*pairs, tokens, out / PAIRS, longest)
+                report(f"{count:,} pairs of at most {longest} tokens, each in both directions")
     if machine.world > 1:
         torch.distributed.barrier()
     tokens = Tokenizer.load(out / "tokenizer.json")
@@ -71,7 +85,8 @@ def train(
         checkpoint.save(out, network, tokens)
         return
     corpus = Corpus(out / CORPUS, tokens, held_out, recipe.seed)
-    trainer = Trainer(network, tokens, corpus, recipe, machine, out)
+    translations = Corpus(out / PAIRS, tokens, held_out, recipe.seed) if kind == "unified" else None
+    trainer = Trainer(network, tokens, turns(kind, tokens, corpus, translations), recipe, machine, out)
     if resume:
         trainer.resume()
     if machine.rank == 0:
@@ -88,9 +103,20 @@ def train(
         torch.distributed.destroy_process_group()
 
 
+def turns(kind: str, tokenizer: Tokenizer, text: Corpus, pairs: Corpus | None = None) -> list[Task]:
+    """What a network of `kind` learns, batch by batch; `pairs` is for `unified`."""
+    if pairs is None:
+        return [Task(kind, text, OBJECTIVES[kind](tokenizer))]
+    tasks = {
+        name: Task(name, pairs if name == "seq2seq" else text, objective)
+        for name, objective in unified_objectives(tokenizer).items()
+    }
+    return [tasks[name] for name in MIXTURE]
+
+
 def _prepare_tokenizer(
     out: Path,
-    text: Path | None,
+    texts: Sequence[Path],
     config: str,
     init: Path | None,
     resume: bool,
@@ -104,10 +130,10 @@ def _prepare_tokenizer(
         raise UserError("--tokenizer and --init exclude each other: a model's weights belong to its tokenizer")
     if tokenizer is not None or init is not None:
         found = Tokenizer.load(tokenizer if tokenizer is not None else Path(str(init)) / "tokenizer.json")
-    elif text is not None:
+    elif texts:
         size = _named_or_file(config).vocab_size
-        report(f"training a tokenizer of {size:,} WordPieces on {text}")
-        found = train_wordpiece(read_lines(text), size, normalisation)
+        report(f"training a tokenizer of {size:,} WordPieces on {', '.join(map(str, texts))}")
+        found = train_wordpiece(chain.from_iterable(map(read_lines, texts)), size, normalisation)
         if found.vocab_size < size:
             report(f"the text gives {found.vocab_size:,} WordPieces only")
     else:
@@ -132,8 +158,12 @@ def _config(kind: str, config: str, tokenizer: Tokenizer, init: Path | None) -> 
 
 def _write_card(out: Path, kind: str, trainer: Trainer, corpus: Corpus) -> None:
     progress, recipe = trainer.progress, trainer.recipe
-    loss = progress.validation_loss
-    assert loss is not None
+    perplexities = [
+        f"| validation {task.objective.perplexity}{f', {name}' if len(trainer.tasks) > 1 else ''} "
+        f"| {math.exp(progress.losses[name]):.2f} a token |"
+        for name, task in trainer.tasks.items()
+    ]
+    measured = "\n".join(perplexities)
     card = f"""---
 kind: {kind}
 recommended_weight: 0.3
@@ -146,7 +176,7 @@ recommended_weight: 0.3
 | training data | {len(corpus):,} sentences, {corpus.training_tokens:,} tokens |
 | steps | {progress.step:,} of at most {recipe.batch_tokens:,} tokens |
 | tokens seen | {progress.tokens:,} |
-| validation {trainer.objective.perplexity} | {math.exp(loss):.2f} a token |
+{measured}
 | recommended weight | 0.3, the papers' usual value; tune it on lists of your own and write it here |
 | licence | yours to choose |
 """

@@ -18,15 +18,18 @@ from rescore.errors import UserError
 from rescore.networks import checkpoint
 from rescore.networks.config import NetworkConfig
 from rescore.networks.tokenizer import Tokenizer
-from rescore.training.corpus import Corpus, SentenceBatch, encode_corpus
+from rescore.training.corpus import Corpus, SentenceBatch, encode_corpus, encode_pairs
 from rescore.training.loop import STATE, Device, Recipe, Trainer
 from rescore.training.objectives import (
     BackwardLanguageModelling,
     CausalLanguageModelling,
     LanguageAutoencoding,
     MaskedLanguageModelling,
+    Objective,
+    SequenceToSequence,
     tied_cross_entropy,
 )
+from rescore.training.train import turns
 from tests.conftest import SENTENCES
 
 CPU = Device(torch.device("cpu"), torch.float32, compiled=False)
@@ -79,7 +82,7 @@ def test_causal_language_modelling_predicts_the_next(tokenizer: Tokenizer) -> No
     assert example.targets.tolist() == [9, 8, 7, 3, 5, 3]
 
 
-@pytest.mark.parametrize("kind", ["bilm", "unilm", "unilm-bw"])
+@pytest.mark.parametrize("kind", ["bilm", "unilm", "unilm-bw", "unified"])
 def test_other_kinds_learn(tmp_path: Path, tokenizer: Tokenizer, config: NetworkConfig, kind: str) -> None:
     recipe = Recipe(steps=150, batch_tokens=500, learning_rate=1e-2, dropout=0.0)
     made = trainer(tmp_path, tokenizer, replace(config, kind=kind), recipe, repeats=5)
@@ -96,7 +99,15 @@ def trainer(folder: Path, tokenizer: Tokenizer, config: NetworkConfig, recipe: R
     encode_corpus(folder / "text", tokenizer, folder / "corpus", 22)
     torch.manual_seed(recipe.seed)
     corpus = Corpus(folder / "corpus", tokenizer, 20, recipe.seed)
-    return Trainer(checkpoint.build(config), tokenizer, corpus, recipe, CPU, folder)
+    translations = None
+    if config.kind == "unified":
+        (folder / "swapped").write_text("\n".join(" ".join(reversed(line.split())) for line in SENTENCES * repeats))
+        os.utime(folder / "swapped", ns=(0, 0))
+        encode_pairs(folder / "text", folder / "swapped", tokenizer, folder / "pairs", 90)
+        translations = Corpus(folder / "pairs", tokenizer, 10, recipe.seed)
+        config = replace(config, max_positions=92)
+    made = turns(config.kind, tokenizer, corpus, translations)
+    return Trainer(checkpoint.build(config), tokenizer, made, recipe, CPU, folder)
 
 
 def test_it_learns(tmp_path: Path, tokenizer: Tokenizer, config: NetworkConfig) -> None:
@@ -112,13 +123,38 @@ def test_it_learns(tmp_path: Path, tokenizer: Tokenizer, config: NetworkConfig) 
     assert "pseudo-perplexity" in said[-1]
 
 
+def test_sequence_to_sequence_predicts_the_second_side(tokenizer: Tokenizer) -> None:
+    tokens = torch.tensor([[2, 7, 8, 3, 9, 3], [2, 5, 3, 6, 3, 0]])
+    example = SequenceToSequence(tokenizer)(tokens, torch.tensor([6, 5]), [0])
+    assert example.targets.tolist() == [9, 3, 6, 3]
+    assert example.predicted.tolist() == [
+        [False, False, False, True, True, False],
+        [False, False, True, True, False, False],
+    ]
+    segments = example.tokens // tokenizer.vocab_size
+    assert segments[0].tolist() == [3, 3, 3, 3, 4, 4] and segments[1, :5].tolist() == [3, 3, 3, 4, 4]
+    assert torch.equal(example.tokens % tokenizer.vocab_size, tokens)
+
+
+def test_a_unified_network_learns_each_reading(tmp_path: Path, tokenizer: Tokenizer, config: NetworkConfig) -> None:
+    recipe = Recipe(steps=150, batch_tokens=500, learning_rate=1e-2, dropout=0.0)
+    made = trainer(tmp_path, tokenizer, replace(config, kind="unified"), recipe, repeats=5)
+    made.validate(lambda line: None)
+    before = dict(made.progress.losses)
+    after = made.run(lambda line: None).losses
+    assert list(after) == ["bi", "l2r", "seq2seq", "r2l"]
+    assert all(after[name] < before[name] - 0.5 for name in after)
+
+
 class KilledError(Exception):
     pass
 
 
+@pytest.mark.parametrize("kind", ["tta", "unified"])
 def test_resume_is_exact(
-    tmp_path: Path, tokenizer: Tokenizer, config: NetworkConfig, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, tokenizer: Tokenizer, config: NetworkConfig, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
+    config = replace(config, kind=kind)
     recipe = Recipe(steps=30, batch_tokens=300, learning_rate=1e-2, dropout=0.1, checkpoint_seconds=0.0)
     whole = trainer(tmp_path / "whole", tokenizer, config, recipe)
     whole.run(lambda line: None)
@@ -126,10 +162,10 @@ def test_resume_is_exact(
     first = trainer(tmp_path / "killed", tokenizer, config, recipe)
     step = first.update
 
-    def step_until_killed(batch: SentenceBatch) -> tuple[float, int]:
+    def step_until_killed(objective: Objective, batch: SentenceBatch) -> tuple[float, int]:
         if first.progress.step == 13:
             raise KilledError
-        return step(batch)
+        return step(objective, batch)
 
     monkeypatch.setattr(first, "update", step_until_killed)
     with pytest.raises(KilledError):

@@ -1,0 +1,161 @@
+"""One checkpoint, five scorers: what a `unified` network says of a sentence, or of a sentence given its source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from torch import Tensor
+
+from rescore.errors import UserError
+from rescore.networks.batch import Batch
+from rescore.networks.unified import Segment
+from rescore.scoring.base import AS_SUITS, Computing, TokenScores, Values, split_pair
+from rescore.scoring.causal import (
+    LARGEST_TREE,
+    BackwardScorer,
+    CausalScorer,
+    PrefixTree,
+    Window,
+    as_request,
+    prefix_trees,
+)
+from rescore.scoring.masked import MaskedScorer
+from rescore.scoring.neural import OwnNetwork
+from rescore.scoring.one_pass import Encoded, OnePassScorer, Request, batches, log, windows
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rescore.scoring.backends import Spec
+
+READINGS = {
+    "bi": Segment.BOTH,
+    "l2r": Segment.FORWARD,
+    "r2l": Segment.BACKWARD,
+    "seq2seq": Segment.TARGET,
+    "channel": Segment.TARGET,
+}
+"""The options that say how to read, and the segment that is predicted."""
+
+
+def load(spec: Spec, computing: Computing = AS_SUITS) -> OnePassScorer:
+    """`unified:READING:DIR`: bi, l2r, r2l, seq2seq (of the hypothesis given the source) or channel (the other way).
+
+    Raises:
+        UserError: no reading is named, or two; the model's files are missing or damaged.
+    """
+    named = [option for option in spec.options if option in READINGS]
+    reading = named[0] if len(named) == 1 else "channel" if sorted(named) == ["channel", "seq2seq"] else None
+    if reading is None:
+        given = " and ".join(named) or "nothing"
+        raise UserError(f"--lm unified: expected one of {', '.join(READINGS)} as in unified:bi:DIR, found {given}")
+    network = UnifiedNetwork(spec.path, computing, READINGS[reading])
+    if reading == "bi":
+        if "intact" in spec.options:
+            return OnePassScorer(spec.name, network)
+        return MaskedScorer(spec.name, network, within_word="within-word-l2r" in spec.options)
+    if reading == "l2r":
+        return CausalScorer(spec.name, network)
+    if reading == "r2l":
+        return BackwardScorer(spec.name, network)
+    return SourceScorer(spec.name, network, channel=reading == "channel")
+
+
+class UnifiedNetwork(OwnNetwork):
+    """The network with all tokens in one segment (`rescore.networks.unified`)."""
+
+    def __init__(self, folder: Path, computing: Computing, segment: Segment) -> None:
+        super().__init__(folder, "unified", computing)
+        self._vocabulary = self.network.config.vocab_size
+        self._shift = segment * self._vocabulary
+        self.before, self.after, self.end = (self._shifted(ids) for ids in (self.before, self.after, self.end))
+        self.mask += self._shift
+        assert self.unknown is not None
+        self.unknown += self._shift
+
+    def _shifted(self, ids: Sequence[int]) -> list[int]:
+        return [token + self._shift for token in ids]
+
+    def encode(self, sentences: Sequence[str]) -> list[Encoded]:
+        return [Encoded(tuple(self._shifted(ids)), words) for ids, words in super().encode(sentences)]
+
+    def strings(self, ids: Sequence[int]) -> list[str]:
+        return super().strings([token % self._vocabulary for token in ids])
+
+    def log_probs(self, batch: Batch, rows: Tensor, targets: Tensor) -> Tensor:
+        return super().log_probs(batch, rows, targets % self._vocabulary)
+
+    def sources(self, texts: Sequence[str]) -> list[tuple[int, ...]]:
+        """[BOS] text [EOS], each in the segment of a source."""
+        shift = Segment.SOURCE * self._vocabulary
+        ids = self._tokenizer.encode(texts)
+        return [tuple(token + shift for token in (self._tokenizer.bos, *some, self._tokenizer.eos)) for some in ids]
+
+
+class SourceScorer(CausalScorer):
+    """log p(hypothesis given source), [EOS] with it; with `channel` log p(source given hypothesis).
+
+    Hypotheses of one source are a tree: the source is read once, and so is what they begin with. A source that takes
+    more than half of the network's positions is cut there; a longer target is read in overlapping windows.
+    """
+
+    reads_source = True
+
+    def __init__(self, name: str, network: UnifiedNetwork, channel: bool) -> None:
+        super().__init__(name, network)
+        self._network, self._channel = network, channel
+
+    def encoded(self, sentences: Sequence[str]) -> list[Encoded]:
+        """Source and target one behind the other; the words of the source have no number."""
+        pairs = [split_pair(one) for one in sentences]
+        if self._channel:
+            pairs = [(hypothesis, source) for source, hypothesis in pairs]
+        given = list(dict.fromkeys(one for one, _ in pairs))
+        sources = dict(zip(given, self._network.sources(given), strict=True))
+        targets = map(self.in_order, self._network.encode([other for _, other in pairs]))
+        return [
+            Encoded((*sources[one], *target.ids), (*[-1] * len(sources[one]), *target.words))
+            for (one, _), target in zip(pairs, targets, strict=True)
+        ]
+
+    def _source(self, ids: Sequence[int]) -> int:
+        """How many tokens are the source's."""
+        first = self._network.end[0] // self._network._vocabulary * self._network._vocabulary
+        return next(place for place, token in enumerate(ids) if token >= first)
+
+    def _result(self, ids: list[int], log_probs: Values) -> TokenScores:
+        split = self._source(ids)
+        return OnePassScorer._result(self, ids[split:], log_probs[split:])
+
+    def _tell_once(self, sentences: Sequence[Encoded]) -> None:
+        most = self._network.positions // 2
+        long = [split for sentence in sentences if (split := self._source(sentence.ids)) > most]
+        if long and not self._told:
+            self._told = True
+            log.warning(
+                "%s: a source of %d tokens exceeds half of the model's %d positions; such sources are cut",
+                self.name,
+                long[0],
+                self._network.positions,
+            )
+
+    def requests(self, sentences: Sequence[Encoded]) -> Iterator[Request]:
+        network = self._network
+        most = network.positions // 2
+        paths: dict[tuple[int, ...], list[Window]] = {}
+        for index, (ids, _) in enumerate(sentences):
+            split = self._source(ids)
+            source = ids[:split] if split <= most else (*ids[: most - 1], ids[split - 1])
+            target = ids[split:]
+            for start, stop, first, last in windows(len(target), network.positions - len(source)):
+                tokens = (source[-1], *target[start:stop])
+                scored = slice(first - start + 1, last - start + 1)
+                paths.setdefault(source[:-1], []).append(Window(tokens, scored, index, split + first))
+        trees: list[PrefixTree] = []
+        for stem, some in paths.items():
+            some.sort(key=lambda path: path.tokens)
+            trees += prefix_trees(some, True, min(LARGEST_TREE, network.batch_tokens), stem)
+        trees.sort(key=lambda tree: tree.size)
+        for together in batches(trees, lambda tree: tree.size, network.batch_tokens):
+            yield as_request(together, network.pad, True)
