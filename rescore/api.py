@@ -65,6 +65,7 @@ def load(
     precision: str | None = None,
     batch_tokens: int | None = None,
     cache: str | Path | None = None,
+    prompt: str | None = None,
 ) -> LanguageModel:
     """A language model by its name, `KIND[:OPTION...][:PATH]`; its `score` takes plain sentences.
 
@@ -73,6 +74,7 @@ def load(
         precision: float32, bf16, fp16 or int8; None for float32 on a CPU and bf16 on a GPU.
         batch_tokens: computed together; None for what suits the machine.
         cache: a folder in which scores are kept.
+        prompt: for hf-causal, a template that ends with {text} and may have {src}; the score is that of {text}.
 
     Raises:
         UserError: the name is unknown, or the model's files are missing or damaged.
@@ -84,7 +86,7 @@ def load(
     """
     from rescore import scoring
 
-    return scoring.load_all([lm], scoring.Computing(device, precision, batch_tokens), cache)[0]
+    return scoring.load_all([lm], scoring.Computing(device, precision, batch_tokens, prompt), cache)[0]
 
 
 def score(

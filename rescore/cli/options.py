@@ -70,6 +70,7 @@ class LanguageModelOptions:
     device: str | None
     precision: str | None
     batch_tokens: int | None
+    prompt: str | None
     cache: str | None
     engine: str
     workers: int | None
@@ -81,10 +82,10 @@ class LanguageModelOptions:
         if self.case != "keep":
             specs = [_with_option(spec, self.case) for spec in specs]
         if self.pll != "original":
-            from rescore.scoring import BACKENDS
+            from rescore.scoring import BACKENDS, is_pseudo
 
             able = [name for name in BACKENDS.names if self.pll in BACKENDS[name].options]
-            masked = [spec.partition(":")[0] in able for spec in specs]
+            masked = [spec.partition(":")[0] in able and is_pseudo(spec) for spec in specs]
             if not any(masked):
                 raise click.UsageError(f"--pll {self.pll} is for masked language models: {' and '.join(able)}")
             specs = [_with_option(spec, self.pll) if yes else spec for spec, yes in zip(specs, masked, strict=True)]
@@ -94,7 +95,9 @@ class LanguageModelOptions:
         """The models, here or in a cluster, which ends with the command; `skip` as in `ClusterOptions`."""
         from rescore import scoring
 
-        computing = scoring.Computing(self.device, self.precision, self.batch_tokens)
+        if self.prompt and not any(spec.startswith("hf-causal") for spec in self.lm):
+            raise click.UsageError("--prompt is for hf-causal")
+        computing = scoring.Computing(self.device, self.precision, self.batch_tokens, self.prompt)
         name, _, address = self.engine.partition(":")
         if name == "local" or not self.specs:
             if self.workers:
@@ -150,6 +153,11 @@ _LM_DETAILS: list[Callable[[Any], Any]] = [
         type=click.IntRange(min=1),
         metavar="N",
         help="Tokens that a network reads at once.  [default: as suits cache or GPU memory]",
+    ),
+    click.option(
+        "--prompt",
+        metavar="TEMPLATE",
+        help="hf-causal: what it reads, such as 'German: {src}\\nEnglish: {text}'; only {text} is scored.",
     ),
     click.option("--cache", metavar="DIR", help="Keep scores there, and look up those of earlier runs."),
     click.option(

@@ -79,7 +79,7 @@ def length_power(norm: str) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Computing:
-    """Where and how a network computes; None for what suits."""
+    """Where and how a network computes, and in what frame; None for what suits."""
 
     device: str | None = None
     """cpu, cuda or cuda:N."""
@@ -87,6 +87,8 @@ class Computing:
     """float32, bf16, fp16 or int8."""
     batch_tokens: int | None = None
     """Padded tokens in a batch."""
+    prompt: str | None = None
+    """For hf-causal: the template of what is read, `{text}` at its end and perhaps `{src}`."""
 
 
 AS_SUITS = Computing()

@@ -40,23 +40,24 @@ class CausalScorer(OnePassScorer):
     def _frame(self) -> int:
         return len(self.network.before)
 
-    @property
-    def _unscored(self) -> int:
+    def context(self, sentence: Encoded) -> int:
+        """How many tokens at its beginning are not scored."""
         return 0 if self.network.before else 1
 
     def in_order(self, sentence: Encoded) -> Encoded:
         end = self.network.end
         return Encoded((*sentence.ids, *end), (*sentence.words, *[-1] * len(end)))
 
-    def _result(self, ids: list[int], log_probs: Values) -> TokenScores:
-        return super()._result(ids[self._unscored :], log_probs[self._unscored :])
+    def _result(self, sentence: Encoded, log_probs: Values) -> TokenScores:
+        first = self.context(sentence)
+        return super()._result(Encoded(sentence.ids[first:], sentence.words[first:]), log_probs[first:])
 
     def requests(self, sentences: Sequence[Encoded]) -> Iterator[Request]:
         network = self.network
         paths = []
         for index, sentence in enumerate(sentences):
             for start, stop, first, last in windows(len(sentence.ids), network.positions - self._frame):
-                first = max(first, self._unscored)
+                first = max(first, self.context(sentence))
                 if first < last:
                     shift = len(network.before) - start
                     tokens = (*network.before, *sentence.ids[start:stop])
@@ -79,8 +80,8 @@ class BackwardScorer(CausalScorer):
     def in_order(self, sentence: Encoded) -> Encoded:
         return super().in_order(Encoded(sentence.ids[::-1], sentence.words[::-1]))
 
-    def _result(self, ids: list[int], log_probs: Values) -> TokenScores:
-        return super()._result(ids[::-1], log_probs[::-1])
+    def _result(self, sentence: Encoded, log_probs: Values) -> TokenScores:
+        return super()._result(Encoded(sentence.ids[::-1], sentence.words[::-1]), log_probs[::-1])
 
 
 class PrefixTree:

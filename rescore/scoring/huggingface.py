@@ -20,6 +20,7 @@ from rescore.scoring.base import AS_SUITS, Computing
 from rescore.scoring.causal import CausalScorer
 from rescore.scoring.masked import MaskedScorer
 from rescore.scoring.one_pass import Encoded, OnePassScorer
+from rescore.scoring.prompt import SHOWN, PromptedScorer
 
 if TYPE_CHECKING:
     from rescore.scoring.backends import Spec
@@ -41,6 +42,8 @@ def load(spec: Spec, computing: Computing = AS_SUITS) -> OnePassScorer:
     """
     network = HuggingFaceNetwork(spec.path, spec.kind == "hf-masked", computing)
     if spec.kind == "hf-causal":
+        if computing.prompt is not None:
+            return PromptedScorer(spec.name, network, computing.prompt)
         return CausalScorer(spec.name, network)
     if "intact" in spec.options:
         return OnePassScorer(spec.name, network)
@@ -106,6 +109,24 @@ class HuggingFaceNetwork:
         found = self._tokenizer(list(sentences), add_special_tokens=False, verbose=False)
         return [
             Encoded(tuple(ids), tuple(-1 if word is None else word for word in found.word_ids(index)))
+            for index, ids in enumerate(found["input_ids"])
+        ]
+
+    def encode_behind(self, before: Sequence[str], texts: Sequence[str]) -> list[Encoded]:
+        """Cut together, as the tokenizer would in running text: a blank before the text belongs to its first token."""
+        if not texts:
+            return []
+        whole = [one + other for one, other in zip(before, texts, strict=True)]
+        found = self._tokenizer(whole, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
+        ends = [len(one.rstrip(" ")) for one in before]
+        return [
+            Encoded(
+                tuple(ids),
+                tuple(
+                    SHOWN if stop <= ends[index] else -1 if word is None else word
+                    for (_, stop), word in zip(found["offset_mapping"][index], found.word_ids(index), strict=True)
+                ),
+            )
             for index, ids in enumerate(found["input_ids"])
         ]
 

@@ -141,7 +141,7 @@ class OnePassScorer:
             for sentence, first, which in spans:
                 found = values[which]
                 log_probs[sentence][first : first + len(found)] = found
-        results = [self._result(list(ids), found) for (ids, _), found in zip(distinct, log_probs, strict=True)]
+        results = [self._result(*both) for both in zip(distinct, log_probs, strict=True)]
         return [results[rank[sentence]] for sentence in encoded]
 
     def encoded(self, sentences: Sequence[str]) -> list[Encoded]:
@@ -152,8 +152,9 @@ class OnePassScorer:
         """The tokens that are scored, in the order in which the network reads them."""
         return sentence
 
-    def _result(self, ids: list[int], log_probs: Values) -> TokenScores:
-        """From the network's order to that of the sentence."""
+    def _result(self, sentence: Encoded, log_probs: Values) -> TokenScores:
+        """What is scored, in the order of the sentence."""
+        ids = sentence.ids
         unknown = self.network.unknown
         places = tuple(place for place, token in enumerate(ids) if token == unknown) if unknown in ids else ()
         return TokenScores(self.network.strings(ids), log_probs, places)

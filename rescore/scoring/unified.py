@@ -10,7 +10,7 @@ from torch import Tensor
 from rescore.errors import UserError
 from rescore.networks.batch import Batch
 from rescore.networks.unified import Segment
-from rescore.scoring.base import AS_SUITS, Computing, TokenScores, Values, split_pair
+from rescore.scoring.base import AS_SUITS, Computing, split_pair
 from rescore.scoring.causal import (
     LARGEST_TREE,
     BackwardScorer,
@@ -86,6 +86,9 @@ class UnifiedNetwork(OwnNetwork):
     def log_probs(self, batch: Batch, rows: Tensor, targets: Tensor) -> Tensor:
         return super().log_probs(batch, rows, targets % self._vocabulary)
 
+    def is_source(self, token: int) -> bool:
+        return token // self._vocabulary == Segment.SOURCE
+
     def sources(self, texts: Sequence[str]) -> list[tuple[int, ...]]:
         """[BOS] text [EOS], each in the segment of a source."""
         shift = Segment.SOURCE * self._vocabulary
@@ -119,18 +122,13 @@ class SourceScorer(CausalScorer):
             for (one, _), target in zip(pairs, targets, strict=True)
         ]
 
-    def _source(self, ids: Sequence[int]) -> int:
-        """How many tokens are the source's."""
-        first = self._network.end[0] // self._network._vocabulary * self._network._vocabulary
-        return next(place for place, token in enumerate(ids) if token >= first)
-
-    def _result(self, ids: list[int], log_probs: Values) -> TokenScores:
-        split = self._source(ids)
-        return OnePassScorer._result(self, ids[split:], log_probs[split:])
+    def context(self, sentence: Encoded) -> int:
+        """The tokens of the source."""
+        return sum(self._network.is_source(token) for token in sentence.ids)
 
     def _tell_once(self, sentences: Sequence[Encoded]) -> None:
         most = self._network.positions // 2
-        long = [split for sentence in sentences if (split := self._source(sentence.ids)) > most]
+        long = [split for sentence in sentences if (split := self.context(sentence)) > most]
         if long and not self._told:
             self._told = True
             log.warning(
@@ -144,8 +142,8 @@ class SourceScorer(CausalScorer):
         network = self._network
         most = network.positions // 2
         paths: dict[tuple[int, ...], list[Window]] = {}
-        for index, (ids, _) in enumerate(sentences):
-            split = self._source(ids)
+        for index, sentence in enumerate(sentences):
+            ids, split = sentence.ids, self.context(sentence)
             source = ids[:split] if split <= most else (*ids[: most - 1], ids[split - 1])
             target = ids[split:]
             for start, stop, first, last in windows(len(target), network.positions - len(source)):

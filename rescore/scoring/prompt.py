@@ -1,0 +1,59 @@
+"""Causal models that are shown more than the hypothesis: a template with its source, of which only its tokens count."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Protocol
+
+from rescore.errors import UserError
+from rescore.scoring.base import split_pair
+from rescore.scoring.causal import CausalScorer
+from rescore.scoring.one_pass import Encoded, Network
+
+SOURCE, TEXT = "{src}", "{text}"
+SHOWN = -2
+"""In the place of the number of a word: a token of the template or the source, which is not scored."""
+
+
+class PromptNetwork(Network, Protocol):
+    """A network whose tokenizer cuts a text together with what stands before it."""
+
+    def encode_behind(self, before: Sequence[str], texts: Sequence[str]) -> list[Encoded]:
+        """The tokens of both as one text; those that end before the text does begin have `SHOWN` as their word."""
+        ...
+
+
+class PromptedScorer(CausalScorer):
+    """log p of the hypothesis' tokens given the template up to it, with the source in its place.
+
+    The template is read once for all hypotheses of a source.
+    """
+
+    def __init__(self, name: str, network: PromptNetwork, template: str) -> None:
+        """
+        Args:
+            template: ends with {text}, and may have {src}; \\n is a new line, \\t a tab.
+
+        Raises:
+            UserError: it does not end with {text}.
+        """
+        super().__init__(name, network)
+        self._prompted = network
+        self._template = template.replace("\\n", "\n").replace("\\t", "\t")
+        if self._template.count(TEXT) != 1 or not self._template.endswith(TEXT):
+            raise UserError(f"--prompt {template!r}: expected a template that ends with {TEXT}, and may have {SOURCE}")
+        self.reads_source = SOURCE in self._template
+
+    @cached_property
+    def fingerprint(self) -> str:
+        return hashlib.sha256(f"{self._template}\0{super().fingerprint}".encode()).hexdigest()
+
+    def encoded(self, sentences: Sequence[str]) -> list[Encoded]:
+        pairs = [split_pair(one) for one in sentences] if self.reads_source else [("", one) for one in sentences]
+        before = [self._template.removesuffix(TEXT).replace(SOURCE, source) for source, _ in pairs]
+        return [self.in_order(one) for one in self._prompted.encode_behind(before, [text for _, text in pairs])]
+
+    def context(self, sentence: Encoded) -> int:
+        return max(super().context(sentence), sentence.words.count(SHOWN))
