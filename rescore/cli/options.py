@@ -5,19 +5,23 @@ from __future__ import annotations
 import logging
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 from tqdm import tqdm
 
 from rescore import parts
-from rescore.cli.bundle import Command, bundled
+from rescore.cli.bundle import bundled
 from rescore.cli.inputs import InputOptions as InputOptions
 from rescore.cli.inputs import input_options as input_options
-from rescore.cli.types import Number, OneOf, WithTable
+from rescore.cli.lms import LanguageModelOptions as LanguageModelOptions
+from rescore.cli.lms import device_option as device_option
+from rescore.cli.lms import lm_options as lm_options
+from rescore.cli.lms import optional_lm_options as optional_lm_options
+from rescore.cli.types import Number, OneOf
 
 if TYPE_CHECKING:
     from rescore.decision import Decision
@@ -26,15 +30,11 @@ if TYPE_CHECKING:
     from rescore.evaluation.significance import PairedTest
     from rescore.metrics import Metric
     from rescore.nbest import NbestList
-    from rescore.scoring import LanguageModel
     from rescore.tuning.weights import Weights
 
 log = logging.getLogger(__name__)
 
 nbest_argument = click.argument("nbest", nargs=-1, required=True, metavar="NBEST...")
-device_option = click.option(
-    "--device", metavar="NAME", help="cpu, cuda or cuda:N.  [default: cuda where there is one]"
-)
 
 
 def _checked_norm(ctx: click.Context, parameter: click.Parameter, norm: str | None) -> str | None:
@@ -45,12 +45,6 @@ def _checked_norm(ctx: click.Context, parameter: click.Parameter, norm: str | No
     return norm
 
 
-def _checked_engine(ctx: click.Context, parameter: click.Parameter, engine: str) -> str:
-    if engine.partition(":")[0] not in ("local", "ray") or engine.startswith("local:"):
-        raise click.BadParameter(f"{engine!r} is neither local nor ray[:ADDRESS]", ctx, parameter)
-    return engine
-
-
 norm_option = click.option(
     "--lm-norm",
     metavar="sum|mean|length^A",
@@ -58,123 +52,6 @@ norm_option = click.option(
     help="LM score as the sum over tokens, the mean, or the sum divided by their number to the power A.  "
     "[default: mean where first-pass scores are means, else sum]",
 )
-
-
-@dataclass(frozen=True, slots=True)
-class LanguageModelOptions:
-    """The language models that a command was asked for."""
-
-    lm: tuple[str, ...]
-    case: str
-    pll: str
-    device: str | None
-    precision: str | None
-    batch_tokens: int | None
-    prompt: str | None
-    cache: str | None
-    engine: str
-    workers: int | None
-
-    @property
-    def specs(self) -> list[str]:
-        """What --lm was given, with what --case and --pll say put in."""
-        specs = [*self.lm]
-        if self.case != "keep":
-            specs = [_with_option(spec, self.case) for spec in specs]
-        if self.pll != "original":
-            from rescore.scoring import BACKENDS, is_pseudo
-
-            able = [name for name in BACKENDS.names if self.pll in BACKENDS[name].options]
-            masked = [spec.partition(":")[0] in able and is_pseudo(spec) for spec in specs]
-            if not any(masked):
-                raise click.UsageError(f"--pll {self.pll} is for masked language models: {' and '.join(able)}")
-            specs = [_with_option(spec, self.pll) if yes else spec for spec, yes in zip(specs, masked, strict=True)]
-        return specs
-
-    def load(self, skip: bool = False) -> list[LanguageModel]:
-        """The models, here or in a cluster, which ends with the command; `skip` as in `ClusterOptions`."""
-        from rescore import scoring
-
-        if self.prompt and not any(spec.startswith("hf-causal") for spec in self.lm):
-            raise click.UsageError("--prompt is for hf-causal")
-        computing = scoring.Computing(self.device, self.precision, self.batch_tokens, self.prompt)
-        name, _, address = self.engine.partition(":")
-        if name == "local" or not self.specs:
-            if self.workers:
-                raise click.UsageError("--workers is for --engine ray")
-            return scoring.load_all(self.specs, computing, self.cache)
-        from rescore.engines.cluster import Cluster, ClusterOptions
-
-        cluster = Cluster(self.specs, computing, self.cache, ClusterOptions(address or None, self.workers, skip))
-        click.get_current_context().call_on_close(cluster.close)
-        return [*cluster.models]
-
-
-def _with_option(spec: str, option: str) -> str:
-    kind, _, rest = spec.partition(":")
-    return f"{kind}:{option}:{rest}" if rest else f"{kind}:{option}"
-
-
-def _lm_option(required: bool) -> Callable[[Command], Command]:
-    return click.option(
-        "--lm",
-        cls=WithTable,
-        table=OneOf(parts.BACKENDS),
-        required=required,
-        multiple=True,
-        metavar="KIND[:PATH]",
-        help="Language model, shipped or with :PATH; may be repeated.",
-    )
-
-
-_LM_DETAILS: list[Callable[[Any], Any]] = [
-    click.option(
-        "--case",
-        type=click.Choice(["keep", "lower", "upper", "sentence"]),
-        default="keep",
-        show_default=True,
-        help="Give all models the text in this case; for one of several, KIND:CASE:PATH.",
-    ),
-    click.option(
-        "--pll",
-        type=click.Choice(["original", "within-word-l2r"]),
-        default="original",
-        show_default=True,
-        help="Pseudo-log-likelihood of masked models: mask the token, or it and the rest of its word.",
-    ),
-    device_option,
-    click.option(
-        "--precision",
-        type=click.Choice(["float32", "bf16", "fp16", "int8"]),
-        help="How networks compute; int8 on a CPU, fp16 on a GPU only.  [default: float32 on a CPU, bf16 on a GPU]",
-    ),
-    click.option(
-        "--batch-tokens",
-        type=click.IntRange(min=1),
-        metavar="N",
-        help="Tokens that a network reads at once.  [default: as suits cache or GPU memory]",
-    ),
-    click.option(
-        "--prompt",
-        metavar="TEMPLATE",
-        help="hf-causal: what it reads, such as 'German: {src}\\nEnglish: {text}'; only {text} is scored.",
-    ),
-    click.option("--cache", metavar="DIR", help="Keep scores there, and look up those of earlier runs."),
-    click.option(
-        "--engine",
-        default="local",
-        show_default=True,
-        metavar="local|ray[:ADDRESS]",
-        callback=_checked_engine,
-        help="Score in this process, or by Ray on all cores, GPUs or machines; without an address a cluster is started "
-        "here.",
-    ),
-    click.option(
-        "--workers", type=click.IntRange(min=1), metavar="N", help="ray: how many.  [default: a GPU or core each]"
-    ),
-]
-lm_options = bundled("lms", LanguageModelOptions, "Language models", [_lm_option(True), *_LM_DETAILS])
-optional_lm_options = bundled("lms", LanguageModelOptions, "Language models", [_lm_option(False), *_LM_DETAILS])
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,6 +173,12 @@ optimum_option = click.option(
     is_flag=True,
     help="Weights that are the best on these very lists, instead of an average over bootstrap samples that has to be "
     "better than the first pass by two standard errors.",
+)
+negative_option = click.option(
+    "--allow-negative",
+    multiple=True,
+    metavar="COLUMN",
+    help="Tune an LM's weight without bounds, as for the internal LM that is subtracted; may be repeated.",
 )
 condition_option = click.option(
     "--condition",

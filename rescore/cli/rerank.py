@@ -67,7 +67,7 @@ def command(
         return
     lists = inputs.read(nbest, need_references=True)
     results, _ = evaluate(measure.choose(lists, loaded), lists, loaded, decision, also=measure.others(lists))
-    results.system = " + ".join(loaded.language_models) or "first pass"
+    results.system = loaded.system or "first pass"
     reporting.write(results, nbest[0])
     if output or best:
         _write(iter(lists), loaded, decision, measure, output, best, detokenize, segments)

@@ -47,6 +47,7 @@ log = logging.getLogger(__name__)
 @click.option("--speaker", metavar="REGEX", help="Where an id has its speaker, which a fold keeps whole.")
 @options.flat_option
 @options.optimum_option
+@options.negative_option
 @options.condition_option
 @options.curve_option
 @click.option("-o", "--output", metavar="FILE", help="Write the reranked lists (.json, .jsonl, also .gz; - is stdout).")
@@ -70,6 +71,7 @@ def command(
     speaker: str | None,
     flat: bool,
     optimum: bool,
+    allow_negative: tuple[str, ...],
     condition: str | None,
     curve: str | None,
     output: str | None,
@@ -127,8 +129,10 @@ def command(
             f"--decide {decision.name} needs --dev lists to tune the scale of posteriors on, or --scale"
         )
     tuned = bool(dev or folds)
-    if (flat or optimum or curve or condition) and not tuned:
-        raise click.UsageError("--flat, --optimum, --condition and --curve are about tuning; give --dev or --folds")
+    if (flat or optimum or curve or condition or allow_negative) and not tuned:
+        raise click.UsageError(
+            "--flat, --optimum, --allow-negative, --condition and --curve are about tuning; give --dev or --folds"
+        )
     bonuses = {
         WORDS: _bonus("--word-bonus", word_bonus or ("tune" if tuned and len(lms.specs) > 1 else "off"), tuned),
         TOKENS: _bonus("--token-bonus", token_bonus or "off", tuned),
@@ -142,7 +146,8 @@ def command(
     models = lms.load()
     total = len(models) * sum(len(one.hypotheses) for one in [*lists, *(dev_lists or [])])
     with options.progress_bar(total or None, f"score {', '.join(model.name for model in models)}") as bar:
-        tuning = TuningOptions(tuple(name for name in bonuses if bonuses[name]), flat, optimum, condition, decision)
+        counted = tuple(name for name in bonuses if bonuses[name])
+        tuning = TuningOptions(counted, flat, optimum, allow_negative, condition, decision)
         outcome = run.run(
             lists,
             models,

@@ -28,6 +28,7 @@ from rescore.cli.bundle import GroupedCommand
 )
 @options.flat_option
 @options.optimum_option
+@options.negative_option
 @options.condition_option
 @options.curve_option
 @click.option("-o", "--output", default="-", show_default=True, metavar="FILE", help="The weights, as JSON.")
@@ -42,6 +43,7 @@ def command(
     token_bonus: bool | None,
     flat: bool,
     optimum: bool,
+    allow_negative: tuple[str, ...],
     condition: str | None,
     curve: str | None,
     output: str,
@@ -86,7 +88,7 @@ def command(
         about, counted = lists[0].columns.get(columns[0]), TOKENS in lists[0].hypotheses[0].scores
         token_bonus = len(lists) >= LARGE_SET and counted and about is not None and is_pseudo(about.model)
     bonuses = (*([WORDS] if words else []), *([TOKENS] if token_bonus else []))
-    tuning = TuningOptions(bonuses, flat, optimum, condition, decide.make())
+    tuning = TuningOptions(bonuses, flat, optimum, allow_negative, condition, decide.make())
     weights, tuned = tune_weights(chosen, lists, columns, ", ".join(nbest), tuning)
     if output == "-":
         click.echo(weights.to_json())

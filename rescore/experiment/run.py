@@ -132,9 +132,8 @@ def run(
         results, texts = evaluate(metric, scored, found, decide, texts, also)
     if tuned is not None and tuned_on is not None:
         results.dev = Dev(dev_source, len(tuned_on), tuned.first_pass, tuned.value, tuned.low, tuned.high)
-    results.system = " + ".join(lm.name for lm in lms) or (
-        results.decision if results.decision != "best" else "first pass"
-    )
+    together = found.system if tuning.negative else " + ".join(lm.name for lm in lms)
+    results.system = together or (results.decision if results.decision != "best" else "first pass")
     results.stages, results.seconds = clock.seconds, sum(clock.seconds.values())
     return Outcome(scored, texts, found, results, tuned_on)
 
@@ -207,4 +206,5 @@ def details(outcome: Outcome, lm: LanguageModel, metric: Metric) -> Details:
 
 def weight_curve(metric: Metric, lists: Sequence[NbestList], weights: Weights) -> list[Step]:
     """The metric's value on lists against the weight of each language model."""
-    return curves(metric, lists, weights.language_models, weights.weights)
+    bounded = [name for name in weights.language_models if 0 <= weights.weights[name] <= 1]
+    return curves(metric, lists, bounded, weights.weights)

@@ -71,12 +71,13 @@ class Risk:
 
 
 def tune_jointly(
-    metric: Metric, lists: Sequence[NbestList], weights: Mapping[str, float]
+    metric: Metric, lists: Sequence[NbestList], weights: Mapping[str, float], negative: Sequence[str] = ()
 ) -> tuple[dict[str, float], float, float]:
     """Weights, scale, and the metric's value with them, for minimum Bayes risk.
 
     Args:
         weights: of the best score, where the search begins; all its columns take part.
+        negative: columns whose weights may be negative; those of counts always may.
     """
     columns = list(weights)
     risk = Risk.of(metric, lists, columns)
@@ -86,7 +87,7 @@ def tune_jointly(
         found = sign * risk.value(start)
         if found > value:
             best, value = start, found
-    free = np.array([name in COUNTS for name in columns])
+    free = np.array([name in COUNTS or name in negative for name in columns])
     for step in STEPS:
         better = True
         while better:

@@ -32,6 +32,8 @@ class TuningOptions:
     """Of one weight, the middle of those that the set cannot tell from the best."""
     optimum: bool = False
     """The plain optimum of the lists, instead of weights that are averaged and certain to help (tuning/average.py)."""
+    negative: tuple[str, ...] = ()
+    """LM columns whose weights have no bounds, as that of an internal LM which is subtracted (density ratio)."""
     condition: str | None = None
     """For weights of their own for the lists of each condition (`condition_of`)."""
     decide: Decision = field(default_factory=Decision)
@@ -45,7 +47,7 @@ class Tuned:
     lm: dict[str, float]
     """The language models' weights."""
     bonuses: dict[str, float]
-    """What is added for each word or token."""
+    """What is added for each word or token, and the weights of LM columns that may be negative."""
     value: float
     """The metric there, in percent."""
     first_pass: float
@@ -80,17 +82,22 @@ def tune(
         UserError: a list has no reference, or lacks a column.
     """
     options = options or TuningOptions()
+    for name in options.negative:
+        if name not in columns:
+            raise UserError(f"--allow-negative {name}: not a column of an LM; there are {', '.join(columns)}")
+    columns = [name for name in columns if name not in options.negative]
     bonuses = ((WORDS,) if len(columns) > 1 else ()) if options.bonuses is None else options.bonuses
+    bonuses = (*bonuses, *options.negative)
     tuned = _choose(metric, lists, columns, bonuses, options)
     weights = replace(
         Weights.interpolation(tuned.lm, f"tuned on {source}", f"{len(lists)}@{content_hash(lists)}", tuned.bonuses),
-        columns=origins(lists, tuned.lm),
+        columns=origins(lists, tuned.lm | dict.fromkeys(options.negative, 0.0)),
     )
     if options.condition is not None:
         weights, tuned = _by_condition(metric, lists, columns, bonuses, options, weights, tuned)
     decide = options.decide
     if decide.needs_scale and decide.name == "mbr" and options.condition is None:
-        found, scale, _ = tune_jointly(metric, lists, {FIRST_PASS: 1.0} | weights.weights)
+        found, scale, _ = tune_jointly(metric, lists, {FIRST_PASS: 1.0} | weights.weights, options.negative)
         weights, decide = replace(weights, weights=found), Decision("mbr", scale)
     elif decide.needs_scale:
         decide = tune_scale(decide.name, metric, lists, weights.of)
@@ -254,7 +261,7 @@ def curves(
     metric: Metric, lists: Sequence[NbestList], columns: Sequence[str], weights: Mapping[str, float]
 ) -> list[Step]:
     """The metric's value against the weight of each column, from 0 to 1, the others keeping their proportions."""
-    bonuses = [name for name in weights if name in COUNTS]
+    bonuses = [name for name in weights if name in COUNTS or (name != FIRST_PASS and name not in columns)]
     space = _space(metric, lists, columns, bonuses)
     point = np.array([weights.get(name, 0.0) for name in [FIRST_PASS, *columns, *bonuses]])
     steps: list[Step] = []

@@ -65,6 +65,13 @@ class Weights:
         """The columns that language models gave."""
         return [name for name in self.weights if name not in (FIRST_PASS, *COUNTS)]
 
+    @property
+    def system(self) -> str:
+        """The language models as tables name them together: those of a negative weight are subtracted."""
+        models = sorted(self.language_models, key=lambda name: self.weights[name] < 0)
+        joined = "".join(f" {'-' if self.weights[name] < 0 else '+'} {name}" for name in models)
+        return joined.removeprefix(" + ").strip()
+
     def with_origin(self, origin: str, tuned: str) -> Weights:
         """The same weights, said to come from elsewhere."""
         return replace(self, origin=origin, tuned=tuned)
@@ -89,6 +96,8 @@ class Weights:
     ) -> Weights:
         """(1 - sum of the LM weights) * s2s + LM weights * their columns + bonuses * numbers of words or tokens.
 
+        A column among the bonuses is one whose weight has no bounds.
+
         With one LM that is the combination of the paper (section 5.3).
 
         Raises:
@@ -102,9 +111,14 @@ class Weights:
             raise UserError(f"the weights of the language models add up to {total:g}; they may add up to 1 at most")
         for name, bonus in (bonuses or {}).items():
             if not math.isfinite(bonus):
-                raise UserError(f"{COUNTS[name]} bonus {bonus} is not a number")
+                what = f"{COUNTS[name]} bonus" if name in COUNTS else f"weight of {name}"
+                raise UserError(f"{what} {bonus} is not a number")
         columns = {FIRST_PASS: max(0.0, 1 - total), **lm}
-        return cls(columns | {name: bonus for name, bonus in (bonuses or {}).items() if bonus}, origin, tuned)
+        return cls(
+            columns | {name: bonus for name, bonus in (bonuses or {}).items() if bonus or name not in COUNTS},
+            origin,
+            tuned,
+        )
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), indent=2, ensure_ascii=False, allow_nan=False)
