@@ -84,6 +84,9 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.move(decoded / name, folder / "exp" / f"decode_{name}")
     (folder / "data" / "sentences.txt").write_text("\n".join(SENTENCES) + "\n", encoding="utf-8")
     (folder / "novels.txt").write_text("\n".join(SENTENCES) + "\n", encoding="utf-8")
+    for name in ("corpus.en", "train.de", "train.en"):
+        few = [" ".join(line.split()[:4]) for line in SENTENCES]
+        (folder / name).write_text("\n".join(few) + "\n", encoding="utf-8")
     entries = [{"input": ["the old clock", "the odd clock"], "output": "the old clock"}] * 5
     (folder / "test_wsj_score.json").write_text(json.dumps(entries), encoding="utf-8")
     (folder / "corpus.txt.xz").write_bytes(lzma.compress("\n".join(SENTENCES).encode()))
