@@ -78,6 +78,10 @@ DECISIONS: Table[type[DecisionRule]] = Table(
     {
         "best": ("rescore.decision.rules:Best", "the best score"),
         "mbr": ("rescore.decision.mbr:MinimumBayesRisk", "minimum Bayes risk"),
+        "mbr-aggregate": (
+            "rescore.decision.mbr:AggregatedBayesRisk",
+            "minimum Bayes risk against aggregated references, for BLEU and chrF",
+        ),
         "rover": ("rescore.decision.rover:Rover", "a vote word by word"),
     },
 )

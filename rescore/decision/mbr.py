@@ -6,7 +6,7 @@ errors, or what a sentence lacks to a perfect score.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -15,6 +15,26 @@ from rescore.metrics.base import Metric, Values
 from rescore.nbest import NbestList
 
 CHUNK = 100_000  # pairs compared together: bounds memory
+
+
+class AggregatedBayesRisk:
+    """The same against one aggregate of all hypotheses, their expected n-grams: linear in the length of the list."""
+
+    needs_scale = True
+
+    def prepare(self, lists: Sequence[NbestList], metric: Metric | None) -> Sequence[Callable[[Values], Values]]:
+        if metric is None:
+            raise UserError("minimum Bayes risk needs a metric")
+        prepared = []
+        for nbest in lists:
+            found = metric.aggregated([hypothesis.text for hypothesis in nbest.hypotheses])
+            if found is None:
+                raise UserError(f"--decide mbr-aggregate is for BLEU and chrF, not for {metric.name}; give mbr")
+            prepared.append(found)
+        return prepared
+
+    def choose(self, nbest: NbestList, preference: Values, prepared: Callable[[Values], Values]) -> str:
+        return nbest.hypotheses[_least(prepared(preference), preference)].text
 
 
 class MinimumBayesRisk:
@@ -36,6 +56,9 @@ def losses(metric: Metric, lists: Sequence[NbestList]) -> list[Values]:
 
     Equal texts, and each pair of texts, are compared once.
     """
+    fast = [_of_list(metric, nbest) for nbest in lists[:1]]
+    if fast and fast[0] is not None:
+        return [fast[0], *(found for nbest in lists[1:] if (found := _of_list(metric, nbest)) is not None)]
     pairs: dict[tuple[str, str], None] = {}
     for nbest in lists:
         texts = dict.fromkeys(hypothesis.text for hypothesis in nbest.hypotheses)
@@ -50,12 +73,23 @@ def losses(metric: Metric, lists: Sequence[NbestList]) -> list[Values]:
     ]
 
 
+def _of_list(metric: Metric, nbest: NbestList) -> Values | None:
+    """The same for one list, where the metric compares all with all at once."""
+    rank: dict[str, int] = {}
+    which = [rank.setdefault(hypothesis.text, len(rank)) for hypothesis in nbest.hypotheses]
+    found = metric.pair_losses(list(rank))
+    return found if found is None or len(rank) == len(which) else found[np.ix_(which, which)]
+
+
 def _loss(metric: Metric, pairs: Sequence[tuple[str, str]]) -> Values:
     return metric.losses(metric.statistics([one for one, _ in pairs], [(other,) for _, other in pairs]))
 
 
 def least_risk(posteriors: Values, loss: Values) -> int:
     """The index of the hypothesis with the least expected loss; of equals the more probable, then the first."""
-    risk = loss @ posteriors
+    return _least(loss @ posteriors, posteriors)
+
+
+def _least(risk: Values, posteriors: Values) -> int:
     least = np.flatnonzero(risk <= risk.min() + 1e-12)
     return int(least[np.argmax(posteriors[least])])

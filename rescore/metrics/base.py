@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -60,6 +60,17 @@ class Metric(Protocol):
 
     def losses(self, statistics: Counts) -> Values:
         """(n, k) -> (n,) what each sentence loses, for minimum Bayes risk; 0 for a perfect one, lower is better."""
+        ...
+
+    def pair_losses(self, texts: Sequence[str]) -> Values | None:
+        """(n, n) losses of each text where each is the reference, as `losses` has them; None without a short cut."""
+        ...
+
+    def aggregated(self, texts: Sequence[str]) -> Callable[[Values], Values] | None:
+        """A function from posteriors (n,) of texts to the loss (n,) of each against a single aggregate of them all.
+
+        None where the metric knows no such aggregate.
+        """
         ...
 
     def details(self, sums: Counts) -> dict[str, int | float]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from sacrebleu.metrics.bleu import BLEU
@@ -10,7 +10,9 @@ from sacrebleu.metrics.bleu import BLEU
 from rescore.errors import UserError
 from rescore.metrics.base import Counts, MetricOptions, Values
 from rescore.metrics.mt import sacrebleu_settings
+from rescore.metrics.ngrams import ngram_counts
 
+ORDERS = 4
 TOKENISERS = ("13a", "none", "intl", "char", "zh")
 
 
@@ -63,6 +65,34 @@ class Bleu:
 
     def losses(self, statistics: Counts) -> Values:
         return 100.0 - self.sentence_values(statistics)
+
+    def pair_losses(self, texts: Sequence[str]) -> Values:
+        words = self._words(texts)
+        counts = ngram_counts(words, ORDERS)
+        matches = np.stack([one.matches() for one in counts], axis=-1)
+        totals = np.stack([one.totals for one in counts], axis=-1)
+        lengths = np.array([len(one) for one in words])[:, None]
+        losses = np.empty(matches.shape[:2])
+        for index, row in enumerate(matches):
+            own = np.broadcast_to(np.concatenate([totals[index], lengths[index]]), (len(row), ORDERS + 1))
+            losses[index] = self.losses(np.concatenate([row, own, lengths], axis=1))
+        return losses
+
+    def aggregated(self, texts: Sequence[str]) -> Callable[[Values], Values]:
+        words = self._words(texts)
+        counts = ngram_counts(words, ORDERS)
+        totals = np.stack([one.totals for one in counts], axis=-1)
+        lengths = np.array([len(one) for one in words])
+
+        def losses(posteriors: Values) -> Values:
+            matches = np.stack([one.expected(posteriors)[0] for one in counts], axis=-1)
+            reference = np.full((len(words), 1), lengths @ posteriors)
+            return self.losses(np.concatenate([matches, totals, lengths[:, None], reference], axis=1))
+
+        return losses
+
+    def _words(self, texts: Sequence[str]) -> list[list[str]]:
+        return [self._sentence._preprocess_segment(text).split() for text in texts]
 
     def details(self, sums: Counts) -> dict[str, int | float]:
         return {"hyp_words": int(sums[8]), "ref_words": int(sums[9])}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from sacrebleu.metrics.base import Metric as SacrebleuMetric
@@ -10,6 +10,7 @@ from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
 from rescore.metrics.base import Counts, MetricOptions, Values
+from rescore.metrics.ngrams import ngram_counts
 
 
 class Chrf:
@@ -61,6 +62,26 @@ class Chrf:
     def losses(self, statistics: Counts) -> Values:
         return 100.0 - self.values(statistics)
 
+    def pair_losses(self, texts: Sequence[str]) -> Values:
+        columns = []
+        for one in ngram_counts(["".join(text.split()) for text in texts], self._chrf.order):
+            totals = one.totals
+            there = np.where(totals > 0, totals[:, None], 0)  # what no reference has is not counted, as in sacreBLEU
+            columns += [there, np.broadcast_to(totals, there.shape), one.matches()]
+        return np.stack([self.losses(np.stack(row, axis=-1)) for row in zip(*columns, strict=True)])
+
+    def aggregated(self, texts: Sequence[str]) -> Callable[[Values], Values]:
+        counts = ngram_counts(["".join(text.split()) for text in texts], self._chrf.order)
+
+        def losses(posteriors: Values) -> Values:
+            columns = []
+            for one in counts:
+                matches, total = one.expected(posteriors)
+                columns += [one.totals, np.full(len(matches), total), matches]
+            return self.losses(np.stack(columns, axis=-1))
+
+        return losses
+
     def details(self, sums: Counts) -> dict[str, int | float]:
         return {"ref_characters": int(sums[1])}
 
@@ -110,6 +131,12 @@ class Ter:
 
     def losses(self, statistics: Counts) -> Values:
         return self.values(statistics)
+
+    def pair_losses(self, texts: Sequence[str]) -> None:
+        return None
+
+    def aggregated(self, texts: Sequence[str]) -> None:
+        return None
 
     def details(self, sums: Counts) -> dict[str, int | float]:
         return {"edits": int(sums[0]), "ref_words": round(int(sums[1]) / self.SCALE)}

@@ -82,6 +82,12 @@ class ErrorRate:
     def losses(self, statistics: Counts) -> Values:
         return statistics[:, :REFERENCE].sum(axis=1).astype(np.float64)
 
+    def pair_losses(self, texts: Sequence[str]) -> None:
+        return None
+
+    def aggregated(self, texts: Sequence[str]) -> None:
+        return None
+
     def details(self, sums: Counts) -> dict[str, int | float]:
         names = ("substitutions", "deletions", "insertions", "ref_words" if self.unit == "word" else "ref_characters")
         return dict(zip(names, map(int, sums), strict=True))
