@@ -56,17 +56,17 @@ def losses(metric: Metric, lists: Sequence[NbestList]) -> list[Values]:
 
     Equal texts, and each pair of texts, are compared once.
     """
-    fast = [_of_list(metric, nbest) for nbest in lists[:1]]
-    if fast and fast[0] is not None:
-        return [fast[0], *(found for nbest in lists[1:] if (found := _of_list(metric, nbest)) is not None)]
+    at_once = [found for nbest in lists if (found := _of_list(metric, nbest)) is not None]
+    if len(at_once) == len(lists):
+        return at_once
     pairs: dict[tuple[str, str], None] = {}
     for nbest in lists:
         texts = dict.fromkeys(hypothesis.text for hypothesis in nbest.hypotheses)
         pairs.update(((one, other), None) for one in texts for other in texts)
     ordered = list(pairs)
-    found = [_loss(metric, ordered[start : start + CHUNK]) for start in range(0, len(ordered), CHUNK)]
+    compared = [_loss(metric, ordered[start : start + CHUNK]) for start in range(0, len(ordered), CHUNK)]
     where = {pair: index for index, pair in enumerate(ordered)}
-    values = np.concatenate(found)
+    values = np.concatenate(compared)
     return [
         values[[[where[one.text, other.text] for other in nbest.hypotheses] for one in nbest.hypotheses]]
         for nbest in lists

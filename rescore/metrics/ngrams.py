@@ -62,7 +62,8 @@ class NgramCounts:
         The expected counts stand for all texts as references (DeNero et al. 2009; Vamvas and Sennrich 2024).
         """
         reference = np.bincount(self.gram, posteriors[self.row] * self.count)
-        return np.bincount(self.row, np.minimum(self.count, reference[self.gram]), self.texts), float(reference.sum())
+        matches = np.minimum(self.count.astype(np.float64), reference[self.gram])
+        return np.bincount(self.row, matches, self.texts).astype(np.float64), float(reference.sum())
 
 
 def ngram_counts(texts: Sequence[Sequence[Hashable]], orders: int) -> list[NgramCounts]:
