@@ -113,3 +113,24 @@ def content_hash(lists: Iterable[NbestList]) -> str:
         hypotheses = [(hypothesis.text, hypothesis.scores.get(FIRST_PASS)) for hypothesis in nbest.hypotheses]
         digest.update(json.dumps([nbest.id, nbest.references, nbest.source, hypotheses]).encode())
     return digest.hexdigest()[:8]
+
+
+SEPARATOR = "\x1f"
+"""Between a source and a hypothesis, where a model reads both: ASCII's unit separator, which no text has."""
+
+
+def pair(source: str, text: str) -> str:
+    """A hypothesis with its source, as one text for models that read both (`reads_source`)."""
+    return f"{source}{SEPARATOR}{text}"
+
+
+def split_pair(text: str) -> tuple[str, str]:
+    """Source and hypothesis.
+
+    Raises:
+        UserError: there is no source.
+    """
+    source, separator, hypothesis = text.partition(SEPARATOR)
+    if not separator:
+        raise UserError("this model reads the source beside the hypothesis; give lists with sources")
+    return source, hypothesis

@@ -68,6 +68,7 @@ METRICS: Table[Callable[[MetricOptions, Sequence[str]], Metric]] = Table(
         "cer": ("rescore.metrics.wer:ErrorRate.of_characters", "character error rate"),
         "bleu": ("rescore.metrics.bleu:Bleu.choose", "BLEU, as sacreBLEU"),
         "chrf": ("rescore.metrics.mt:Chrf.choose", "chrF2, as sacreBLEU"),
+        "comet": ("rescore.metrics.comet:Comet.choose", "COMET, of --comet-model"),
         "ter": ("rescore.metrics.mt:Ter.choose", "translation edit rate, as sacreBLEU; slow"),
     },
 )

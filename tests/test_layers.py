@@ -35,7 +35,7 @@ LAYERS = [
 HEIGHT = {room: -level for level, rooms in enumerate(LAYERS) for room in rooms}
 WITH_TORCH = ("networks", "training", "scoring/neural.py", "scoring/huggingface.py", "scoring/one_pass.py",
               "scoring/causal.py", "scoring/masked.py", "scoring/vectors.py", "experiment/speed.py",
-              "engines/cluster.py", "scoring/seq2seq.py", "scoring/unified.py")  # fmt: skip
+              "engines/cluster.py", "scoring/seq2seq.py", "scoring/unified.py", "metrics/comet.py")  # fmt: skip
 
 
 def imports(path: Path) -> Iterator[str]:

@@ -60,6 +60,7 @@ class MetricOptions:
 
     metric: tuple[str, ...]
     tokenize: str | None
+    comet_model: str | None
     case_sensitive: bool
     split_hyphens: bool
     drop_punctuation: bool
@@ -96,7 +97,7 @@ class MetricOptions:
         tokenise = self.tokenize
         if name is None and weights and weights.tuned_for:
             name, tokenise = weights.tuned_for.metric, tokenise or weights.tuned_for.tokenise
-        return metrics.choose_metric(name, lists, metrics.MetricOptions(tokenise, normaliser))
+        return metrics.choose_metric(name, lists, metrics.MetricOptions(tokenise, normaliser, self.comet_model))
 
 
 metric_options = bundled(
@@ -114,6 +115,9 @@ metric_options = bundled(
             "--tokenize",
             type=click.Choice(["13a", "none", "intl", "char", "zh"]),
             help="sacreBLEU's tokenizer.  [default: none where references are tokenised already, else 13a]",
+        ),
+        click.option(
+            "--comet-model", metavar="DIR", help="COMET: its folder, with hparams.yaml and checkpoints/model.ckpt."
         ),
         click.option("--case-sensitive", is_flag=True, help="WER, CER: upper and lower case are errors."),
         click.option("--split-hyphens", is_flag=True, help="WER, CER: compounds count as their parts."),

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from rescore.errors import UserError
-from rescore.metrics.base import Metric, Values
+from rescore.metrics.base import Metric, Values, compared
 from rescore.nbest import NbestList
 
 CHUNK = 100_000  # pairs compared together: bounds memory
@@ -77,7 +77,7 @@ def _of_list(metric: Metric, nbest: NbestList) -> Values | None:
     """The same for one list, where the metric compares all with all at once."""
     rank: dict[str, int] = {}
     which = [rank.setdefault(hypothesis.text, len(rank)) for hypothesis in nbest.hypotheses]
-    found = metric.pair_losses(list(rank))
+    found = metric.pair_losses([compared(metric, nbest, text) for text in rank])
     return found if found is None or len(rank) == len(which) else found[np.ix_(which, which)]
 
 

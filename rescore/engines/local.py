@@ -10,9 +10,8 @@ from dataclasses import replace
 from typing import Protocol, runtime_checkable
 
 from rescore.errors import UserError
-from rescore.nbest import TOKENS, Column, Hypothesis, NbestList
+from rescore.nbest import TOKENS, Column, Hypothesis, NbestList, pair
 from rescore.scoring import LanguageModel, TokenScores, column_name, origin
-from rescore.scoring.base import pair
 from rescore.scoring.cache import Cached
 
 log = logging.getLogger(__name__)

@@ -11,7 +11,7 @@ from rescore.decision import Decision
 from rescore.evaluation.results import Measured, Results
 from rescore.evaluation.significance import Chosen, PairedTest
 from rescore.metrics import Metric, list_statistics, oracle, value
-from rescore.metrics.base import Counts
+from rescore.metrics.base import Counts, compared
 from rescore.metrics.resampling import confidence_interval
 from rescore.nbest import COMBINED, FIRST_PASS, NbestList
 from rescore.signature import Signature, origins
@@ -146,7 +146,8 @@ def sign(
 
 def measured(metric: Metric, lists: Sequence[NbestList], texts: Sequence[str]) -> list[Chosen]:
     """Texts chosen for lists, with their statistics."""
-    rows = metric.statistics(texts, [nbest.references for nbest in lists])
+    shown = [compared(metric, nbest, text) for nbest, text in zip(lists, texts, strict=True)]
+    rows = metric.statistics(shown, [nbest.references for nbest in lists])
     return [Chosen(text, counts) for text, counts in zip(texts, rows, strict=True)]
 
 

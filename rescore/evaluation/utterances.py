@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 from rescore.metrics.alignment import Pair, align
 from rescore.metrics.normalise import Normaliser
-from rescore.nbest import NbestList
+from rescore.nbest import NbestList, pair
 from rescore.scoring import LanguageModel
-from rescore.scoring.base import pair
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from rescore.errors import UserError
 from rescore.metrics.normalise import Normaliser
-from rescore.nbest import NbestList
+from rescore.nbest import NbestList, pair
 
 Counts = npt.NDArray[np.int64]
 Values = npt.NDArray[np.float64]
@@ -86,6 +86,8 @@ class MetricOptions:
     """sacreBLEU's tokenizer for BLEU; None for the one that suits the references."""
     normaliser: Normaliser = field(default_factory=Normaliser)
     """What counts as the same word, for WER and CER."""
+    model: str | None = None
+    """The folder of COMET's model."""
 
 
 def list_statistics(metric: Metric, lists: Sequence[NbestList]) -> list[Counts]:
@@ -100,10 +102,26 @@ def list_statistics(metric: Metric, lists: Sequence[NbestList]) -> list[Counts]:
     if not any(reference.strip() for nbest in lists for reference in nbest.references):
         raise UserError("all references are empty; error rates cannot be computed")
     # Lists repeat hypotheses (with other scores); each text is compared once.
-    pairs = dict.fromkeys((hypothesis.text, nbest.references) for nbest in lists for hypothesis in nbest.hypotheses)
-    rows = metric.statistics([text for text, _ in pairs], [references for _, references in pairs])
-    where = {pair: index for index, pair in enumerate(pairs)}
-    return [rows[[where[hypothesis.text, nbest.references] for hypothesis in nbest.hypotheses]] for nbest in lists]
+    keys = [
+        [(compared(metric, nbest, hypothesis.text), nbest.references) for hypothesis in nbest.hypotheses]
+        for nbest in lists
+    ]
+    where = {key: index for index, key in enumerate(dict.fromkeys(key for some in keys for key in some))}
+    rows = metric.statistics([text for text, _ in where], [references for _, references in where])
+    return [rows[[where[key] for key in some]] for some in keys]
+
+
+def compared(metric: Metric, nbest: NbestList, text: str) -> str:
+    """What a metric is given of a hypothesis: its text, or both source and text (`rescore.nbest.pair`).
+
+    Raises:
+        UserError: the metric reads the source, and the list has none.
+    """
+    if not getattr(metric, "reads_source", False):
+        return text
+    if nbest.source is None:
+        raise UserError(f"utterance {nbest.id}: no source; {metric.name} compares with it")
+    return pair(nbest.source, text)
 
 
 def total(statistics: Sequence[Counts], choice: Sequence[int]) -> Counts:

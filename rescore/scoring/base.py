@@ -137,27 +137,6 @@ class Wrapped:
         return self._lm.precision
 
 
-SEPARATOR = "\x1f"
-"""Between a source and a hypothesis, where a model reads both: ASCII's unit separator, which no text has."""
-
-
-def pair(source: str, text: str) -> str:
-    """A hypothesis with its source, as one text for models that read both (`reads_source`)."""
-    return f"{source}{SEPARATOR}{text}"
-
-
-def split_pair(text: str) -> tuple[str, str]:
-    """Source and hypothesis.
-
-    Raises:
-        UserError: there is no source.
-    """
-    source, separator, hypothesis = text.partition(SEPARATOR)
-    if not separator:
-        raise UserError("this model reads the source beside the hypothesis; give lists with sources")
-    return source, hypothesis
-
-
 def column_name(lm: LanguageModel, norm: str) -> str:
     """Sums and means go into columns of different names, so that they cannot be mixed up."""
     return lm.name if norm == "sum" else f"{lm.name}.{norm}"

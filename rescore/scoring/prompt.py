@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Protocol
 
 from rescore.errors import UserError
-from rescore.scoring.base import split_pair
+from rescore.nbest import split_pair
 from rescore.scoring.causal import CausalScorer
 from rescore.scoring.one_pass import Encoded, Network
 

@@ -16,9 +16,10 @@ import torch
 from torch import Tensor
 
 from rescore.errors import UserError
+from rescore.nbest import split_pair
 from rescore.networks.device import choose_device
 from rescore.networks.precision import DTYPES, choose_precision
-from rescore.scoring.base import AS_SUITS, Computing, TokenScores, split_pair
+from rescore.scoring.base import AS_SUITS, Computing, TokenScores
 from rescore.scoring.huggingface import check_files, content_digest
 
 if TYPE_CHECKING:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 from torch import Tensor
 
 from rescore.errors import UserError
+from rescore.nbest import split_pair
 from rescore.networks.batch import Batch
 from rescore.networks.unified import Segment
-from rescore.scoring.base import AS_SUITS, Computing, split_pair
+from rescore.scoring.base import AS_SUITS, Computing
 from rescore.scoring.causal import (
     LARGEST_TREE,
     BackwardScorer,

@@ -31,6 +31,7 @@ def tune_scale(name: str, metric: Metric, lists: Sequence[NbestList], weights: W
 def text_value(metric: Metric, lists: Sequence[NbestList], texts: Sequence[str]) -> float:
     """The metric's value where these texts are chosen, in percent."""
     chosen = [
-        NbestList(nbest.id, [Hypothesis(text)], nbest.references) for nbest, text in zip(lists, texts, strict=True)
+        NbestList(nbest.id, [Hypothesis(text)], nbest.references, nbest.source)
+        for nbest, text in zip(lists, texts, strict=True)
     ]
     return value(metric, total(list_statistics(metric, chosen), [0] * len(chosen)))

@@ -9,8 +9,8 @@ import torch
 import transformers
 
 from rescore import scoring
+from rescore.nbest import pair
 from rescore.scoring import Computing
-from rescore.scoring.base import pair
 from tests.conftest import SENTENCES, Run, assert_one_line_error
 from tests.scoring.test_huggingface import build
 

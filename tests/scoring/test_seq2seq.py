@@ -12,7 +12,7 @@ import transformers
 
 from rescore import scoring
 from rescore.errors import UserError
-from rescore.scoring.base import pair
+from rescore.nbest import pair
 from tests.conftest import SENTENCES, Run, assert_one_line_error
 from tests.scoring.test_huggingface import byte_bpe
 

@@ -11,12 +11,12 @@ import pytest
 import torch
 
 from rescore import scoring
+from rescore.nbest import pair
 from rescore.networks import checkpoint
 from rescore.networks.config import NetworkConfig
 from rescore.networks.tokenizer import Tokenizer
 from rescore.networks.unified import Unified
 from rescore.scoring import Computing
-from rescore.scoring.base import pair
 from tests.conftest import SENTENCES, Run, assert_one_line_error
 
 SOURCES = ["the old house", "he said so", "yes"]

@@ -1,0 +1,149 @@
+"""COMET (Rei et al. 2020) through unbabel-comet, from a local folder; also as the utility of minimum Bayes risk.
+
+Every text is embedded once: what compares a hypothesis with a reference is a small network on top, so that all pairs of
+a list cost little more than its texts.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import warnings
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rescore.errors import UserError
+from rescore.metrics.base import Counts, MetricOptions, Values
+from rescore.nbest import split_pair
+
+UNIT = 1e-6
+"""Scores are summed as whole numbers of this, so that sums do not depend on their order."""
+TOGETHER = 32
+"""Texts that are embedded at once."""
+PAIRS = 4096
+"""Pairs that are compared at once."""
+
+
+class Comet:
+    """A model that compares a hypothesis with its source and a reference (of class `regression_metric`).
+
+    Values are the mean of its scores times 100; of several references, of the mean over them.
+    """
+
+    name = "COMET"
+    higher_is_better = True
+    unit = "point"
+    words = None
+    reads_source = True
+
+    def __init__(self, folder: Path) -> None:
+        """
+        Raises:
+            UserError: unbabel-comet is not installed, or the folder has no such model.
+        """
+        self._folder = folder
+        self._model = _load(folder)
+        self._known: dict[str, Tensor] = {}
+
+    @classmethod
+    def choose(cls, options: MetricOptions, references: Sequence[str]) -> Comet:
+        if options.model is None:
+            raise UserError("--metric comet: no model; give --comet-model DIR")
+        return cls(Path(options.model))
+
+    @property
+    def settings(self) -> dict[str, str]:
+        with open(_checkpoint(self._folder), "rb") as file:
+            return {"comet": hashlib.file_digest(file, "sha256").hexdigest()[:8]}
+
+    @property
+    def versions(self) -> dict[str, str]:
+        return {"unbabel-comet": version("unbabel-comet")}
+
+    @property
+    def options(self) -> MetricOptions:
+        return MetricOptions(model=str(self._folder))
+
+    def statistics(self, hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> Counts:
+        """Columns: the score in units of 1e-6, and 1. Hypotheses come with their sources (`rescore.nbest.pair`)."""
+        texts = [split_pair(one) for one in hypotheses]
+        triples = [
+            (source, text, reference)
+            for (source, text), several in zip(texts, references, strict=True)
+            for reference in several
+        ]
+        ends = np.cumsum([len(several) for several in references])
+        scores = self._scores(triples)
+        means = [part.mean() for part in np.split(scores, ends[:-1])]
+        return np.array([[round(mean / UNIT), 1] for mean in means], dtype=np.int64).reshape(-1, 2)
+
+    def values(self, sums: Counts) -> Values:
+        return np.asarray(100.0 * UNIT * sums[:, 0] / sums[:, 1])
+
+    def sentence_values(self, statistics: Counts) -> Values:
+        return self.values(statistics)
+
+    def losses(self, statistics: Counts) -> Values:
+        return 100.0 - self.values(statistics)
+
+    def pair_losses(self, texts: Sequence[str]) -> Values:
+        pairs = [split_pair(one) for one in texts]
+        triples = [(source, text, other) for source, text in pairs for _, other in pairs]
+        return 100.0 - 100.0 * self._scores(triples).reshape(len(texts), -1)
+
+    def aggregated(self, texts: Sequence[str]) -> None:
+        return None
+
+    def details(self, sums: Counts) -> dict[str, int | float]:
+        return {}
+
+    def _scores(self, triples: Sequence[tuple[str, str, str]]) -> Values:
+        """(n,) of source, hypothesis, reference."""
+        self._embed([text for triple in triples for text in triple])
+        found = []
+        with torch.inference_mode():
+            for start in range(0, len(triples), PAIRS):
+                some = triples[start : start + PAIRS]
+                sides = (torch.stack([self._known[triple[side]] for triple in some]) for side in range(3))
+                found.append(self._model.estimate(*sides).score.double().cpu().numpy())
+        return np.concatenate(found) if found else np.zeros(0)
+
+    def _embed(self, texts: Sequence[str]) -> None:
+        new = sorted(dict.fromkeys(text for text in texts if text not in self._known), key=len)
+        with torch.inference_mode():
+            for start in range(0, len(new), TOGETHER):
+                some = new[start : start + TOGETHER]
+                inputs = self._model.encoder.prepare_sample(some).to(self._model.device)
+                embedded = self._model.get_sentence_embedding(inputs["input_ids"], inputs["attention_mask"])
+                self._known.update(zip(some, embedded.clone(), strict=True))
+
+
+def _checkpoint(folder: Path) -> Path:
+    return folder / "checkpoints" / "model.ckpt"
+
+
+def _load(folder: Path) -> Any:
+    for path in (folder / "hparams.yaml", _checkpoint(folder)):
+        if not path.is_file():
+            raise UserError(f"{path}: no such file; expected a COMET model, hparams.yaml and checkpoints/model.ckpt")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of its dependencies, about each other
+            import comet
+            from comet.models import RegressionMetric
+    except ImportError as error:
+        raise UserError(f"COMET needs unbabel-comet ({error}); install it with: pip install 'rescore[comet]'") from None
+    logging.getLogger("pytorch_lightning").setLevel(logging.ERROR)
+    try:
+        model = comet.load_from_checkpoint(str(_checkpoint(folder)), local_files_only=True)
+    except Exception as error:  # whatever the library raises for a folder that it cannot read
+        raise UserError(f"{folder}: unbabel-comet cannot load it ({' '.join(str(error).split())[:200]})") from None
+    if type(model) is not RegressionMetric:
+        raise UserError(f"{folder}: is a {type(model).__name__}; models that need a source and a reference are read")
+    return model.eval().to("cuda" if torch.cuda.is_available() else "cpu")

@@ -1,0 +1,112 @@
+"""COMET with a tiny model made here: the scores of unbabel-comet itself, as a metric and for minimum Bayes risk."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rescore.errors import UserError
+from rescore.metrics import MetricOptions
+from rescore.nbest import Hypothesis, NbestList, pair
+from tests.conftest import Run, assert_one_line_error
+
+WORDS = ["the", "a", "old", "house", "clock", "ticked", "das", "alte", "haus", "uhr", "."]
+TRIPLES = [
+    ("das alte haus", "the old house", "a old house ."),
+    ("das haus", "a house", "the house"),
+    ("die uhr", "the clock ticked ticked", "the clock"),
+    ("das alte haus", "", "the house"),
+]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    pytest.importorskip("comet", reason="needs pip install 'rescore[comet]'", exc_type=ImportError)
+    import torch
+    import yaml
+    from comet.models import RegressionMetric
+    from transformers import BertConfig, BertModel
+
+    folder = tmp_path_factory.mktemp("comet")
+    encoder = folder / "encoder"
+    encoder.mkdir()
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    (encoder / "vocab.txt").write_text("\n".join([*special, *WORDS]) + "\n")
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 16}
+    BertModel(BertConfig(vocab_size=len(special) + len(WORDS), **sizes)).save_pretrained(encoder)
+    settings: dict[str, Any] = {
+        "encoder_model": "BERT",
+        "pretrained_model": str(encoder),
+        "layer": "mix",
+        "pool": "avg",
+        "hidden_sizes": [8],
+        "class_identifier": "regression_metric",
+    }
+    made = RegressionMetric(**{name: value for name, value in settings.items() if name != "class_identifier"})
+    (folder / "hparams.yaml").write_text(yaml.safe_dump(settings))
+    (folder / "checkpoints").mkdir()
+    torch.save(
+        {"state_dict": made.state_dict(), "hyper_parameters": dict(made.hparams), "pytorch-lightning_version": "2.2.0"},
+        folder / "checkpoints" / "model.ckpt",
+    )
+    return folder
+
+
+def own(model: Path, triples: list[tuple[str, str, str]]) -> np.ndarray:
+    """What unbabel-comet says, triple by triple."""
+    import comet
+    import torch
+
+    network = comet.load_from_checkpoint(str(model / "checkpoints" / "model.ckpt"), local_files_only=True).eval()
+    found = []
+    with torch.inference_mode():
+        for source, text, reference in triples:
+            sample = network.prepare_sample([{"src": source, "mt": text, "ref": reference}], stage="predict")
+            found.append(float(network(**sample).score))
+    return np.array(found)
+
+
+def test_scores_are_those_of_the_library(model: Path) -> None:
+    from rescore.metrics.comet import Comet
+
+    metric = Comet(model)
+    rows = metric.statistics([pair(source, text) for source, text, _ in TRIPLES], [(one,) for *_, one in TRIPLES])
+    np.testing.assert_allclose(metric.sentence_values(rows) / 100, own(model, TRIPLES), atol=1e-5)
+    assert metric.values(rows.sum(axis=0)[None])[0] == pytest.approx(100 * own(model, TRIPLES).mean(), abs=1e-3)
+    texts = ["the old house", "a house", "the clock"]
+    every = [("das haus", one, other) for one in texts for other in texts]
+    losses = metric.pair_losses([pair("das haus", text) for text in texts])
+    np.testing.assert_allclose(losses, 100 - 100 * own(model, every).reshape(3, 3), atol=1e-3)
+
+
+def test_on_the_command_line(model: Path, rescore: Run, tmp_path: Path) -> None:
+    entries = []
+    for number, (source, text, reference) in enumerate(TRIPLES):
+        hypotheses = [{"text": text, "score": -1}, {"text": "a", "score": -2}]
+        entries.append({"id": str(number), "src": source, "ref": reference, "hyps": hypotheses})
+    (tmp_path / "l.jsonl").write_text("".join(json.dumps(one) + "\n" for one in entries))
+    done = rescore("l.jsonl", "--metric", "comet", "--comet-model", model, "--report", "r.json")
+    assert done.returncode == 0, done.stderr
+    figure = json.loads((tmp_path / "r.json").read_text())["first_pass"]
+    assert figure == pytest.approx(100 * own(model, TRIPLES).mean(), abs=1e-2)
+    mbr = rescore("l.jsonl", "--dev", "l.jsonl", "--decide", "mbr", "--metric", "comet", "--comet-model", model)
+    assert mbr.returncode == 0, mbr.stderr
+
+
+def test_errors(rescore: Run, tmp_path: Path) -> None:
+    from rescore.metrics.base import compared
+    from rescore.metrics.comet import Comet
+
+    (tmp_path / "l.jsonl").write_text('{"id": "u", "ref": "a", "hyps": [{"text": "a", "score": -1}]}\n')
+    assert_one_line_error(rescore("l.jsonl", "--metric", "comet"), "--comet-model DIR")
+    wrong = rescore("l.jsonl", "--metric", "comet", "--comet-model", tmp_path)
+    assert_one_line_error(wrong, "hparams.yaml: no such file")
+    with pytest.raises(UserError, match="no source"):
+        compared(Comet.__new__(Comet), NbestList("u", [Hypothesis("a")]), "a")
+    with pytest.raises(UserError, match="no model"):
+        Comet.choose(MetricOptions(), [])
