@@ -18,6 +18,7 @@ from rescore import formats
 from tests.cli.test_recipe import espnet1, espnet2
 from tests.conftest import ROOT, SENTENCES, Run, run_main
 from tests.scoring.test_ngram import ARPA
+from tests.scoring.test_seq2seq import build as translation_model
 
 TOOLS = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -87,6 +88,8 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("corpus.en", "train.de", "train.en"):
         few = [" ".join(line.split()[:4]) for line in SENTENCES]
         (folder / name).write_text("\n".join(few) + "\n", encoding="utf-8")
+    for name in ("opus-mt-de-en", "opus-mt-en-de"):
+        translation_model("marian", folder / name)
     entries = [{"input": ["the old clock", "the odd clock"], "output": "the old clock"}] * 5
     (folder / "test_wsj_score.json").write_text(json.dumps(entries), encoding="utf-8")
     (folder / "corpus.txt.xz").write_bytes(lzma.compress("\n".join(SENTENCES).encode()))

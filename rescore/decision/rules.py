@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -16,6 +16,8 @@ from rescore.nbest import NbestList
 from rescore.parts import DECISIONS
 
 Floats = npt.NDArray[np.float64]
+PAIRS = 1 << 22
+"""Of hypotheses of one list that are compared before a text is chosen."""
 
 
 class DecisionRule(Protocol):
@@ -72,7 +74,24 @@ class Decision:
         Raises:
             UserError: the rule needs a scale, or a metric, that is not given.
         """
-        return Chooser(self.name, metric, lists, weights).texts(self.scale)
+        texts: list[str] = []
+        for some in _portions(lists):
+            texts += Chooser(self.name, metric, some, weights).texts(self.scale)
+        return texts
+
+
+def _portions(lists: Sequence[NbestList]) -> Iterator[list[NbestList]]:
+    """Lists that a rule is given together: what it needs to know of them may grow with the square of their lengths."""
+    some: list[NbestList] = []
+    pairs = 0
+    for nbest in lists:
+        pairs += len(nbest.hypotheses) ** 2
+        if some and pairs > PAIRS:
+            yield some
+            some, pairs = [], len(nbest.hypotheses) ** 2
+        some.append(nbest)
+    if some:
+        yield some
 
 
 class Chooser:

@@ -8,19 +8,25 @@ are changed by ever smaller factors as long as that helps (a pattern search, Hoo
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from rescore.decision.combine import combine
 from rescore.decision.mbr import losses
 from rescore.metrics.base import Counts, Metric, list_statistics
 from rescore.nbest import COUNTS, NbestList
 from rescore.tuning.line import Floats, padded
 
+log = logging.getLogger(__name__)
+
 STEPS = (2.0, 2**0.5, 2**0.25, 2**0.125)
 """Factors by which a number is changed, one after another."""
 SCALES = tuple(2.0**exponent for exponent in range(-6, 5))
+PAIRS = 1 << 26
+"""Pairs of hypotheses in all lists: 512 MiB."""
 SMALL = 0.05
 """Share of the largest number with which a column that has no weight begins."""
 
@@ -80,7 +86,7 @@ def tune_jointly(
         negative: columns whose weights may be negative; those of counts always may.
     """
     columns = list(weights)
-    risk = Risk.of(metric, lists, columns)
+    risk = Risk.of(metric, pruned(lists, weights), columns)
     sign = 1.0 if metric.higher_is_better else -1.0
     best, value = np.zeros(len(columns)), -np.inf
     for start in _starts(np.array(list(weights.values()))):
@@ -98,6 +104,19 @@ def tune_jointly(
                     best, value, better = candidate, found, True
     scale = float(best[~free].sum())
     return dict(zip(columns, (best / scale).tolist(), strict=True)), scale, sign * value
+
+
+def pruned(lists: Sequence[NbestList], weights: Mapping[str, float], pairs: int = PAIRS) -> list[NbestList]:
+    """Long lists without their least probable hypotheses, so that at most `pairs` are compared in all."""
+    most = max(2, int((pairs / len(lists)) ** 0.5))
+    if all(len(nbest.hypotheses) <= most for nbest in lists):
+        return list(lists)
+    log.info("tuning looks at the best %d hypotheses of each list", most)
+    found = []
+    for nbest in lists:
+        best = np.sort(np.argsort(-combine(nbest, weights), kind="stable")[:most])
+        found.append(replace(nbest, hypotheses=[nbest.hypotheses[rank] for rank in best]))
+    return found
 
 
 def _starts(weights: Floats) -> Iterator[Floats]:

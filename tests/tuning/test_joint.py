@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from rescore import formats, metrics
-from rescore.decision import Decision
+from rescore.decision import Decision, rules
 from rescore.nbest import NbestList
 from rescore.tuning import TuningOptions, Weights, tune
-from rescore.tuning.joint import Risk, tune_jointly
+from rescore.tuning.joint import Risk, pruned, tune_jointly
 from rescore.tuning.scale import text_value, tune_scale
 from tests.conftest import ROOT
 
@@ -62,3 +62,24 @@ def test_tune_uses_it(lists: list[NbestList]) -> None:
     assert tuned.value <= tuned.first_pass
     fixed, _ = tune(metric, lists, ["lm"], options=TuningOptions((), decide=Decision("mbr", 2.0)))
     assert fixed.decision.scale == 2.0
+
+
+def test_long_lists_are_pruned_for_tuning(lists: list[NbestList]) -> None:
+    weights = {"s2s": 0.2, "lm": 0.8}
+    assert pruned(lists, weights) == list(lists)
+    few = pruned(lists, weights, pairs=len(lists) * 9)
+    for short, whole in zip(few, lists, strict=True):
+        kept = [hypothesis.text for hypothesis in short.hypotheses]
+        assert len(kept) == min(3, len(whole.hypotheses))
+        best = sorted(whole.hypotheses, key=lambda one: -(0.2 * one.scores["s2s"] + 0.8 * one.scores["lm"]))[:3]
+        assert sorted(kept) == sorted(one.text for one in best)
+        assert kept == [one.text for one in whole.hypotheses if one.text in kept]  # in the order of the list
+
+
+@pytest.mark.parametrize("name", ["mbr", "rover", "best"])
+def test_choices_do_not_depend_on_portions(lists: list[NbestList], name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    metric = metrics.choose_metric("wer", lists)
+    decide = Decision(name, None if name == "best" else 1.5)
+    whole = decide.texts(metric, lists, {"s2s": 1.0})
+    monkeypatch.setattr(rules, "PAIRS", 60)
+    assert decide.texts(metric, lists, {"s2s": 1.0}) == whole and len(whole) == len(lists)
