@@ -141,7 +141,7 @@ class DecisionOptions:
 
         if self.scale is not None and not DECISIONS[self.decide].needs_scale:
             able = [name for name in DECISIONS.names if DECISIONS[name].needs_scale]
-            raise click.UsageError(f"--scale is for --decide {' and '.join(able)}")
+            raise click.UsageError(f"--scale is for --decide {', '.join(able)}")
         return Decision(self.decide, self.scale)
 
 
