@@ -124,8 +124,8 @@ def pair(source: str, text: str) -> str:
     return f"{source}{SEPARATOR}{text}"
 
 
-def split_pair(text: str) -> tuple[str, str]:
-    """Source and hypothesis.
+def split_pair(text: str, channel: bool = False) -> tuple[str, str]:
+    """Source and hypothesis; for a `channel` model, which predicts the source, the other way round.
 
     Raises:
         UserError: there is no source.
@@ -133,4 +133,4 @@ def split_pair(text: str) -> tuple[str, str]:
     source, separator, hypothesis = text.partition(SEPARATOR)
     if not separator:
         raise UserError("this model reads the source beside the hypothesis; give lists with sources")
-    return source, hypothesis
+    return (hypothesis, source) if channel else (source, hypothesis)

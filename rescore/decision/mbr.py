@@ -17,26 +17,6 @@ from rescore.nbest import NbestList
 CHUNK = 100_000  # pairs compared together: bounds memory
 
 
-class AggregatedBayesRisk:
-    """The same against one aggregate of all hypotheses, their expected n-grams: linear in the length of the list."""
-
-    needs_scale = True
-
-    def prepare(self, lists: Sequence[NbestList], metric: Metric | None) -> Sequence[Callable[[Values], Values]]:
-        if metric is None:
-            raise UserError("minimum Bayes risk needs a metric")
-        prepared = []
-        for nbest in lists:
-            found = metric.aggregated([hypothesis.text for hypothesis in nbest.hypotheses])
-            if found is None:
-                raise UserError(f"--decide mbr-aggregate is for BLEU and chrF, not for {metric.name}; give mbr")
-            prepared.append(found)
-        return prepared
-
-    def choose(self, nbest: NbestList, preference: Values, prepared: Callable[[Values], Values]) -> str:
-        return nbest.hypotheses[_least(prepared(preference), preference)].text
-
-
 class MinimumBayesRisk:
     """The hypothesis of least expected loss under the posteriors; the loss is the metric's."""
 
@@ -51,34 +31,49 @@ class MinimumBayesRisk:
         return nbest.hypotheses[least_risk(preference, prepared)].text
 
 
+class AggregatedBayesRisk:
+    """The same against one aggregate of all hypotheses, their expected n-grams: linear in the length of the list."""
+
+    needs_scale = True
+
+    def prepare(self, lists: Sequence[NbestList], metric: Metric | None) -> Sequence[Callable[[Values], Values]]:
+        if metric is None:
+            raise UserError("minimum Bayes risk needs a metric")
+        if metric.aggregated is None:
+            raise UserError(f"--decide mbr-aggregate is for BLEU and chrF, not for {metric.name}; give mbr")
+        return [metric.aggregated([hypothesis.text for hypothesis in nbest.hypotheses]) for nbest in lists]
+
+    def choose(self, nbest: NbestList, preference: Values, prepared: Callable[[Values], Values]) -> str:
+        return nbest.hypotheses[_least(prepared(preference), preference)].text
+
+
 def losses(metric: Metric, lists: Sequence[NbestList]) -> list[Values]:
     """For each list the (hypotheses, hypotheses) loss of choosing the one where the other is right.
 
     Equal texts, and each pair of texts, are compared once.
     """
-    at_once = [found for nbest in lists if (found := _of_list(metric, nbest)) is not None]
-    if len(at_once) == len(lists):
-        return at_once
+    if metric.pair_losses is not None:
+        return [_of_list(metric, metric.pair_losses, nbest) for nbest in lists]
     pairs: dict[tuple[str, str], None] = {}
     for nbest in lists:
         texts = dict.fromkeys(hypothesis.text for hypothesis in nbest.hypotheses)
         pairs.update(((one, other), None) for one in texts for other in texts)
     ordered = list(pairs)
-    compared = [_loss(metric, ordered[start : start + CHUNK]) for start in range(0, len(ordered), CHUNK)]
+    found = [_loss(metric, ordered[start : start + CHUNK]) for start in range(0, len(ordered), CHUNK)]
     where = {pair: index for index, pair in enumerate(ordered)}
-    values = np.concatenate(compared)
+    values = np.concatenate(found)
     return [
         values[[[where[one.text, other.text] for other in nbest.hypotheses] for one in nbest.hypotheses]]
         for nbest in lists
     ]
 
 
-def _of_list(metric: Metric, nbest: NbestList) -> Values | None:
+def _of_list(metric: Metric, at_once: Callable[[Sequence[str]], Values], nbest: NbestList) -> Values:
     """The same for one list, where the metric compares all with all at once."""
     rank: dict[str, int] = {}
     which = [rank.setdefault(hypothesis.text, len(rank)) for hypothesis in nbest.hypotheses]
-    found = metric.pair_losses([compared(metric, nbest, text) for text in rank])
-    return found if found is None or len(rank) == len(which) else found[np.ix_(which, which)]
+    found = at_once([compared(metric, nbest, text) for text in rank])
+    return found if len(rank) == len(which) else found[np.ix_(which, which)]
 
 
 def _loss(metric: Metric, pairs: Sequence[tuple[str, str]]) -> Values:

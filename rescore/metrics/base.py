@@ -62,15 +62,16 @@ class Metric(Protocol):
         """(n, k) -> (n,) what each sentence loses, for minimum Bayes risk; 0 for a perfect one, lower is better."""
         ...
 
-    def pair_losses(self, texts: Sequence[str]) -> Values | None:
-        """(n, n) losses of each text where each is the reference, as `losses` has them; None without a short cut."""
+    @property
+    def pair_losses(self) -> Callable[[Sequence[str]], Values] | None:
+        """Of texts the (n, n) losses of each where each is the reference, as `losses` has them; None without a short
+        cut."""
         ...
 
-    def aggregated(self, texts: Sequence[str]) -> Callable[[Values], Values] | None:
-        """A function from posteriors (n,) of texts to the loss (n,) of each against a single aggregate of them all.
-
-        None where the metric knows no such aggregate.
-        """
+    @property
+    def aggregated(self) -> Callable[[Sequence[str]], Callable[[Values], Values]] | None:
+        """Of texts a function from their posteriors (n,) to the loss (n,) of each against one aggregate of them all;
+        None where the metric knows no such aggregate."""
         ...
 
     def details(self, sums: Counts) -> dict[str, int | float]:

@@ -10,6 +10,7 @@ import hashlib
 import logging
 import warnings
 from collections.abc import Sequence
+from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,7 @@ class Comet:
     unit = "point"
     words = None
     reads_source = True
+    aggregated = None
 
     def __init__(self, folder: Path) -> None:
         """
@@ -57,7 +59,7 @@ class Comet:
             raise UserError("--metric comet: no model; give --comet-model DIR")
         return cls(Path(options.model))
 
-    @property
+    @cached_property
     def settings(self) -> dict[str, str]:
         with open(_checkpoint(self._folder), "rb") as file:
             return {"comet": hashlib.file_digest(file, "sha256").hexdigest()[:8]}
@@ -96,9 +98,6 @@ class Comet:
         pairs = [split_pair(one) for one in texts]
         triples = [(source, text, other) for source, text in pairs for _, other in pairs]
         return 100.0 - 100.0 * self._scores(triples).reshape(len(texts), -1)
-
-    def aggregated(self, texts: Sequence[str]) -> None:
-        return None
 
     def details(self, sums: Counts) -> dict[str, int | float]:
         return {}

@@ -93,6 +93,8 @@ class Ter:
     higher_is_better = False
     unit = "edit"
     words = None
+    pair_losses = None
+    aggregated = None
 
     SCALE = 840
     """Reference lengths are means over references; times this they are whole for up to eight."""
@@ -131,12 +133,6 @@ class Ter:
 
     def losses(self, statistics: Counts) -> Values:
         return self.values(statistics)
-
-    def pair_losses(self, texts: Sequence[str]) -> None:
-        return None
-
-    def aggregated(self, texts: Sequence[str]) -> None:
-        return None
 
     def details(self, sums: Counts) -> dict[str, int | float]:
         return {"edits": int(sums[0]), "ref_words": round(int(sums[1]) / self.SCALE)}

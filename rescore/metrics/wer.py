@@ -23,6 +23,8 @@ class ErrorRate:
     """
 
     higher_is_better = False
+    pair_losses = None
+    aggregated = None
 
     def __init__(self, characters: bool = False, normaliser: Normaliser | None = None) -> None:
         self.name, self.unit = ("CER", "character") if characters else ("WER", "word")
@@ -81,12 +83,6 @@ class ErrorRate:
 
     def losses(self, statistics: Counts) -> Values:
         return statistics[:, :REFERENCE].sum(axis=1).astype(np.float64)
-
-    def pair_losses(self, texts: Sequence[str]) -> None:
-        return None
-
-    def aggregated(self, texts: Sequence[str]) -> None:
-        return None
 
     def details(self, sums: Counts) -> dict[str, int | float]:
         names = ("substitutions", "deletions", "insertions", "ref_words" if self.unit == "word" else "ref_characters")

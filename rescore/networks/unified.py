@@ -11,7 +11,6 @@ from enum import IntEnum
 import torch
 from torch import Tensor, nn
 
-from rescore.networks.batch import Batch
 from rescore.networks.config import NetworkConfig
 from rescore.networks.encoder import Encoder
 from rescore.networks.transformer import padding_mask
@@ -56,6 +55,3 @@ class Unified(Encoder):
         open_to_all = (segments == Segment.BOTH) | (segments == Segment.SOURCE)
         before = torch.ones(size, size, dtype=torch.bool, device=tokens.device).tril()
         return padding_mask(lengths, size)[:, None, :] & (before | open_to_all[:, None, :])
-
-    def _visible(self, batch: Batch) -> Tensor:
-        return batch.tree.visible if batch.tree else self.visible(batch.tokens, batch.lengths)

@@ -11,7 +11,7 @@ import torch
 
 from rescore.networks.batch import Batch, Tree
 from rescore.scoring.base import TokenScores, Values
-from rescore.scoring.one_pass import Encoded, OnePassScorer, Request, Span, batches, padded, windows
+from rescore.scoring.one_pass import SHOWN, Encoded, OnePassScorer, Request, Span, batches, padded, windows
 
 LARGEST_TREE = 512
 """Nodes of a tree; attention grows with their square."""
@@ -42,7 +42,7 @@ class CausalScorer(OnePassScorer):
 
     def context(self, sentence: Encoded) -> int:
         """How many tokens at its beginning are not scored."""
-        return 0 if self.network.before else 1
+        return max(0 if self.network.before else 1, sentence.words.count(SHOWN))
 
     def in_order(self, sentence: Encoded) -> Encoded:
         end = self.network.end

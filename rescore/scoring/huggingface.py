@@ -18,9 +18,9 @@ from rescore.networks.device import choose_device
 from rescore.networks.precision import DTYPES, choose_precision, quantised
 from rescore.scoring.base import AS_SUITS, Computing
 from rescore.scoring.causal import CausalScorer
-from rescore.scoring.masked import MaskedScorer
-from rescore.scoring.one_pass import Encoded, OnePassScorer
-from rescore.scoring.prompt import SHOWN, PromptedScorer
+from rescore.scoring.masked import masked_scorer
+from rescore.scoring.one_pass import SHOWN, Encoded, OnePassScorer
+from rescore.scoring.prompt import PromptedScorer
 
 if TYPE_CHECKING:
     from rescore.scoring.backends import Spec
@@ -45,9 +45,7 @@ def load(spec: Spec, computing: Computing = AS_SUITS) -> OnePassScorer:
         if computing.prompt is not None:
             return PromptedScorer(spec.name, network, computing.prompt)
         return CausalScorer(spec.name, network)
-    if "intact" in spec.options:
-        return OnePassScorer(spec.name, network)
-    return MaskedScorer(spec.name, network, within_word="within-word-l2r" in spec.options)
+    return masked_scorer(spec, network)
 
 
 class HuggingFaceNetwork:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 
 from rescore.networks.batch import Batch
 from rescore.scoring.one_pass import Encoded, Network, OnePassScorer, Request, Span, batches, padded, windows
+
+if TYPE_CHECKING:
+    from rescore.scoring.backends import Spec
 
 TOKENS_TOGETHER = 1 << 21
 """Tokens of masked copies that are sorted, and of which the equal ones are found, together."""
@@ -26,6 +29,13 @@ class Wanted(NamedTuple):
 
     sentence: int
     token: int
+
+
+def masked_scorer(spec: Spec, network: Network) -> OnePassScorer:
+    """What the options of a masked model ask for; with `intact` the plain scorer, with nothing masked."""
+    if "intact" in spec.options:
+        return OnePassScorer(spec.name, network)
+    return MaskedScorer(spec.name, network, within_word="within-word-l2r" in spec.options)
 
 
 class MaskedScorer(OnePassScorer):

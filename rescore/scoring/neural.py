@@ -16,7 +16,7 @@ from rescore.networks.device import choose_device, token_budget
 from rescore.networks.precision import choose_precision, convert
 from rescore.scoring.base import AS_SUITS, Computing
 from rescore.scoring.causal import BackwardScorer, CausalScorer
-from rescore.scoring.masked import MaskedScorer
+from rescore.scoring.masked import masked_scorer
 from rescore.scoring.one_pass import Encoded, OnePassScorer
 
 if TYPE_CHECKING:
@@ -24,23 +24,20 @@ if TYPE_CHECKING:
 
 SCORERS: dict[str, type[OnePassScorer]] = {
     "tta": OnePassScorer,
-    "bilm": MaskedScorer,
     "unilm": CausalScorer,
     "unilm-bw": BackwardScorer,
 }
 
 
 def load(spec: Spec, computing: Computing = AS_SUITS) -> OnePassScorer:
-    """The scorer that suits a kind of network; with the option `intact` the plain one, with nothing masked.
+    """The scorer that suits a kind of network.
 
     Raises:
         UserError: the model's files are missing or damaged.
     """
     network = OwnNetwork(spec.path, spec.kind, computing)
-    if "intact" in spec.options:
-        return OnePassScorer(spec.name, network)
     if spec.kind == "bilm":
-        return MaskedScorer(spec.name, network, within_word="within-word-l2r" in spec.options)
+        return masked_scorer(spec, network)
     return SCORERS[spec.kind](spec.name, network)
 
 

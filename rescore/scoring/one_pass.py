@@ -25,6 +25,10 @@ log = logging.getLogger(__name__)
 Item = TypeVar("Item")
 
 
+SHOWN = -2
+"""In the place of the number of a word: a token before the sentence (its source, a template), which is not scored."""
+
+
 class Encoded(NamedTuple):
     """A sentence's token ids, without any frame, and the number of the word that each belongs to."""
 

@@ -13,8 +13,6 @@ from rescore.scoring.causal import CausalScorer
 from rescore.scoring.one_pass import Encoded, Network
 
 SOURCE, TEXT = "{src}", "{text}"
-SHOWN = -2
-"""In the place of the number of a word: a token of the template or the source, which is not scored."""
 
 
 class PromptNetwork(Network, Protocol):
@@ -54,6 +52,3 @@ class PromptedScorer(CausalScorer):
         pairs = [split_pair(one) for one in sentences] if self.reads_source else [("", one) for one in sentences]
         before = [self._template.removesuffix(TEXT).replace(SOURCE, source) for source, _ in pairs]
         return [self.in_order(one) for one in self._prompted.encode_behind(before, [text for _, text in pairs])]
-
-    def context(self, sentence: Encoded) -> int:
-        return max(super().context(sentence), sentence.words.count(SHOWN))

@@ -84,9 +84,7 @@ class Seq2SeqLM:
 
     def score(self, sentences: Sequence[str]) -> list[TokenScores]:
         """One result a pair of source and hypothesis (`rescore.scoring.base.pair`), in their order."""
-        pairs = [split_pair(one) for one in sentences]
-        if self._channel:
-            pairs = [(hypothesis, source) for source, hypothesis in pairs]
+        pairs = [split_pair(one, self._channel) for one in sentences]
         given = list(dict.fromkeys(one for one, _ in pairs))
         found: dict[tuple[str, str], TokenScores] = {}
         wanted: dict[str, list[str]] = {one: [] for one in given}

@@ -21,9 +21,9 @@ from rescore.scoring.causal import (
     as_request,
     prefix_trees,
 )
-from rescore.scoring.masked import MaskedScorer
+from rescore.scoring.masked import masked_scorer
 from rescore.scoring.neural import OwnNetwork
-from rescore.scoring.one_pass import Encoded, OnePassScorer, Request, batches, log, windows
+from rescore.scoring.one_pass import SHOWN, Encoded, OnePassScorer, Request, batches, log, windows
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -53,9 +53,7 @@ def load(spec: Spec, computing: Computing = AS_SUITS) -> OnePassScorer:
         raise UserError(f"--lm unified: expected one of {', '.join(READINGS)} as in unified:bi:DIR, found {given}")
     network = UnifiedNetwork(spec.path, computing, READINGS[reading])
     if reading == "bi":
-        if "intact" in spec.options:
-            return OnePassScorer(spec.name, network)
-        return MaskedScorer(spec.name, network, within_word="within-word-l2r" in spec.options)
+        return masked_scorer(spec, network)
     if reading == "l2r":
         return CausalScorer(spec.name, network)
     if reading == "r2l":
@@ -87,9 +85,6 @@ class UnifiedNetwork(OwnNetwork):
     def log_probs(self, batch: Batch, rows: Tensor, targets: Tensor) -> Tensor:
         return super().log_probs(batch, rows, targets % self._vocabulary)
 
-    def is_source(self, token: int) -> bool:
-        return token // self._vocabulary == Segment.SOURCE
-
     def sources(self, texts: Sequence[str]) -> list[tuple[int, ...]]:
         """[BOS] text [EOS], each in the segment of a source."""
         shift = Segment.SOURCE * self._vocabulary
@@ -111,21 +106,15 @@ class SourceScorer(CausalScorer):
         self._network, self._channel = network, channel
 
     def encoded(self, sentences: Sequence[str]) -> list[Encoded]:
-        """Source and target one behind the other; the words of the source have no number."""
-        pairs = [split_pair(one) for one in sentences]
-        if self._channel:
-            pairs = [(hypothesis, source) for source, hypothesis in pairs]
+        """Source and target one behind the other."""
+        pairs = [split_pair(one, self._channel) for one in sentences]
         given = list(dict.fromkeys(one for one, _ in pairs))
         sources = dict(zip(given, self._network.sources(given), strict=True))
         targets = map(self.in_order, self._network.encode([other for _, other in pairs]))
         return [
-            Encoded((*sources[one], *target.ids), (*[-1] * len(sources[one]), *target.words))
+            Encoded((*sources[one], *target.ids), (*[SHOWN] * len(sources[one]), *target.words))
             for (one, _), target in zip(pairs, targets, strict=True)
         ]
-
-    def context(self, sentence: Encoded) -> int:
-        """The tokens of the source."""
-        return sum(self._network.is_source(token) for token in sentence.ids)
 
     def _tell_once(self, sentences: Sequence[Encoded]) -> None:
         most = self._network.positions // 2

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from pathlib import Path
 
 import numpy as np
@@ -50,10 +50,10 @@ def test_the_aggregate_is_expected_counts(texts: list[str], data: st.DataObject)
         row: list[float] = []
         for order in range(1, 5):
             grams = [Counter(zip(*(one[k:] for k in range(order)), strict=False)) for one in split]
-            expected: Counter[tuple[str, ...]] = Counter()
+            expected: defaultdict[tuple[str, ...], float] = defaultdict(float)
             for counts, share in zip(grams, posteriors, strict=True):
                 for gram, count in counts.items():
-                    expected[gram] += count * share  # type: ignore[assignment]
+                    expected[gram] += count * share
             own = Counter(zip(*(words[k:] for k in range(order)), strict=False))
             row.append(sum(min(count, expected[gram]) for gram, count in own.items()))
         totals = [max(0, len(words) - order) for order in range(4)]
