@@ -14,6 +14,7 @@ from rescore.cli.types import Number
 
 NEURAL_ONLY = (
     "config",
+    "context",
     "steps",
     "minutes",
     "init",
@@ -59,6 +60,14 @@ NGRAM_ONLY = ("order", "prune", "unit", "memory", "discount_fallback", "arpa")
     help="For a new tokenizer: english folds case, accents and punctuation; speech keeps accents; text keeps all.",
 )
 @click.option("--config", default="base", show_default=True, metavar="NAME|FILE", help="base, small, or a config.json.")
+@click.option(
+    "--context",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    metavar="N",
+    help="tta, bilm, unilm: learn to read N neighbouring lines on each side as well; an empty line ends a document.",
+)
 @click.option("--steps", type=click.IntRange(min=0), help="How many updates; 0 writes a random model.")
 @click.option("--minutes", type=Number(0, 10_000_000, open_low=True), help="How long to train, instead of --steps.")
 @click.option("--init", metavar="DIR", help="Start from this model's weights and tokenizer.")
@@ -134,6 +143,7 @@ def command(
     tokenizer: str | None,
     normalize: str,
     config: str,
+    context: int,
     steps: int | None,
     minutes: float | None,
     init: str | None,
@@ -220,6 +230,7 @@ def command(
             text=Path(text) if text else None,
             pairs=(Path(pairs[0]), Path(pairs[1])) if pairs else None,
             config=config,
+            context=context,
             init=Path(init) if init else None,
             resume=resume,
             tokenizer=Path(tokenizer) if tokenizer else None,

@@ -15,9 +15,12 @@ LARGEST = {
     "heads": 1_024,
     "d_ff": 1_000_000,
     "max_positions": 1_000_000,
+    "sentences": 1_000,
 }
 """Beyond these a file is damaged, or made to fill the memory."""
 KINDS = ("tta", "bilm", "unilm", "unilm-bw", "unified")
+IN_CONTEXT = ("tta", "bilm", "unilm")
+"""The kinds that can read a sentence among its neighbours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,9 @@ class NetworkConfig:
     heads: int = 8
     d_ff: int = 2048
     max_positions: int = 128
+    """Of the tokens of one sentence, its frame with them."""
+    sentences: int = 1
+    """How many consecutive sentences it reads at most; each has a position, too (Segatron, Bai et al. 2021)."""
     embedding_norm: bool = False
     """A LayerNorm on the sum of token and position embeddings, as in the T-TA authors' code and in BERT."""
     output_transform: bool = False
@@ -45,7 +51,7 @@ class NetworkConfig:
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
             raise UserError(f"kind {self.kind!r} is not one of {', '.join(KINDS)}")
-        for name in ("vocab_size", "layers", "d_model", "heads", "d_ff", "max_positions"):
+        for name in LARGEST:
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= LARGEST[name]:
                 raise UserError(f"{name} is {value!r}; it must be a whole number from 1 to {LARGEST[name]:,}")
@@ -54,6 +60,8 @@ class NetworkConfig:
                 raise UserError(f"{name} is {getattr(self, name)!r}; it must be true or false")
         if self.d_model % self.heads:
             raise UserError(f"d_model {self.d_model} cannot be divided among {self.heads} heads")
+        if self.sentences > 1 and self.kind not in IN_CONTEXT:
+            raise UserError(f"sentences is {self.sentences}; a {self.kind} reads one sentence at a time")
         if self.max_positions < 4:
             raise UserError(f"max_positions is {self.max_positions}; [BOS], [EOS] and two tokens need at least 4")
 

@@ -52,8 +52,7 @@ class Encoder(Transformer):
         real, wanted = Packing(real_positions(batch), rows, columns), Packing(batch.at, rows, columns)
         mask = additive(self._visible(batch), self.position_embedding.weight.dtype)
         size = self.position_embedding.num_embeddings
-        depth = batch.tree.depth if batch.tree else torch.arange(columns, device=batch.tokens.device)
-        pairs, which = (batch.tokens * size + depth).flatten()[real.at].unique(return_inverse=True)
+        pairs, which = (batch.tokens * size + self._places(batch)).flatten()[real.at].unique(return_inverse=True)
         distinct = self.embed_pairs(pairs // size, pairs % size) * self.scale
         hidden = distinct[which]
         *inner, last = self.layers()
@@ -72,6 +71,16 @@ class Encoder(Transformer):
             key, value = real.pad(attention.key(hidden)), real.pad(attention.value(hidden))
             context = wanted.pack(attend(attention.heads, wanted.pad(attention.query(query)), key, value, mask))
         return cast(Tensor, self.output_transform(last.finish(query, context)))
+
+    def _places(self, batch: Batch) -> Tensor:
+        """(n,) or (batch, n): the position of each token in its sentence."""
+        if batch.tree is None:
+            return self.places(batch.tokens)
+        if self.config.sentences == 1:
+            return batch.tree.depth
+        number = batch.tokens // self.config.vocab_size
+        before = batch.tree.visible & (number[:, :, None] == number[:, None, :])  # in its sentence, and itself
+        return (before.sum(-1) - 1).clamp_min(0)
 
     def _visible(self, batch: Batch) -> Tensor:
         """(batch or 1, n or 1, n), True where a position may look."""

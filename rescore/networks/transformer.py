@@ -89,24 +89,43 @@ class Transformer(nn.Module):
         self.config = config
         self.token_embedding = nn.Embedding(config.vocab_size, config.d_model)
         self.position_embedding = nn.Embedding(config.max_positions, config.d_model)
+        if config.sentences > 1:
+            self.sentence_embedding = nn.Embedding(config.sentences, config.d_model)
         self.embedding_norm = nn.LayerNorm(config.d_model) if config.embedding_norm else nn.Identity()
         self.embedding_dropout = nn.Dropout(0.0)
         self.blocks = nn.ModuleList(Block(config) for _ in range(config.layers))
         self.output_transform = OutputTransform(config) if config.output_transform else nn.Identity()
         self.output_bias = nn.Parameter(torch.zeros(config.vocab_size)) if config.output_bias else None
         self.apply(_initialise)
+        if config.sentences > 1:  # at first a sentence reads alike wherever it stands: weights without these fit
+            nn.init.zeros_(self.sentence_embedding.weight)
 
     def embed_tokens(self, tokens: Tensor) -> Tensor:
-        """What stands for a token wherever it stands: tokens of any shape -> (..., d)."""
-        return cast(Tensor, self.token_embedding(tokens))
+        """What stands for a token wherever in its sentence it stands: tokens of any shape -> (..., d).
+
+        Where a sequence has several sentences, a token of sentence s has the number `id + s * vocab_size`.
+        """
+        if self.config.sentences == 1:
+            return cast(Tensor, self.token_embedding(tokens))
+        size = self.config.vocab_size
+        return cast(Tensor, self.token_embedding(tokens % size) + self.sentence_embedding(tokens // size))
+
+    def places(self, tokens: Tensor) -> Tensor:
+        """The position of each token (batch, n) in its sentence: (n,) or, of several sentences, (batch, n)."""
+        columns = torch.arange(tokens.shape[1], device=tokens.device)
+        if self.config.sentences == 1:
+            return columns
+        number = tokens // self.config.vocab_size
+        begins = number != number.roll(1, dims=1)
+        start = torch.where(begins, columns, 0).cummax(dim=1).values
+        return (columns - start).clamp_max(self.config.max_positions - 1)  # padding may go on for longer
 
     def embed(self, tokens: Tensor) -> Tensor:
         """tokens (batch, n) -> X + P (batch, n, d), through a LayerNorm where the configuration has one."""
-        positions = self.position_embedding.weight[: tokens.shape[1]]
-        return cast(Tensor, self.embedding_norm(self.embed_tokens(tokens) + positions))
+        return self.embed_pairs(tokens, self.places(tokens))
 
     def embed_pairs(self, tokens: Tensor, positions: Tensor) -> Tensor:
-        """The same for pairs: tokens (k,) and positions (k,) -> (k, d)."""
+        """The same at given positions: both of one shape, or that of the positions broadcast -> (..., d)."""
         return cast(Tensor, self.embedding_norm(self.embed_tokens(tokens) + self.position_embedding(positions)))
 
     def layers(self) -> list[Block]:

@@ -27,7 +27,9 @@ class TTA(Transformer):
         """
         size = tokens.shape[1]
         memory = self.embedding_dropout(self.embed(tokens))
-        query = self.position_embedding.weight[:size].expand_as(memory)
+        query = self.position_embedding(self.places(tokens)).expand_as(memory)
+        if self.config.sentences > 1:
+            query = query + self.sentence_embedding(tokens // self.config.vocab_size)
         others = ~torch.eye(size, dtype=torch.bool, device=tokens.device)
         mask = padding_mask(lengths, size)[:, None, None, :] & others
         for block in self.layers()[:layers]:
@@ -41,29 +43,31 @@ class TTA(Transformer):
         - Keys and values depend on a token and its position alone, and their sum comes apart, W (x + p) = W x + W p:
           W x is computed once for each distinct token, W p once for each position. (With a LayerNorm on the embeddings
           it does not come apart: then once for each distinct pair of both.)
-        - The first layer's query depends on the position alone.
+        - The first layer's query depends on the position alone (and on that of the sentence).
         """
         rows, columns = batch.tokens.shape
         packing = Packing(batch.at, rows, columns)
         positions = self.position_embedding.weight[:columns]
+        places = self.places(batch.tokens)
         apart = not self.config.embedding_norm
         if apart:
             distinct, which = batch.tokens.unique(return_inverse=True)
             memory = self.token_embedding(distinct)
         else:
-            pairs, which = (batch.tokens * columns + torch.arange(columns, device=batch.tokens.device)).unique(
-                return_inverse=True
-            )
-            memory = self.embed_pairs(pairs // columns, pairs % columns)
-        column = batch.at % columns
+            pairs, which = (batch.tokens * len(positions) + places).unique(return_inverse=True)
+            memory = self.embed_pairs(pairs // len(positions), pairs % len(positions))
+        asked = places.expand_as(batch.tokens).flatten()[batch.at]
         itself = torch.eye(columns, dtype=torch.bool, device=batch.tokens.device)
         mask = additive(padding_mask(batch.lengths, columns)[:, None, :] & ~itself, positions.dtype)
-        query = positions[column]
+        query = positions[asked]
+        several = self.config.sentences > 1
+        if several:
+            query = query + self.sentence_embedding(batch.tokens.flatten()[batch.at] // self.config.vocab_size)
         for number, block in enumerate(self.layers()):
             attention = block.attention
-            projected = attention.query(query) if number else attention.query(positions)[column]
+            projected = attention.query(query) if number or several else attention.query(positions)[asked]
             key, value = (
-                F.embedding(which, F.linear(memory, linear.weight)) + linear(positions)
+                F.embedding(which, F.linear(memory, linear.weight)) + F.embedding(places, linear(positions))
                 if apart
                 else F.embedding(which, linear(memory))
                 for linear in (attention.key, attention.value)

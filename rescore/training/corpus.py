@@ -34,15 +34,22 @@ class SentenceBatch:
 class Corpus:
     """Encoded sentences on disk. Memory: 6 bytes a sentence and one pool, whatever the size of the text."""
 
-    def __init__(self, folder: Path, tokenizer: Tokenizer, held_out: int, seed: int) -> None:
-        """Open what `encode_corpus` wrote; `held_out` sentences, chosen by `seed`, are kept for validation."""
+    def __init__(self, folder: Path, tokenizer: Tokenizer, held_out: int, seed: int, window: int = 1) -> None:
+        """Open what `encode_corpus` wrote; `held_out` sentences, chosen by `seed`, are kept for validation.
+
+        Args:
+            window: so many consecutive sentences of a document are held out, or trained on, together.
+        """
         self._tokenizer = tokenizer
         try:
             meta = json.loads((folder / "corpus.json").read_text(encoding="utf-8"))
             self._ids: npt.NDArray[np.unsignedinteger] = np.memmap(folder / "ids.bin", dtype=meta["dtype"], mode="r")
             self._ends: npt.NDArray[np.int64] = np.memmap(folder / "ends.bin", dtype=np.int64, mode="r")
+            documents = np.fromfile(folder / "documents.bin", dtype=np.int64)
             if self._ends[-1] != len(self._ids) or (np.diff(self._ends) <= 0).any():
                 raise ValueError("the two files do not fit each other")
+            if documents[-1] != len(self._ends) or (np.diff(documents) <= 0).any():
+                raise ValueError("the documents do not fit the sentences")
             if int(self._ids.max()) >= tokenizer.vocab_size:
                 raise ValueError("it has tokens that the tokenizer does not know")
         except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
@@ -50,13 +57,17 @@ class Corpus:
         self.fingerprint = str(meta["content"])
         """Content hash of the encoded text."""
         together = int(meta.get("together", 1))  # the two directions of a pair are held out, or trained on, together
-        groups = np.random.default_rng([seed, 0]).permutation(len(self._ends) // together).astype(np.uint32)
-        order = (groups[:, None] * together + np.arange(together)).reshape(-1).astype(np.uint32)
-        held_out *= together
-        if held_out >= len(order):
-            raise UserError(f"the text has {len(order)} sentences; it needs more than the {held_out} held out")
-        self.held_out_sentences = held_out
-        self._held_out, self._training = np.sort(order[:held_out]), order[held_out:]
+        self._windows = _cut(documents, together * window)
+        held_out = held_out if together > 1 else -(-held_out // window)
+        groups = np.random.default_rng([seed, 0]).permutation(len(self._windows) - 1).astype(np.uint32)
+        if held_out >= len(groups):
+            raise UserError(
+                f"the text has {len(self._ends)} sentences; it needs more than the {held_out * window} held out"
+            )
+        self._held_out_windows, self._training_windows = np.sort(groups[:held_out]), groups[held_out:]
+        self._held_out = _members(self._windows, self._held_out_windows)
+        self._training = _members(self._windows, self._training_windows)
+        self.held_out_sentences = len(self._held_out)
         self._seed = seed
 
     def __len__(self) -> int:
@@ -68,6 +79,10 @@ class Corpus:
         """Tokens in one epoch, [BOS] and [EOS] not counted."""
         held_out = sum(len(self._sentence(index)) for index in self._held_out)
         return len(self._ids) - held_out
+
+    def windows(self) -> Corpus:
+        """The same text, cut into the windows that were held out together, each as one [EOS] [BOS] other."""
+        return _Windows(self)
 
     def _sentence(self, index: int) -> npt.NDArray[np.unsignedinteger]:
         return self._ids[self._ends[index - 1] if index else 0 : self._ends[index]]
@@ -120,18 +135,50 @@ class Corpus:
             epoch += 1
 
 
+class _Windows(Corpus):
+    """A corpus whose items are windows of consecutive sentences."""
+
+    def __init__(self, corpus: Corpus) -> None:
+        vars(self).update(vars(corpus))
+        self._held_out, self._training = self._held_out_windows, self._training_windows
+        dtype = self._ids.dtype
+        self._between = np.array([self._tokenizer.eos, self._tokenizer.bos], dtype=dtype)
+
+    def _sentence(self, index: int) -> npt.NDArray[np.unsignedinteger]:
+        parts: list[npt.NDArray[np.unsignedinteger]] = []
+        for number in range(int(self._windows[index]), int(self._windows[index + 1])):
+            parts += [self._between, super()._sentence(number)]
+        return np.concatenate(parts[1:])
+
+
+def _cut(documents: npt.NDArray[np.int64], size: int) -> npt.NDArray[np.int64]:
+    """Where windows of at most `size` sentences begin, none across two documents; at the end where the last one ends."""
+    begins = np.concatenate([[0], documents[:-1]])
+    parts = [np.arange(begin, end, size) for begin, end in zip(begins, documents, strict=True)]
+    return np.concatenate([*parts, documents[-1:]]).astype(np.int64)
+
+
+def _members(windows: npt.NDArray[np.int64], which: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
+    """The sentences of some windows, in their order."""
+    begins, sizes = windows[which], np.diff(windows)[which]
+    before = np.cumsum(sizes) - sizes
+    return (np.repeat(begins - before, sizes) + np.arange(sizes.sum())).astype(np.uint32)
+
+
 def encode_corpus(text: Path, tokenizer: Tokenizer, folder: Path, longest: int) -> None:
     """Write the token ids of every line of `text` to `folder`, unless they are there already.
 
-    Sentences of more than `longest` tokens are cut into pieces of at most that many.
+    Sentences of more than `longest` tokens are cut into pieces of at most that many. An empty line ends a document.
     """
 
     def sentences() -> Iterator[list[int]]:
-        lines = read_lines(text)
+        lines = read_lines(text, empty=True)
         while chunk := list(islice(lines, CHUNK)):
-            for sentence in tokenizer.encode(chunk):
+            for line, sentence in zip(chunk, tokenizer.encode(chunk), strict=True):
                 for start in range(0, len(sentence), longest):
                     yield sentence[start : start + longest]
+                if not line.strip():
+                    yield []
 
     if not _write([text], tokenizer, folder, longest, sentences, 1):
         raise UserError(f"{text}: no sentence in it; expected one sentence a line")
@@ -175,7 +222,8 @@ def _write(
     sentences: Callable[[], Iterator[list[int]]],
     together: int,
 ) -> int:
-    """Write sentences to `folder` unless they are there already; returns how many there are."""
+    """Write sentences to `folder` unless they are there already; returns how many there are. An empty one, of which
+    there may be several in a row, ends a document."""
     stats = []
     for text in texts:
         if not text.is_file():
@@ -188,6 +236,7 @@ def _write(
         "text": hashlib.sha256("\n".join(stats).encode()).hexdigest(),
         "tokenizer": tokenizer.fingerprint,
         "longest": longest,
+        "documents": True,
     }
     if together > 1:
         meta["together"] = together
@@ -197,9 +246,13 @@ def _write(
     folder.mkdir(parents=True, exist_ok=True)
     done.unlink(missing_ok=True)
     total = number = 0
+    documents = []
     digest = hashlib.sha256()
     with open(folder / "ids.bin", "wb") as ids, open(folder / "ends.bin", "wb") as ends:
         for sentence in sentences():
+            if not sentence:
+                documents.append(number)
+                continue
             number += 1
             packed = np.array(sentence, dtype=dtype).tobytes()
             ids.write(packed)
@@ -207,6 +260,7 @@ def _write(
             total += len(sentence)
             ends.write(np.int64(total).tobytes())
     if number:
+        np.array(sorted({*documents, number} - {0}), dtype=np.int64).tofile(folder / "documents.bin")
         done.write_text(json.dumps(meta | {"content": digest.hexdigest()[:16]}) + "\n", encoding="utf-8")
     return number
 

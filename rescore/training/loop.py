@@ -13,6 +13,7 @@ from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
@@ -238,7 +239,8 @@ class Trainer:
         for optimizer in self.optimizers:
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
-        sentence_tokens = torch.tensor([int((batch.lengths - 2).sum())], device=self.device.device)
+        frame = np.isin(batch.tokens, [self.tokenizer.bos, self.tokenizer.eos]).sum()
+        sentence_tokens = torch.tensor([int(batch.lengths.sum() - frame)], device=self.device.device)
         if self.device.world > 1:
             torch.distributed.all_reduce(sentence_tokens)
         return loss.item() / max(count, 1), int(sentence_tokens)

@@ -36,6 +36,11 @@ class Objective(Protocol):
     @property
     def perplexity(self) -> str: ...
 
+    @property
+    def predicts_end(self) -> bool:
+        """Whether [EOS] is among what is predicted."""
+        ...
+
     def __call__(self, tokens: Tensor, lengths: Tensor, seed: Sequence[int]) -> Example:
         """tokens (batch, n) with [BOS] and [EOS], lengths (batch,); `seed` decides whatever is random."""
 
@@ -47,6 +52,7 @@ class LanguageAutoencoding:
     """
 
     perplexity: ClassVar[str] = "pseudo-perplexity"
+    predicts_end: ClassVar[bool] = False
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         pass
@@ -64,6 +70,7 @@ class MaskedLanguageModelling:
     """
 
     perplexity: ClassVar[str] = "pseudo-perplexity (at 15 % masked)"
+    predicts_end: ClassVar[bool] = False
     share = 0.15
 
     def __init__(self, tokenizer: Tokenizer) -> None:
@@ -84,6 +91,7 @@ class CausalLanguageModelling:
     """CLM (section 3 of the T-TA paper): every token, and [EOS], is predicted from those before it."""
 
     perplexity: ClassVar[str] = "perplexity"
+    predicts_end: ClassVar[bool] = True
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         pass
@@ -107,12 +115,37 @@ class InSegment:
     """Another objective, for a `unified` network: all tokens in one segment."""
 
     def __init__(self, objective: Objective, segment: Segment, tokenizer: Tokenizer) -> None:
-        self.perplexity = objective.perplexity
+        self.perplexity, self.predicts_end = objective.perplexity, objective.predicts_end
         self._objective, self._shift = objective, segment * tokenizer.vocab_size
 
     def __call__(self, tokens: Tensor, lengths: Tensor, seed: Sequence[int]) -> Example:
         example = self._objective(tokens, lengths, seed)
         return replace(example, tokens=example.tokens + self._shift)
+
+
+class InContext:
+    """Another objective, for windows of consecutive sentences: each is read among the others (Segatron).
+
+    A window comes as [BOS] one [EOS] [BOS] other [EOS]; nothing predicts a [BOS], and only what predicts the next token
+    predicts an [EOS].
+    """
+
+    def __init__(self, objective: Objective, tokenizer: Tokenizer) -> None:
+        self.perplexity, self.predicts_end = objective.perplexity, objective.predicts_end
+        self._objective, self._tokenizer = objective, tokenizer
+
+    def __call__(self, tokens: Tensor, lengths: Tensor, seed: Sequence[int]) -> Example:
+        tokenizer = self._tokenizer
+        example = self._objective(tokens, lengths, seed)
+        frame = (tokens == tokenizer.bos) | (tokens == tokenizer.eos)
+        shown = torch.where(frame, tokens, example.tokens)  # no [MASK] in the place of a frame
+        kept = example.targets != tokenizer.bos
+        if not self.predicts_end:
+            kept &= example.targets != tokenizer.eos
+        predicted = example.predicted.clone()
+        predicted[example.predicted] = kept
+        number = (tokens == tokenizer.bos).cumsum(dim=1) - 1
+        return Example(shown + number * tokenizer.vocab_size, lengths, predicted, example.targets[kept])
 
 
 class SequenceToSequence:
@@ -122,6 +155,7 @@ class SequenceToSequence:
     """
 
     perplexity: ClassVar[str] = "perplexity"
+    predicts_end: ClassVar[bool] = True
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._eos, self._size = tokenizer.eos, tokenizer.vocab_size

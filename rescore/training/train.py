@@ -13,11 +13,11 @@ import torch
 from rescore.errors import UserError
 from rescore.files import read_lines, replacing
 from rescore.networks import checkpoint
-from rescore.networks.config import NAMED, NetworkConfig
+from rescore.networks.config import IN_CONTEXT, NAMED, NetworkConfig
 from rescore.networks.tokenizer import Tokenizer, train_wordpiece
 from rescore.training.corpus import Corpus, encode_corpus, encode_pairs
 from rescore.training.loop import STATE, Device, Recipe, Task, Trainer
-from rescore.training.objectives import MIXTURE, OBJECTIVES, unified_objectives
+from rescore.training.objectives import MIXTURE, OBJECTIVES, InContext, unified_objectives
 
 CORPUS, PAIRS = "corpus", "pairs"  # folders of encoded text beside the checkpoint; nobody needs them after training
 
@@ -30,6 +30,7 @@ def train(
     text: Path | None = None,
     pairs: tuple[Path, Path] | None = None,
     config: str = "base",
+    context: int = 0,
     init: Path | None = None,
     resume: bool = False,
     tokenizer: Path | None = None,
@@ -44,6 +45,9 @@ def train(
 
     A `unified` network learns from `pairs`, a file of sentences and one of their translations line by line, and reads
     `text` in the other three ways; without `text` the second file of the pairs.
+
+    With `context`, every second batch is of windows of consecutive sentences, so many on each side of the one in the
+    middle (before it only, for a uniLM), from documents that empty lines part.
 
     With `recipe.steps == 0` the network is written as it was initialised; then `text` is needed only where a tokenizer
     has to be trained.
@@ -69,7 +73,7 @@ def train(
         _prepare_tokenizer(out, texts, config, init, resume, tokenizer, normalisation, report)
         if recipe.steps != 0 and text is not None:
             tokens = Tokenizer.load(out / "tokenizer.json")
-            longest = _config(kind, config, tokens, init).max_positions - 2
+            longest = _config(kind, config, tokens, init, context).max_positions - 2
             encode_corpus(text, tokens, out / CORPUS, longest)
             if pairs is not None:
                 count = encode_pairs(*pairs, tokens, out / PAIRS, longest)
@@ -78,15 +82,16 @@ def train(
         torch.distributed.barrier()
     tokens = Tokenizer.load(out / "tokenizer.json")
     torch.manual_seed(recipe.seed)
-    network = checkpoint.build(_config(kind, config, tokens, init))
-    if init is not None:
-        network.load_state_dict(checkpoint.load(init)[0].state_dict())
+    network = checkpoint.build(_config(kind, config, tokens, init, context))
+    if init is not None:  # a model that has read single sentences gets positions of sentences, which are zero at first
+        network.load_state_dict(network.state_dict() | checkpoint.load(init)[0].state_dict())
     if recipe.steps == 0:
         checkpoint.save(out, network, tokens)
         return
-    corpus = Corpus(out / CORPUS, tokens, held_out, recipe.seed)
+    corpus = Corpus(out / CORPUS, tokens, held_out, recipe.seed, network.config.sentences)
     translations = Corpus(out / PAIRS, tokens, held_out, recipe.seed) if kind == "unified" else None
-    trainer = Trainer(network, tokens, turns(kind, tokens, corpus, translations), recipe, machine, out)
+    what = turns(kind, tokens, corpus, translations, network.config.sentences > 1)
+    trainer = Trainer(network, tokens, what, recipe, machine, out)
     if resume:
         trainer.resume()
     if machine.rank == 0:
@@ -103,10 +108,13 @@ def train(
         torch.distributed.destroy_process_group()
 
 
-def turns(kind: str, tokenizer: Tokenizer, text: Corpus, pairs: Corpus | None = None) -> list[Task]:
+def turns(
+    kind: str, tokenizer: Tokenizer, text: Corpus, pairs: Corpus | None = None, context: bool = False
+) -> list[Task]:
     """What a network of `kind` learns, batch by batch; `pairs` is for `unified`."""
     if pairs is None:
-        return [Task(kind, text, OBJECTIVES[kind](tokenizer))]
+        alone = Task(kind, text, OBJECTIVES[kind](tokenizer))
+        return [alone, Task("context", text.windows(), InContext(alone.objective, tokenizer))] if context else [alone]
     tasks = {
         name: Task(name, pairs if name == "seq2seq" else text, objective)
         for name, objective in unified_objectives(tokenizer).items()
@@ -149,11 +157,20 @@ def _named_or_file(config: str) -> NetworkConfig:
     return NetworkConfig.load(Path(config))
 
 
-def _config(kind: str, config: str, tokenizer: Tokenizer, init: Path | None) -> NetworkConfig:
+def _config(kind: str, config: str, tokenizer: Tokenizer, init: Path | None, context: int) -> NetworkConfig:
     """The named size with the tokenizer's vocabulary, or the configuration of the model to start from."""
     if init is not None:
-        return replace(NetworkConfig.load(init / "config.json"), kind=kind)
-    return replace(_named_or_file(config), kind=kind, vocab_size=tokenizer.vocab_size)
+        found = replace(NetworkConfig.load(init / "config.json"), kind=kind)
+    else:
+        found = replace(_named_or_file(config), kind=kind, vocab_size=tokenizer.vocab_size)
+    if not context:
+        return found
+    if kind not in IN_CONTEXT:
+        raise UserError(f"--context is for {', '.join(IN_CONTEXT)}; a {kind} reads one sentence at a time")
+    sentences = context + 1 if kind == "unilm" else 2 * context + 1
+    if found.sentences not in (1, sentences):
+        raise UserError(f"--context {context}: the model has {found.sentences} sentences, not {sentences}")
+    return replace(found, sentences=sentences)
 
 
 def _write_card(out: Path, kind: str, trainer: Trainer, corpus: Corpus) -> None:
