@@ -74,6 +74,9 @@ class NbestList:
     source: str | None = None
     columns: Mapping[str, Column] = field(default_factory=dict)
     """Where columns of scores come from, as far as it is known; one object for all lists of a file."""
+    before: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+    """What was recognised in the utterances beside this one, for models that read it (`rescore.scoring.context`)."""
 
     def column(self, name: str) -> list[float]:
         """The scores of one column, in the order of the hypotheses.
@@ -122,6 +125,23 @@ SEPARATOR = "\x1f"
 def pair(source: str, text: str) -> str:
     """A hypothesis with its source, as one text for models that read both (`reads_source`)."""
     return f"{source}{SEPARATOR}{text}"
+
+
+NEIGHBOUR = "\x1e"
+"""Between neighbouring utterances: ASCII's record separator."""
+
+
+def in_context(text: str, before: Iterable[str], after: Iterable[str]) -> str:
+    """A hypothesis among its neighbours, as one text for models that read them (`context`)."""
+    return SEPARATOR.join([NEIGHBOUR.join(before), text, NEIGHBOUR.join(after)])
+
+
+def split_context(question: str) -> tuple[list[str], str, list[str]]:
+    """The neighbours before, the hypothesis, and the neighbours after it; of a text alone there are none."""
+    if SEPARATOR not in question:
+        return [], question, []
+    before, text, after = question.split(SEPARATOR)
+    return before.split(NEIGHBOUR) if before else [], text, after.split(NEIGHBOUR) if after else []
 
 
 def split_pair(text: str, channel: bool = False) -> tuple[str, str]:

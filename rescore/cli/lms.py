@@ -33,6 +33,7 @@ class LanguageModelOptions:
     lm: tuple[str, ...]
     case: str
     pll: str
+    context: int
     device: str | None
     precision: str | None
     batch_tokens: int | None
@@ -43,10 +44,19 @@ class LanguageModelOptions:
 
     @property
     def specs(self) -> list[str]:
-        """What --lm was given, with what --case and --pll say put in."""
+        """What --lm was given, with what --case, --context and --pll say put in."""
         specs = [*self.lm]
         if self.case != "keep":
             specs = [_with_option(spec, self.case) for spec in specs]
+        if self.context:
+            from rescore.scoring import BACKENDS
+
+            able = [name for name in BACKENDS.names if "context=" in BACKENDS[name].options]
+            reading = [spec.partition(":")[0] in able for spec in specs]
+            if not any(reading):
+                raise click.UsageError(f"--context is for {', '.join(able)}")
+            option = f"context={self.context}"
+            specs = [_with_option(spec, option) if yes else spec for spec, yes in zip(specs, reading, strict=True)]
         if self.pll != "original":
             from rescore.scoring import BACKENDS, is_pseudo
 
@@ -107,6 +117,15 @@ _LM_DETAILS: list[Callable[[Any], Any]] = [
         default="original",
         show_default=True,
         help="Pseudo-log-likelihood of masked models: mask the token, or it and the rest of its word.",
+    ),
+    click.option(
+        "--context",
+        type=click.IntRange(0, 99),
+        default=0,
+        show_default=True,
+        metavar="N",
+        help="Show networks trained with it, and hf-causal, the 1-best of N utterances before, for bidirectional ones "
+        "also after; for one of several, KIND:context=N:PATH.",
     ),
     device_option,
     click.option(

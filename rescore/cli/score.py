@@ -65,6 +65,7 @@ def command(
     from rescore.engines import windows
     from rescore.engines.shards import Shards
     from rescore.experiment.run import choose_norm
+    from rescore.scoring.context import for_model
 
     if bool(nbest) == bool(text):
         raise click.UsageError("give either N-best lists or --text FILE")
@@ -78,10 +79,13 @@ def command(
         head = list(islice(lists, 1))
         norm = choose_norm(lm_norm, head)
         models = lms.load(skip=on_error == "skip")
+        stream: Iterator[NbestList] = chain(head, lists)
+        for model in models:
+            stream = for_model(model, stream)
         number = inputs.count(nbest)
         total = None if number is None else number * len(models)
         with options.progress_bar(total, f"score {', '.join(model.name for model in models)}") as bar:
-            parts = windows(chain(head, lists))
+            parts = windows(stream)
             shards = None
             if lms.engine != "local" and output and output != "-" and not tokens:
                 made_by = [f"{model.name} {model.fingerprint} {model.precision}" for model in models]
@@ -143,19 +147,22 @@ def _write_tokens(
 def _score_text(text: str, lms: options.LanguageModelOptions, output: str | None, tokens: IO[str] | None) -> None:
     from rescore import formats
     from rescore.errors import UserError
-    from rescore.evaluation.perplexity import text_score
+    from rescore.evaluation.perplexity import documents, text_score
     from rescore.files import read_lines
     from rescore.reporting import perplexity
+    from rescore.scoring.context import for_model, question
 
-    sentences = list(read_lines(Path(text)))
+    lines = documents(read_lines(Path(text), empty=True))
+    sentences = [line.hypotheses[0].text for line in lines]
     if not sentences:
         raise UserError(f"{text}: no text in it")
     found = []
     for model in lms.load():
         scores = []
+        asked = [question(model, *one) for one in zip(for_model(model, lines), sentences, strict=True)]
         with options.progress_bar(len(sentences), f"score {model.name}") as bar:
             for start in range(0, len(sentences), 1000):
-                scores += model.score(sentences[start : start + 1000])
+                scores += model.score(asked[start : start + 1000])
                 bar.update(len(scores) - start)
         if tokens:
             for line, (sentence, one) in enumerate(zip(sentences, scores, strict=True), 1):

@@ -17,6 +17,7 @@ from typing import Any
 
 from rescore.errors import UserError
 from rescore.scoring.base import Computing, LanguageModel, TokenScores
+from rescore.scoring.context import context_of
 
 log = logging.getLogger(__name__)
 
@@ -30,8 +31,8 @@ OBJECT_STORE = 256 << 20
 """Bytes of shared memory of a cluster that is started here: only texts and scores go through it."""
 
 
-About = tuple[str, str, str, bool]
-"""A model's back-end, precision and fingerprint, and whether it reads the source."""
+About = tuple[str, str, str, bool, tuple[int, int]]
+"""A model's back-end, precision and fingerprint, whether it reads the source, and how many neighbours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +71,7 @@ class RemoteModel:
 
     def __init__(self, cluster: Cluster, rank: int, name: str, about: About) -> None:
         self._cluster, self._rank, self.name = cluster, rank, name
-        self.model, self.precision, self.fingerprint, self.reads_source = about
+        self.model, self.precision, self.fingerprint, self.reads_source, self.context = about
 
     def score(self, sentences: Sequence[str]) -> list[TokenScores]:
         """One result a sentence, in their order."""
@@ -269,7 +270,16 @@ class _Holder:
             torch.set_num_threads(self._threads)
         self._models = scoring.load_all(*self._arguments)
         return [
-            (model.name, (model.model, model.precision, model.fingerprint, getattr(model, "reads_source", False)))
+            (
+                model.name,
+                (
+                    model.model,
+                    model.precision,
+                    model.fingerprint,
+                    getattr(model, "reads_source", False),
+                    context_of(model),
+                ),
+            )
             for model in self._models
         ]
 

@@ -10,9 +10,10 @@ from dataclasses import replace
 from typing import Protocol, runtime_checkable
 
 from rescore.errors import UserError
-from rescore.nbest import TOKENS, Column, Hypothesis, NbestList, pair
+from rescore.nbest import TOKENS, Column, Hypothesis, NbestList
 from rescore.scoring import LanguageModel, TokenScores, column_name, origin
 from rescore.scoring.cache import Cached
+from rescore.scoring.context import for_model, question
 
 log = logging.getLogger(__name__)
 
@@ -49,18 +50,10 @@ def score_windows(
     """
     tokens = unknown = alike = several = 0
     begun: deque[tuple[list[NbestList], list[str]]] = deque()
-    with_source = getattr(lm, "reads_source", False)
-
-    def asked(nbest: NbestList, hypothesis: Hypothesis) -> str:
-        if not with_source:
-            return hypothesis.text
-        if nbest.source is None:
-            raise UserError(f"utterance {nbest.id}: no source text, which {lm.name} reads; give lists that have it")
-        return pair(nbest.source, hypothesis.text)
 
     def batches() -> Iterator[list[str]]:
         for window in parts:
-            texts = list(dict.fromkeys(asked(nbest, hypothesis) for nbest in window for hypothesis in nbest.hypotheses))
+            texts = list(dict.fromkeys(question(lm, nbest, one.text) for nbest in window for one in nbest.hypotheses))
             begun.append((window, texts))
             yield texts
 
@@ -78,7 +71,7 @@ def score_windows(
                 raise UserError(f"{lm.name}: the score of {text[:60]!r} is {found.sum}; the model is damaged")
         done: Scored = []
         for nbest in window:
-            scores = [scored[asked(nbest, hypothesis)] for hypothesis in nbest.hypotheses]
+            scores = [scored[question(lm, nbest, hypothesis.text)] for hypothesis in nbest.hypotheses]
             tokens += sum(len(found.tokens) for found in scores)
             unknown += sum(len(found.unknown) for found in scores)
             if len({hypothesis.text for hypothesis in nbest.hypotheses}) > 1:
@@ -121,7 +114,7 @@ def score_lists(
     lm: LanguageModel, lists: Iterable[NbestList], progress: OnProgress = lambda done: None
 ) -> Iterator[tuple[NbestList, list[TokenScores]]]:
     """Each list with the scores of its hypotheses, as a stream; memory is bounded by `WINDOW` hypotheses."""
-    for scored in score_windows(lm, windows(lists), progress):
+    for scored in score_windows(lm, windows(for_model(lm, lists)), progress):
         yield from scored
 
 

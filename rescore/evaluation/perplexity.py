@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from rescore.nbest import Column
+from rescore.nbest import Column, Hypothesis, NbestList
 from rescore.scoring import LanguageModel, TokenScores, origin
 from rescore.signature import Signature
 
@@ -43,6 +43,18 @@ class TextScore:
     by_token: Perplexity
     by_word: Perplexity
     signature: str
+
+
+def documents(lines: Iterable[str]) -> list[NbestList]:
+    """Lines of text as lists of one; an empty line ends a document, beyond which no neighbours are shown."""
+    found: list[NbestList] = []
+    document = 0
+    for line in lines:
+        if line:
+            found.append(NbestList(f"{document}-{len(found) + 1}", [Hypothesis(line)]))
+        else:
+            document += 1
+    return found
 
 
 def text_score(lm: LanguageModel, sentences: Sequence[str], scores: Sequence[TokenScores]) -> TextScore:

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from rescore.metrics.alignment import Pair, align
 from rescore.metrics.normalise import Normaliser
-from rescore.nbest import NbestList, pair
+from rescore.nbest import NbestList
 from rescore.scoring import LanguageModel
+from rescore.scoring.context import question
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +63,7 @@ def describe_utterances(
         outputs: texts of each system, one a list. lm: scores tokens. normaliser: cuts texts into words.
     """
     normaliser = normaliser or Normaliser()
-    with_source = getattr(lm, "reads_source", False)
-
-    def asked(nbest: NbestList, text: str) -> str:
-        return pair(nbest.source or "", text) if with_source else text
-
-    texts = list(dict.fromkeys(asked(*one) for output in outputs for one in zip(lists, output, strict=True)))
+    texts = list(dict.fromkeys(question(lm, *one) for output in outputs for one in zip(lists, output, strict=True)))
     tokens = dict(zip(texts, lm.score(texts), strict=True))
     found = []
     for nbest, *chosen in zip(lists, *outputs, strict=True):
@@ -75,7 +71,7 @@ def describe_utterances(
         sides = []
         for text in chosen:
             pairs = align(reference, normaliser(text))
-            scores = tokens[asked(nbest, text)]
+            scores = tokens[question(lm, nbest, text)]
             shaded = list(zip(scores.tokens, map(float, scores.log_probs), strict=True))
             sides.append(Output(text, pairs, sum(ours != theirs for ours, theirs in pairs), shaded))
         found.append(Utterance(nbest.id, nbest.references[0], len(reference), sides, _candidates(nbest, normaliser)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 
 from rescore.errors import UserError
@@ -64,6 +64,16 @@ class NetworkConfig:
             raise UserError(f"sentences is {self.sentences}; a {self.kind} reads one sentence at a time")
         if self.max_positions < 4:
             raise UserError(f"max_positions is {self.max_positions}; [BOS], [EOS] and two tokens need at least 4")
+
+    @property
+    def neighbours(self) -> tuple[int, int]:
+        """How many sentences before and after one it can read with it."""
+        most = self.sentences - 1
+        return (most, 0) if self.kind == "unilm" else (most // 2, most // 2)
+
+    def with_neighbours(self, number: int) -> NetworkConfig:
+        """The same for so many sentences before and after one, or before it where the network is causal."""
+        return replace(self, sentences=number + 1 if self.kind == "unilm" else 2 * number + 1)
 
     def save(self, path: Path) -> None:
         path.write_text(json.dumps(asdict(self), indent=2) + "\n", encoding="utf-8")

@@ -52,7 +52,7 @@ class TTA(Transformer):
         apart = not self.config.embedding_norm
         if apart:
             distinct, which = batch.tokens.unique(return_inverse=True)
-            memory = self.token_embedding(distinct)
+            memory = self.embed_tokens(distinct)
         else:
             pairs, which = (batch.tokens * len(positions) + places).unique(return_inverse=True)
             memory = self.embed_pairs(pairs // len(positions), pairs % len(positions))

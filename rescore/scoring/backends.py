@@ -47,13 +47,13 @@ class Backend:
 _OWN = "rescore.scoring.neural:load"
 _HF = "rescore.scoring.huggingface:load"
 _MASKED = ("intact", "within-word-l2r")
-TTA = Backend(_OWN, pseudo=True)
-BILM = Backend(_OWN, _MASKED, pseudo=True)
-UNILM = Backend(_OWN)
+TTA = Backend(_OWN, ("context=",), pseudo=True)
+BILM = Backend(_OWN, (*_MASKED, "context="), pseudo=True)
+UNILM = Backend(_OWN, ("context=",))
 UNILM_BW = Backend(_OWN)
 NGRAM = Backend("rescore.scoring.ngram:load")
 HF_MASKED = Backend(_HF, _MASKED, pseudo=True)
-HF_CAUSAL = Backend(_HF)
+HF_CAUSAL = Backend(_HF, ("context=",))
 UNIFIED = Backend(
     "rescore.scoring.unified:load", ("bi", "l2r", "r2l", "seq2seq", "channel", *_MASKED), pseudo_with="bi"
 )
@@ -72,6 +72,20 @@ class Spec:
     def name(self) -> str:
         """The name of its column of scores."""
         return ":".join([self.kind, *self.options])
+
+    @property
+    def context(self) -> int:
+        """How many neighbours on a side the option `context=N` asks for.
+
+        Raises:
+            UserError: that is no number from 1 to 99.
+        """
+        asked = [option.partition("=")[2] for option in self.options if option.startswith("context=")]
+        if not asked:
+            return 0
+        if not (asked[-1].isdecimal() and 1 <= int(asked[-1]) <= 99):
+            raise UserError(f"--lm {self.name}: context={asked[-1]}; expected a number from 1 to 99")
+        return int(asked[-1])
 
 
 def shipped_models() -> Path:

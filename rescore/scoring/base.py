@@ -126,6 +126,7 @@ class Wrapped:
     def __init__(self, lm: LanguageModel) -> None:
         self.name = lm.name
         self.reads_source = getattr(lm, "reads_source", False)
+        self.context: tuple[int, int] = getattr(lm, "context", (0, 0))
         self._lm = lm
 
     @property

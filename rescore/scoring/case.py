@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Sequence
 
 from rescore.scoring.base import LanguageModel, TokenScores, Wrapped
@@ -31,4 +32,8 @@ class Recased(Wrapped):
         return hashlib.sha256(f"{self._case} {self._lm.fingerprint}".encode()).hexdigest()
 
     def score(self, sentences: Sequence[str]) -> list[TokenScores]:
-        return self._lm.score([CASES[self._case](sentence) for sentence in sentences])
+        return self._lm.score([re.sub(r"[^\x1e\x1f]+", self._recased, sentence) for sentence in sentences])
+
+    def _recased(self, part: re.Match[str]) -> str:
+        """Each text of a hypothesis with its source, or its neighbours, by itself."""
+        return CASES[self._case](part[0])

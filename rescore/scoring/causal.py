@@ -11,7 +11,7 @@ import torch
 
 from rescore.networks.batch import Batch, Tree
 from rescore.scoring.base import TokenScores, Values
-from rescore.scoring.one_pass import SHOWN, Encoded, OnePassScorer, Request, Span, batches, padded, windows
+from rescore.scoring.one_pass import Encoded, OnePassScorer, Request, Span, batches, padded, windows
 
 LARGEST_TREE = 512
 """Nodes of a tree; attention grows with their square."""
@@ -40,24 +40,21 @@ class CausalScorer(OnePassScorer):
     def _frame(self) -> int:
         return len(self.network.before)
 
-    def context(self, sentence: Encoded) -> int:
-        """How many tokens at its beginning are not scored."""
-        return max(0 if self.network.before else 1, sentence.words.count(SHOWN))
+    def scored(self, sentence: Encoded) -> slice:
+        own = sentence.scored
+        return slice(max(0 if self.network.before else 1, own.start), own.stop)
 
     def in_order(self, sentence: Encoded) -> Encoded:
         end = self.network.end
         return Encoded((*sentence.ids, *end), (*sentence.words, *[-1] * len(end)))
-
-    def _result(self, sentence: Encoded, log_probs: Values) -> TokenScores:
-        first = self.context(sentence)
-        return super()._result(Encoded(sentence.ids[first:], sentence.words[first:]), log_probs[first:])
 
     def requests(self, sentences: Sequence[Encoded]) -> Iterator[Request]:
         network = self.network
         paths = []
         for index, sentence in enumerate(sentences):
             for start, stop, first, last in windows(len(sentence.ids), network.positions - self._frame):
-                first = max(first, self.context(sentence))
+                own = self.scored(sentence)
+                first, last = max(first, own.start), min(last, own.stop)
                 if first < last:
                     shift = len(network.before) - start
                     tokens = (*network.before, *sentence.ids[start:stop])

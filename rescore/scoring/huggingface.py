@@ -20,7 +20,7 @@ from rescore.scoring.base import AS_SUITS, Computing
 from rescore.scoring.causal import CausalScorer
 from rescore.scoring.masked import masked_scorer
 from rescore.scoring.one_pass import SHOWN, Encoded, OnePassScorer
-from rescore.scoring.prompt import PromptedScorer
+from rescore.scoring.prompt import ContinuingScorer, PromptedScorer
 
 if TYPE_CHECKING:
     from rescore.scoring.backends import Spec
@@ -42,6 +42,10 @@ def load(spec: Spec, computing: Computing = AS_SUITS) -> OnePassScorer:
     """
     network = HuggingFaceNetwork(spec.path, spec.kind == "hf-masked", computing)
     if spec.kind == "hf-causal":
+        if spec.context:
+            if computing.prompt is not None:
+                raise UserError("--prompt and --context exclude each other")
+            return ContinuingScorer(spec.name, network, spec.context)
         if computing.prompt is not None:
             return PromptedScorer(spec.name, network, computing.prompt)
         return CausalScorer(spec.name, network)
@@ -71,6 +75,7 @@ class HuggingFaceNetwork:
             self.mask = -1
             self.before, self.after = ([] if tokenizer.bos_token_id is None else [tokenizer.bos_token_id]), []
         self.pad: int = tokenizer.pad_token_id or 0
+        self.vocabulary = max(len(tokenizer), self._model.config.get_text_config().vocab_size)
         # Byte-level vocabularies have no unknown token, but some name another one so.
         self.unknown: int | None = None if tokenizer.unk_token == tokenizer.eos_token else tokenizer.unk_token_id
         self.positions = _positions(self._model, tokenizer)

@@ -67,12 +67,14 @@ class MaskedScorer(OnePassScorer):
         network = self.network
         for start, stop, first, last in windows(len(sentence.ids), network.positions - self._frame):
             sequence = (*network.before, *sentence.ids[start:stop], *network.after)
-            for token in range(first, last):
+            own = self.scored(sentence)
+            for token in range(max(first, own.start), min(last, own.stop)):
                 end = token + 1
                 while self._within_word and end < stop and sentence.words[end] == sentence.words[token]:
                     end += 1
                 at = token - start + len(network.before)
-                masks = (network.mask,) * (end - token)
+                shift = sentence.ids[token] // network.vocabulary * network.vocabulary
+                masks = (network.mask + shift,) * (end - token)
                 yield Context(at, (*sequence[:at], *masks, *sequence[at + len(masks) :])), Wanted(index, token)
 
     def _ask(self, contexts: dict[Context, list[Wanted]], sentences: Sequence[Encoded]) -> Iterator[Request]:

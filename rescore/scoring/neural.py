@@ -14,7 +14,7 @@ from rescore.networks.batch import Batch
 from rescore.networks.config import NetworkConfig
 from rescore.networks.device import choose_device, token_budget
 from rescore.networks.precision import choose_precision, convert
-from rescore.scoring.base import AS_SUITS, Computing
+from rescore.scoring.base import AS_SUITS, Computing, LanguageModel
 from rescore.scoring.causal import BackwardScorer, CausalScorer
 from rescore.scoring.masked import masked_scorer
 from rescore.scoring.one_pass import Encoded, OnePassScorer
@@ -29,13 +29,21 @@ SCORERS: dict[str, type[OnePassScorer]] = {
 }
 
 
-def load(spec: Spec, computing: Computing = AS_SUITS) -> OnePassScorer:
+def load(spec: Spec, computing: Computing = AS_SUITS) -> LanguageModel:
     """The scorer that suits a kind of network.
 
     Raises:
-        UserError: the model's files are missing or damaged.
+        UserError: the model's files are missing or damaged, or it was not trained for the context it is asked for.
     """
     network = OwnNetwork(spec.path, spec.kind, computing)
+    if spec.context:
+        from rescore.scoring.windows import InContext
+
+        return InContext(lambda one: _scorer(spec, one), network, spec.context)
+    return _scorer(spec, network)
+
+
+def _scorer(spec: Spec, network: OwnNetwork) -> OnePassScorer:
     if spec.kind == "bilm":
         return masked_scorer(spec, network)
     return SCORERS[spec.kind](spec.name, network)
@@ -55,6 +63,7 @@ class OwnNetwork:
         self._softmax = convert(self.network, self.precision)
         self.before, self.after = [self._tokenizer.bos], [self._tokenizer.eos]
         self.end = self.after
+        self.vocabulary = network.config.vocab_size
         self.mask, self.pad = self._tokenizer.mask, self._tokenizer.pad
         self.unknown: int | None = self._tokenizer.unk
         self.positions = network.config.max_positions
@@ -64,11 +73,11 @@ class OwnNetwork:
         return [Encoded(tuple(ids), tuple(words)) for ids, words in self._tokenizer.encode_words(sentences)]
 
     def strings(self, ids: Sequence[int]) -> list[str]:
-        return self._tokenizer.tokens(ids)
+        return self._tokenizer.tokens([token % self.vocabulary for token in ids])
 
     def log_probs(self, batch: Batch, rows: Tensor, targets: Tensor) -> Tensor:
         hidden = self.network.predict(batch.to(self._device))
-        return self._softmax.log_probs(hidden, rows.to(self._device), targets.to(self._device))
+        return self._softmax.log_probs(hidden, rows.to(self._device), targets.to(self._device) % self.vocabulary)
 
     @property
     def layers(self) -> int:

@@ -26,7 +26,8 @@ Item = TypeVar("Item")
 
 
 SHOWN = -2
-"""In the place of the number of a word: a token before the sentence (its source, a template), which is not scored."""
+"""In the place of the number of a word: a token beside the sentence (its source, a template, its neighbours), which is
+not scored."""
 
 
 class Encoded(NamedTuple):
@@ -34,6 +35,14 @@ class Encoded(NamedTuple):
 
     ids: tuple[int, ...]
     words: tuple[int, ...]
+
+    @property
+    def scored(self) -> slice:
+        """The sentence's own tokens, less what is shown before and after them."""
+        if SHOWN not in self.words:
+            return slice(0, len(self.words))
+        own = [place for place, word in enumerate(self.words) if word != SHOWN]
+        return slice(own[0], own[-1] + 1) if own else slice(0, 0)
 
 
 class Network(Protocol):
@@ -50,6 +59,8 @@ class Network(Protocol):
     """The token (or none) that a causal network predicts where the sentence ends."""
     mask: int
     pad: int
+    vocabulary: int
+    """How many tokens there are; those of other segments or sentences are numbered beyond, `id + k * vocabulary`."""
     unknown: int | None
     """The token of what the tokenizer does not know, if there is one."""
     positions: int
@@ -152,24 +163,31 @@ class OnePassScorer:
         """What is read and scored of each sentence."""
         return [self.in_order(sentence) for sentence in self.network.encode(sentences)]
 
+    def scored(self, sentence: Encoded) -> slice:
+        """Which of the tokens are scored."""
+        return sentence.scored
+
     def in_order(self, sentence: Encoded) -> Encoded:
         """The tokens that are scored, in the order in which the network reads them."""
         return sentence
 
     def _result(self, sentence: Encoded, log_probs: Values) -> TokenScores:
         """What is scored, in the order of the sentence."""
-        ids = sentence.ids
-        unknown = self.network.unknown
-        places = tuple(place for place, token in enumerate(ids) if token == unknown) if unknown in ids else ()
+        own = self.scored(sentence)
+        ids, log_probs = sentence.ids[own], log_probs[own]
+        unknown, size = self.network.unknown, self.network.vocabulary
+        places = () if unknown is None else tuple(place for place, token in enumerate(ids) if token % size == unknown)
         return TokenScores(self.network.strings(ids), log_probs, places)
 
     def requests(self, sentences: Sequence[Encoded]) -> Iterator[Request]:
         """All that has to be asked of the network."""
         network, frame = self.network, self._frame
         rows = [
-            (index, *window)
+            (index, start, stop, max(first, own.start), min(last, own.stop))
             for index, sentence in enumerate(sentences)
-            for window in windows(len(sentence.ids), network.positions - frame)
+            for own in [self.scored(sentence)]
+            for start, stop, first, last in windows(len(sentence.ids), network.positions - frame)
+            if own.start < last and first < own.stop
         ]
         rows.sort(key=lambda row: row[2] - row[1])
         for some in batches(rows, lambda row: row[2] - row[1] + frame, network.batch_tokens):

@@ -1,4 +1,4 @@
-"""Causal models that are shown more than the hypothesis: a template with its source, of which only its tokens count."""
+"""Causal models that are shown more than the hypothesis: its source, or what was said before. Only its tokens count."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Protocol
 
 from rescore.errors import UserError
-from rescore.nbest import split_pair
+from rescore.nbest import split_context, split_pair
 from rescore.scoring.causal import CausalScorer
 from rescore.scoring.one_pass import Encoded, Network
 
@@ -52,3 +52,21 @@ class PromptedScorer(CausalScorer):
         pairs = [split_pair(one) for one in sentences] if self.reads_source else [("", one) for one in sentences]
         before = [self._template.removesuffix(TEXT).replace(SOURCE, source) for source, _ in pairs]
         return [self.in_order(one) for one in self._prompted.encode_behind(before, [text for _, text in pairs])]
+
+
+class ContinuingScorer(CausalScorer):
+    """log p of the hypothesis' tokens given the 1-best of the utterances before it, a line each."""
+
+    def __init__(self, name: str, network: PromptNetwork, number: int) -> None:
+        super().__init__(name, network)
+        self._prompted = network
+        self.context = (number, 0)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        return hashlib.sha256(f"context {self.context[0]} {super().fingerprint}".encode()).hexdigest()
+
+    def encoded(self, sentences: Sequence[str]) -> list[Encoded]:
+        parts = [split_context(one) for one in sentences]
+        before = ["".join(f"{neighbour}\n" for neighbour in neighbours) for neighbours, _, _ in parts]
+        return [self.in_order(one) for one in self._prompted.encode_behind(before, [text for _, text, _ in parts])]

@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from torch import Tensor
-
 from rescore.errors import UserError
 from rescore.nbest import split_pair
-from rescore.networks.batch import Batch
 from rescore.networks.unified import Segment
 from rescore.scoring.base import AS_SUITS, Computing
 from rescore.scoring.causal import (
@@ -66,12 +63,8 @@ class UnifiedNetwork(OwnNetwork):
 
     def __init__(self, folder: Path, computing: Computing, segment: Segment) -> None:
         super().__init__(folder, "unified", computing)
-        self._vocabulary = self.network.config.vocab_size
-        self._shift = segment * self._vocabulary
+        self._shift = segment * self.vocabulary
         self.before, self.after, self.end = (self._shifted(ids) for ids in (self.before, self.after, self.end))
-        self.mask += self._shift
-        assert self.unknown is not None
-        self.unknown += self._shift
 
     def _shifted(self, ids: Sequence[int]) -> list[int]:
         return [token + self._shift for token in ids]
@@ -79,15 +72,9 @@ class UnifiedNetwork(OwnNetwork):
     def encode(self, sentences: Sequence[str]) -> list[Encoded]:
         return [Encoded(tuple(self._shifted(ids)), words) for ids, words in super().encode(sentences)]
 
-    def strings(self, ids: Sequence[int]) -> list[str]:
-        return super().strings([token % self._vocabulary for token in ids])
-
-    def log_probs(self, batch: Batch, rows: Tensor, targets: Tensor) -> Tensor:
-        return super().log_probs(batch, rows, targets % self._vocabulary)
-
     def sources(self, texts: Sequence[str]) -> list[tuple[int, ...]]:
         """[BOS] text [EOS], each in the segment of a source."""
-        shift = Segment.SOURCE * self._vocabulary
+        shift = Segment.SOURCE * self.vocabulary
         ids = self._tokenizer.encode(texts)
         return [tuple(token + shift for token in (self._tokenizer.bos, *some, self._tokenizer.eos)) for some in ids]
 
@@ -118,7 +105,7 @@ class SourceScorer(CausalScorer):
 
     def _tell_once(self, sentences: Sequence[Encoded]) -> None:
         most = self._network.positions // 2
-        long = [split for sentence in sentences if (split := self.context(sentence)) > most]
+        long = [split for sentence in sentences if (split := self.scored(sentence).start) > most]
         if long and not self._told:
             self._told = True
             log.warning(
@@ -133,7 +120,7 @@ class SourceScorer(CausalScorer):
         most = network.positions // 2
         paths: dict[tuple[int, ...], list[Window]] = {}
         for index, sentence in enumerate(sentences):
-            ids, split = sentence.ids, self.context(sentence)
+            ids, split = sentence.ids, self.scored(sentence).start
             source = ids[:split] if split <= most else (*ids[: most - 1], ids[split - 1])
             target = ids[split:]
             for start, stop, first, last in windows(len(target), network.positions - len(source)):

@@ -152,7 +152,7 @@ class _Windows(Corpus):
 
 
 def _cut(documents: npt.NDArray[np.int64], size: int) -> npt.NDArray[np.int64]:
-    """Where windows of at most `size` sentences begin, none across two documents; at the end where the last one ends."""
+    """Where windows of at most `size` sentences begin, none across two documents, and where the last one ends."""
     begins = np.concatenate([[0], documents[:-1]])
     parts = [np.arange(begin, end, size) for begin, end in zip(begins, documents, strict=True)]
     return np.concatenate([*parts, documents[-1:]]).astype(np.int64)

@@ -167,10 +167,10 @@ def _config(kind: str, config: str, tokenizer: Tokenizer, init: Path | None, con
         return found
     if kind not in IN_CONTEXT:
         raise UserError(f"--context is for {', '.join(IN_CONTEXT)}; a {kind} reads one sentence at a time")
-    sentences = context + 1 if kind == "unilm" else 2 * context + 1
-    if found.sentences not in (1, sentences):
-        raise UserError(f"--context {context}: the model has {found.sentences} sentences, not {sentences}")
-    return replace(found, sentences=sentences)
+    wanted = found.with_neighbours(context)
+    if found.sentences not in (1, wanted.sentences):
+        raise UserError(f"--context {context}: the model reads {found.neighbours[0]} neighbours on a side")
+    return wanted
 
 
 def _write_card(out: Path, kind: str, trainer: Trainer, corpus: Corpus) -> None:

@@ -9,7 +9,7 @@ import torch
 import transformers
 
 from rescore import scoring
-from rescore.nbest import pair
+from rescore.nbest import in_context, pair
 from rescore.scoring import Computing
 from tests.conftest import SENTENCES, Run, assert_one_line_error
 from tests.scoring.test_huggingface import build
@@ -54,6 +54,18 @@ def test_a_template_without_a_source(folder: Path) -> None:
     assert plain.fingerprint != lm.fingerprint
 
 
+def test_what_was_said_before_is_shown(folder: Path) -> None:
+    lm = scoring.load(f"hf-causal:context=2:{folder}")
+    before = [SENTENCES[2], SENTENCES[3]]
+    texts = (SENTENCES[0], "yes")
+    for text, found in zip(texts, lm.score([in_context(text, before, []) for text in texts]), strict=True):
+        shown = "".join(f"{line}\n" for line in before)
+        assert found.sum == pytest.approx(own(folder, shown, text), abs=1e-4 * len(text))
+    plain = scoring.load(f"hf-causal:{folder}")
+    assert lm.score(["yes"])[0].sum == pytest.approx(plain.score(["yes"])[0].sum, abs=1e-4)
+    assert plain.fingerprint != lm.fingerprint
+
+
 def test_on_the_command_line(folder: Path, rescore: Run, tmp_path: Path) -> None:
     (tmp_path / "l.jsonl").write_text(
         '{"id": "u", "src": "das haus", "hyps": [{"text": "yes", "score": -1}, {"text": "no", "score": -2}]}\n'
@@ -63,3 +75,5 @@ def test_on_the_command_line(folder: Path, rescore: Run, tmp_path: Path) -> None
     wrong = rescore("score", "l.jsonl", "--lm", f"hf-causal:{folder}", "--prompt", "{text} {src}")
     assert_one_line_error(wrong, "ends with {text}")
     assert_one_line_error(rescore("score", "l.jsonl", "--lm", "tta", "--prompt", TEMPLATE), "--prompt is for hf-causal")
+    both = rescore("score", "l.jsonl", "--lm", f"hf-causal:{folder}", "--prompt", TEMPLATE, "--context", "1")
+    assert_one_line_error(both, "--prompt and --context exclude each other")

@@ -86,6 +86,33 @@ def test_processes_share_an_epoch(corpus: Corpus) -> None:
     assert len(shares[0] & shares[1]) <= 1  # the text has one pair of equal pieces at most
 
 
+@pytest.mark.parametrize("size", [2, 5])
+def test_windows_are_consecutive_sentences_of_a_document(tmp_path: Path, tokenizer: Tokenizer, size: int) -> None:
+    documents = [SENTENCES[:33], SENTENCES[33:34], SENTENCES[34:]]
+    (tmp_path / "text").write_text("\n\n\n".join("\n".join(some) for some in documents))
+    encode_corpus(tmp_path / "text", tokenizer, tmp_path / "corpus", longest=60)
+    corpus = Corpus(tmp_path / "corpus", tokenizer, HELD_OUT, seed=3, window=size)
+    windows = corpus.windows()
+    between = (tokenizer.eos, tokenizer.bos)
+    expected = [
+        tuple(token for ids in tokenizer.encode(some[start : start + size]) for token in (*between, *ids))[2:]
+        for some in documents
+        for start in range(0, len(some), size)
+    ]
+    apart = [one[1:-1] for batch in windows.held_out(BUDGET) for one in sentences(batch)]
+    learned = [one[1:-1] for batch in epoch_of(windows) for one in batch]
+    assert sorted(apart + learned) == sorted(expected)
+
+    def inner(items: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
+        """The sentences of windows."""
+        return [tuple(map(int, part.split())) for one in items for part in " ".join(map(str, one)).split(cut)]
+
+    cut = f" {tokenizer.eos} {tokenizer.bos} "
+    held_out = [one[1:-1] for batch in corpus.held_out(BUDGET) for one in sentences(batch)]
+    assert sorted(inner(apart)) == sorted(held_out) and len(held_out) >= HELD_OUT - size
+    assert sorted(inner(learned)) == sorted(one[1:-1] for batch in epoch_of(corpus) for one in batch)
+
+
 @pytest.mark.parametrize("ending", [".txt", ".gz", ".xz"])
 def test_text_files(tmp_path: Path, ending: str) -> None:
     path = tmp_path / f"text{ending}"

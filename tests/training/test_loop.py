@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -23,6 +24,7 @@ from rescore.training.loop import STATE, Device, Recipe, Trainer
 from rescore.training.objectives import (
     BackwardLanguageModelling,
     CausalLanguageModelling,
+    InContext,
     LanguageAutoencoding,
     MaskedLanguageModelling,
     Objective,
@@ -98,7 +100,7 @@ def trainer(folder: Path, tokenizer: Tokenizer, config: NetworkConfig, recipe: R
     os.utime(folder / "text", ns=(0, 0))
     encode_corpus(folder / "text", tokenizer, folder / "corpus", 22)
     torch.manual_seed(recipe.seed)
-    corpus = Corpus(folder / "corpus", tokenizer, 20, recipe.seed)
+    corpus = Corpus(folder / "corpus", tokenizer, 20, recipe.seed, config.sentences)
     translations = None
     if config.kind == "unified":
         (folder / "swapped").write_text("\n".join(" ".join(reversed(line.split())) for line in SENTENCES * repeats))
@@ -106,7 +108,7 @@ def trainer(folder: Path, tokenizer: Tokenizer, config: NetworkConfig, recipe: R
         encode_pairs(folder / "text", folder / "swapped", tokenizer, folder / "pairs", 90)
         translations = Corpus(folder / "pairs", tokenizer, 10, recipe.seed)
         config = replace(config, max_positions=92)
-    made = turns(config.kind, tokenizer, corpus, translations)
+    made = turns(config.kind, tokenizer, corpus, translations, config.sentences > 1)
     return Trainer(checkpoint.build(config), tokenizer, made, recipe, CPU, folder)
 
 
@@ -121,6 +123,44 @@ def test_it_learns(tmp_path: Path, tokenizer: Tokenizer, config: NetworkConfig) 
     assert progress.validation_loss < before - 1
     assert progress.step == 150 and 0 < progress.tokens < 150 * 500
     assert "pseudo-perplexity" in said[-1]
+
+
+@pytest.mark.parametrize("kind", ["tta", "bilm", "unilm"])
+def test_sentences_are_learned_among_others(
+    tmp_path: Path, tokenizer: Tokenizer, config: NetworkConfig, kind: str
+) -> None:
+    """Of these sentences each repeats the one before it: a network that reads it can copy."""
+    config = replace(config, kind=kind, layers=2).with_neighbours(1)
+    lots, letters = random.Random(0), "abcdefghijklmnop"
+    lines = [" ".join(lots.choices(letters, k=3)) for _ in range(3000)]
+    (tmp_path / "text").write_text("\n".join(f"{line}\n{line}\n" for line in lines))
+    encode_corpus(tmp_path / "text", tokenizer, tmp_path / "corpus", 22)
+    corpus = Corpus(tmp_path / "corpus", tokenizer, 20, 0, config.sentences)
+    torch.manual_seed(0)
+    made = turns(kind, tokenizer, corpus, context=True)
+    recipe = Recipe(steps=400, batch_tokens=1000, learning_rate=1e-2, dropout=0.0)
+    losses = Trainer(checkpoint.build(config), tokenizer, made, recipe, CPU, tmp_path).run(lambda line: None).losses
+    assert losses["context"] < losses[kind] - 0.5, losses
+
+
+def test_windows_predict_words_and_show_frames(tokenizer: Tokenizer) -> None:
+    bos, eos, pad, size = tokenizer.bos, tokenizer.eos, tokenizer.pad, tokenizer.vocab_size
+    tokens = torch.tensor([[bos, 10, 11, eos, bos, 12, eos], [bos, 13, eos, pad, pad, pad, pad]])
+    lengths = torch.tensor([7, 3])
+    numbered = torch.tensor([bos, 10, 11, eos, bos + size, 12 + size, eos + size])
+    alone = InContext(LanguageAutoencoding(tokenizer), tokenizer)(tokens, lengths, [0])
+    assert torch.equal(alone.tokens[0], numbered) and alone.targets.tolist() == [10, 11, 12, 13]
+    assert alone.predicted[0].tolist() == [False, True, True, False, False, True, False]
+    causal = InContext(CausalLanguageModelling(tokenizer), tokenizer)(tokens, lengths, [0])
+    assert torch.equal(causal.tokens[0], numbered) and causal.targets.tolist() == [10, 11, eos, 12, eos, 13, eos]
+    assert causal.predicted[0].tolist() == [True, True, True, False, True, True, False]
+    for seed in range(30):
+        masked = InContext(MaskedLanguageModelling(tokenizer), tokenizer)(tokens, lengths, [seed])
+        assert not masked.predicted[0, [0, 3, 4, 6]].any() and bool((masked.targets > 9).all())
+        shown = masked.tokens % size
+        assert torch.equal(shown == tokenizer.mask, masked.predicted)
+        assert torch.equal(shown[~masked.predicted], tokens[~masked.predicted])
+        assert torch.equal(masked.tokens[0] // size, numbered // size)
 
 
 def test_sequence_to_sequence_predicts_the_second_side(tokenizer: Tokenizer) -> None:
@@ -150,11 +190,16 @@ class KilledError(Exception):
     pass
 
 
-@pytest.mark.parametrize("kind", ["tta", "unified"])
+@pytest.mark.parametrize(("kind", "neighbours"), [("tta", 0), ("tta", 2), ("unified", 0)])
 def test_resume_is_exact(
-    tmp_path: Path, tokenizer: Tokenizer, config: NetworkConfig, monkeypatch: pytest.MonkeyPatch, kind: str
+    tmp_path: Path,
+    tokenizer: Tokenizer,
+    config: NetworkConfig,
+    monkeypatch: pytest.MonkeyPatch,
+    kind: str,
+    neighbours: int,
 ) -> None:
-    config = replace(config, kind=kind)
+    config = replace(config, kind=kind).with_neighbours(neighbours)
     recipe = Recipe(steps=30, batch_tokens=300, learning_rate=1e-2, dropout=0.1, checkpoint_seconds=0.0)
     whole = trainer(tmp_path / "whole", tokenizer, config, recipe)
     whole.run(lambda line: None)
@@ -266,14 +311,28 @@ def test_command_killed_and_resumed(tmp_path: Path) -> None:
 
 def test_command_writes_a_random_model_and_starts_from_one(tmp_path: Path) -> None:
     tiny(tmp_path)
-    random = run(tmp_path, *TRAIN, "--text", "text.txt", "--out", "random", "--steps", "0")
-    assert (random.communicate(timeout=120), random.returncode)[1] == 0
+    made = run(tmp_path, *TRAIN, "--text", "text.txt", "--out", "random", "--steps", "0")
+    assert (made.communicate(timeout=120), made.returncode)[1] == 0
     begun = run(tmp_path, *TRAIN, "--text", "text.txt", "--out", "lm", "--steps", "3", "--init", "random")
     stderr = begun.communicate(timeout=120)[1]
     assert begun.returncode == 0, stderr
     one, other = checkpoint.load(tmp_path / "random")[0], checkpoint.load(tmp_path / "lm")[0]
     distance = (one.token_embedding.weight - other.token_embedding.weight).abs().max()
     assert 0 < distance < 0.01  # three small steps from there
+
+
+def test_command_goes_on_among_neighbours(tmp_path: Path) -> None:
+    tiny(tmp_path)
+    for out, more in (("alone", ()), ("context", ("--init", "alone", "--context", "2"))):
+        done = run(tmp_path, *TRAIN, "--text", "text.txt", "--out", out, "--steps", "2", *more)
+        stderr = done.communicate(timeout=120)[1]
+        assert done.returncode == 0, stderr
+    assert "context: validation loss" in stderr
+    assert checkpoint.load(tmp_path / "context")[0].config.neighbours == (2, 2)
+    wrong = run(
+        tmp_path, *TRAIN, "--text", "text.txt", "--out", "x", "--steps", "2", "--init", "context", "--context", "1"
+    )
+    assert "reads 2 neighbours on a side" in wrong.communicate(timeout=120)[1] and wrong.returncode == 2
 
 
 def test_two_processes(tmp_path: Path) -> None:
