@@ -39,14 +39,14 @@ class TTA(Transformer):
     def predict(self, batch: Batch) -> Tensor:
         """`forward` at the positions asked for, less what cannot change them.
 
-        - Queries of other positions ([BOS], [EOS], padding) are nobody's keys: they are not computed.
+        - Queries of other positions ([BOS], [EOS], padding, neighbouring sentences) are nobody's keys: they are not
+          computed, and those that are stand close together.
         - Keys and values depend on a token and its position alone, and their sum comes apart, W (x + p) = W x + W p:
           W x is computed once for each distinct token, W p once for each position. (With a LayerNorm on the embeddings
           it does not come apart: then once for each distinct pair of both.)
         - The first layer's query depends on the position alone (and on that of the sentence).
         """
         rows, columns = batch.tokens.shape
-        packing = Packing(batch.at, rows, columns)
         positions = self.position_embedding.weight[:columns]
         places = self.places(batch.tokens)
         apart = not self.config.embedding_norm
@@ -57,8 +57,12 @@ class TTA(Transformer):
             pairs, which = (batch.tokens * len(positions) + places).unique(return_inverse=True)
             memory = self.embed_pairs(pairs // len(positions), pairs % len(positions))
         asked = places.expand_as(batch.tokens).flatten()[batch.at]
-        itself = torch.eye(columns, dtype=torch.bool, device=batch.tokens.device)
-        mask = additive(padding_mask(batch.lengths, columns)[:, None, :] & ~itself, positions.dtype)
+        row, column = batch.at // columns, batch.at % columns
+        rank = torch.arange(len(row), device=row.device) - torch.searchsorted(row, row)  # of a query in its row
+        width = int(rank.max()) + 1
+        packing = Packing(row * width + rank, rows, width)
+        others = torch.arange(columns, device=row.device) != packing.pad(column[:, None])
+        mask = additive(padding_mask(batch.lengths, columns)[:, None, :] & others, positions.dtype)
         query = positions[asked]
         several = self.config.sentences > 1
         if several:
