@@ -74,9 +74,11 @@ class NbestList:
     source: str | None = None
     columns: Mapping[str, Column] = field(default_factory=dict)
     """Where columns of scores come from, as far as it is known; one object for all lists of a file."""
+    recording: str | None = None
+    """What the utterance is a part of; None where its id says so (`rescore.scoring.context`)."""
     before: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
-    """What was recognised in the utterances beside this one, for models that read it (`rescore.scoring.context`)."""
+    """What was recognised in the utterances beside this one, for models that read it."""
 
     def column(self, name: str) -> list[float]:
         """The scores of one column, in the order of the hypotheses.

@@ -32,6 +32,7 @@ class InputOptions:
     acoustic_scale: float | None = None
     field: tuple[tuple[str, str], ...] = ()
     recombine: int = 0
+    recordings: str | None = None
     strict: bool = False
 
     def read(self, paths: Sequence[str], need_references: bool = False, ref_option: str = "--ref") -> list[NbestList]:
@@ -45,9 +46,14 @@ class InputOptions:
             ref_option=ref_option,
             **self._how(),
         )
-        return list(self._recombined(lists))
+        return list(self._prepared(lists))
 
-    def _recombined(self, lists: Iterable[NbestList]) -> Iterator[NbestList]:
+    def _prepared(self, lists: Iterable[NbestList]) -> Iterator[NbestList]:
+        """Told their recordings, and recombined, where that is asked for."""
+        if self.recordings:
+            from rescore.formats.recordings import with_recordings
+
+            lists = with_recordings(lists, Path(self.recordings))
         if not self.recombine:
             yield from lists
             return
@@ -79,7 +85,7 @@ class InputOptions:
         if self.ref:
             return iter(self.read(paths))
         how = self._how()
-        return self._recombined(formats.iterate(paths, **how | {"options": replace(how["options"], skip=skip)}))
+        return self._prepared(formats.iterate(paths, **how | {"options": replace(how["options"], skip=skip)}))
 
     def count(self, paths: Sequence[str]) -> int | None:
         """How many hypotheses a stream will have, for its bar: the files are read once more, if somebody looks."""
@@ -158,6 +164,12 @@ input_options = bundled(
             default=0,
             metavar="K",
             help="Add up to K hypotheses to each list that combine what others have in different places.",
+        ),
+        click.option(
+            "--recordings",
+            metavar="FILE",
+            help="For --context: what each utterance is a part of, as in Kaldi's utt2spk or segments.  "
+            "[default: ids up to their last - _ . / or :]",
         ),
         click.option(
             "--strict",

@@ -46,6 +46,11 @@ def recording(nbest_id: str) -> str:
     return re.sub(r"(^|[-_./:])[^-_./:]*$", "", nbest_id)
 
 
+def recording_of(nbest: NbestList) -> str:
+    """What was said of the list, or what its id says."""
+    return recording(nbest.id) if nbest.recording is None else nbest.recording
+
+
 def with_neighbours(lists: Iterable[NbestList], before: int, after: int) -> Iterator[NbestList]:
     """Each list with the 1-best of at most so many lists before and after it in its recording, as a stream.
 
@@ -66,15 +71,15 @@ def with_neighbours(lists: Iterable[NbestList], before: int, after: int) -> Iter
         )
 
     for nbest in lists:
-        name = recording(nbest.id)
-        if last is not None and recording(last.id) != name:
+        name = recording_of(nbest)
+        if last is not None and recording_of(last) != name:
             while place < len(window):
                 yield complete(place)
                 place += 1
-            done.add(hash(recording(last.id)))
+            done.add(hash(recording_of(last)))
             window.clear()
             place = 0
-        if (last is not None and _comes_before(nbest.id, last.id)) or hash(name) in done:
+        if (last is not None and _comes_before(nbest, last)) or hash(name) in done:
             raise UserError(
                 f"utterance {nbest.id}: stands behind {last.id if last else ''}; a model that reads neighbours needs "
                 "the utterances of a recording one after another; sort the lists by id"
@@ -97,9 +102,9 @@ def best_text(nbest: NbestList) -> str:
     return max(nbest.hypotheses, key=lambda one: one.scores.get(FIRST_PASS, 0.0)).text
 
 
-def _comes_before(one: str, other: str) -> bool:
-    """Whether the numbers at the ends of two ids of one recording are in falling order."""
-    if recording(one) != recording(other):
+def _comes_before(one: NbestList, other: NbestList) -> bool:
+    """Whether the numbers at the ends of two ids are in falling order, in a recording that the ids tell."""
+    if recording(one.id) != recording(other.id) or one.recording is not None:
         return False
-    ends = [nbest_id[len(recording(nbest_id)) :].lstrip("-_./:") for nbest_id in (one, other)]
+    ends = [nbest_id[len(recording(nbest_id)) :].lstrip("-_./:") for nbest_id in (one.id, other.id)]
     return all(end.isdigit() for end in ends) and int(ends[0]) < int(ends[1])

@@ -190,6 +190,20 @@ def test_on_the_command_line(folders: dict[str, Path], model: Path, rescore: Run
     assert second["hyps"][0]["scores"]["tta:context=1"] == pytest.approx(expected, abs=1e-4)
     assert "before" not in second and "after" not in second
 
+    (tmp_path / "utt2spk").write_text("a-0 x\na-1 y\na-2 y\na-3 y\n")
+    apart = ("score", lists, "--lm", f"tta:{folders['tta']}", "--context", "1", "--recordings")
+    done = rescore(*apart, "utt2spk")
+    assert done.returncode == 0, done.stderr
+    second = next(json.loads(line) for line in done.stdout.splitlines() if '"a-1"' in line)
+    expected = sum(definition("tta", folders["tta"], [], SHORT[1], SHORT[2:3]))
+    assert second["hyps"][0]["scores"]["tta:context=1"] == pytest.approx(expected, abs=1e-4)
+    (tmp_path / "utt2spk").write_text("a-0 x\na-1 y\na-2\n")
+    assert_one_line_error(rescore(*apart, "utt2spk"), "utt2spk:3: no recording behind 'a-2'")
+    (tmp_path / "utt2spk").write_text("a-0 x\na-1 y\na-2 x\n")
+    assert_one_line_error(rescore(*apart, "utt2spk"), "a-2: stands behind a-1")
+    (tmp_path / "utt2spk").write_text("a-0 x\na-1 x\n")
+    assert_one_line_error(rescore(*apart, "utt2spk"), "utterance a-2 is not in it")
+
     text = tmp_path / "text"
     text.write_text(f"{SHORT[0]}\n{SHORT[1]}\n\n{SHORT[2]}\n")
     out = tmp_path / "ppl.json"
