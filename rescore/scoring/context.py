@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from itertools import groupby, islice
 
 from rescore.errors import UserError
 from rescore.nbest import FIRST_PASS, NbestList, in_context, pair
 from rescore.scoring.base import LanguageModel
+
+log = logging.getLogger(__name__)
 
 
 def context_of(lm: LanguageModel) -> tuple[int, int]:
@@ -57,44 +61,50 @@ def with_neighbours(lists: Iterable[NbestList], before: int, after: int) -> Iter
     Raises:
         UserError: the lists of a recording do not follow each other in the order of their numbers.
     """
-    window: deque[tuple[NbestList, str]] = deque()  # those before the one that is next, it, and those after it
-    place = 0  # of the one that is next
-    done: set[int] = set()
-    last: NbestList | None = None
+    number, alone = 0, True
+    for _, some in groupby(_in_order(lists), key=recording_of):
+        for nbest in _within_a_recording(some, before, after):
+            yield nbest
+            number += 1
+            alone &= not (nbest.before or nbest.after)
+    if number > 1 and alone:
+        log.warning("no utterance has a neighbour in its recording; say with --recordings what belongs together")
 
-    def complete(index: int) -> NbestList:
-        texts = [text for _, text in window]
-        return replace(
-            window[index][0],
-            before=tuple(texts[max(0, index - before) : index]),
-            after=tuple(texts[index + 1 : index + 1 + after]),
-        )
+
+def _within_a_recording(lists: Iterable[NbestList], before: int, after: int) -> Iterator[NbestList]:
+    said: deque[str] = deque(maxlen=before)
+    waiting: deque[NbestList] = deque()
+
+    def first() -> NbestList:
+        nbest = waiting.popleft()
+        coming = tuple(best_text(one) for one in islice(waiting, after))
+        complete = replace(nbest, before=tuple(said), after=coming)
+        said.append(best_text(nbest))
+        return complete
 
     for nbest in lists:
-        name = recording_of(nbest)
-        if last is not None and recording_of(last) != name:
-            while place < len(window):
-                yield complete(place)
-                place += 1
-            done.add(hash(recording_of(last)))
-            window.clear()
-            place = 0
-        if (last is not None and _comes_before(nbest, last)) or hash(name) in done:
-            raise UserError(
-                f"utterance {nbest.id}: stands behind {last.id if last else ''}; a model that reads neighbours needs "
-                "the utterances of a recording one after another; sort the lists by id"
-            )
-        window.append((nbest, best_text(nbest)))
+        waiting.append(nbest)
+        if len(waiting) > after:
+            yield first()
+    while waiting:
+        yield first()
+
+
+def _in_order(lists: Iterable[NbestList]) -> Iterator[NbestList]:
+    """The lists, as long as recordings follow each other and their utterances' numbers rise."""
+    ended: set[int] = set()  # hashes: names of millions of recordings would fill the memory
+    last: NbestList | None = None
+    for nbest in lists:
+        if last is not None:
+            if recording_of(last) != recording_of(nbest):
+                ended.add(hash(recording_of(last)))
+            if hash(recording_of(nbest)) in ended or _comes_before(nbest, last):
+                raise UserError(
+                    f"utterance {nbest.id}: stands behind {last.id}; a model that reads neighbours needs the "
+                    "utterances of a recording one after another; sort the lists by id"
+                )
         last = nbest
-        if len(window) - place > after:
-            yield complete(place)
-            place += 1
-        if place > before:
-            window.popleft()
-            place -= 1
-    while place < len(window):
-        yield complete(place)
-        place += 1
+        yield nbest
 
 
 def best_text(nbest: NbestList) -> str:

@@ -73,6 +73,14 @@ def test_other_orders_are_refused(names: list[str]) -> None:
         list(with_neighbours([one(name, "x") for name in names], 1, 1))
 
 
+def test_told_where_nobody_has_a_neighbour(caplog: pytest.LogCaptureFixture) -> None:
+    list(with_neighbours([one("sw1_0-99", "x"), one("sw1_100-199", "y")], 1, 1))
+    assert "--recordings" in caplog.text
+    caplog.clear()
+    list(with_neighbours([one("a-1", "x"), one("b-1", "y"), one("b-2", "z")], 1, 1))
+    assert caplog.text == ""
+
+
 def test_questions_come_apart() -> None:
     for parts in ([], "a", []), (["x", "y"], "a", ["z"]), (["x"], "", []):
         assert split_context(in_context(parts[1], parts[0], parts[2])) == parts
