@@ -19,6 +19,7 @@ from rescore.scoring import LanguageModel
 from rescore.scoring.cache import Cached
 from rescore.scoring.case import Recased
 from rescore.scoring.causal import BackwardScorer, CausalScorer
+from rescore.scoring.context import context_of
 from rescore.scoring.masked import MaskedScorer
 from rescore.scoring.one_pass import Encoded, OnePassScorer, batches, padded, windows
 
@@ -172,6 +173,8 @@ class Embedder:
 
 
 def _network_of(lm: LanguageModel) -> OnePassScorer:
+    if any(context_of(lm)):
+        raise UserError(f"{lm.name}: vectors are those of single sentences; leave out --context")
     if isinstance(lm, OnePassScorer):
         return lm
     if isinstance(lm, Cached | Recased):

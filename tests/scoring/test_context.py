@@ -228,6 +228,10 @@ def test_on_the_command_line(folders: dict[str, Path], model: Path, rescore: Run
     assert_one_line_error(
         rescore("score", lists, "--lm", f"tta:{folders['tta']}", "--context", "3"), "was trained with --context 2"
     )
+    assert_one_line_error(
+        rescore("embed", text, "--lm", f"tta:context=1:{folders['tta']}", "-o", tmp_path / "x.npy"),
+        "vectors are those of single sentences",
+    )
     assert_one_line_error(rescore("score", lists, "--lm", "tta:context=x"), "expected a number from 1 to 99")
     assert_one_line_error(
         rescore("score", lists, "--lm", f"ngram:{tmp_path}", "--context", "1"), "--context is for tta, bilm"
