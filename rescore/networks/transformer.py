@@ -113,7 +113,7 @@ class Transformer(nn.Module):
     def places(self, tokens: Tensor) -> Tensor:
         """The position of each token (batch, n) in its sentence: (n,) or, of several sentences, (batch, n)."""
         columns = torch.arange(tokens.shape[1], device=tokens.device)
-        if self.config.sentences == 1:
+        if self.config.sentences == 1 or int(tokens.max()) < self.config.vocab_size:
             return columns
         number = tokens // self.config.vocab_size
         begins = number != number.roll(1, dims=1)

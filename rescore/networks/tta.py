@@ -27,14 +27,17 @@ class TTA(Transformer):
         """
         size = tokens.shape[1]
         memory = self.embedding_dropout(self.embed(tokens))
-        query = self.position_embedding(self.places(tokens)).expand_as(memory)
-        if self.config.sentences > 1:
-            query = query + self.sentence_embedding(tokens // self.config.vocab_size)
+        query = self.empty(self.places(tokens), tokens // self.config.vocab_size).expand_as(memory)
         others = ~torch.eye(size, dtype=torch.bool, device=tokens.device)
         mask = padding_mask(lengths, size)[:, None, None, :] & others
         for block in self.layers()[:layers]:
             query = block(query, memory, mask)
         return query if layers is not None else cast(Tensor, self.output_transform(query))
+
+    def empty(self, places: Tensor, sentences: Tensor) -> Tensor:
+        """The first queries (..., d), which know no token: of places in sentences, and the sentences' own."""
+        found: Tensor = self.position_embedding(places)
+        return found if self.config.sentences == 1 else found + self.sentence_embedding(sentences)
 
     def predict(self, batch: Batch) -> Tensor:
         """`forward` at the positions asked for, less what cannot change them.
@@ -44,7 +47,7 @@ class TTA(Transformer):
         - Keys and values depend on a token and its position alone, and their sum comes apart, W (x + p) = W x + W p:
           W x is computed once for each distinct token, W p once for each position. (With a LayerNorm on the embeddings
           it does not come apart: then once for each distinct pair of both.)
-        - The first layer's query depends on the position alone (and on that of the sentence).
+        - The first layer's query depends on the position alone, in the sentence and of the sentence.
         """
         rows, columns = batch.tokens.shape
         positions = self.position_embedding.weight[:columns]
@@ -56,20 +59,20 @@ class TTA(Transformer):
         else:
             pairs, which = (batch.tokens * len(positions) + places).unique(return_inverse=True)
             memory = self.embed_pairs(pairs // len(positions), pairs % len(positions))
-        asked = places.expand_as(batch.tokens).flatten()[batch.at]
         row, column = batch.at // columns, batch.at % columns
         rank = torch.arange(len(row), device=row.device) - torch.searchsorted(row, row)  # of a query in its row
         width = int(rank.max()) + 1
         packing = Packing(row * width + rank, rows, width)
         others = torch.arange(columns, device=row.device) != packing.pad(column[:, None])
         mask = additive(padding_mask(batch.lengths, columns)[:, None, :] & others, positions.dtype)
-        query = positions[asked]
-        several = self.config.sentences > 1
-        if several:
-            query = query + self.sentence_embedding(batch.tokens.flatten()[batch.at] // self.config.vocab_size)
+        sentence = batch.tokens.flatten()[batch.at] // self.config.vocab_size
+        asked = places.expand_as(batch.tokens).flatten()[batch.at] * self.config.sentences + sentence
+        asked, where = asked.unique(return_inverse=True)
+        first = self.empty(asked // self.config.sentences, asked % self.config.sentences)
+        query = first[where]
         for number, block in enumerate(self.layers()):
             attention = block.attention
-            projected = attention.query(query) if number or several else attention.query(positions)[asked]
+            projected = attention.query(query) if number else attention.query(first)[where]
             key, value = (
                 F.embedding(which, F.linear(memory, linear.weight)) + F.embedding(places, linear(positions))
                 if apart
