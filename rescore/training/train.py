@@ -88,9 +88,9 @@ def train(
     if recipe.steps == 0:
         checkpoint.save(out, network, tokens)
         return
-    corpus = Corpus(out / CORPUS, tokens, held_out, recipe.seed, network.config.sentences)
+    corpus = Corpus(out / CORPUS, tokens, held_out, recipe.seed, network.config.sentences if context else 1)
     translations = Corpus(out / PAIRS, tokens, held_out, recipe.seed) if kind == "unified" else None
-    what = turns(kind, tokens, corpus, translations, network.config.sentences > 1)
+    what = turns(kind, tokens, corpus, translations, context > 0)
     trainer = Trainer(network, tokens, what, recipe, machine, out)
     if resume:
         trainer.resume()

@@ -51,7 +51,7 @@ def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
 @installed
 def test_equal_bytes(rescore: Run, nodes: Any, small_windows: None, tmp_path: Path) -> None:
     (tmp_path / "lm.arpa").write_text(ARPA, encoding="utf-8")
-    lms = ("--lm", "tta", "--lm", "ngram:lm.arpa", "--count-tokens")
+    lms = ("--lm", "tta:context=1", "--lm", "ngram:lm.arpa", "--count-tokens")
     assert rescore("score", LISTS, *lms, "-o", "local.jsonl").returncode == 0
     done = rescore("score", LISTS, *lms, "-o", "ray.jsonl", "--engine", "ray", "--workers", "2")
     assert done.returncode == 0, done.stderr

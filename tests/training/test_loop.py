@@ -329,6 +329,10 @@ def test_command_goes_on_among_neighbours(tmp_path: Path) -> None:
         assert done.returncode == 0, stderr
     assert "context: validation loss" in stderr
     assert checkpoint.load(tmp_path / "context")[0].config.neighbours == (2, 2)
+    done = run(tmp_path, *TRAIN, "--text", "text.txt", "--out", "on", "--steps", "2", "--init", "context")
+    stderr = done.communicate(timeout=120)[1]
+    assert done.returncode == 0 and "context" not in stderr, stderr  # sentences alone, where nothing else is asked for
+    assert checkpoint.load(tmp_path / "on")[0].config.neighbours == (2, 2)
     wrong = run(
         tmp_path, *TRAIN, "--text", "text.txt", "--out", "x", "--steps", "2", "--init", "context", "--context", "1"
     )
