@@ -20,6 +20,7 @@ LAYERS = [
     ["training"],
     ["tuning"],
     ["decision"],
+    ["expansion"],
     ["scoring"],
     ["metrics"],
     ["networks"],

@@ -57,7 +57,7 @@ class InputOptions:
         if not self.recombine:
             yield from lists
             return
-        from rescore.decision.recombine import recombine
+        from rescore.expansion import recombine
 
         for nbest in lists:
             yield recombine(nbest, self.recombine)

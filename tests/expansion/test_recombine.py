@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rescore import formats
-from rescore.decision.recombine import Edit, combinations, edits_between, estimate, recombine
+from rescore.expansion.recombine import Edit, combinations, edits_between, estimate, recombine
 from rescore.errors import UserError
 from rescore.nbest import Hypothesis, NbestList
 from tests.conftest import ROOT, Run, assert_one_line_error
@@ -41,7 +41,7 @@ def test_an_example() -> None:
 
 @given(TEXTS, TEXTS)
 def test_edits_lead_to_the_other(best: list[str], other: list[str]) -> None:
-    from rescore.decision.recombine import _apply
+    from rescore.expansion.recombine import _apply
 
     assert _apply(best, edits_between(best, other)) == " ".join(other)
 
