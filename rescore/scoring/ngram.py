@@ -1,9 +1,9 @@
-"""n-gram language models through KenLM."""
+"""n-gram language models: through KenLM, or where it is not installed, ARPA files in NumPy."""
 
 from __future__ import annotations
 
 import hashlib
-import math
+import logging
 import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property, partial
@@ -15,6 +15,7 @@ import numpy as np
 
 from rescore.errors import UserError
 from rescore.networks.tokenizer import Tokenizer
+from rescore.scoring.arpa import END, LOG_10, ArpaModel
 from rescore.scoring.base import Computing, TokenScores, Values
 from rescore.scoring.cards import card_value
 
@@ -23,8 +24,7 @@ if TYPE_CHECKING:
 
     from rescore.scoring.backends import Spec
 
-END = "</s>"
-LOG_10 = math.log(10)
+log = logging.getLogger(__name__)
 
 
 def load(spec: Spec, computing: Computing) -> NgramLM:
@@ -49,18 +49,8 @@ class NgramLM:
             UserError: the file is absent, or KenLM cannot read it.
         """
         self.name = self.model = name
-        kenlm = _import_kenlm()
         self._file, self._tokenizer, self._units = _find(path)
-        config = kenlm.Config()
-        config.show_progress = False
-        config.arpa_complain = kenlm.ARPALoadComplain.NONE
-        try:
-            self._model = kenlm.Model(str(self._file), config)
-        except (OSError, RuntimeError, ValueError) as error:
-            raise UserError(
-                f"{self._file}: neither an ARPA file nor a KenLM binary that this machine can read ({reason_of(error)})"
-            ) from None
-        self._known: set[str] = set()
+        self._model = _open(self._file)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -73,12 +63,31 @@ class NgramLM:
 
     def score(self, sentences: Sequence[str]) -> list[TokenScores]:
         """One result a sentence; a token is a word (or subword), the last one `</s>`; unknown ones score as `<unk>`."""
-        model, known = self._model, self._known
+        return self._model.score(list(self._units(sentences)))
+
+
+class KenlmModel:
+    """A model that KenLM reads: an ARPA file, or its own binary."""
+
+    def __init__(self, path: Path, kenlm: ModuleType) -> None:
+        config = kenlm.Config()
+        config.show_progress = False
+        config.arpa_complain = kenlm.ARPALoadComplain.NONE
+        try:
+            self._model = kenlm.Model(str(path), config)
+        except (OSError, RuntimeError, ValueError) as error:
+            raise UserError(
+                f"{path}: neither an ARPA file nor a KenLM binary that this machine can read ({reason_of(error)})"
+            ) from None
+        self._known: set[str] = set()
+
+    def score(self, texts: Sequence[str]) -> list[TokenScores]:
+        """One result per text, whose words stand between blanks; `</s>` is the last token."""
         results: list[TokenScores] = []
-        for text in self._units(sentences):
+        for text in texts:
             words = text.split()
-            unknown = () if known.issuperset(words) else self._look_up(words)
-            results.append(WordScores(text, model, unknown))
+            unknown = () if self._known.issuperset(words) else self._look_up(words)
+            results.append(WordScores(text, self._model, unknown))
         return results
 
     def _look_up(self, words: list[str]) -> tuple[int, ...]:
@@ -115,15 +124,26 @@ class WordScores(TokenScores):
         return self._sum
 
 
-def _import_kenlm() -> ModuleType:
+def _open(path: Path) -> KenlmModel | ArpaModel:
+    """KenLM's reader; where it is not installed, an ARPA file is read here."""
     try:
         import kenlm
     except ImportError:
+        if path.suffix == ".gz" or _is_text(path):
+            log.info("kenlm is not installed: %s is read in NumPy, which takes longer and gives the same scores", path)
+            return ArpaModel(path)
         raise UserError(
-            "an n-gram model needs kenlm, which a C++ compiler builds; install it with: pip install 'rescore[ngram]' "
-            "(on Python 3.13 or later: pip install https://github.com/kpu/kenlm/archive/master.zip)"
+            f"{path}: a binary n-gram model needs kenlm, which a C++ compiler builds: pip install 'rescore[ngram]' (on "
+            "Python 3.13 or later: pip install https://github.com/kpu/kenlm/archive/master.zip); an ARPA file needs "
+            "nothing"
         ) from None
-    return kenlm
+    return KenlmModel(path, kenlm)
+
+
+def _is_text(path: Path) -> bool:
+    """Whether a file is none of KenLM's binaries, whose first bytes have zeros among them."""
+    with open(path, "rb") as file:
+        return b"\0" not in file.read(256)
 
 
 def _plain(sentence: str) -> str:

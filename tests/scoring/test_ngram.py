@@ -102,10 +102,11 @@ def test_needs_no_torch(arpa: Path, tmp_path: Path) -> None:
     assert "kenlm" in imported and "torch" not in imported
 
 
-def test_without_kenlm(arpa: Path, rescore: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_kenlm_a_binary_is_refused(rescore: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(sys.modules, "kenlm", None)
-    done = rescore("score", ROOT / "data" / "test.json", "--lm", f"ngram:{arpa}")
-    assert_one_line_error(done, "needs kenlm", "pip install 'rescore[ngram]'")
+    (tmp_path / "lm.binary").write_bytes(b"mmap lm http://kheafield.com/code format version 5\n\0\0\0")
+    done = rescore("score", ROOT / "data" / "test.json", "--lm", "ngram:lm.binary")
+    assert_one_line_error(done, "lm.binary: a binary n-gram model needs kenlm", "pip install 'rescore[ngram]'")
 
 
 def test_unknown_words_are_counted(arpa: Path, rescore: Run, tmp_path: Path) -> None:
