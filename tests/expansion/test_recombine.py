@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rescore import formats
-from rescore.expansion.recombine import Edit, combinations, edits_between, estimate, recombine
 from rescore.errors import UserError
+from rescore.expansion.recombine import Edit, combinations, edits_between, estimate, recombine
 from rescore.nbest import Hypothesis, NbestList
 from tests.conftest import ROOT, Run, assert_one_line_error
 
