@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 import torch
 
@@ -21,6 +22,8 @@ from rescore.networks.config import KINDS, NetworkConfig
 from rescore.networks.tokenizer import Tokenizer, train_wordpiece
 
 torch.set_num_threads(1)  # the networks here are tiny: threads would only wait for each other
+hypothesis.settings.register_profile("any machine", deadline=None)  # a busy one is slow, not wrong
+hypothesis.settings.load_profile("any machine")
 
 ROOT = Path(__file__).parents[1]
 SENTENCES = (ROOT / "data" / "sentences.txt").read_text(encoding="utf-8").splitlines()
@@ -125,6 +128,21 @@ def assert_one_line_error(done: Done | subprocess.CompletedProcess[str], *parts:
     assert done.stderr.count("\n") == 1 and done.stderr.startswith("rescore: error: "), done.stderr
     for part in parts:
         assert part in done.stderr
+
+
+def near(lines: str) -> list[Any]:
+    """JSON Lines to compare with others: numbers equal those that differ by up to 1e-4.
+
+    Kernels round differently for batches of another shape, so scores of two computations are promised to 1e-4.
+    """
+    return [
+        json.loads(line, parse_float=lambda text: pytest.approx(float(text), abs=1e-4)) for line in lines.splitlines()
+    ]
+
+
+def parsed(lines: str) -> list[Any]:
+    """JSON Lines as they are."""
+    return [json.loads(line) for line in lines.splitlines()]
 
 
 def write_json(path: Path, value: object) -> Path:

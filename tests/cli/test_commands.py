@@ -278,11 +278,17 @@ def test_interrupted_run_leaves_nothing(model: Path, tmp_path: Path) -> None:
     write_json(tmp_path / "big.json", big)
     command = [sys.executable, "-m", "rescore", "score", "big.json", "--lm", f"tta:{model}", "-o", "out.jsonl"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, env=environment)
-    deadline = time.monotonic() + 60
+
+    def heed() -> None:  # a shell's background jobs inherit that SIGINT is ignored
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+    process = subprocess.Popen(
+        command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, env=environment, preexec_fn=heed
+    )
+    deadline = time.monotonic() + 300
     while not any(path.suffix == ".tmp" for path in tmp_path.iterdir()) and time.monotonic() < deadline:
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
-    stderr = process.communicate(timeout=60)[1]
+    stderr = process.communicate(timeout=300)[1]
     assert process.returncode == 130 and stderr.strip().endswith("rescore: interrupted")
     assert [path.name for path in tmp_path.iterdir()] == ["big.json"]

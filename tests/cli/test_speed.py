@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from rescore.cli.options import InputOptions
-from tests.conftest import ROOT, Run, assert_one_line_error
+from tests.conftest import ROOT, Run, assert_one_line_error, near, parsed
 from tests.scoring.test_ngram import ARPA
 
 LISTS = ROOT / "data" / "test.json"
@@ -42,7 +42,8 @@ def test_cache_is_used_by_the_next_command(rescore: Run, model: Path, tmp_path: 
     plain = rescore("score", LISTS, *lm)
     first = rescore("score", LISTS, *lm, "--cache", "cache")
     again = rescore("score", LISTS, *lm, "--cache", "cache", "--tokens", "tokens.jsonl")
-    assert plain.returncode == 0 and plain.stdout == first.stdout == again.stdout
+    assert plain.returncode == 0 and first.stdout == again.stdout
+    assert parsed(first.stdout) == near(plain.stdout)  # with a cache, batches are formed differently
     (file,) = (tmp_path / "cache").iterdir()
     assert json.loads((tmp_path / "tokens.jsonl").read_text().splitlines()[0])["tokens"]
     size = file.stat().st_size
@@ -50,7 +51,11 @@ def test_cache_is_used_by_the_next_command(rescore: Run, model: Path, tmp_path: 
     assert len(list((tmp_path / "cache").iterdir())) == 2 and file.stat().st_size == size
     file.write_bytes(b"damaged" * 1000)
     done = rescore("score", LISTS, *lm, "--cache", "cache")
-    assert done.returncode == 0 and "its scores are computed anew" in done.stderr and done.stdout == plain.stdout
+    assert (
+        done.returncode == 0
+        and "its scores are computed anew" in done.stderr
+        and parsed(done.stdout) == near(plain.stdout)
+    )
 
 
 def test_precision_and_batches_of_the_command_line(rescore: Run, model: Path) -> None:
@@ -61,9 +66,7 @@ def test_precision_and_batches_of_the_command_line(rescore: Run, model: Path) ->
     assert_one_line_error(rescore("score", LISTS, *lm, "--batch-tokens", "0"), "--batch-tokens")
     small = rescore("score", LISTS, *lm, "--batch-tokens", "30")
     large = rescore("score", LISTS, *lm, "--batch-tokens", "30000")
-    for one, other in zip(small.stdout.splitlines()[1:], large.stdout.splitlines()[1:], strict=True):
-        for ours, theirs in zip(json.loads(one)["hyps"], json.loads(other)["hyps"], strict=True):
-            assert ours["scores"]["tta"] == pytest.approx(theirs["scores"]["tta"], abs=1e-4)
+    assert small.returncode == 0 and parsed(small.stdout) == near(large.stdout)
 
 
 def test_a_bar_knows_how_much_there_is(monkeypatch: pytest.MonkeyPatch) -> None:

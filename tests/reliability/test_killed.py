@@ -1,10 +1,11 @@
-"""SIGKILL at any moment: run again, and the output is the same as if nothing had happened."""
+"""SIGKILL at any moment: run again, and what comes out is the same as if nothing had happened."""
 
 from __future__ import annotations
 
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT, SENTENCES, write_json
+from tests.conftest import ROOT, SENTENCES, near, parsed, write_json
 
 ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1"}
 
@@ -47,13 +48,15 @@ def test_run_with_a_cache(kills: int, model: Path, tmp_path: Path) -> None:
     write_json(tmp_path / "l.json", dict(list(table.items())[:40]))
     run = ["l.json", "--lm", f"tta:{model}", "--dev", "l.json", "-o", "out.jsonl", "--best", "best.trn"]
     took = finish(run, tmp_path)
-    whole = [(tmp_path / name).read_bytes() for name in ("out.jsonl", "best.trn")]
-    draw, killed = random.Random(0), 0
+    lists, best = ((tmp_path / name).read_text() for name in ("out.jsonl", "best.trn"))
+    draw = random.Random(0)
     for _ in range(kills):
-        killed += kill_at(draw.uniform(0.3, 1.0) * took, [*run, "--cache", "cache"], tmp_path)
-    assert killed
+        while not kill_at(draw.uniform(0.3, 1.0) * took, [*run, "--cache", "cache"], tmp_path):
+            took *= 0.8  # the machine is less busy than it was: try again, earlier
+            shutil.rmtree(tmp_path / "cache")
     finish([*run, "--cache", "cache"], tmp_path)
-    assert [(tmp_path / name).read_bytes() for name in ("out.jsonl", "best.trn")] == whole
+    assert parsed((tmp_path / "out.jsonl").read_text()) == near(lists)  # batches are of what the cache lacks
+    assert (tmp_path / "best.trn").read_text() == best
 
 
 @pytest.mark.parametrize("kills", [2, pytest.param(20, marks=pytest.mark.slow)])
@@ -64,13 +67,16 @@ def test_training(kills: int, tmp_path: Path) -> None:
     options = ["--text", "t.txt", "--config", "c.json", "--held-out", "5", "--batch-tokens", "300", "--steps", "300"]
     often = ["--checkpoint-seconds", "0"]
     took = finish(["train", "--lm", "tta", *options, "--out", "one"], tmp_path)
-    draw, killed = random.Random(0), 0
-    for _ in range(kills):
+
+    def command() -> list[str]:
         resume = ["--resume"] if (tmp_path / "two" / "training.safetensors").exists() else []
-        command = ["train", "--lm", "tta", *options, *often, "--out", "two", *resume]
-        killed += kill_at(draw.uniform(0.5, 1.0) * took, command, tmp_path)
-    assert killed
-    resume = ["--resume"] if (tmp_path / "two" / "training.safetensors").exists() else []
-    finish(["train", "--lm", "tta", *options, *often, "--out", "two", *resume], tmp_path)
+        return ["train", "--lm", "tta", *options, *often, "--out", "two", *resume]
+
+    draw = random.Random(0)
+    for _ in range(kills):
+        while not kill_at(draw.uniform(0.5, 1.0) * took, command(), tmp_path):
+            took *= 0.8
+            shutil.rmtree(tmp_path / "two")
+    finish(command(), tmp_path)
     weights = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("one", "two")]
     assert weights[0] == weights[1]

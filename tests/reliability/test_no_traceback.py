@@ -209,12 +209,12 @@ def test_sigterm_leaves_nothing(tmp_path: Path) -> None:
     for index in range(12_000):
         process.stdin.write(json.dumps({"id": f"u{index}", "hyps": [{"score": 0, "text": "the old"}]}) + "\n")
     process.stdin.flush()
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     while not any(path.suffix == ".tmp" for path in tmp_path.iterdir()) and time.monotonic() < deadline:
         time.sleep(0.01)
     process.send_signal(signal.SIGTERM)
     process.stdin.close()
-    assert process.wait(timeout=60) == 143
+    assert process.wait(timeout=300) == 143
     assert [path.name for path in tmp_path.iterdir()] == ["lm.arpa"]
 
 

@@ -218,9 +218,9 @@ def test_nothing_runs_away(
     hypothesis = {"score": -1, "text": "the owl", "scores": {"lm": -1}}
     write_json(tmp_path / "l.json", {"u": {"ref": "the old", "hyp_1": hypothesis}})
     (tmp_path / name).write_text(content)
-    began = time.monotonic()
+    began = time.process_time()
     assert_one_line_error(rescore(*arguments), part)
-    assert time.monotonic() - began < 5
+    assert time.process_time() - began < 5
 
 
 def test_a_packed_file_has_an_end(rescore: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

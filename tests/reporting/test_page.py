@@ -61,7 +61,7 @@ def test_page_in_a_browser(page: str, tmp_path: Path) -> None:
         done = subprocess.run(
             [browser, *options, f"--window-size={width},900", f"--user-data-dir={tmp_path / 'profile'}",
              (tmp_path / "r.html").as_uri() + hash_],
-            capture_output=True, text=True, timeout=120, check=True,
+            capture_output=True, text=True, timeout=300, check=True,
         )  # fmt: skip
         return done.stdout
 

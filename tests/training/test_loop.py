@@ -292,7 +292,7 @@ def run(folder: Path, *arguments: str, prefix: tuple[str, ...] = ()) -> subproce
 def test_command_killed_and_resumed(tmp_path: Path) -> None:
     tiny(tmp_path)
     long = run(tmp_path, *TRAIN, "--text", "text.txt", "--out", "lm", "--minutes", "30", "--checkpoint-seconds", "0.1")
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 300
     while not (tmp_path / "lm" / STATE).exists() and time.monotonic() < deadline:
         time.sleep(0.05)
     long.send_signal(signal.SIGKILL)
@@ -301,7 +301,7 @@ def test_command_killed_and_resumed(tmp_path: Path) -> None:
     again = run(tmp_path, *TRAIN, "--text", "text.txt", "--out", "lm", "--steps", "5")
     assert "begun here; continue it with --resume" in again.communicate()[1] and again.returncode == 2
     done = run(tmp_path, *TRAIN, "--text", "text.txt", "--out", "lm", "--minutes", "0.01", "--resume")
-    _, stderr = done.communicate(timeout=120)
+    _, stderr = done.communicate(timeout=300)
     assert done.returncode == 0, stderr
     network, _ = checkpoint.load(tmp_path / "lm")
     assert network.config.d_model == 16
@@ -312,9 +312,9 @@ def test_command_killed_and_resumed(tmp_path: Path) -> None:
 def test_command_writes_a_random_model_and_starts_from_one(tmp_path: Path) -> None:
     tiny(tmp_path)
     made = run(tmp_path, *TRAIN, "--text", "text.txt", "--out", "random", "--steps", "0")
-    assert (made.communicate(timeout=120), made.returncode)[1] == 0
+    assert (made.communicate(timeout=300), made.returncode)[1] == 0
     begun = run(tmp_path, *TRAIN, "--text", "text.txt", "--out", "lm", "--steps", "3", "--init", "random")
-    stderr = begun.communicate(timeout=120)[1]
+    stderr = begun.communicate(timeout=300)[1]
     assert begun.returncode == 0, stderr
     one, other = checkpoint.load(tmp_path / "random")[0], checkpoint.load(tmp_path / "lm")[0]
     distance = (one.token_embedding.weight - other.token_embedding.weight).abs().max()
@@ -325,25 +325,25 @@ def test_command_goes_on_among_neighbours(tmp_path: Path) -> None:
     tiny(tmp_path)
     for out, more in (("alone", ()), ("context", ("--init", "alone", "--context", "2"))):
         done = run(tmp_path, *TRAIN, "--text", "text.txt", "--out", out, "--steps", "2", *more)
-        stderr = done.communicate(timeout=120)[1]
+        stderr = done.communicate(timeout=300)[1]
         assert done.returncode == 0, stderr
     assert "context: validation loss" in stderr
     assert checkpoint.load(tmp_path / "context")[0].config.neighbours == (2, 2)
     done = run(tmp_path, *TRAIN, "--text", "text.txt", "--out", "on", "--steps", "2", "--init", "context")
-    stderr = done.communicate(timeout=120)[1]
+    stderr = done.communicate(timeout=300)[1]
     assert done.returncode == 0 and "context" not in stderr, stderr  # sentences alone, where nothing else is asked for
     assert checkpoint.load(tmp_path / "on")[0].config.neighbours == (2, 2)
     wrong = run(
         tmp_path, *TRAIN, "--text", "text.txt", "--out", "x", "--steps", "2", "--init", "context", "--context", "1"
     )
-    assert "reads 2 neighbours on a side" in wrong.communicate(timeout=120)[1] and wrong.returncode == 2
+    assert "reads 2 neighbours on a side" in wrong.communicate(timeout=300)[1] and wrong.returncode == 2
 
 
 def test_two_processes(tmp_path: Path) -> None:
     tiny(tmp_path)
     launcher = ("-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone")
     done = run(tmp_path, *TRAIN, "--text", "text.txt", "--out", "lm", "--steps", "20", prefix=launcher)
-    _, stderr = done.communicate(timeout=240)
+    _, stderr = done.communicate(timeout=300)
     assert done.returncode == 0, stderr
     assert stderr.count("validation loss") == 1  # one of them speaks
     checkpoint.load(tmp_path / "lm")
