@@ -178,3 +178,20 @@ def test_the_notebook_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     for cell in code:
         exec(cell, names)
     assert getattr(names["results"], "reranked", 100) < getattr(names["results"], "first_pass", 0)
+
+
+def test_inputs_of_the_action_stay_data(tmp_path: Path) -> None:
+    yaml = pytest.importorskip("yaml")
+    steps = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))["runs"]["steps"]
+    scripts = [step["run"] for step in steps if "run" in step]
+    assert not any("${{" in script for script in scripts)
+    tool = tmp_path / "bin" / "rescore"
+    tool.parent.mkdir()
+    tool.write_text('#!/bin/sh\nprintf "%s\\n" "$@" >> calls\ntouch results.md\n', encoding="utf-8")
+    tool.chmod(0o755)
+    given = {"LISTS": "test.json --lm $(touch${IFS}harm)", "GOLDEN": "a b.json", "TOLERANCE": "0.1", "JUNIT": "j.xml"}
+    environment = {"PATH": f"{tool.parent}:{os.environ['PATH']}", "GITHUB_STEP_SUMMARY": "summary.md", **given}
+    subprocess.run(["bash", "-e", "-c", scripts[-1]], cwd=tmp_path, env=environment, check=True)
+    calls = (tmp_path / "calls").read_text(encoding="utf-8").splitlines()
+    assert calls[:3] == ["test.json", "--lm", "$(touch${IFS}harm)"] and "a b.json" in calls
+    assert not (tmp_path / "harm").exists() and (tmp_path / "summary.md").read_text(encoding="utf-8")

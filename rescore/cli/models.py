@@ -24,7 +24,6 @@ def command(name: str | None) -> None:
     from rescore.reporting.styles import text
 
     rows = [["", "parameters", "layers", "d", "language", "trained on", "weight", "folder"]]
-    for kind, weight in scoring.shipped():
-        about = scoring.describe(kind)
-        rows.append([kind, *about, f"{weight:g}", str(scoring.shipped_models() / kind)])
+    for model in scoring.shipped():
+        rows.append([model, *scoring.describe(model), str(scoring.shipped_models() / model)])
     click.echo(text(rows))

@@ -101,15 +101,18 @@ def parse(spec: str) -> Spec:
         UserError: the kind is unknown, or nothing is shipped for it.
     """
     kind, *rest = spec.split(":")
+    folder = shipped_models() / kind
     try:
         kind = BACKENDS.check(kind)
     except UserError as error:
-        raise UserError(f"--lm {spec}: {error}; give KIND or KIND:PATH") from None
+        kind = card_value(folder, "kind") or "" if kind in shipped() else ""
+        if not kind:
+            raise UserError(f"--lm {spec}: {error}; give KIND or KIND:PATH") from None
     options = []
     known = (*BACKENDS[kind].options, *CASES)
     while rest and (rest[0] in known or f"{rest[0].partition('=')[0]}=" in known):
         options.append(rest.pop(0))
-    path = Path(":".join(rest)) if any(rest) else shipped_models() / kind
+    path = Path(":".join(rest)) if any(rest) else folder
     if not any(rest) and not path.is_dir():
         raise UserError(
             f"--lm {spec}: no {kind} is shipped; train one and give it as {':'.join([kind, *options])}:PATH"
@@ -187,17 +190,17 @@ def is_pseudo(spec: str) -> bool:
     return BACKENDS[kind].pseudo or BACKENDS[kind].pseudo_with in options
 
 
-def describe(kind: str) -> list[str]:
-    """A shipped model's parameters, layers, width, language and training text, as far as its folder says them."""
-    folder = shipped_models() / kind
+def shipped() -> list[str]:
+    """The names of the shipped models: of their folders, which `--lm` takes like kinds."""
+    return sorted(path.parent.name for path in shipped_models().glob("*/config.json"))
+
+
+def describe(name: str) -> list[str]:
+    """A shipped model's parameters, layers, width, language, training text and recommended weight."""
+    folder = shipped_models() / name
     config = read_json(folder / "config.json")
     with open(folder / "model.safetensors", "rb") as file:  # the header has all shapes; tensors are not read
         header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
     parameters = sum(math.prod(about["shape"]) for name, about in header.items() if name != "__metadata__")
     said = [card_value(folder, key) or "" for key in ("language", "trained_on")]
-    return [f"{parameters:,}", str(config["layers"]), str(config["d_model"]), *said]
-
-
-def shipped() -> list[tuple[str, float]]:
-    """The shipped models and their recommended weights."""
-    return [(kind, recommended_weight(kind)) for kind in BACKENDS.names if (shipped_models() / kind).is_dir()]
+    return [f"{parameters:,}", str(config["layers"]), str(config["d_model"]), *said, f"{recommended_weight(name):g}"]

@@ -10,6 +10,7 @@ import pytest
 
 from rescore.cli.main import COMMANDS
 from rescore.cli.options import Minutes
+from rescore.scoring import backends
 from tests.conftest import ROOT, Run, assert_one_line_error
 
 LISTS = ROOT / "data" / "test.json"
@@ -79,6 +80,15 @@ def test_models_tell_what_they_are(rescore: Run) -> None:
     table = rescore("models").stdout
     row = next(line for line in table.splitlines() if line.startswith("tta "))
     assert "English" in row and str(ROOT / "models" / "tta") in row and "novels" in row
+
+
+def test_every_shipped_model_has_its_name(rescore: Run) -> None:
+    table = rescore("models").stdout
+    assert {path.name for path in (ROOT / "models").iterdir()} <= set(table.split())
+    assert "kind: tta" in rescore("models", "tta-small").stdout
+    by_name, by_path = backends.parse("tta-small"), backends.parse(f"tta:{ROOT / 'models' / 'tta-small'}")
+    assert (by_name.kind, by_name.path.resolve()) == ("tta", by_path.path)
+    assert backends.parse("tta-small:context=1").options == ("context=1",)
 
 
 def test_init(rescore: Run, tmp_path: Path) -> None:
