@@ -145,6 +145,12 @@ def parsed(lines: str) -> list[Any]:
     return [json.loads(line) for line in lines.splitlines()]
 
 
+def some_lists(folder: Path, name: str, number: int) -> Path:
+    """A file with the first of the demo lists `name`: as many as a test needs."""
+    table = json.loads((ROOT / "data" / f"{name}.json").read_text(encoding="utf-8"))
+    return write_json(folder / f"{name}.json", dict(list(table.items())[:number]))
+
+
 def write_json(path: Path, value: object) -> Path:
     path.write_text(json.dumps(value), encoding="utf-8")
     return path

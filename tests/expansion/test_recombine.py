@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from itertools import combinations as subsets
 from itertools import pairwise
 from pathlib import Path
@@ -15,7 +16,7 @@ from rescore import formats
 from rescore.errors import UserError
 from rescore.expansion.recombine import Edit, combinations, edits_between, estimate, recombine
 from rescore.nbest import Hypothesis, NbestList
-from tests.conftest import ROOT, Run, assert_one_line_error
+from tests.conftest import ROOT, Run, assert_one_line_error, some_lists
 
 TEXTS = st.lists(st.text("abc", min_size=1, max_size=1), min_size=1, max_size=6)
 
@@ -77,16 +78,22 @@ def test_what_was_there_stays(texts: list[list[str]], number: int) -> None:
 
 
 def test_through_the_command_line(rescore: Run, tmp_path: Path) -> None:
-    lists = ROOT / "data" / "test.json"
-    plain, more = rescore(lists).stdout, rescore(lists, "--recombine", "20").stdout
-    assert plain.splitlines()[1:3] != [] and "oracle" in plain
+    lists = some_lists(tmp_path, "test", 30)
 
-    def row(text: str, name: str) -> str:
-        return next(line for line in text.splitlines() if name in line)
+    def figures(*arguments: str | Path) -> tuple[float, float]:
+        assert rescore(*arguments, "--report", "r.json").returncode == 0
+        report = json.loads((tmp_path / "r.json").read_text())
+        return report["first_pass"], report["oracle"]
 
-    for name in ("first pass", "oracle"):  # these are of what the toolkit gave
-        assert row(plain, name) == row(more, name)
-    assert rescore("score", lists, "--lm", "tta", "--recombine", "5", "-o", "l.jsonl").returncode == 0
+    plain = figures(lists)
+    assert figures(lists, "--recombine", "20", "-o", "more.json") == plain  # these are of what the toolkit gave
+    more = formats.read([tmp_path / "more.json"])
+    new = [h for one in more for h in one.hypotheses if h.scores.pop("combined")]
+    assert len(new) > len(more)
+    formats.write(more, str(tmp_path / "as-if-given.jsonl"))
+    assert figures("as-if-given.jsonl")[1] < plain[1]  # the new ones would make another oracle
+    lm = ("--lm", f"tta:{ROOT / 'models' / 'tta-small'}")
+    assert rescore("score", lists, *lm, "--recombine", "5", "-o", "l.jsonl").returncode == 0
     scored = formats.read([tmp_path / "l.jsonl"])
     assert any(h.scores["combined"] for one in scored for h in one.hypotheses)
     assert all("tta" in h.scores for one in scored for h in one.hypotheses)

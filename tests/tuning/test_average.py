@@ -11,7 +11,7 @@ import pytest
 from rescore import metrics
 from rescore.nbest import Hypothesis, NbestList
 from rescore.tuning import TuningOptions, tune
-from tests.conftest import ROOT, Run
+from tests.conftest import ROOT, Run, some_lists
 
 
 def lists(number: int, seed: int, help_: float) -> list[NbestList]:
@@ -78,14 +78,16 @@ def test_the_value_is_that_of_the_weights() -> None:
 
 def test_a_large_set_gets_a_token_bonus(rescore: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By one command as by stages, for pseudo-log-likelihoods only."""
-    test, dev = ROOT / "data" / "test.json", ROOT / "data" / "dev.json"
-    assert "tokens" not in rescore(test, "--lm", "tta", "--dev", dev).stdout
-    monkeypatch.setattr("rescore.nbest.LARGE_SET", 100)
-    whole = rescore(test, "--lm", "tta", "--dev", dev, "--report", "r.json").stdout
+    test, dev = (some_lists(tmp_path, name, 50) for name in ("test", "dev"))
+    lm = ("--lm", f"tta:{ROOT / 'models' / 'tta-small'}", "--cache", "cache")
+    small = rescore(test, *lm, "--dev", dev)
+    assert small.returncode == 0 and "tokens" not in small.stdout
+    monkeypatch.setattr("rescore.nbest.LARGE_SET", 50)
+    whole = rescore(test, *lm, "--dev", dev, "--report", "r.json").stdout
     assert "|w:tokens=" in whole
-    assert "tokens" not in rescore(test, "--lm", "tta", "--dev", dev, "--token-bonus", "off").stdout
-    rescore("score", dev, "--lm", "tta", "--count-tokens", "-o", "dev.jsonl")
-    rescore("score", test, "--lm", "tta", "--count-tokens", "-o", "test.jsonl")
+    assert "tokens" not in rescore(test, *lm, "--dev", dev, "--token-bonus", "off").stdout
+    rescore("score", dev, *lm, "--count-tokens", "-o", "dev.jsonl")
+    rescore("score", test, *lm, "--count-tokens", "-o", "test.jsonl")
     rescore("tune", "dev.jsonl", "-o", "w.json")
     rescore("rerank", "test.jsonl", "--weights", "w.json", "--report", "s.json")
     signatures = [json.loads((tmp_path / name).read_text())["signature"] for name in ("r.json", "s.json")]
