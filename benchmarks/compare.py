@@ -28,9 +28,8 @@ import torch.utils.data  # for minicons, which uses it without importing it
 import models
 import rescore
 from rescore import scoring
-from rescore.experiment import speed
 from rescore.networks.config import NetworkConfig
-from rescore.reporting import styles
+from rescore.reports import speed, styles
 from rescore.scoring import Computing
 
 Score = Callable[[Sequence[str]], object]

@@ -9,7 +9,7 @@ from rescore.nbest import Hypothesis, NbestList
 from rescore.version import VERSION
 
 if TYPE_CHECKING:
-    from rescore.evaluation.results import Results
+    from rescore.reports.results import Results
     from rescore.scoring.base import LanguageModel, TokenScores
     from rescore.tuning.weights import Weights
 
@@ -17,7 +17,7 @@ __version__ = VERSION
 
 _LATER = {
     "LanguageModel": "rescore.scoring.base",
-    "Results": "rescore.evaluation.results",
+    "Results": "rescore.reports.results",
     "TokenScores": "rescore.scoring.base",
     "Weights": "rescore.tuning.weights",
 }

@@ -30,7 +30,7 @@ from rescore.nbest import FIRST_PASS, Hypothesis, NbestList
 
 # Imports wait until a function is called: `import rescore` costs nothing, and only networks need torch.
 if TYPE_CHECKING:
-    from rescore.evaluation.results import Results
+    from rescore.reports.results import Results
     from rescore.scoring import LanguageModel
     from rescore.tuning.weights import Weights
 
@@ -202,7 +202,7 @@ def evaluate(
         UserError: a list has no reference, or lacks a column that has a weight.
     """
     from rescore import metrics
-    from rescore.evaluation.evaluate import evaluate as evaluate_weights
+    from rescore.reports.results import evaluate as evaluate_weights
 
     found = _as_weights(weights, lists)
     options = metrics.MetricOptions()

@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from rescore.decision.rules import DecisionRule
-    from rescore.evaluation.significance import SignificanceTest
     from rescore.formats import Format
     from rescore.metrics.base import Metric, MetricOptions
-    from rescore.reporting.styles import Cells
+    from rescore.metrics.significance import SignificanceTest
+    from rescore.reports.styles import Cells
     from rescore.scoring.backends import Backend
 
 FORMATS: Table[Format] = Table(
@@ -91,9 +91,9 @@ DECISIONS: Table[type[DecisionRule]] = Table(
 TESTS: Table[type[SignificanceTest]] = Table(
     "test",
     {
-        "randomisation": ("rescore.evaluation.significance:Randomisation", "paired approximate randomisation"),
-        "bootstrap": ("rescore.evaluation.significance:Bootstrap", "paired bootstrap"),
-        "mapsswe": ("rescore.evaluation.significance:Mapsswe", "matched-pairs segment test, for WER"),
+        "randomisation": ("rescore.metrics.significance:Randomisation", "paired approximate randomisation"),
+        "bootstrap": ("rescore.metrics.significance:Bootstrap", "paired bootstrap"),
+        "mapsswe": ("rescore.metrics.significance:Mapsswe", "matched-pairs segment test, for WER"),
     },
 )
 """Of the difference between two systems."""
@@ -101,10 +101,10 @@ TESTS: Table[type[SignificanceTest]] = Table(
 STYLES: Table[Callable[[Cells], str]] = Table(
     "style",
     {
-        "text": ("rescore.reporting.styles:text", ".txt"),
-        "markdown": ("rescore.reporting.styles:markdown", ".md"),
-        "csv": ("rescore.reporting.styles:comma_separated", ".csv"),
-        "latex": ("rescore.reporting.styles:latex", ".tex"),
+        "text": ("rescore.reports.styles:text", ".txt"),
+        "markdown": ("rescore.reports.styles:markdown", ".md"),
+        "csv": ("rescore.reports.styles:comma_separated", ".csv"),
+        "latex": ("rescore.reports.styles:latex", ".tex"),
     },
 )
 """How a table is written, each with the ending of its files."""

@@ -13,10 +13,9 @@ LAYERS = [
     ["cli"],
     ["__init__"],
     ["api"],
-    ["reporting"],
     ["experiment"],
+    ["reports"],
     ["engines"],  # scores are computed below, columns are added here
-    ["evaluation"],
     ["training"],
     ["tuning"],
     ["decision"],
@@ -35,7 +34,7 @@ LAYERS = [
 """From the roof to the ground."""
 HEIGHT = {room: -level for level, rooms in enumerate(LAYERS) for room in rooms}
 WITH_TORCH = ("networks", "training", "scoring/neural.py", "scoring/huggingface.py", "scoring/one_pass.py",
-              "scoring/causal.py", "scoring/masked.py", "scoring/vectors.py", "experiment/speed.py",
+              "scoring/causal.py", "scoring/masked.py", "scoring/vectors.py", "reports/speed.py",
               "engines/cluster.py", "scoring/seq2seq.py", "scoring/unified.py", "metrics/comet.py")  # fmt: skip
 
 

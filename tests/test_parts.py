@@ -12,10 +12,10 @@ import pytest
 from rescore import parts
 from rescore.decision import Decision
 from rescore.errors import UserError
-from rescore.evaluation.significance import Chosen, PairedTest
 from rescore.formats import ReadOptions
 from rescore.formats.source import Source
 from rescore.metrics import Metric, MetricOptions
+from rescore.metrics.significance import Chosen, PairedTest
 from rescore.metrics.wer import ErrorRate
 from rescore.nbest import FIRST_PASS, Hypothesis, NbestList
 from rescore.registry import Table

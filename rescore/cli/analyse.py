@@ -35,16 +35,17 @@ def command(
     newly broken, how often the choice moved and how often rightly, and how perplexity goes with the error rate.
     """
     from rescore import formats
-    from rescore.evaluation.analysis import analyse
-    from rescore.reporting import analysis as report
+    from rescore.reports import analysis
     from rescore.tuning import Weights
 
     lists = inputs.read(nbest, need_references=True)
     loaded = Weights.load(Path(weights))
-    found = analyse(measure.only().choose(lists, loaded), lists, loaded)
+    found = analysis.analyse(measure.only().choose(lists, loaded), lists, loaded)
     if output:
         with formats.opened(output) as file:
-            report.write(found, file)
+            analysis.write(found, file)
     if plots:
-        report.plot(found, Path(plots))
-    click.echo(report.render(found), err=output == "-")
+        from rescore.reports.plots import plot_analysis
+
+        plot_analysis(found, Path(plots))
+    click.echo(analysis.render(found), err=output == "-")

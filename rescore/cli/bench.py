@@ -51,8 +51,7 @@ def command(
     rescore bench test.json --lm tta --lm bilm
     """
     from rescore import formats
-    from rescore.experiment import speed
-    from rescore.reporting import speed as reporting
+    from rescore.reports import speed
 
     if lms.cache:
         raise click.UsageError("--cache: what is looked up cannot be measured")
@@ -64,8 +63,10 @@ def command(
     about = f"{speed.described(texts)}, tokenising included; {speed.machine()}"
     if output:
         with formats.opened(output) as file:
-            reporting.write(found, about, file)
+            speed.write(found, about, file)
     if plot:
-        reporting.plot(found, Path(plot))
+        from rescore.reports.plots import plot_speeds
+
+        plot_speeds(found, Path(plot))
     if output != "-":
-        click.echo(reporting.render(found, about))
+        click.echo(speed.render(found, about))

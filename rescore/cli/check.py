@@ -33,15 +33,14 @@ def command(results: str, golden: str, tolerance: float, update: bool, junit: st
     failure by itself.
     """
     from rescore import formats
-    from rescore.evaluation.results import read, write
-    from rescore.experiment.check import compare
-    from rescore.reporting import check
+    from rescore.reports import check
+    from rescore.reports.results import read, write
 
     now = read(Path(results))
     if update and not Path(golden).exists():
         findings = []
     else:
-        findings = compare(read(Path(golden)), now, tolerance)
+        findings = check.compare(read(Path(golden)), now, tolerance)
         click.echo(check.render(findings))
     if junit:
         with formats.opened(junit) as file:

@@ -59,9 +59,10 @@ def command(
     second were scored.
     """
     from rescore import formats
-    from rescore.experiment import comparison
-    from rescore.reporting.comparison import JSON, render
-    from rescore.reporting.styles import endings, style_of
+    from rescore.experiment.run import choose_norm, warn_of_overlap
+    from rescore.reports import comparison
+    from rescore.reports.comparison import JSON, render
+    from rescore.reports.styles import endings, style_of
 
     styles = {path: JSON if path.endswith(".json") else style_of(path) for path in output}
     for path, found_style in styles.items():
@@ -69,6 +70,7 @@ def command(
             raise click.UsageError(f"--output {path}: its ending is none of {endings()}, .json")
     lists, dev_lists = inputs.read(nbest, need_references=True), inputs.read_dev(dev, dev_ref)
     chosen_metric = measure.only().choose(dev_lists)
+    warn_of_overlap(lists, dev_lists)
     models = lms.load()
     number = sum(len(one.hypotheses) for one in [*lists, *dev_lists])
     with options.progress_bar(len(models) * number, "score") as bar:
@@ -79,7 +81,7 @@ def command(
             chosen_metric,
             source=", ".join(nbest),
             dev_source=", ".join(dev),
-            norm=lm_norm,
+            norm=choose_norm(lm_norm, lists),
             word_bonus=word_bonus,
             test=significance.make(),
             decide=decide.make(),

@@ -32,8 +32,8 @@ def command(
     With several outputs, each has a p-value against the first. Confidence intervals are by bootstrap.
     """
     from rescore import formats
-    from rescore.evaluation import systems
-    from rescore.reporting.systems import render
+    from rescore.reports import systems
+    from rescore.reports.systems import render
 
     read = [(name, inputs.read_output(name)) for name in outputs]
     every = [measure.choose(read[0][1]), *measure.others(read[0][1])]

@@ -21,7 +21,7 @@ def command(name: str | None) -> None:
     if name is not None:
         click.echo(scoring.model_card(name))
         return
-    from rescore.reporting.styles import text
+    from rescore.reports.styles import text
 
     rows = [["", "parameters", "layers", "d", "language", "trained on", "weight", "folder"]]
     for model in scoring.shipped():

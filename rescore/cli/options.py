@@ -26,10 +26,10 @@ from rescore.cli.types import Number, OneOf
 if TYPE_CHECKING:
     from rescore.decision import Decision
     from rescore.engines import OnProgress
-    from rescore.evaluation.results import Results
-    from rescore.evaluation.significance import PairedTest
     from rescore.metrics import Metric
+    from rescore.metrics.significance import PairedTest
     from rescore.nbest import NbestList
+    from rescore.reports.results import Results
     from rescore.tuning.weights import Weights
 
 log = logging.getLogger(__name__)
@@ -203,7 +203,7 @@ class ReportOptions:
 
     def check(self) -> None:
         """Refuse tables of no known style before anything is computed."""
-        from rescore.reporting.styles import endings, style_of
+        from rescore.reports.styles import endings, style_of
 
         for path in self.table:
             if style_of(path) is None:
@@ -212,7 +212,7 @@ class ReportOptions:
     def write(self, results: Results, path: str) -> None:
         """Name the results after the options or the path of the lists, and write them where asked for."""
         from rescore import formats
-        from rescore.evaluation import results as files
+        from rescore.reports import results as files
 
         results.dataset = self.dataset or (Path(path).resolve().name.partition(".")[0] if path != "-" else "stdin")
         results.system = self.system or results.system
@@ -220,8 +220,8 @@ class ReportOptions:
             with formats.opened(self.report) as file:
                 files.write(results, file)
         if self.table:
-            from rescore.reporting import overview
-            from rescore.reporting.styles import style_of
+            from rescore.reports import overview
+            from rescore.reports.styles import style_of
 
             layout = "espnet" if results.metric in ("WER", "CER") else "paper"
             for place in self.table:
@@ -258,8 +258,8 @@ class TestOptions:
     speaker: str | None
 
     def make(self) -> PairedTest:
-        from rescore.evaluation.significance import PairedTest
         from rescore.metrics.resampling import SPEAKER
+        from rescore.metrics.significance import PairedTest
 
         return PairedTest(self.test, self.by_speaker or bool(self.speaker), self.speaker or SPEAKER)
 

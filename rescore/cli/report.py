@@ -44,9 +44,9 @@ def command(
     --dataset and --system of `rescore run` are the names in it.
     """
     from rescore import formats
-    from rescore.evaluation.results import read
-    from rescore.reporting import overview
-    from rescore.reporting.styles import endings, style_of
+    from rescore.reports import overview
+    from rescore.reports.results import read
+    from rescore.reports.styles import endings, style_of
 
     if output.endswith(".json"):
         raise click.UsageError(f"--output {output}: its ending is none of {endings()}; give --style")

@@ -51,7 +51,7 @@ def command(
 
     JSON Lines are reranked as a stream, unless --report, --table or --ref needs them all.
     """
-    from rescore.evaluation.evaluate import evaluate
+    from rescore.reports.results import evaluate
     from rescore.tuning import FIRST_PASS_ALONE, Weights
 
     options.check_outputs(("--output", output), ("--best", best), ("--report", reporting.report))

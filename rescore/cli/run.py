@@ -100,9 +100,9 @@ def command(
     from rescore.decision import rerank
     from rescore.experiment import run
     from rescore.nbest import LARGE_SET, TOKENS, WORDS
-    from rescore.reporting.curve import write as write_curve
-    from rescore.reporting.page import page
-    from rescore.reporting.results import render
+    from rescore.reports.details import details, weight_curve, write_curve
+    from rescore.reports.page import page
+    from rescore.reports.results import render
     from rescore.tuning import TuningOptions
 
     if dev and weight:
@@ -171,10 +171,11 @@ def command(
             formats.write_best(best, zip(outcome.lists, outcome.texts, strict=True), file)
     if curve and outcome.dev:
         with formats.opened(curve) as file:
-            steps = run.weight_curve(chosen_metric, outcome.dev, outcome.weights)
+            steps = weight_curve(chosen_metric, outcome.dev, outcome.weights)
             write_curve(steps, chosen_metric.name, file)
     if html:
-        content = page(outcome.results, run.details(outcome, models[0], chosen_metric))
+        shown = details(chosen_metric, outcome.lists, outcome.texts, outcome.weights, models[0], outcome.dev)
+        content = page(outcome.results, shown)
         with formats.opened(html) as file:
             file.write(content)
     if save_weights:

@@ -147,9 +147,9 @@ def _write_tokens(
 def _score_text(text: str, lms: options.LanguageModelOptions, output: str | None, tokens: IO[str] | None) -> None:
     from rescore import formats
     from rescore.errors import UserError
-    from rescore.evaluation.perplexity import documents, text_score
     from rescore.files import read_lines
-    from rescore.reporting import perplexity
+    from rescore.reports import perplexity
+    from rescore.reports.perplexity import documents, text_score
     from rescore.scoring.context import for_model, question
 
     lines = documents(read_lines(Path(text), empty=True))

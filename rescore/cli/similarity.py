@@ -37,21 +37,20 @@ def command(
     rescore similarity dev.data.txt --gold dev.gold.txt --lm tta
     """
     from rescore import formats
-    from rescore.evaluation import similarity
-    from rescore.reporting.similarity import render, render_words
+    from rescore.reports import similarity, words_in_context
 
     if joined and gold:
         raise click.UsageError("--joined does not apply to --gold: tokens of several models may differ")
     models, wanted = lms.load(), vectors.options()
     if gold:
-        words = similarity.read_words(pairs, gold)
-        accuracies = [similarity.measure_words(words, lm, wanted, centre) for lm in models]
-        shown, figures = render_words(accuracies), [asdict(one) for one in accuracies]
+        words = words_in_context.read_words(pairs, gold)
+        accuracies = [words_in_context.measure_words(words, lm, wanted, centre) for lm in models]
+        shown, figures = words_in_context.render(accuracies), [asdict(one) for one in accuracies]
     else:
         read = similarity.read_pairs(pairs)
         groups = [models] if joined else [[lm] for lm in models]
         found = [similarity.measure_pairs(read, group, wanted, centre) for group in groups]
-        shown, figures = render(found), [asdict(one) for one in found]
+        shown, figures = similarity.render(found), [asdict(one) for one in found]
     if output:
         with formats.opened(output) as file:
             file.write(json.dumps(figures, indent=2) + "\n")

@@ -63,10 +63,9 @@ def command(
     """
     from rescore import formats
     from rescore.errors import UserError
-    from rescore.evaluation.evaluate import sign
-    from rescore.experiment.run import weight_curve
     from rescore.nbest import FIRST_PASS, LARGE_SET, TOKENS, WORDS, score_columns
-    from rescore.reporting.curve import write as write_curve
+    from rescore.reports.details import weight_curve, write_curve
+    from rescore.reports.figures import sign
     from rescore.scoring import is_pseudo
     from rescore.tuning import TuningOptions
     from rescore.tuning import tune as tune_weights

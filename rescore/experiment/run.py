@@ -17,19 +17,15 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from rescore import decision
 from rescore.decision import Decision
 from rescore.engines import OnProgress, score_all
 from rescore.errors import UserError
-from rescore.evaluation.analysis import Analysis, analyse
-from rescore.evaluation.evaluate import evaluate
-from rescore.evaluation.results import Dev, Results
-from rescore.evaluation.utterances import Utterance, describe_utterances
 from rescore.metrics import Metric
 from rescore.nbest import FIRST_PASS, TOKENS, NbestList, ranked_by_means
+from rescore.reports.results import Dev, Results, evaluate
 from rescore.scoring import LanguageModel, column_name
 from rescore.tuning.folds import split, tuned_in_folds
-from rescore.tuning.tune import Step, TuningOptions, curves, tune
+from rescore.tuning.tune import TuningOptions, tune
 from rescore.tuning.weights import Weights
 
 log = logging.getLogger(__name__)
@@ -172,39 +168,3 @@ def _spread(lists: Sequence[NbestList]) -> float:
     scores = [nbest.column(FIRST_PASS) for nbest in lists if len(nbest.hypotheses) > 1]
     spreads = [max(some) - min(some) for some in scores if math.isfinite(min(some))]
     return statistics.median(spreads) if spreads else 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Details:
-    """What an HTML report shows beside the results."""
-
-    analysis: Analysis
-    utterances: list[Utterance]
-    curve: list[Step]
-    """The metric on the tuning lists against the weight of each language model."""
-
-
-def details(outcome: Outcome, lm: LanguageModel, metric: Metric) -> Details:
-    """Look closer at a run on lists with references.
-
-    Args:
-        lm: whose log-probabilities of single tokens are shown.
-
-    Raises:
-        UserError: the lists have no references.
-    """
-    if outcome.results.metric is None:
-        raise UserError("an HTML report needs references; give --ref FILE")
-    first = decision.best(outcome.lists, {FIRST_PASS: 1.0})
-    before = [nbest.hypotheses[index].text for nbest, index in zip(outcome.lists, first, strict=True)]
-    return Details(
-        analyse(metric, outcome.lists, outcome.weights),
-        describe_utterances(outcome.lists, (before, outcome.texts), lm, metric.words),
-        weight_curve(metric, outcome.dev, outcome.weights) if outcome.dev else [],
-    )
-
-
-def weight_curve(metric: Metric, lists: Sequence[NbestList], weights: Weights) -> list[Step]:
-    """The metric's value on lists against the weight of each language model."""
-    bounded = [name for name in weights.language_models if 0 <= weights.weights[name] <= 1]
-    return curves(metric, lists, bounded, weights.weights)

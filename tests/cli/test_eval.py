@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from tests.conftest import Run, assert_one_line_error
-from tests.evaluation.test_significance import systems
+from tests.metrics.test_significance import systems
 
 
 def write(folder: Path) -> None:

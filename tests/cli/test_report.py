@@ -11,8 +11,8 @@ import jsonschema
 import pytest
 import torch
 
-from rescore.evaluation.results import schema
 from rescore.networks import checkpoint
+from rescore.reports.results import schema
 from tests.conftest import ROOT, Run, assert_one_line_error, write_json
 from tests.scoring.test_ngram import ARPA
 

@@ -27,10 +27,10 @@ from click import ClickException
 from rescore import formats
 from rescore.cli.main import cli
 from rescore.errors import UserError
-from rescore.evaluation import results
 from rescore.formats import read_references
 from rescore.metrics.normalise import Glm
 from rescore.networks.config import NetworkConfig
+from rescore.reports import results
 from rescore.scoring.base import length_power
 from rescore.scoring.cards import card_value
 from rescore.signature import Signature

@@ -14,7 +14,8 @@ from safetensors.numpy import load_file
 
 from rescore import scoring
 from rescore.errors import UserError
-from rescore.evaluation.similarity import cosines, read_pairs, read_words
+from rescore.reports.similarity import cosines, read_pairs
+from rescore.reports.words_in_context import read_words
 from rescore.scoring.vectors import Embedder, VectorOptions
 from tests.conftest import SENTENCES, Run, assert_one_line_error
 from tests.scoring.test_huggingface import build

@@ -70,7 +70,7 @@ def test_the_value_is_that_of_the_weights() -> None:
     some = lists(200, 3, 2.0)
     metric = metrics.choose_metric("wer", some)
     found, tuned = tune(metric, some, ["lm"])
-    from rescore.evaluation.evaluate import evaluate
+    from rescore.reports.results import evaluate
 
     assert evaluate(metric, some, found)[0].reranked == pytest.approx(tuned.value)
     assert tuned.low is not None and tuned.high is not None and tuned.low <= found.weights["lm"] <= tuned.high

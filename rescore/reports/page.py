@@ -9,14 +9,13 @@ from importlib.resources import files
 from typing import Any
 
 from rescore.errors import UserError
-from rescore.evaluation.analysis import POSITIONS, Analysis
-from rescore.evaluation.results import Results
-from rescore.evaluation.utterances import Utterance
-from rescore.experiment.run import Details
 from rescore.metrics.resampling import SPEAKER, speakers
 from rescore.nbest import FIRST_PASS
-from rescore.reporting.results import SHORT
-from rescore.reporting.styles import p_value
+from rescore.reports.analysis import POSITIONS, Analysis
+from rescore.reports.details import Details, Utterance
+from rescore.reports.figures import SHORT
+from rescore.reports.results import Results
+from rescore.reports.styles import p_value
 from rescore.tuning.tune import Step
 
 OUTPUTS = ("first pass", "reranked")
@@ -37,7 +36,7 @@ def page(results: Results, details: Details) -> str:
     }
     # Inside a script element nothing but "</" and "<!--" is special: with "<" escaped there is neither.
     packed = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
-    template = (files("rescore.reporting") / "page.html").read_text(encoding="utf-8")
+    template = (files("rescore.reports") / "page.html").read_text(encoding="utf-8")
     return template.replace("/*DATA*/", packed)
 
 

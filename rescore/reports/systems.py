@@ -9,11 +9,12 @@ from typing import IO
 
 from rescore import decision
 from rescore.errors import UserError
-from rescore.evaluation.evaluate import choose, sign
-from rescore.evaluation.significance import Chosen, PairedTest
 from rescore.metrics import Metric, list_statistics, oracle, total, value
 from rescore.metrics.resampling import confidence_interval
+from rescore.metrics.significance import Chosen, PairedTest
 from rescore.nbest import FIRST_PASS, NbestList
+from rescore.reports.figures import SHORT, choose, sign
+from rescore.reports.styles import p_value, text
 from rescore.tuning.weights import FIRST_PASS_ALONE
 
 
@@ -89,3 +90,28 @@ def write(systems: Sequence[Systems], file: IO[str]) -> None:
     found = [asdict(one) for one in systems]
     value: object = found[0] if len(found) == 1 else found
     file.write(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def render(systems: Systems) -> str:
+    """A row an output, then the signature."""
+    names = list(systems.systems[0].counts)
+    oracle = any(system.oracle is not None for system in systems.systems)
+    several = len(systems.systems) > 1
+    head = [
+        "",
+        systems.metric,
+        "95 % CI",
+        *(["oracle"] if oracle else []),
+        *(SHORT.get(name, name) for name in names),
+        "utterances",
+    ]
+    rows = [[*head, *(["p"] if several else [])]]
+    for system in systems.systems:
+        row = [system.name, f"{system.value:.2f}", f"{system.low:.2f}-{system.high:.2f}"]
+        if oracle:
+            row.append("" if system.oracle is None else f"{system.oracle:.2f}")
+        row += [*(f"{system.counts[name]:,}" for name in names), f"{system.utterances:,}"]
+        if several:
+            row.append(p_value(system.p_value))
+        rows.append(row)
+    return f"{text(rows)}\n{systems.signature}"

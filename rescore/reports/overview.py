@@ -11,8 +11,9 @@ from datetime import datetime
 from importlib.metadata import PackageNotFoundError, version
 
 from rescore.errors import UserError
-from rescore.evaluation.results import Measured, Results
 from rescore.parts import STYLES
+from rescore.reports.figures import Measured
+from rescore.reports.results import Results
 from rescore.version import VERSION
 
 LAYOUTS = ("espnet", "paper")

@@ -1,78 +1,60 @@
-"""The figures of lists under given weights."""
+"""What one metric says of chosen texts: the first pass, the oracle, the reranked output, and how sure that is."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
 
 import numpy as np
+from msgspec import Meta
 
-from rescore import decision
 from rescore.decision import Decision
-from rescore.evaluation.results import Measured, Results
-from rescore.evaluation.significance import Chosen, PairedTest
 from rescore.metrics import Metric, list_statistics, oracle, value
 from rescore.metrics.base import Counts, compared
 from rescore.metrics.resampling import confidence_interval
-from rescore.nbest import COMBINED, FIRST_PASS, NbestList
+from rescore.metrics.significance import Chosen, PairedTest
+from rescore.nbest import COMBINED, NbestList
 from rescore.signature import Signature, origins
 from rescore.tuning.weights import Weights
 from rescore.version import VERSION
 
+Details = dict[str, int | float]
 
-def evaluate(
-    metric: Metric | None,
-    lists: Sequence[NbestList],
-    weights: Weights,
-    decide: Decision | None = None,
-    texts: list[str] | None = None,
-    also: Sequence[Metric] = (),
-) -> tuple[Results, list[str]]:
-    """First pass, oracle and reranked figures of lists under given weights, and the text chosen for each list.
-
-    Args:
-        metric: None for lists without references: then only the choice is made.
-        decide: how a text is chosen; None for what the weights were tuned for. texts: what was chosen already, in
-            another way. also: further metrics of the same texts.
-    """
-    decide = decide or weights.decision
-    first = decision.best(lists, {FIRST_PASS: 1.0})
-    if texts is None:
-        texts = decide.texts(metric, lists, weights.of)
-    before = [nbest.hypotheses[index].text for nbest, index in zip(lists, first, strict=True)]
-    if not any(nbest.references for nbest in lists):
-        metric = None
-    signature = sign(metric, lists, weights, decide)
-    results = Results(
-        utterances=len(lists),
-        hypotheses=sum(len(nbest.hypotheses) for nbest in lists),
-        weights=weights.weights,
-        columns=origins(lists, weights.weights),
-        conditions=weights.conditions,
-        origin=weights.origin,
-        signature=str(signature),
-        decision=decide.name,
-        scale=decide.scale,
-        changed=sum(old != new for old, new in zip(before, texts, strict=True)),
-    )
-    if metric is None:
-        return results, texts
-    found = _measure(metric, lists, weights, decide, first, texts)
-    for name in FIGURES:
-        setattr(results, name, getattr(found, name))
-    words = results.counts["first_pass"].get("ref_words")
-    results.ref_words = int(sum(len(nbest.references[0].split()) for nbest in lists) if words is None else words)
-    results.also = [_measure(other, lists, weights, decide, first, texts) for other in also]
-    return results, texts
+SHORT = {
+    "substitutions": "sub",
+    "deletions": "del",
+    "insertions": "ins",
+    "hyp_words": "hyp words",
+    "ref_words": "ref words",
+}
 
 
-FIGURES = (
-    "metric", "higher_is_better", "first_pass", "oracle", "reranked", "p_value", "counts", "wrong_utterances",
-    "intervals",
-)  # fmt: skip
-"""What a metric says of chosen texts."""
+def described(text: str) -> Any:
+    """A field's description, which the JSON schema has, too."""
+    return Meta(description=text)
 
 
-def _measure(
+@dataclass(slots=True)
+class Measured:
+    """The same texts under another metric."""
+
+    metric: Annotated[str, described("Its name.")]
+    higher_is_better: Annotated[bool, described("Whether a higher value is the better one.")]
+    first_pass: Annotated[float, described("Of the first pass, in percent.")]
+    oracle: Annotated[float, described("Of the best hypothesis of each list under this metric, in percent.")]
+    reranked: Annotated[float, described("Of the texts that were chosen, in percent.")]
+    p_value: Annotated[float | None, described("Two-sided, of the difference between reranked and first pass.")]
+    counts: Annotated[dict[str, Details], described("The counts behind first_pass, oracle and reranked.")]
+    wrong_utterances: Annotated[dict[str, int], described("Utterances with an error, of each; WER and CER only.")]
+    intervals: Annotated[
+        dict[str, tuple[float, float]],
+        described("95 % confidence intervals by bootstrap over utterances, in percent."),
+    ]
+    signature: Annotated[str, described("All that is needed to get the figures again.")]
+
+
+def measure(
     metric: Metric,
     lists: Sequence[NbestList],
     weights: Weights,

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from typing import IO
 
 import numpy as np
 
 from rescore import decision
-from rescore.evaluation.correlation import spearman
-from rescore.evaluation.evaluate import sign
 from rescore.metrics import Metric, list_statistics, oracle, total, value
 from rescore.metrics.alignment import align
 from rescore.metrics.base import Counts
 from rescore.metrics.normalise import Normaliser
 from rescore.nbest import FIRST_PASS, NbestList, score_columns
+from rescore.reports.figures import sign
+from rescore.reports.similarity import spearman
+from rescore.reports.styles import text
 from rescore.tuning.weights import Weights
 
 LENGTHS = (5, 10, 15, 20, 25, 30, 40, 60)
@@ -217,3 +220,37 @@ def _correlations(
             scores.append(-nbest.column(column)[index] / words)
         found.append(Correlation(column, spearman(np.array(scores), np.array(errors))))
     return found
+
+
+def write(analysis: Analysis, file: IO[str]) -> None:
+    """Write one JSON object."""
+    file.write(json.dumps(asdict(analysis), indent=2, ensure_ascii=False) + "\n")
+
+
+def render(analysis: Analysis) -> str:
+    """What a person wants to know first."""
+    moves = analysis.moves
+    rows = [["words", "utterances", "first pass", "reranked"]]
+    for one in analysis.by_length:
+        name = f"{one.above + 1}-{one.to}" if one.to else f"over {one.above}"
+        rows.append([name, f"{one.utterances:,}", f"{one.first_pass:.2f}", f"{one.reranked:.2f}"])
+    depths = [one for one in analysis.by_depth if one.n in (1, 2, 3, 5, 10, 20, 50, 100, len(analysis.by_depth))]
+    lines = [
+        f"moved to another hypothesis: {moves.moved:,}, better {moves.better:,}, worse {moves.worse:,}, "
+        f"neither {moves.same:,}",
+        "oracle by depth: " + ", ".join(f"{one.n}: {one.oracle:.2f}" for one in depths),
+        "",
+        text(rows),
+    ]
+    if analysis.corrected or analysis.broken:
+        lines += ["", _pairs_line("corrected", analysis.corrected), _pairs_line("newly broken", analysis.broken)]
+    lines += [
+        f"perplexity of the first pass by {found.column} and its {analysis.metric}: Spearman {found.spearman:.3f}"
+        for found in analysis.correlations
+    ]
+    return "\n".join([*lines, analysis.signature])
+
+
+def _pairs_line(name: str, pairs: list[Pair]) -> str:
+    shown = (f"{pair.hypothesis or '(nothing)'} for {pair.reference} {pair.count}" for pair in pairs[:8])
+    return f"{name}: {', '.join(shown)}"

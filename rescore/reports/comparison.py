@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 import numpy as np
 
 from rescore import decision
 from rescore.decision import Decision
 from rescore.engines import OnProgress, score_all
-from rescore.evaluation.evaluate import choose, measured, original, sign
-from rescore.evaluation.significance import Chosen, PairedTest
-from rescore.experiment.run import choose_norm, warn_of_overlap
 from rescore.metrics import Metric, list_statistics, oracle, total, value
 from rescore.metrics.base import Counts
-from rescore.nbest import FIRST_PASS, LARGE_SET, TOKENS, WORDS, NbestList
+from rescore.metrics.significance import Chosen, PairedTest
+from rescore.nbest import COUNTS, FIRST_PASS, LARGE_SET, TOKENS, WORDS, NbestList
+from rescore.parts import STYLES
+from rescore.reports.figures import choose, measured, original, sign
+from rescore.reports.styles import p_value
 from rescore.scoring import LanguageModel, column_name, is_pseudo
 from rescore.scoring.cache import Cached
 from rescore.tuning.tune import TuningOptions, tune
 from rescore.tuning.weights import FIRST_PASS_ALONE
+
+JSON = "json"
+"""Beside `STYLES`: all figures, in full precision."""
 
 
 @dataclass(slots=True)
@@ -75,7 +80,7 @@ def compare(
     *,
     source: str = "test",
     dev_source: str = "dev",
-    norm: str | None = None,
+    norm: str,
     word_bonus: bool = True,
     test: PairedTest | None = None,
     decide: Decision | None = None,
@@ -88,12 +93,10 @@ def compare(
     above it. With `LARGE_SET` dev lists or more, rows with pseudo-log-likelihoods have a token bonus, as in `run`.
 
     Args:
-        norm: `sum` or `mean`; None for the one that suits the first pass.
+        norm: `sum`, `mean` or `length^A`.
         decide: how texts are chosen; None for the best score.
     """
     decide = decide or Decision()
-    norm = choose_norm(norm, lists)
-    warn_of_overlap(lists, dev)
     test_set, dev_set = _Set(metric, lists), _Set(metric, dev)
     significance = test or PairedTest()
     first = {FIRST_PASS: 1.0}
@@ -170,3 +173,41 @@ class _Set:
         """Of what the toolkit gave."""
         rows = original(self.lists, self.statistics)
         return value(self.metric, total(rows, oracle(self.metric, rows)))
+
+
+def render(comparison: Comparison, style: str) -> str:
+    """The whole comparison in one of `STYLES`, or `json`.
+
+    Text and Markdown have the signature of every row below the table; CSV and LaTeX are the table alone.
+    """
+    if style == JSON:
+        return json.dumps(asdict(comparison), indent=2, ensure_ascii=False)
+    table = STYLES[style](_cells(comparison))
+    if style in ("csv", "latex"):
+        return table
+    signatures = [(row.name, row.signature) for row in comparison.rows]
+    about = (
+        f"{comparison.source}: {comparison.utterances:,} utterances, {comparison.hypotheses:,} hypotheses; "
+        f"weights tuned on {comparison.dev_source}; p against the row above"
+    )
+    if style == "markdown":
+        lines = [table, "", about + ".", "", *(f"- {name}: `{signature}`" for name, signature in signatures)]
+    else:
+        lines = [table, "", about, *(f"{name}: {signature}" for name, signature in signatures)]
+    return "\n".join(lines)
+
+
+def _cells(comparison: Comparison) -> list[list[str]]:
+    metric = comparison.metric
+    rows = [
+        ["", "weight", f"dev {metric}", metric, "gain %", "p", "hyp/s"],
+        ["oracle", "", f"{comparison.dev_oracle:.2f}", f"{comparison.oracle:.2f}", "", "", ""],
+        ["first pass", "", f"{comparison.dev_first_pass:.2f}", f"{comparison.first_pass:.2f}", "", "", ""],
+    ]
+    for row in comparison.rows:
+        weights = [f"{weight:.3f}" for name, weight in row.weights.items() if name not in (FIRST_PASS, *COUNTS)]
+        weights += [f"{row.weights[name]:+.2f} a {unit}" for name, unit in COUNTS.items() if name in row.weights]
+        speed = "" if row.speed is None else f"{row.speed:,.0f}"
+        figures = [f"{row.dev:.2f}", f"{row.value:.2f}", f"{row.gain:+.1f}", p_value(row.p_value), speed]
+        rows.append([row.name, ", ".join(weights), *figures])
+    return rows

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import statistics
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import IO
 
 from rescore.engines import OnProgress
 from rescore.nbest import NbestList
+from rescore.reports.styles import text
 from rescore.scoring import LanguageModel
+from rescore.version import VERSION
 
 SENTENCES = 5
 
@@ -104,3 +108,26 @@ def _seconds(lm: LanguageModel, texts: Sequence[str]) -> float:
     began = time.perf_counter()
     lm.score(texts)
     return time.perf_counter() - began
+
+
+def render(speeds: Sequence[Speed], about: str) -> str:
+    """A table of all models, and one of milliseconds by length."""
+    rows = [["", "hyp/s"]]
+    for speed in speeds:
+        rows.append([speed.lm, f"{speed.rate:,.0f}"])
+    lengths = sorted({one.words for speed in speeds for one in speed.by_length})
+    by_length = [["words", *(speed.lm for speed in speeds)]]
+    for words in lengths:
+        found = [{one.words: one.milliseconds for one in speed.by_length} for speed in speeds]
+        by_length.append([str(words), *(f"{times[words]:.2f}" if words in times else "" for times in found)])
+    tables = [about, "", text(rows)]
+    if lengths:
+        tables += ["", "milliseconds a sentence, one at a time", "", text(by_length)]
+    return "\n".join(tables)
+
+
+def write(speeds: Sequence[Speed], about: str, file: IO[str]) -> None:
+    """All figures in full precision, as JSON."""
+    models = [asdict(speed) | {"rate": speed.rate} for speed in speeds]
+    json.dump({"about": about, "rescore": VERSION, "models": models}, file, indent=2)
+    file.write("\n")

@@ -1,15 +1,23 @@
-"""Single utterances: what was chosen before and after, aligned with the reference, and how likely each token is."""
+"""A closer look at a run: an analysis, single utterances with their tokens, the metric against each weight."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import csv
+from collections.abc import Iterable, Sequence
+from dataclasses import astuple, dataclass
+from typing import IO
 
+from rescore import decision
+from rescore.errors import UserError
+from rescore.metrics import Metric
 from rescore.metrics.alignment import Pair, align
 from rescore.metrics.normalise import Normaliser
-from rescore.nbest import NbestList
+from rescore.nbest import FIRST_PASS, NbestList
+from rescore.reports.analysis import Analysis, analyse
 from rescore.scoring import LanguageModel
 from rescore.scoring.context import question
+from rescore.tuning.tune import Step, curves
+from rescore.tuning.weights import Weights
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,3 +97,54 @@ def _candidates(nbest: NbestList, normaliser: Normaliser) -> list[Candidate]:
         Candidate(hypothesis.text, number, hypothesis.scores, rank == best)
         for rank, (hypothesis, number) in enumerate(zip(nbest.hypotheses, errors, strict=True))
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class Details:
+    """What an HTML report shows beside the results."""
+
+    analysis: Analysis
+    utterances: list[Utterance]
+    curve: list[Step]
+    """The metric on the tuning lists against the weight of each language model."""
+
+
+def details(
+    metric: Metric,
+    lists: Sequence[NbestList],
+    texts: Sequence[str],
+    weights: Weights,
+    lm: LanguageModel,
+    dev: Sequence[NbestList] | None = None,
+) -> Details:
+    """Look closer at a run on lists with references.
+
+    Args:
+        texts: what was chosen, one per list. lm: whose log-probabilities of single tokens are shown.
+        dev: the lists that weights were tuned on.
+
+    Raises:
+        UserError: the lists have no references.
+    """
+    if not any(nbest.references for nbest in lists):
+        raise UserError("an HTML report needs references; give --ref FILE")
+    first = decision.best(lists, {FIRST_PASS: 1.0})
+    before = [nbest.hypotheses[index].text for nbest, index in zip(lists, first, strict=True)]
+    return Details(
+        analyse(metric, lists, weights),
+        describe_utterances(lists, (before, texts), lm, metric.words),
+        weight_curve(metric, dev, weights) if dev else [],
+    )
+
+
+def weight_curve(metric: Metric, lists: Sequence[NbestList], weights: Weights) -> list[Step]:
+    """The metric's value on lists against the weight of each language model."""
+    bounded = [name for name in weights.language_models if 0 <= weights.weights[name] <= 1]
+    return curves(metric, lists, bounded, weights.weights)
+
+
+def write_curve(steps: Iterable[Step], metric: str, file: IO[str]) -> None:
+    """One line a step: the column whose weight changes, from where to where, and the metric's value there (percent)."""
+    rows = csv.writer(file, lineterminator="\n")
+    rows.writerow(["column", "low", "high", metric])
+    rows.writerows(astuple(step) for step in steps)

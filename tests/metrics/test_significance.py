@@ -12,7 +12,6 @@ import sacrebleu
 from sacrebleu.significance import PairedTest
 
 from rescore.errors import UserError
-from rescore.evaluation.significance import matched_pairs
 from rescore.metrics.bleu import Bleu
 from rescore.metrics.mt import Chrf
 from rescore.metrics.resampling import (
@@ -22,6 +21,7 @@ from rescore.metrics.resampling import (
     paired_randomisation,
     speakers,
 )
+from rescore.metrics.significance import matched_pairs
 from rescore.metrics.wer import ErrorRate
 from tests.metrics.test_alignment import sclite
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from rescore.evaluation.analysis import Correlation, Depth, Length, Moves, Pair, Position, analyse
 from rescore.metrics.bleu import Bleu
 from rescore.metrics.wer import ErrorRate
 from rescore.nbest import Hypothesis, NbestList
+from rescore.reports.analysis import Correlation, Depth, Length, Moves, Pair, Position, analyse
 from rescore.tuning import FIRST_PASS_ALONE, Weights
 from tests.conftest import Run, write_json
 

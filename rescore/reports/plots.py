@@ -1,0 +1,91 @@
+"""Reports as plots (PNG), all in one look."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from rescore.errors import UserError
+from rescore.files import replacing
+from rescore.reports.analysis import POSITIONS, Analysis
+from rescore.reports.speed import Speed
+
+
+def save(path: Path, x_label: str, y_label: str, draw: Callable[[Any], object]) -> None:
+    """Draw on the axes of a new figure, with a legend where something has a label, and write it.
+
+    Raises:
+        UserError: matplotlib is not installed.
+        OSError: the file cannot be written.
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise UserError("plots need matplotlib; install it: pip install matplotlib") from None
+    figure = Figure(figsize=(6, 3.6), layout="constrained")
+    axes = figure.add_subplot()
+    draw(axes)
+    axes.set_xlabel(x_label)
+    axes.set_ylabel(y_label)
+    axes.spines[["top", "right"]].set_visible(False)
+    if axes.get_legend_handles_labels()[0]:
+        axes.legend(frameon=False)
+    with replacing(path) as temporary:
+        figure.savefig(temporary, dpi=150, format="png")
+
+
+def plot_analysis(analysis: Analysis, folder: Path) -> list[Path]:
+    """Draw the oracle by depth, and errors by place and by length, as PNG.
+
+    Raises:
+        UserError: matplotlib is not installed, or the folder cannot be written.
+    """
+    written = []
+
+    def draw_one(name: str, x_label: str, y_label: str, draw: Callable[[Any], object]) -> None:
+        save(folder / f"{name}.png", x_label, y_label, draw)
+        written.append(folder / f"{name}.png")
+
+    def by_depth(axes: Any) -> None:
+        axes.plot([one.n for one in analysis.by_depth], [one.oracle for one in analysis.by_depth], marker="o")
+
+    def by_position(axes: Any) -> None:
+        single = [one for one in analysis.by_position if one.position < POSITIONS]  # the last holds all beyond
+        places = [one.position for one in single]
+        axes.plot(places, [one.first_pass for one in single], label="first pass")
+        axes.plot(places, [one.reranked for one in single], label="reranked")
+
+    def by_length(axes: Any) -> None:
+        names = [f"{one.above + 1}-{one.to or ''}" for one in analysis.by_length]
+        axes.plot(names, [one.first_pass for one in analysis.by_length], marker="o", label="first pass")
+        axes.plot(names, [one.reranked for one in analysis.by_length], marker="o", label="reranked")
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        draw_one("oracle_by_depth", "hypotheses", f"oracle {analysis.metric}", by_depth)
+        draw_one("by_length", "words in the reference", analysis.metric, by_length)
+        if analysis.by_position:
+            draw_one("by_position", "place in the reference", "errors", by_position)
+    except OSError as error:
+        raise UserError(f"{folder}: cannot be written ({error.strerror or error})") from None
+    return written
+
+
+def plot_speeds(speeds: Sequence[Speed], path: Path) -> None:
+    """Draw milliseconds against words, as PNG.
+
+    Raises:
+        UserError: matplotlib is not installed, or the file cannot be written.
+    """
+
+    def by_length(axes: Any) -> None:
+        for speed in speeds:
+            words = [one.words for one in speed.by_length]
+            axes.plot(words, [one.milliseconds for one in speed.by_length], marker="o", label=speed.lm)
+        axes.set_yscale("log")
+
+    try:
+        save(path, "words in the sentence", "milliseconds", by_length)
+    except OSError as error:
+        raise UserError(f"{path}: cannot be written ({error.strerror or error})") from None
