@@ -14,12 +14,24 @@ WeightsOf = Mapping[str, float] | Callable[[NbestList], Mapping[str, float]]
 """The weight of each column; or a function that says them for a list, where they depend on its condition."""
 
 
+LARGEST = float(np.finfo(np.float64).max)
+
+
 def combine(nbest: NbestList, weights: WeightsOf) -> npt.NDArray[np.float64]:
-    """(hypotheses,) the weighted sum of the columns; a column of weight 0 does not count, not even where it is -inf."""
+    """(hypotheses,) the weighted sum of the columns; a column of weight 0 does not count, not even where it is -inf.
+
+    A hypothesis with a score of -inf is impossible under every other weight, also under a negative one. Sums that
+    exceed what a float can hold are the largest float.
+    """
     scores = np.zeros(len(nbest.hypotheses))
+    impossible = np.zeros(len(scores), dtype=bool)
     for name, weight in (weights(nbest) if callable(weights) else weights).items():
         if weight:
-            scores += weight * np.array(nbest.column(name))
+            values = np.array(nbest.column(name))
+            impossible |= np.isneginf(values)
+            with np.errstate(over="ignore"):
+                scores = np.clip(scores + weight * np.where(impossible, 0.0, values), -LARGEST, LARGEST)
+    scores[impossible] = -np.inf
     return scores
 
 
@@ -42,5 +54,6 @@ def posteriors(scores: npt.NDArray[np.float64], scale: float) -> npt.NDArray[np.
     highest = scores.max()
     if np.isneginf(highest):
         return np.eye(len(scores))[0]
-    weights = np.exp(scale * (scores - highest))
+    with np.errstate(over="ignore"):
+        weights = np.exp(scale * (scores - highest))
     return np.asarray(weights / weights.sum(), dtype=np.float64)

@@ -63,10 +63,11 @@ class Risk:
     def value(self, theta: Floats) -> float:
         """The metric's value of the least risk under the posteriors of theta (columns,)."""
         used = np.flatnonzero(theta)
-        with np.errstate(invalid="ignore"):
-            scores = np.where(self.present, self.features[..., used] @ theta[used], -np.inf)
-        highest = scores.max(axis=1, keepdims=True)
-        weights = np.exp(np.where(np.isfinite(highest), scores - highest, np.where(self.present, 0.0, -np.inf)))
+        with np.errstate(invalid="ignore", over="ignore"):
+            scores = self.features[..., used] @ theta[used]
+            scores = np.where(self.present & np.isfinite(scores), scores, -np.inf)  # -inf is impossible for any sign
+            highest = scores.max(axis=1, keepdims=True)
+            weights = np.exp(np.where(np.isfinite(highest), scores - highest, np.where(self.present, 0.0, -np.inf)))
         posteriors = weights / weights.sum(axis=1, keepdims=True)
         risk = np.einsum("lij,lj->li", self.losses, posteriors)
         risk[~self.present] = np.inf

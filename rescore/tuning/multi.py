@@ -53,10 +53,14 @@ class Space:
         return 1.0 + float(np.where(np.isfinite(highest), highest - lowest, 0.0).max())
 
     def project(self, weights: Floats) -> Floats:
-        """(lists, hypotheses) scores; a column of weight 0 does not count, not even where it is -inf."""
+        """(lists, hypotheses) scores; a column of weight 0 does not count, not even where it is -inf.
+
+        What has -inf in another column is impossible (-inf), whatever the sign of the weight.
+        """
         used = np.flatnonzero(weights)
-        with np.errstate(invalid="ignore"):  # -inf against -inf: such lines never win
-            return np.where(self.present, self.features[..., used] @ weights[used], -np.inf)
+        with np.errstate(invalid="ignore", over="ignore"):
+            scores = self.features[..., used] @ weights[used]
+        return np.where(self.present & np.isfinite(scores), scores, -np.inf)
 
     def line(self, start: Floats, direction: Floats, low: float, high: float) -> tuple[Floats, Floats]:
         """Edges and values of `sweep` along `start + x * direction`."""

@@ -133,7 +133,7 @@ def _choose(
         return Tuned(dict.fromkeys(columns, 0.0), dict.fromkeys(bonuses, 0.0), tuned.first_pass, tuned.first_pass)
     lm = dict(zip(columns, point[1 : len(columns) + 1].tolist(), strict=True))
     found = dict(zip(bonuses, point[len(columns) + 1 :].tolist(), strict=True))
-    low, high = _same(space, point[1]) if len(point) == 2 else (None, None)
+    low, high = _same(space, point[1]) if len(columns) == 1 and not bonuses else (None, None)
     return Tuned(lm, found, space.value(point), tuned.first_pass, low, high)
 
 

@@ -8,7 +8,7 @@ import sacrebleu
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rescore.decision import Decision, best, posteriors
+from rescore.decision import Decision, best, posteriors, rerank
 from rescore.decision.mbr import least_risk, losses
 from rescore.decision.rover import confusion_network, vote
 from rescore.errors import UserError
@@ -38,6 +38,29 @@ def test_least_risk_is_the_definition(sentences: list[list[str]], scale: float) 
     ]
     chosen = Decision("mbr", scale).texts(ErrorRate(), [one], WEIGHTS)[0]
     assert risks[sentences.index(chosen.split())] == pytest.approx(min(risks))
+
+
+@pytest.mark.parametrize("weight", [0.5, -0.5])
+@pytest.mark.parametrize("name", ["best", "mbr", "mbr-aggregate", "rover"])
+def test_minus_infinity_is_impossible_under_every_weight(name: str, weight: float) -> None:
+    metric = Bleu("none") if name == "mbr-aggregate" else ErrorRate()
+    scores = {"z z": (-1.0, -np.inf), "a b": (-2.0, -1.0), "a": (-3.0, -2.0)}
+    one = NbestList("u", [Hypothesis(text, {"s2s": s2s, "lm": lm}) for text, (s2s, lm) in scores.items()], ("a b",))
+    scale = None if name == "best" else 1.0
+    (chosen,) = Decision(name, scale).texts(metric, [one], {"s2s": 1.0, "lm": weight})
+    assert "z" not in chosen
+    assert rerank(one, {"s2s": 1.0, "lm": weight}).hypotheses[-1].text == "z z"
+    (chosen,) = Decision(name, scale).texts(metric, [one], {"s2s": 1.0, "lm": 0.0})  # not asked
+    assert "z" in chosen
+
+
+def test_sums_that_no_float_holds() -> None:
+    one = NbestList(
+        "u", [Hypothesis(text, {"s2s": score, "lm": score}) for text, score in (("a", 1e308), ("b", -1e308))]
+    )
+    for name in ("best", "mbr", "rover"):
+        scale = None if name == "best" else 1.0
+        assert Decision(name, scale).texts(ErrorRate(), [one], {"s2s": 2.0, "lm": 2.0}) == ["a"]
 
 
 def test_losses_are_the_metrics_own() -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from rescore import metrics
+from rescore import formats, metrics
 from rescore.decision import Decision
 from rescore.errors import UserError
 from rescore.nbest import Hypothesis, NbestList
@@ -69,6 +70,30 @@ def test_it_reranks_and_says_so(rescore: Run, tmp_path: Path) -> None:
     assert "dev, out - in" in table.stdout, table.stdout
     wrong = rescore("tune", "dev.jsonl", "--allow-negative", "nobody", "-o", "w2.json")
     assert_one_line_error(wrong, "nobody", "in, out")
+
+
+@pytest.mark.parametrize("name", ["best", "mbr", "rover"])
+def test_what_is_impossible_stays_so(name: str) -> None:
+    """Wrong hypotheses with -inf in the column that is subtracted: under a negative weight they do not win."""
+    some = lists(60)
+    for nbest in some:
+        wrong = next(one for one in nbest.hypotheses if one.text != "a b")
+        wrong.text, wrong.scores["in"] = "never", -np.inf
+    metric = metrics.choose_metric("wer", some)
+    found, tuned = tune(metric, some, ["in", "out"], options=TuningOptions((), negative=("in",), decide=Decision(name)))
+    assert found.weights["in"] < 0 and tuned.value < 10
+    assert not any("never" in text for text in found.decision.texts(metric, some, found.weights))
+
+
+def test_a_range_is_told_of_a_weight_that_has_one(rescore: Run, tmp_path: Path) -> None:
+    """Only a single weight from 0 to 1 is looked at from 0 to 1; one that is subtracted is not."""
+    some = [replace(nbest, hypotheses=[replace(one, scores={"s2s": one.scores["s2s"], "in": one.scores["in"]})
+                                       for one in nbest.hypotheses]) for nbest in lists(200)]  # fmt: skip
+    formats.write(some, str(tmp_path / "dev.jsonl"))
+    tuned = rescore("tune", "dev.jsonl", "--allow-negative", "in")
+    assert tuned.returncode == 0 and json.loads(tuned.stdout)["weights"]["in"] < 0
+    assert "the same from" not in tuned.stderr
+    assert "the same from" in rescore("tune", "dev.jsonl").stderr
 
 
 def test_an_unknown_column_is_told() -> None:
