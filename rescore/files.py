@@ -1,43 +1,17 @@
-"""Text in, plain or packed; outputs written beside and renamed, so that an interrupted run leaves no half file."""
+"""JSON documents; outputs written beside and renamed, so that an interrupted run leaves no half file."""
 
 from __future__ import annotations
 
-import gzip
 import json
-import lzma
 import os
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import Any, TypeVar
 
 from rescore.errors import UserError
 
 T = TypeVar("T")
-
-
-def read_lines(path: Path, empty: bool = False) -> Iterator[str]:
-    """The non-empty lines of a UTF-8 text file, plain, gzip or xz by its ending; `-` is standard input.
-
-    Args:
-        empty: whether empty lines are wanted, too.
-    """
-    openers: dict[str, Callable[..., IO[str]]] = {".gz": gzip.open, ".xz": lzma.open}
-    opener = openers.get(path.suffix, open)
-    number = 0
-    try:
-        with _standard_input() if str(path) == "-" else opener(path, "rt", encoding="utf-8") as file:
-            for line in file:
-                number += 1
-                if (line := line.strip()) or empty:
-                    yield line
-    except FileNotFoundError:
-        raise UserError(f"{path}: no such file") from None
-    except UnicodeDecodeError:
-        raise UserError(f"{path}: not UTF-8 somewhere after line {number}; convert the file with iconv") from None
-    except (OSError, EOFError, lzma.LZMAError) as error:
-        raise UserError(f"{path}: cannot be read after line {number} ({error})") from None
 
 
 def read_json(path: Path) -> Any:
@@ -101,12 +75,6 @@ def parsed(value: Any, kind: type[T], place: str) -> T:
     except (msgspec.ValidationError, OverflowError) as error:
         what, _, where = str(error).replace("`", "").partition(" - at $")
         raise UserError(f"{place}: {where.lstrip('.')}{': ' if where else ''}{what[:1].lower()}{what[1:]}") from None
-
-
-def _standard_input() -> AbstractContextManager[IO[str]]:
-    if sys.stdin is None or sys.stdin.closed:
-        raise UserError("<stdin>: is closed; give a file")
-    return nullcontext(sys.stdin)
 
 
 @contextmanager

@@ -86,7 +86,7 @@ def _write(
     """Lists and 1-best texts as a stream: memory is bounded by `CHUNK` lists."""
     from rescore import formats
     from rescore.decision import rerank
-    from rescore.formats.references import read_segments
+    from rescore.formats.recordings import read_segments
     from rescore.formats.text import detokeniser
 
     undo = detokeniser(detokenize) if detokenize else str

@@ -73,7 +73,7 @@ def command(
         raise click.UsageError("--tokens and the result cannot both go to stdout")
     with formats.opened(tokens) if tokens else nullcontext() as file:
         if text:
-            _score_text(text, lms, output, file)
+            _score_text(text, lms, output, file, inputs.strict)
             return
         lists = inputs.iterate(nbest, skip=on_error == "skip")
         head = list(islice(lists, 1))
@@ -144,16 +144,21 @@ def _write_tokens(
     file.write(json.dumps(entry, ensure_ascii=False) + "\n")
 
 
-def _score_text(text: str, lms: options.LanguageModelOptions, output: str | None, tokens: IO[str] | None) -> None:
+def _score_text(
+    text: str, lms: options.LanguageModelOptions, output: str | None, tokens: IO[str] | None, strict: bool
+) -> None:
     from rescore import formats
     from rescore.errors import UserError
-    from rescore.files import read_lines
+    from rescore.formats.oddities import Oddities
+    from rescore.formats.source import read_lines
     from rescore.reports import perplexity
     from rescore.reports.perplexity import documents, text_score
     from rescore.scoring.context import for_model, question
 
-    lines = documents(read_lines(Path(text), empty=True))
+    oddities = Oddities(strict)
+    lines = documents(read_lines(Path(text), empty=True, oddities=oddities))
     sentences = [line.hypotheses[0].text for line in lines]
+    oddities.tell()
     if not sentences:
         raise UserError(f"{text}: no text in it")
     found = []

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from rescore.errors import UserError
-from rescore.formats.oddities import NO_SCORES, TWICE, Oddities
-from rescore.formats.references import References, read_best, read_references, write_best
-from rescore.formats.seen import Seen
+from rescore.formats.best import read_best, write_best
+from rescore.formats.oddities import NO_SCORES, TWICE, Oddities, Seen
+from rescore.formats.references import References, read_references
 from rescore.formats.source import ReadOptions, Source
 from rescore.formats.writing import opened
 from rescore.nbest import FIRST_PASS, FORMER_FIRST_PASS, RANK, NbestList

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import IO
 
 from rescore.errors import UserError
+from rescore.formats.lines import table
 from rescore.formats.source import ReadOptions, Source
-from rescore.formats.text import plain, table
+from rescore.formats.text import plain
 from rescore.formats.writing import check_holds, checked_id, folder, line, opened
 from rescore.nbest import FIRST_PASS, Hypothesis, NbestList
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from rescore.errors import UserError
+from rescore.formats.lines import grouped
 from rescore.formats.source import ReadOptions, Source
 from rescore.formats.text import plain
 from rescore.formats.writing import check_holds, opened
@@ -21,25 +22,15 @@ def sniff(source: Source) -> bool:
 
 def read(source: Source, options: ReadOptions) -> Iterator[NbestList]:
     """The lines of one cut stand together; several `hyp` lines are several hypotheses. There are no scores."""
-    current: NbestList | None = None
-    for number, line in enumerate(source.lines(), 1):
-        if not line.strip():
-            continue
-        place = f"{source.name}: line {number}"
-        match = _LINE.fullmatch(line)
-        if not match:
-            raise UserError(f"{place}: expected `id:<TAB>ref=[...]` or `id:<TAB>hyp=[...]`")
-        if current is not None and current.id != match[1]:
-            yield current
-            current = None
-        current = current or NbestList(match[1], [])
-        text = _words(match[3], place)
-        if match[2] == "ref":
-            current.references = (text,)
-        else:
-            current.hypotheses.append(Hypothesis(plain(text)))
-    if current is not None:
-        yield current
+    yield from grouped((_entry(line, place) for place, line in source.filled()), source.name, more_references=True)
+
+
+def _entry(line: str, place: str) -> tuple[str, NbestList]:
+    match = _LINE.fullmatch(line)
+    if not match:
+        raise UserError(f"{place}: expected `id:<TAB>ref=[...]` or `id:<TAB>hyp=[...]`")
+    name, text = match[1], _words(match[3], place)
+    return name, NbestList(name, [], (text,)) if match[2] == "ref" else NbestList(name, [Hypothesis(plain(text))])
 
 
 def _words(text: str, place: str) -> str:

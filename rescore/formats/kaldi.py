@@ -13,8 +13,9 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from rescore.errors import UserError
+from rescore.formats.lines import as_number, grouped, split_id, table
 from rescore.formats.source import ReadOptions, Source
-from rescore.formats.text import as_number, plain, split_id, table
+from rescore.formats.text import plain
 from rescore.formats.writing import check_holds, checked_id, folder, line, opened
 from rescore.nbest import FIRST_PASS, Hypothesis, NbestList
 
@@ -67,14 +68,12 @@ def read(source: Source, options: ReadOptions) -> Iterator[NbestList]:
 
 def _lists(words: Source, costs: dict[str, dict[str, str]], scale: float) -> Iterator[NbestList]:
     graph = next((name for name in _GRAPH if name in costs), None)
-    current: NbestList | None = None
-    for number, text in enumerate(words.lines(), 1):
-        if not text.strip():
-            continue
+
+    def entry(text: str, place: str) -> tuple[str, NbestList]:
         key, said = split_id(text)
         match = _NUMBERED.fullmatch(key)
         if not match:
-            raise UserError(f"{words.name}: line {number}: expected `utterance-1 words`, found {key!r}")
+            raise UserError(f"{place}: expected `utterance-1 words`, found {key!r}")
         scores: dict[str, float] = {}
         for name, values in costs.items():
             if key not in values:
@@ -84,13 +83,9 @@ def _lists(words: Source, costs: dict[str, dict[str, str]], scale: float) -> Ite
         if scores:
             total = scores.get(LANGUAGE, 0.0) + scale * scores.get(ACOUSTIC, 0.0)
             scores = {FIRST_PASS: total, **(scores if ACOUSTIC in scores else _without(scores, LANGUAGE))}
-        if current is not None and current.id != match[1]:
-            yield current
-            current = None
-        current = current or NbestList(match[1], [])
-        current.hypotheses.append(Hypothesis(plain(said), scores))
-    if current is not None:
-        yield current
+        return match[1], NbestList(match[1], [Hypothesis(plain(said), scores)])
+
+    yield from grouped((entry(text, place) for place, text in words.filled()), words.name)
 
 
 def _without(scores: dict[str, float], column: str) -> dict[str, float]:

@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterable, Iterator
 
 from rescore.errors import UserError
+from rescore.formats.lines import as_number, grouped
 from rescore.formats.source import ReadOptions, Source
-from rescore.formats.text import as_number, plain
+from rescore.formats.text import plain
 from rescore.formats.writing import check_holds, checked_number, line, opened
 from rescore.nbest import FIRST_PASS, Hypothesis, NbestList
 
@@ -23,18 +24,8 @@ def read(source: Source, options: ReadOptions) -> Iterator[NbestList]:
 
     `s2s` is the total. Features go into columns of their names; of a feature with several values, each gets a number.
     """
-    current: NbestList | None = None
-    for number, text in enumerate(source.lines(), 1):
-        if not text.strip():
-            continue
-        name, hypothesis = _entry(text, f"{source.name}: line {number}")
-        if current is not None and current.id != name:
-            yield current
-            current = None
-        current = current or NbestList(name, [])
-        current.hypotheses.append(hypothesis)
-    if current is not None:
-        yield current
+    found = (_entry(line, place) for place, line in source.filled())
+    yield from grouped(((name, NbestList(name, [hypothesis])) for name, hypothesis in found), source.name)
 
 
 def _entry(text: str, place: str) -> tuple[str, Hypothesis]:

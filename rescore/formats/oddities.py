@@ -1,8 +1,15 @@
-"""What is odd in a file but can be read all the same: told once, with its number and first place; or an error."""
+"""What is odd in a file but can be read all the same: told once, with its number and first place; or an error.
+
+And which ids came already, which is an error always.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import logging
+
+import numpy as np
+import numpy.typing as npt
 
 from rescore.errors import UserError
 
@@ -19,9 +26,9 @@ TWICE = "have a hypothesis twice; both were kept"
 class Oddities:
     """Those of one command's inputs."""
 
-    def __init__(self, strict: bool = False) -> None:
-        """`strict`: the first of them is an error."""
-        self._strict = strict
+    def __init__(self, strict: bool = False, refused: str | None = None) -> None:
+        """`strict`: the first of them is an error. `refused`: one kind that is an error all the same."""
+        self._strict, self._refused = strict, refused
         self._found: dict[tuple[str, str], tuple[int, str]] = {}
 
     def add(self, unit: str, what: str, place: str) -> None:
@@ -32,6 +39,8 @@ class Oddities:
         Raises:
             UserError: oddities are errors.
         """
+        if what == self._refused:
+            raise UserError(f"{place}: {unit} that {what.partition(';')[0]}; convert the file with iconv")
         if self._strict:
             raise UserError(f"{place}: {unit} that {what.partition('; ')[0].partition(', which')[0]} (--strict)")
         number, first = self._found.get((unit, what), (0, place))
@@ -42,3 +51,42 @@ class Oddities:
         for (unit, what), (number, first) in self._found.items():
             log.warning("%s %s %s (first: %s)", f"{number:,}", unit, what, first)
         self._found.clear()
+
+
+RECENT = 1 << 14
+
+
+class Seen:
+    """A set of texts, kept as 64-bit hashes: the newest in a Python set, all others in sorted arrays.
+
+    Two of a million different texts have the same hash with a probability of 3e-8.
+    """
+
+    def __init__(self) -> None:
+        self._recent: set[int] = set()
+        self._sorted: list[npt.NDArray[np.uint64]] = []
+
+    @property
+    def parts(self) -> list[int]:
+        """The sizes of what it is kept in."""
+        return [len(self._recent), *map(len, self._sorted)]
+
+    def add(self, text: str) -> bool:
+        """Whether the text is new; it no longer is."""
+        key = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
+        if key in self._recent or any(_holds(values, key) for values in self._sorted):
+            return False
+        self._recent.add(key)
+        if len(self._recent) >= RECENT:
+            # Arrays of doubling sizes: few to look into, and each id is merged a few times only.
+            merged = np.fromiter(self._recent, dtype=np.uint64, count=len(self._recent))
+            while self._sorted and len(self._sorted[-1]) <= len(merged):
+                merged = np.concatenate([merged, self._sorted.pop()])
+            self._sorted.append(np.sort(merged))
+            self._recent = set()
+        return True
+
+
+def _holds(values: npt.NDArray[np.uint64], key: int) -> bool:
+    at = int(np.searchsorted(values, np.uint64(key)))
+    return at < len(values) and int(values[at]) == key

@@ -7,8 +7,9 @@ import re
 from collections.abc import Iterable, Iterator
 
 from rescore.errors import UserError
+from rescore.formats.lines import as_number, portions
 from rescore.formats.source import ReadOptions, Source
-from rescore.formats.text import as_number, plain
+from rescore.formats.text import plain
 from rescore.formats.writing import check_equal_sizes, check_holds, line, opened
 from rescore.nbest import FIRST_PASS, Hypothesis, NbestList
 
@@ -29,14 +30,7 @@ def read(source: Source, options: ReadOptions) -> Iterator[NbestList]:
     size = options.size
     if not size:
         raise UserError(f"{source.name}: how many lines has a sentence? Tell with --nbest-size N (OpenNMT's -n_best)")
-    nbest, number = NbestList("1", []), 0
-    for number, text in enumerate(source.lines(), 1):
-        nbest.hypotheses.append(Hypothesis(plain(text)))
-        if number % size == 0:
-            yield nbest
-            nbest = NbestList(str(number // size + 1), [])
-    if nbest.hypotheses:
-        raise UserError(f"{source.name}: {number} lines are not so many times {size}; give the right --nbest-size")
+    yield from portions((Hypothesis(plain(text)) for text in source.lines()), size, source.name)
 
 
 def _log(source: Source) -> Iterator[NbestList]:

@@ -1,13 +1,13 @@
-"""Which recording, or speaker, each utterance belongs to: Kaldi's utt2spk and segments."""
+"""Which recording, or speaker, each utterance belongs to, and where in it: Kaldi's utt2spk and segments."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rescore.errors import UserError
-from rescore.files import read_lines
+from rescore.formats.source import Source
 from rescore.nbest import NbestList
 
 
@@ -15,15 +15,15 @@ def read_recordings(path: Path) -> dict[str, str]:
     """Of each line the first field, an utterance, and the second, its recording; others are ignored.
 
     Raises:
-        UserError: a line has one field only, or the file cannot be read.
+        UserError: a line has one field only, an utterance comes twice, or the file cannot be read.
     """
     found: dict[str, str] = {}
-    for number, line in enumerate(read_lines(path, empty=True), 1):
+    for place, line in Source(path).filled():
         fields = line.split(maxsplit=2)
         if len(fields) == 1:
-            raise UserError(f"{path}:{number}: no recording behind {fields[0]!r}; expected UTTERANCE RECORDING")
-        if fields:
-            found[fields[0]] = fields[1]
+            raise UserError(f"{place}: no recording behind {fields[0]!r}; expected UTTERANCE RECORDING")
+        if found.setdefault(fields[0], fields[1]) != fields[1]:
+            raise UserError(f"{place}: utterance {fields[0]} comes twice; give each utterance one recording")
     return found
 
 
@@ -38,3 +38,31 @@ def with_recordings(lists: Iterable[NbestList], path: Path) -> Iterator[NbestLis
         if nbest.id not in found:
             raise UserError(f"{path}: utterance {nbest.id} is not in it")
         yield replace(nbest, recording=found[nbest.id])
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Where in a recording an utterance is, as a line of Kaldi's `segments` says it."""
+
+    recording: str
+    start: float
+    end: float
+
+
+def read_segments(path: str | Path) -> dict[str, Segment]:
+    """Kaldi's `segments`: `utterance recording start end`, in seconds.
+
+    Raises:
+        UserError: a line is not of this form, or an utterance comes twice.
+    """
+    found: dict[str, Segment] = {}
+    for place, line in Source(path).filled():
+        cells = line.split()
+        try:
+            name, recording, start, end = cells[0], cells[1], float(cells[2]), float(cells[3])
+        except (IndexError, ValueError):
+            raise UserError(f"{place}: expected `utterance recording start end`") from None
+        if name in found:
+            raise UserError(f"{place}: utterance {name} comes twice")
+        found[name] = Segment(recording, start, end)
+    return found

@@ -19,7 +19,7 @@ from typing import Any
 
 from rescore.errors import UserError
 from rescore.files import loads
-from rescore.formats.grouping import grouped
+from rescore.formats.lines import grouped
 from rescore.formats.outline import Outline
 from rescore.formats.source import ReadOptions, Source
 from rescore.formats.text import plain

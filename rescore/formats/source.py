@@ -1,27 +1,22 @@
-"""Where N-best lists come from: a file (plain or gzip), a folder, or standard input, with a first look inside."""
+"""Where N-best lists and texts come from: a file, a folder, or standard input, with a first look inside."""
 
 from __future__ import annotations
 
-import gzip
 import io
 import re
-import sys
-import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO
 
 from rescore.errors import UserError
 from rescore.formats.oddities import BOM, CRLF, UTF8, Oddities
 from rescore.formats.outline import Outline
-from rescore.formats.remote import open_remote
+from rescore.formats.stream import HEAD, joined, open_once, told, unpacked, unpacked_head
 
-HEAD = 1 << 16
 _ESCAPED = re.compile("[\udc80-\udcff]+")
-GZIP = b"\x1f\x8b"
 LONGEST_LINE = 1 << 26
 LARGEST_DOCUMENT = 1 << 28
 """Characters. Nobody meets these but with a damaged file, or one that was made to fill the memory."""
@@ -57,8 +52,9 @@ class Source:
         self.is_stdin = str(path) == "-"
         self.is_remote = "://" in str(path)
         self.name = "<stdin>" if self.is_stdin else str(path)
-        if not self.is_stdin and not self.is_remote and not self.path.exists():
-            raise UserError(f"{self.name}: no such file or folder")
+        with told(self.name):
+            if not self.is_stdin and not self.is_remote and not self.path.exists():
+                raise UserError(f"{self.name}: no such file or folder")
 
     @property
     def is_folder(self) -> bool:
@@ -72,14 +68,7 @@ class Source:
     @cached_property
     def _once(self) -> tuple[bytes, IO[bytes]]:
         """The beginning of what can be read once only, and the rest."""
-        if self.is_stdin:
-            if sys.stdin is None or sys.stdin.closed:
-                raise UserError("<stdin>: is closed; give a file")
-            raw: IO[bytes] = sys.stdin.buffer
-        elif self.is_remote:
-            raw = open_remote(self.name)
-        else:
-            raw = open(self.path, "rb")  # noqa: SIM115 (it is read on, in `open`)
+        raw = open_once(self.path, self.name)
         return raw.read(HEAD), raw
 
     @cached_property
@@ -87,16 +76,14 @@ class Source:
         """The beginning of the text, of at most 64 KiB; empty for a folder."""
         if self.is_folder:
             return ""
-        with self._told():
+        with told(self.name):
             if self.is_regular:
                 with open(self.path, "rb") as file:
                     start = file.read(HEAD)
             else:
                 start = self._once[0]
-            if start[:2] == GZIP:
-                start = zlib.decompressobj(31).decompress(start, HEAD)
             # A character may be cut at the end; what is no UTF-8 is told when the whole is read.
-            return start.decode("utf-8-sig", errors="ignore")
+            return unpacked_head(start).decode("utf-8-sig", errors="ignore")
 
     @cached_property
     def outline(self) -> Outline:
@@ -111,12 +98,10 @@ class Source:
     @contextmanager
     def _open(self) -> Iterator[IO[str]]:
         """The text, decompressed and decoded; lines end where a newline is, nowhere else."""
-        with self._told(), open(self.path, "rb") if self.is_regular else _joined(*self._once) as raw:
-            buffered = io.BufferedReader(cast(io.RawIOBase, raw), HEAD)
-            packed = buffered.peek(2)[:2] == GZIP
-            stream = gzip.GzipFile(fileobj=buffered) if packed else buffered
+        with told(self.name), open(self.path, "rb") if self.is_regular else joined(*self._once) as raw:
             # Bytes that are no UTF-8 come as half surrogate pairs: `lines` and `read_all` see and replace them.
-            with io.TextIOWrapper(cast(IO[bytes], stream), "utf-8", errors="surrogateescape", newline="\n") as text:
+            stream = unpacked(raw, self.name)
+            with io.TextIOWrapper(stream, "utf-8", errors="surrogateescape", newline="\n") as text:
                 yield text
         if self._alone:
             self.oddities.tell()
@@ -136,6 +121,12 @@ class Source:
                     raise UserError(f"{self.name}: line {number} has more than {LONGEST_LINE:,} characters")
                 yield self._repaired(line.removesuffix("\n"), number)
 
+    def filled(self) -> Iterator[tuple[str, str]]:
+        """The lines that are not empty, each with its place for errors: file and number."""
+        for number, line in enumerate(self.lines(), 1):
+            if line.strip():
+                yield f"{self.name}: line {number}", line
+
     def read_all(self) -> str:
         """The whole text.
 
@@ -153,45 +144,30 @@ class Source:
 
     def _repaired(self, text: str, number: int) -> str:
         """A line of that number, or (0) the whole text, without what is odd."""
-        place = f"{self.name}: line {max(number, 1)}"
         if number <= 1 and text.startswith("\ufeff"):
             text = text[1:]
             self.oddities.add("files", BOM, self.name)
         if number and text.endswith("\r"):
             text = text.rstrip("\r")
-            self.oddities.add("lines", CRLF, place)
-        if _ESCAPED.search(text):
-            self.oddities.add("lines" if number else "files", UTF8, place if number else self.name)
+            self.oddities.add("lines", CRLF, f"{self.name}: line {number}")
+        if not text.isascii() and _ESCAPED.search(text):
+            unit, place = ("lines", f"{self.name}: line {number}") if number else ("files", self.name)
+            self.oddities.add(unit, UTF8, place)
             text = _ESCAPED.sub("\ufffd", text)
         return text
 
-    @contextmanager
-    def _told(self) -> Iterator[None]:
-        try:
-            yield
-        except (gzip.BadGzipFile, zlib.error, EOFError) as error:
-            raise UserError(f"{self.name}: damaged gzip file ({error})") from None
-        except OSError as error:
-            raise UserError(f"{self.name}: cannot be read ({error.strerror or error})") from None
 
+def read_lines(path: Path, empty: bool = False, oddities: Oddities | None = None) -> Iterator[str]:
+    """The lines of a text, without blanks around them: what language models are trained on, or score.
 
-class _Joined(io.RawIOBase):
-    """What was read ahead, then the rest."""
+    Args:
+        path: a file, plain, gzip or xz; `-` is standard input.
+        empty: whether empty lines are wanted, too.
+        oddities: who is told of what was repaired; None for nobody, as training reads a text again and again.
 
-    def __init__(self, head: bytes, rest: IO[bytes]) -> None:
-        self._head, self._rest = head, rest
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        if self._head:
-            part, self._head = self._head[: len(buffer)], self._head[len(buffer) :]
-        else:
-            part = self._rest.read(len(buffer))
-        buffer[: len(part)] = part
-        return len(part)
-
-
-def _joined(head: bytes, rest: IO[bytes]) -> IO[bytes]:
-    return cast(IO[bytes], _Joined(head, rest))
+    Raises:
+        UserError: the file cannot be read, or (with None) is not UTF-8: what is no character is not to be learnt.
+    """
+    for line in Source(path, oddities or Oddities(refused=UTF8)).lines():
+        if (line := line.strip()) or empty:
+            yield line

@@ -12,8 +12,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from rescore.errors import UserError
+from rescore.formats.lines import as_number
 from rescore.formats.source import ReadOptions, Source
-from rescore.formats.text import as_number, plain
+from rescore.formats.text import plain
 from rescore.formats.writing import check_holds, checked_id, folder, line, opened
 from rescore.nbest import FIRST_PASS, Hypothesis, NbestList
 

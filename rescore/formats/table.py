@@ -9,10 +9,10 @@ from dataclasses import replace
 from typing import Any
 
 from rescore.errors import UserError
-from rescore.formats.grouping import grouped
+from rescore.formats.lines import as_number, grouped, portions
 from rescore.formats.records import GENERIC, ROLES, Records
 from rescore.formats.source import ReadOptions, Source
-from rescore.formats.text import as_number, plain
+from rescore.formats.text import plain
 from rescore.formats.writing import ALL, check_equal_sizes, check_holds, opened
 from rescore.nbest import FIRST_PASS, Hypothesis, NbestList
 
@@ -135,19 +135,15 @@ class _NemoBeams:
             raise UserError(
                 f"{source.name}: how many lines has an utterance? Tell with --nbest-size N (the beam width)"
             )
-        nbest = NbestList("1", [])
-        number = 0
-        for number, line in enumerate(source.lines(), 1):
-            text, tab, score = line.rpartition("\t")
-            if not tab:
-                raise UserError(f"{source.name}: line {number}: expected `text<TAB>score`")
-            hypothesis = Hypothesis(plain(text), {FIRST_PASS: as_number(score, f"{source.name}: line {number}")})
-            nbest.hypotheses.append(hypothesis)
-            if number % size == 0:
-                yield nbest
-                nbest = NbestList(str(number // size + 1), [])
-        if nbest.hypotheses:
-            raise UserError(f"{source.name}: {number} lines are not so many times {size}; give the right --nbest-size")
+        lines = enumerate(source.lines(), 1)
+        hypotheses = (self._hypothesis(line, f"{source.name}: line {number}") for number, line in lines)
+        yield from portions(hypotheses, size, source.name)
+
+    def _hypothesis(self, line: str, place: str) -> Hypothesis:
+        text, tab, score = line.rpartition("\t")
+        if not tab:
+            raise UserError(f"{place}: expected `text<TAB>score`")
+        return Hypothesis(plain(text), {FIRST_PASS: as_number(score, place)})
 
     def write(self, lists: Iterable[NbestList], path: str) -> None:
         """Every list must have the same number of hypotheses, or nobody could read it back."""

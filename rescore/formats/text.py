@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from pathlib import Path
 
 from rescore.errors import UserError
-from rescore.formats.oddities import Oddities
-from rescore.formats.source import Source
 
 # What the Moses tokeniser escapes; the ampersand last, or `&amp;lt;` would be unescaped twice.
 _ENTITIES = {
@@ -65,39 +62,3 @@ def detokeniser(language: str) -> Callable[[str], str]:
         raise UserError("--detokenize needs sacremoses; install it with: pip install 'rescore[mt]'") from None
     tool = MosesDetokenizer(lang=language)
     return lambda text: str(tool.detokenize(text.split(), unescape=True))
-
-
-def split_id(line: str) -> tuple[str, str]:
-    """`utterance text` of a Kaldi-style line; only blanks and tabs part the two, and the text may be empty."""
-    name, _, text = line.strip(" \t").replace("\t", " ").partition(" ")
-    return name, text.strip(" ")
-
-
-def table(path: Path, oddities: Oddities | None = None) -> dict[str, str]:
-    """The lines `utterance value` of a Kaldi-style file.
-
-    Raises:
-        UserError: the file cannot be read, or an utterance comes twice with other values.
-    """
-    found: dict[str, str] = {}
-    for number, line in enumerate(Source(path, oddities).lines(), 1):
-        if line.strip():
-            name, value = split_id(line)
-            if found.setdefault(name, value) != value:
-                raise UserError(f"{path}: line {number}: utterance {name} comes twice; give each utterance once")
-    return found
-
-
-def as_number(text: str, place: str, what: str = "score") -> float:
-    """A number as a file has it.
-
-    Args:
-        what: what it is, for the message.
-
-    Raises:
-        UserError: it is none; the message begins with `place`.
-    """
-    try:
-        return float(text)
-    except ValueError:
-        raise UserError(f"{place}: {what} is {text!r}, not a number") from None

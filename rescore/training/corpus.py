@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rescore.errors import UserError
-from rescore.files import read_lines
+from rescore.formats.source import read_lines
 from rescore.networks.tokenizer import Tokenizer
 
 SHUFFLED_TOGETHER = (

@@ -12,7 +12,8 @@ from itertools import islice
 from pathlib import Path
 
 from rescore.errors import UserError
-from rescore.files import read_lines, replacing
+from rescore.files import replacing
+from rescore.formats.source import read_lines
 from rescore.networks.tokenizer import Tokenizer, word_tokenizer
 
 GET_KENLM = (

@@ -11,7 +11,8 @@ from pathlib import Path
 import torch
 
 from rescore.errors import UserError
-from rescore.files import read_lines, replacing
+from rescore.files import replacing
+from rescore.formats.source import read_lines
 from rescore.networks import checkpoint
 from rescore.networks.config import IN_CONTEXT, NAMED, NetworkConfig
 from rescore.networks.tokenizer import Tokenizer, train_wordpiece

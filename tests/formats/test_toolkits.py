@@ -160,7 +160,7 @@ def test_unknown_files_name_what_is_nearest(rescore: Run, tmp_path: Path) -> Non
     lists = rescore("convert", "lines", "--format", "opennmt", "--nbest-size", "2").stdout
     assert [one["text"] for one in json.loads(lists)["hyps"]] == ["a b", "a c"]
     assert_one_line_error(
-        rescore("convert", "lines", "--format", "opennmt", "--nbest-size", "3"), "not so many times 3"
+        rescore("convert", "lines", "--format", "opennmt", "--nbest-size", "3"), "2 lines is not a multiple of 3"
     )
     (tmp_path / "folder").mkdir()
     assert_one_line_error(rescore("convert", "folder"), "no logdir/output")

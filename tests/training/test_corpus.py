@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from rescore.errors import UserError
-from rescore.files import read_lines
+from rescore.formats.source import read_lines
 from rescore.networks.tokenizer import Tokenizer
 from rescore.training import corpus as corpus_module
 from rescore.training.corpus import Corpus, SentenceBatch, encode_corpus
@@ -124,10 +124,10 @@ def test_text_files(tmp_path: Path, ending: str) -> None:
 def test_damaged_text(tmp_path: Path) -> None:
     cut = tmp_path / "cut.xz"
     cut.write_bytes(lzma.compress(b"one\n" * 1000)[:-8])
-    with pytest.raises(UserError, match=r"cut\.xz: cannot be read after line"):
+    with pytest.raises(UserError, match=r"cut\.xz: damaged gzip or xz file"):
         list(read_lines(cut))
     (tmp_path / "latin").write_bytes(b"one\n\xe4\n")
-    with pytest.raises(UserError, match="latin: not UTF-8 somewhere after line 0"):
+    with pytest.raises(UserError, match="latin: line 2: lines that are not UTF-8; convert"):
         list(read_lines(tmp_path / "latin"))
 
 
