@@ -28,7 +28,7 @@ LAYERS = [
     ["nbest"],
     ["parts"],
     ["registry"],
-    ["files"],
+    ["files", "patterns"],
     ["errors", "version"],
 ]
 """From the roof to the ground."""

@@ -6,7 +6,6 @@ independent.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -14,6 +13,7 @@ import numpy.typing as npt
 
 from rescore.errors import UserError
 from rescore.metrics.base import Counts, Metric, Values
+from rescore.patterns import finder
 
 SEED = 12345
 """Also sacreBLEU's: with it both draw the same samples."""
@@ -36,16 +36,13 @@ def speakers(ids: Sequence[str], pattern: str = SPEAKER) -> list[str]:
     Raises:
         UserError: the expression is none, or does not match an id.
     """
-    try:
-        expression = re.compile(pattern)
-    except re.error as error:
-        raise UserError(f"--speaker {pattern}: not a regular expression ({error})") from None
+    find = finder(pattern, "--speaker")
     found = []
     for name in ids:
-        match = expression.search(name)
-        if not match:
+        speaker = find(name)
+        if speaker is None:
             raise UserError(f"utterance {name}: --speaker {pattern} does not match it; give another expression")
-        found.append(match[1] if expression.groups else match[0])
+        found.append(speaker)
     return found
 
 

@@ -19,7 +19,7 @@ from rescore.tuning.joint import tune_jointly
 from rescore.tuning.line import best_interval, padded
 from rescore.tuning.multi import Space, coordinate, search
 from rescore.tuning.scale import text_value, tune_scale
-from rescore.tuning.weights import TunedFor, Weights, condition_of
+from rescore.tuning.weights import TunedFor, Weights, check_condition, condition_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +38,9 @@ class TuningOptions:
     """For weights of their own for the lists of each condition (`condition_of`)."""
     decide: Decision = field(default_factory=Decision)
     """The decision that is tuned for: its scale, where it needs one and has none, is tuned as well."""
+
+    def __post_init__(self) -> None:
+        check_condition(self.condition)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 
 from rescore.decision import Decision
@@ -14,6 +14,7 @@ from rescore.errors import UserError
 from rescore.files import parsed, read_json, replacing
 from rescore.metrics import MetricOptions
 from rescore.nbest import COUNTS, FIRST_PASS, Column, NbestList
+from rescore.patterns import finder
 
 SCHEMA = "rescore/weights/1"
 
@@ -147,16 +148,12 @@ class Weights:
             for name, weight in weights.items():
                 if not math.isfinite(weight):
                     raise UserError(f"{path}: weight of {name} is {weight}, not a number")
-        if found.condition is not None:
-            _check_condition(found.condition, str(path))
+        check_condition(found.condition, f"{path}: condition")
         return found
 
 
 FIRST_PASS_ALONE = Weights({FIRST_PASS: 1.0}, "first pass")
 """No language model."""
-
-LONGEST_CONDITION = 200
-_NESTED = re.compile(r"[+*}]\)?[+*{]|\([^()]*[+*}][^()]*\)[+*{]|\([^()]*\|[^()]*\)[+*{]")
 
 
 def condition_of(nbest: NbestList, condition: str) -> str:
@@ -165,27 +162,26 @@ def condition_of(nbest: NbestList, condition: str) -> str:
     Raises:
         UserError: the expression does not match; the column is missing.
     """
-    kind, _, column = condition.partition(":")
-    if kind == "column" and column:
+    if column := _column(condition):
         return f"{nbest.column(column)[0]:g}"
-    found = _check_condition(condition, "--condition").search(nbest.id)
-    if not found:
+    found = _finder(condition, "--condition")(nbest.id)
+    if found is None:
         raise UserError(f"utterance {nbest.id}: --condition {condition} does not match it")
-    return found[1] if found.re.groups else found[0]
+    return found
 
 
-def _check_condition(condition: str, place: str) -> re.Pattern[str]:
-    """The expression, if it is one that cannot run away: short, and without repeated repetitions.
+def check_condition(condition: str | None, place: str = "--condition") -> None:
+    """See that it is one.
 
     Raises:
-        UserError: it is not.
+        UserError: it is neither a column nor a regular expression.
     """
-    try:
-        if len(condition) > LONGEST_CONDITION or _NESTED.search(condition):
-            raise UserError(
-                f"{place}: condition {condition[:60]!r} repeats a repetition or is longer than {LONGEST_CONDITION} "
-                "characters; such expressions can take for ever"
-            )
-        return re.compile(condition)
-    except re.error as error:
-        raise UserError(f"{place}: condition {condition} is not a regular expression ({error})") from None
+    if condition is not None and not _column(condition):
+        _finder(condition, place)
+
+
+def _column(condition: str) -> str:
+    return condition.removeprefix("column:") if condition.startswith("column:") else ""
+
+
+_finder = lru_cache(maxsize=4)(finder)  # one expression is asked about each list
