@@ -17,6 +17,7 @@ import pytest
 from rescore import formats
 from tests.cli.test_recipe import espnet1, espnet2
 from tests.conftest import ROOT, SENTENCES, Run, run_main
+from tests.scoring.test_huggingface import build as causal_model
 from tests.scoring.test_ngram import ARPA
 from tests.scoring.test_seq2seq import build as translation_model
 
@@ -90,6 +91,7 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (folder / name).write_text("\n".join(few) + "\n", encoding="utf-8")
     for name in ("opus-mt-de-en", "opus-mt-en-de"):
         translation_model("marian", folder / name)
+    causal_model("gpt2", folder / "Qwen" / "Qwen3-0.6B")  # a local folder comes before the hub
     entries = [{"input": ["the old clock", "the odd clock"], "output": "the old clock"}] * 5
     (folder / "test_wsj_score.json").write_text(json.dumps(entries), encoding="utf-8")
     (folder / "corpus.txt.xz").write_bytes(lzma.compress("\n".join(SENTENCES).encode()))

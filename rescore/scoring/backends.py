@@ -7,12 +7,13 @@ import json
 import logging
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rescore.errors import UserError
 from rescore.files import read_json
 from rescore.parts import BACKENDS
+from rescore.scoring import hub
 from rescore.scoring.base import AS_SUITS, Computing, LanguageModel
 from rescore.scoring.cache import Cached
 from rescore.scoring.cards import card, card_value
@@ -35,6 +36,8 @@ class Backend:
     """Whether scores are pseudo-log-likelihoods."""
     pseudo_with: str | None = None
     """An option with which alone they are."""
+    on_hub: bool = False
+    """Whether a path that is no folder is looked up as a name on the Hugging Face hub."""
 
     def load(self, spec: Spec, computing: Computing) -> LanguageModel:
         if not isinstance(self.loader, str):
@@ -52,12 +55,12 @@ BILM = Backend(_OWN, (*_MASKED, "context="), pseudo=True)
 UNILM = Backend(_OWN, ("context=",))
 UNILM_BW = Backend(_OWN)
 NGRAM = Backend("rescore.scoring.ngram:load")
-HF_MASKED = Backend(_HF, _MASKED, pseudo=True)
-HF_CAUSAL = Backend(_HF, ("context=",))
+HF_MASKED = Backend(_HF, _MASKED, pseudo=True, on_hub=True)
+HF_CAUSAL = Backend(_HF, ("context=",), on_hub=True)
 UNIFIED = Backend(
     "rescore.scoring.unified:load", ("bi", "l2r", "r2l", "seq2seq", "channel", *_MASKED), pseudo_with="bi"
 )
-HF_SEQ2SEQ = Backend("rescore.scoring.seq2seq:load", ("channel", "src=", "tgt="))
+HF_SEQ2SEQ = Backend("rescore.scoring.seq2seq:load", ("channel", "src=", "tgt="), on_hub=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +133,13 @@ def load(spec: str, computing: Computing = AS_SUITS) -> LanguageModel:
     cases = [option for option in found.options if option in CASES]
     if len(cases) > 1:
         raise UserError(f"--lm {spec}: {cases[0]} and {cases[1]} exclude each other")
-    lm = BACKENDS[found.kind].load(found, computing)
+    backend, revision = BACKENDS[found.kind], None
+    if backend.on_hub:
+        folder, revision = hub.find(found.path)
+        found = replace(found, path=folder)
+    lm = backend.load(found, computing)
+    if revision:
+        lm = hub.FromHub(lm, revision)
     return Recased(lm, cases[0]) if cases else lm
 
 
