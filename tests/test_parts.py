@@ -60,7 +60,7 @@ def test_a_format(rescore: Run, register: object, tmp_path: Path) -> None:
     register(parts.FORMATS, "semicolons", Semicolons(), "lines with semicolons")
     assert json.loads(rescore("convert", "x").stdout)["hyps"][0]["text"] == "hello"
     assert rescore("convert", "x", "--format", "semicolons").returncode == 0
-    assert "|semicolons]" in rescore("run", "--help").stdout.replace("\n", "").replace(" ", "")
+    assert ",semicolons." in rescore("run", "--help").stdout.replace("\n", "").replace(" ", "")
     (tmp_path / "y").write_text("?", encoding="utf-8")
     assert_one_line_error(rescore("convert", "y"), "json, semicolons")
 

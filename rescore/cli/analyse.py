@@ -29,7 +29,7 @@ def command(
 
     \b
     rescore score test.json --lm tta -o test.tta.jsonl
-    rescore analyse test.tta.jsonl --weights weights.json -o analysis.json --plots plots
+    rescore analyse test.tta.jsonl --weights weights.json --plots plots
 
     That is: the oracle by depth of the lists, errors by place and by length, the word pairs most often corrected and
     newly broken, how often the choice moved and how often rightly, and how perplexity goes with the error rate.

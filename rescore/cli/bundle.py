@@ -10,6 +10,8 @@ from typing import Any, TypeVar
 
 import click
 
+from rescore.cli.types import OneOf, WithTable, Words
+
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 MAIN = "Options"
@@ -64,11 +66,18 @@ class GroupedCommand(click.Command):
             ),
         ]
 
+        for parameter in self.params:
+            if isinstance(parameter.type, click.types.StringParamType):
+                names = parameter.table.names if isinstance(parameter, WithTable) else []
+                parameter.type = Words(parameter.metavar or "", names)
+
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         groups: dict[str, list[tuple[str, str]]] = {MAIN: []}
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx) if isinstance(parameter, click.Option) else None
             if record is not None:
+                if isinstance(parameter.type, OneOf) and parameter.type.help:
+                    record = record[0], f"{record[1]}  {parameter.type.help}"
                 groups.setdefault(getattr(parameter, "title", MAIN), []).append(record)
         # What every command has stands last.
         groups[MAIN].sort(key=lambda record: record[0].split(",")[0].split()[0] in ("-q", "-v", "-h"))

@@ -30,7 +30,7 @@ def command(
     \b
     rescore convert exp/decode_test --ref data/test/text -o test.json
     rescore convert test.json --to espnet2 -o decode_test
-    rescore convert lists.csv --field text=hyp --field score=logp --field id=utt -o lists.jsonl
+    rescore convert lists.csv --field text=hyp --field score=logp -o lists.jsonl
 
     What the new format has no place for is told.
     """

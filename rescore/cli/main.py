@@ -14,6 +14,7 @@ import threading
 from pathlib import Path
 
 import click
+from click.shell_completion import CompletionItem
 
 from rescore.errors import UserError
 from rescore.version import VERSION
@@ -58,6 +59,11 @@ class Commands(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
 
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Commands, and files: lists that `run` is to read may stand first."""
+        commands = [CompletionItem(name, help=about) for name, about in COMMANDS.items() if name.startswith(incomplete)]
+        return [*commands, CompletionItem(incomplete, type="file")]
+
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if args and args[0] not in COMMANDS and args[0] not in ("--help", "-h", "--version"):
             name = args[0].lower()
@@ -78,9 +84,9 @@ def cli() -> None:
     """Rescore N-best lists of ASR and MT with a language model.
 
     \b
-    rescore test.json --lm tta --dev dev.json        tune on dev, rerank test, report
-    rescore exp/decode_test --ref text --lm tta      an ESPnet2 decode folder
-    rescore run --help                               all options of the main job
+    rescore test.json --lm tta --dev dev.json     tune on dev, rerank test, report
+    rescore exp/decode_test --ref text --lm tta   an ESPnet2 decode folder
+    rescore run --help                            all options of the main job
     """
 
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from rescore import parts
 from rescore.errors import UserError
 from rescore.registry import Table
+
+LONG = 50
+"""Columns that a list of names may take in the help before it goes into the text, which is wrapped."""
 
 
 class Number(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
@@ -40,14 +45,27 @@ class OneOf(click.ParamType):  # type: ignore[type-arg]  # generic in newer rele
     def __init__(self, table: Table[Any]) -> None:
         self.table = table
 
+    @property
+    def names(self) -> list[str]:
+        return self.table.names
+
     def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
-        return f"[{'|'.join(self.table.names)}]"
+        whole = f"[{'|'.join(self.names)}]"
+        return whole if len(whole) < LONG else "NAME"
+
+    @property
+    def help(self) -> str:
+        """The names, where they are too many for the metavar."""
+        return f"One of: {', '.join(self.names)}." if len("|".join(self.names)) + 2 >= LONG else ""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         try:
             return self.table.check(value)
         except UserError as error:
             self.fail(str(error), param, ctx)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        return _beginning(incomplete, self.names)
 
 
 class Field(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
@@ -70,11 +88,29 @@ class StyleOrJson(OneOf):
     def __init__(self) -> None:
         super().__init__(parts.STYLES)
 
-    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
-        return f"[{'|'.join([*self.table.names, 'json'])}]"
+    @property
+    def names(self) -> list[str]:
+        return [*self.table.names, "json"]
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         return "json" if value == "json" else super().convert(value, param, ctx)
+
+
+class Words(click.types.StringParamType):
+    """Any text; a shell completes it by the words and the paths that its metavar names."""
+
+    def __init__(self, metavar: str, names: list[str]) -> None:
+        """metavar: such as FILE, or `tune|off|NUMBER`. names: further words."""
+        self._files = re.search(r"\b(FILE|DIR|NBEST|PATH|RESULTS|LISTS)\b", metavar) is not None
+        self._names = [*names, *re.findall(r"(?:^|\|)([a-z][a-z0-9-]*)(?=$|\||\[)", metavar)]
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        found = _beginning(incomplete, self._names)
+        return [*found, CompletionItem(incomplete, type="file")] if self._files else found
+
+
+def _beginning(text: str, names: list[str]) -> list[CompletionItem]:
+    return [CompletionItem(name) for name in names if name.startswith(text)]
 
 
 class WithTable(click.Option):
@@ -82,11 +118,11 @@ class WithTable(click.Option):
 
     def __init__(self, *arguments: Any, table: OneOf, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self._choices = table
+        self.table = table.table
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
         found = super().get_help_record(ctx)
         if found is None:
             return None
-        table = self._choices.table
-        return found[0], f"{found[1]} {'; '.join(f'{name}: {table.about(name)}' for name in table.names)}."
+        about = "; ".join(f"{name}: {self.table.about(name)}" for name in self.table.names)
+        return found[0], f"{found[1]} {about}."

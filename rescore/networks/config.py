@@ -93,6 +93,16 @@ class NetworkConfig:
             raise UserError(f"{path}: not readable as JSON ({error})") from None
         if not isinstance(values, dict):
             raise UserError(f"{path}: expected a JSON object with the fields of a network configuration")
+        if "model_type" in values or "architectures" in values:
+            kinds = str(values.get("architectures"))
+            names = {
+                "MaskedLM": "hf-masked",
+                "CausalLM": "hf-causal",
+                "LMHead": "hf-causal",
+                "Generation": "hf-seq2seq",
+            }
+            kind = next((kind for part, kind in names.items() if part in kinds), "hf-masked or hf-causal")
+            raise UserError(f"{path}: is of Hugging Face's transformers, not of rescore; name it {kind}:{path.parent}")
         unknown = sorted(set(values) - {field.name for field in fields(cls)})
         if unknown:
             raise UserError(f"{path}: unknown field {unknown[0]!r}; remove it or correct its name")

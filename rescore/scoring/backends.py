@@ -181,6 +181,8 @@ def recommended_weight(spec: str) -> float:
         UserError: the card is absent or says none.
     """
     path = parse(spec).path
+    if not path.exists():
+        raise UserError(f"{path}: no such file or folder; give a model that is there as KIND:PATH")
     try:
         weight = float(card_value(path, "recommended_weight") or "none")
     except ValueError:

@@ -6,9 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
+from click.shell_completion import ShellComplete
 
-from rescore.cli.main import COMMANDS
+from rescore.cli.main import COMMANDS, cli
 from rescore.cli.options import Minutes
 from rescore.scoring import backends
 from tests.conftest import ROOT, Run, assert_one_line_error
@@ -43,6 +45,36 @@ def test_completion(rescore: Run, shell: str) -> None:
         [str(Path(sys.executable).parent / "rescore")], env=environment, capture_output=True, text=True
     )
     assert "tune" in done.stdout
+
+
+def completed(*words: str) -> list[tuple[str, str]]:
+    """What click proposes for the last word: pairs of type and value."""
+    complete = ShellComplete(cli, {}, "rescore", "_RESCORE_COMPLETE")
+    return [(item.type, item.value) for item in complete.get_completions(list(words[:-1]), words[-1])]
+
+
+def test_values_are_completed() -> None:
+    assert completed("run", "x.json", "--metric", "c") == [("plain", name) for name in ("cer", "chrf", "comet")]
+    assert ("plain", "tta") in completed("x.json", "--lm", "t") and ("plain", "hf-causal") in completed(
+        "score", "x.json", "--lm", "hf-"
+    )
+    assert completed("run", "x.json", "--lm-norm", "") == [("plain", "sum"), ("plain", "mean")]
+    assert completed("run", "x.json", "--word-bonus", "t") == [("plain", "tune")]
+
+
+def test_paths_are_completed() -> None:
+    assert completed("run", "x.json", "--dev", "da") == [("file", "da")]
+    assert completed("da") == [("file", "da")]
+    assert ("file", "") in completed("score", "")
+    nowhere = []
+    for name in COMMANDS:
+        command = cli.get_command(click.Context(cli), name)
+        assert command is not None
+        for parameter in command.params:
+            if (parameter.metavar or "") in ("FILE", "DIR", "NBEST", "NBEST..."):
+                found = parameter.shell_complete(click.Context(command), "x")
+                nowhere += [] if ("file", "x") in [(one.type, one.value) for one in found] else [(name, parameter.name)]
+    assert not nowhere
 
 
 def test_quiet_and_verbose(rescore: Run, tmp_path: Path) -> None:

@@ -90,6 +90,7 @@ def test_errors(tmp_path: Path, rescore: Run) -> None:
     done = rescore(lists, "--lm", "ngram:bad.arpa", "--weight", "0.3")
     assert_one_line_error(done, "bad.arpa: neither an ARPA file nor a KenLM binary", 'line was "hello"')
     assert_one_line_error(rescore(lists, "--lm", "ngram:no.arpa", "--weight", "0.3"), "no.arpa: no such file")
+    assert_one_line_error(rescore(lists, "--lm", "ngram:no.arpa"), "no.arpa: no such file")
     assert_one_line_error(rescore(lists, "--lm", "ngram", "--weight", "0.3"), "no ngram is shipped")
     assert_one_line_error(rescore(lists, "--lm", "ngram:.", "--weight", "0.3"), "neither lm.binary nor lm.arpa")
 
