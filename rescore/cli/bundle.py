@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import click
 
+from rescore.cli import paths
 from rescore.cli.types import OneOf, WithTable, Words
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -70,6 +71,10 @@ class GroupedCommand(click.Command):
             if isinstance(parameter.type, click.types.StringParamType):
                 names = parameter.table.names if isinstance(parameter, WithTable) else []
                 parameter.type = Words(parameter.metavar or "", names)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        paths.check(ctx)
+        return super().invoke(ctx)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         groups: dict[str, list[tuple[str, str]]] = {MAIN: []}

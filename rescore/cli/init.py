@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,6 +43,8 @@ def command(folder: str, force: bool) -> None:
     target = place / "Makefile"
     if target.exists() and not force:
         raise UserError(f"{target}: is there already; write it elsewhere, or over it with --force")
+    if target.is_symlink():
+        raise UserError(f"{target}: is a link to {target.readlink()}, which would be written over; remove the link")
     found = look(place)
     with replacing(target) as path:
         path.write_text(
@@ -71,9 +74,8 @@ def look(place: Path) -> Found:
         rest = [name for name in names if name != dev]
         test = _choose(rest, ("test", "eval")) or (rest[0] if rest else None)
         if dev and test:
-            return Found(toolkit, dev + _reference(place, dev, toolkit), test + _reference(place, test, toolkit))
-        only = dev or names[0]
-        return Found(toolkit, "path/to/dev", only + _reference(place, only, toolkit), certain=False)
+            return Found(toolkit, _lists(place, dev, toolkit), _lists(place, test, toolkit))
+        return Found(toolkit, "path/to/dev", _lists(place, dev or names[0], toolkit), certain=False)
     return Found("no lists found", "path/to/dev --ref path/to/dev/text", "path/to/test --ref path/to/test/text", False)
 
 
@@ -85,10 +87,24 @@ def _choose(names: Sequence[str], words: Sequence[str]) -> str | None:
     return next((name for word in words for name in names if word in name), None)
 
 
-def _reference(place: Path, name: str, toolkit: str) -> str:
-    """--ref with the text of the data folder that a decode folder is named after, where there is one."""
+def _lists(place: Path, name: str, toolkit: str) -> str:
+    """The lists' name, with --ref and the text of the data folder that a decode folder is named after, if any."""
     if toolkit != "ESPnet2":
-        return ""
+        return _quoted(name)
     found = [path for path in sorted(place.glob("data/*/text")) if path.parent.name in name]
     best = max(found, key=lambda path: len(path.parent.name), default=None)
-    return f" --ref {best.relative_to(place)}" if best else " --ref data/SET/text"
+    return f"{_quoted(name)} --ref {_quoted(str(best.relative_to(place))) if best else 'data/SET/text'}"
+
+
+def _quoted(name: str) -> str:
+    """A name as it stands behind `:=`, so that neither make nor the shell takes a part of it for its own.
+
+    Raises:
+        UserError: there is no way to write it.
+    """
+    from rescore.errors import UserError
+
+    if not name.isprintable() or "\\" in name:
+        raise UserError(f"{name!a}: a Makefile cannot name this (control characters, backslashes); rename it")
+    named = f"./{name}" if name.startswith("-") else name
+    return shlex.quote(named).replace("$", "$$").replace("#", "\\#")

@@ -14,7 +14,7 @@ import pytest
 
 from rescore import formats
 from rescore.nbest import NbestList
-from tests.conftest import ROOT
+from tests.conftest import ROOT, assert_one_line_error, run_main
 from tests.scoring.test_ngram import ARPA
 
 
@@ -178,3 +178,28 @@ def test_file_names_are_not_executed(tmp_path: Path) -> None:
     time.sleep(0.05)
     (place / "new").write_text("y", encoding="utf-8")
     assert "rescore score" in make(tmp_path, "TUNE_OPTIONS=--column ngram").stdout
+
+
+@pytest.mark.parametrize("name", ["$(shell touch PWNED)", "`touch PWNED`", "a b;touch PWNED", "-o 'x' #y", '$$ "z"'])
+def test_init_quotes_names(tmp_path: Path, name: str) -> None:
+    lines = {
+        kind: json.dumps({"id": "u", "ref": kind, "hyps": [{"text": kind, "score": -1}]}) for kind in ("dev", "test")
+    }
+    for kind, line in lines.items():
+        (tmp_path / f"{name} {kind}.jsonl").write_text(line + "\n", encoding="utf-8")
+    assert run_main("init", tmp_path).returncode == 0
+    with (tmp_path / "Makefile").open("a", encoding="utf-8") as file:  # what the shell is given in the end
+        file.write("show:\n\t@printf '%s\\n' $(DEV_dev) $(TEST_test)\n")
+    shown = make(tmp_path, "show")
+    before = "./" if name.startswith("-") else ""
+    assert shown.stdout.splitlines() == [f"{before}{name} {kind}.jsonl" for kind in lines], shown.stderr
+    done = make(tmp_path, "rescored/dev.dev.stamp")
+    assert done.returncode == 0 and "rescored" in {path.name for path in tmp_path.iterdir()}
+    assert not list(tmp_path.rglob("PWNED"))
+
+
+@pytest.mark.parametrize("name", ["a\n\ttouch PWNED\n", "a\\", "a\x01"])
+def test_init_refuses_names(tmp_path: Path, name: str) -> None:
+    (tmp_path / f"{name}dev.jsonl").write_text("{}")
+    assert_one_line_error(run_main("init", tmp_path), "rename it", ascii(name)[1:-1])
+    assert not (tmp_path / "Makefile").exists()

@@ -1,0 +1,79 @@
+"""No output destroys another one or an input, whichever the command."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+
+import click
+import pytest
+
+from rescore.cli import paths
+from rescore.cli.main import COMMANDS
+from tests.conftest import Run, assert_one_line_error, write_json
+from tests.scoring.test_ngram import ARPA
+
+ENTRY = {"ref": "the old", "hyp_1": {"score": -1, "text": "the owl"}, "hyp_2": {"score": -2, "text": "the old"}}
+LM = ("--lm", "ngram:lm.arpa")
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> dict[str, bytes]:
+    """What is there, and has to stay."""
+    write_json(tmp_path / "l.json", {"u1": ENTRY, "u2": ENTRY})
+    write_json(tmp_path / "w.json", {"weights": {"s2s": 1}})
+    (tmp_path / "lm.arpa").write_text(ARPA)
+    (tmp_path / "text").write_text("the old\n")
+    (tmp_path / "link").symlink_to("l.json")
+    return {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["score", "l.json", *LM, "--tokens", "f", "-o", "f"],
+        ["score", "l.json", *LM, "--tokens", "l.json", "-o", "f"],
+        ["score", "l.json", *LM, "-o", "./lm.arpa"],
+        ["score", "--text", "text", *LM, "-o", "text"],
+        ["rerank", "l.json", "--report", "f", "--table", "f"],
+        ["rerank", "l.json", "--weights", "w.json", "--best", "w.json"],
+        ["rerank", "l.json", "-o", "link"],
+        ["l.json", *LM, "--dev", "l.json", "--table", "f.md", "--table", "f.md"],
+        ["l.json", *LM, "--dev", "l.json", "--html", "f", "--curve", "f"],
+        ["tune", "l.json", "-o", "l.json"],
+        ["convert", "l.json", "-o", "l.json"],
+        ["convert", "l*.json", "-o", "l.json"],
+        ["eval", "text", "--ref", "text", "--report", "text"],
+        ["check", "w.json", "--golden", "l.json", "--junit", "l.json"],
+        ["report", "w.json", "-o", "w.json"],
+        ["bench", "l.json", *LM, "-o", "f", "--plot", "f"],
+        ["embed", "text", *LM, "-o", "text"],
+        ["similarity", "text", *LM, "-o", "text"],
+    ],
+    ids=" ".join,
+)
+def test_refused(rescore: Run, tmp_path: Path, files: dict[str, bytes], arguments: list[str]) -> None:
+    assert_one_line_error(rescore(*arguments), "writ", "give ")
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == files
+
+
+def test_allowed(rescore: Run, files: dict[str, bytes]) -> None:
+    assert rescore("score", "l.json", *LM, "-o", "/dev/null", "--tokens", "/dev/null").returncode == 0
+    assert rescore("convert", "-", "-o", "-", input=files["l.json"]).returncode == 0
+    assert rescore("rerank", "l.json", "--report", "r", "--table", "r.md", "--best", "r.txt").returncode == 0
+
+
+def test_every_file_is_an_input_or_an_output() -> None:
+    for name in COMMANDS:
+        command = importlib.import_module(f"rescore.cli.{name}").command
+        for parameter in command.params:
+            if "FILE" in (parameter.metavar or "") or isinstance(parameter, click.Argument):
+                known = (parameter.name in paths.INPUTS) + (parameter.name in paths.OUTPUTS)
+                assert known == 1 or parameter.name in ("arguments", "shell", "name", "folder"), (name, parameter.name)
+
+
+def test_init_writes_over_no_link(rescore: Run, tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("x")
+    (tmp_path / "Makefile").symlink_to("mine")
+    assert_one_line_error(rescore("init", "--force"), "is a link to mine")
+    assert (tmp_path / "mine").read_text() == "x"
