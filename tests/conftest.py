@@ -154,3 +154,9 @@ def some_lists(folder: Path, name: str, number: int) -> Path:
 def write_json(path: Path, value: object) -> Path:
     path.write_text(json.dumps(value), encoding="utf-8")
     return path
+
+
+def read_report(path: Path) -> dict[str, Any]:
+    """A results file, with the figures of its first metric beside its own keys."""
+    written: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return written | next(iter(written["metrics"]), {})

@@ -14,7 +14,7 @@ import pytest
 
 import rescore
 from rescore import api
-from tests.conftest import ROOT, Run
+from tests.conftest import ROOT, Run, read_report
 
 
 def test_examples_run(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -42,7 +42,7 @@ def test_same_figures_as_the_command_line(run_in: Run, models: dict[str, Path], 
     assert json.loads(done.stdout)["weights"] == pytest.approx(weights.weights)
     done = run_in("l.json", "--lm", lm, "--weight", str(weights.weights["unilm"]), "--report", "r.json")
     assert done.returncode == 0, done.stderr
-    report = json.loads((tmp_path / "r.json").read_text())
+    report = read_report(tmp_path / "r.json")
     assert (report["first_pass"], report["reranked"]) == (results.first_pass, results.reranked)
     assert rescore.evaluate(lists).reranked == results.first_pass
     with pytest.raises(rescore.UserError, match="no such file"):

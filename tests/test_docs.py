@@ -16,7 +16,7 @@ import pytest
 
 from rescore import formats
 from tests.cli.test_recipe import espnet1, espnet2
-from tests.conftest import ROOT, SENTENCES, Run, run_main
+from tests.conftest import ROOT, SENTENCES, Run, read_report, run_main
 from tests.scoring.test_huggingface import build as causal_model
 from tests.scoring.test_ngram import ARPA
 from tests.scoring.test_seq2seq import build as translation_model
@@ -152,7 +152,7 @@ def test_python_in_the_readme(tmp_path: Path, rescore: Run) -> None:
     (tmp_path / "example.py").write_text(script.replace('"data/', f'"{ROOT}/data/'), encoding="utf-8")
     done = subprocess.run([sys.executable, tmp_path / "example.py"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    golden = json.loads((ROOT / "data" / "golden.json").read_text())
+    golden = read_report(ROOT / "data" / "golden.json")
     first, reranked = map(float, done.stdout.split())
     assert first == pytest.approx(golden["first_pass"]) and reranked == pytest.approx(golden["reranked"], abs=0.2)
 

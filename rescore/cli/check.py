@@ -34,7 +34,7 @@ def command(results: str, golden: str, tolerance: float, update: bool, junit: st
     """
     from rescore import formats
     from rescore.reports import check
-    from rescore.reports.results import read, write
+    from rescore.reports.results_file import read, write
 
     now = read(Path(results))
     if update and not Path(golden).exists():

@@ -212,7 +212,7 @@ class ReportOptions:
     def write(self, results: Results, path: str) -> None:
         """Name the results after the options or the path of the lists, and write them where asked for."""
         from rescore import formats
-        from rescore.reports import results as files
+        from rescore.reports import results_file as files
 
         results.dataset = self.dataset or (Path(path).resolve().name.partition(".")[0] if path != "-" else "stdin")
         results.system = self.system or results.system
@@ -223,12 +223,11 @@ class ReportOptions:
             from rescore.reports import overview
             from rescore.reports.styles import style_of
 
-            layout = "espnet" if results.metric in ("WER", "CER") else "paper"
             for place in self.table:
                 style = str(style_of(place))
                 about = overview.environment() if style == "markdown" else ""
                 with formats.opened(place) as file:
-                    file.write(overview.render([results], layout, style, about) + "\n")
+                    file.write(overview.render([results], "espnet", style, about) + "\n")
 
 
 report_options = bundled(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -45,14 +43,15 @@ def command(
     """
     from rescore import formats
     from rescore.reports import overview
-    from rescore.reports.results import read
+    from rescore.reports.results_file import read
+    from rescore.reports.styles import as_json as to_json
     from rescore.reports.styles import endings, style_of
 
     if output.endswith(".json"):
         raise click.UsageError(f"--output {output}: its ending is none of {endings()}; give --style")
     if as_json:
         with formats.opened(output) as file:
-            file.write(json.dumps([asdict(read(Path(path))) for path in results], indent=2, ensure_ascii=False) + "\n")
+            file.write(to_json([read(Path(path)) for path in results]) + "\n")
         return
     chosen = style or style_of(output) or "text"
     about = overview.environment() if environment else ""

@@ -30,12 +30,14 @@ _MASK = (1 << _BITS) - 1
 def error_counts(references: Sequence[Sequence[Hashable]], hypotheses: Sequence[Sequence[Hashable]]) -> Counts:
     """(n, 3) substitutions, deletions and insertions of n pairs of word sequences."""
     numbers: dict[Hashable, int] = {}
-    known: dict[int, list[int]] = {}  # a reference is one object for all its hypotheses
+    # A reference is one object for all its hypotheses. It is kept: where it was made for this call alone (a row of an
+    # array), the next one would have its identity.
+    known: dict[int, tuple[Sequence[Hashable], list[int]]] = {}
 
     def ids(words: Sequence[Hashable]) -> list[int]:
         if id(words) not in known:
-            known[id(words)] = [numbers.setdefault(word, len(numbers)) for word in words]
-        return known[id(words)]
+            known[id(words)] = words, [numbers.setdefault(word, len(numbers)) for word in words]
+        return known[id(words)][1]
 
     pairs = []
     for ours, theirs in zip(map(ids, references), map(ids, hypotheses), strict=True):

@@ -6,7 +6,8 @@ independent.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +20,7 @@ SEED = 12345
 """Also sacreBLEU's: with it both draw the same samples."""
 SPEAKER = r"^(.+?)[-_]"
 """The speaker in an utterance id, as sclite and Kaldi have it: what stands before the first hyphen or underscore."""
-_CELLS = 1 << 26  # of a matrix of samples: bounds memory
+_CELLS = 1 << 20  # of a matrix of samples: bounds memory
 
 
 def by_group(rows: Sequence[Counts], groups: Sequence[str]) -> Counts:
@@ -67,8 +68,7 @@ def paired_randomisation(
     at_least = 0
     for number in _chunks(trials, len(ours)):
         kept = random.integers(2, size=(number, len(ours)), dtype=bool)
-        moved = kept.astype(np.float64) @ difference  # whole numbers far below 2**53
-        sums = np.rint(moved).astype(np.int64)
+        sums = _sums(kept, difference)
         at_least += int((distance(total_theirs + sums, total_ours - sums) >= observed - 1e-12).sum())
     return (at_least + 1) / (trials + 1)
 
@@ -79,32 +79,42 @@ def paired_bootstrap(
     """Two-sided p-value of the paired bootstrap (Koehn 2004), centred as in sacreBLEU."""
     ours, theirs = np.asarray(first, dtype=np.int64), np.asarray(second, dtype=np.int64)
     observed = abs(metric.values(ours.sum(axis=0)[None]) - metric.values(theirs.sum(axis=0)[None]))[0]
-    samples = _resamples(len(ours), trials, seed)
-    differences = np.abs(metric.values(_sums(samples, ours)) - metric.values(_sums(samples, theirs)))
-    return (int((differences - differences.mean() >= observed - 1e-12).sum()) + 1) / (trials + 1)
+    sums = [[_sums(samples, rows) for rows in (ours, theirs)] for samples in _resamples(len(ours), trials, seed)]
+    values = [metric.values(np.concatenate(side)) for side in zip(*sums, strict=True)]
+    defined = np.isfinite(values[0]) & np.isfinite(values[1])
+    differences = np.abs(values[0][defined] - values[1][defined])
+    return (int((differences - differences.mean() >= observed - 1e-12).sum()) + 1) / (len(differences) + 1)
 
 
 def confidence_interval(
     metric: Metric, rows: Sequence[Counts], trials: int = 1_000, seed: int = SEED, level: float = 0.95
 ) -> tuple[float, float]:
-    """The bootstrap's percentile interval of the metric's value."""
+    """The bootstrap's percentile interval of the metric's value.
+
+    Samples without one, such as the error rate of empty references, do not count.
+    """
     statistics = np.asarray(rows, dtype=np.int64)
-    values = np.sort(metric.values(_sums(_resamples(len(statistics), trials, seed), statistics)))
-    outside = int(trials * (1 - level) / 2)
-    return float(values[outside]), float(values[trials - 1 - outside])
+    sums = np.concatenate([_sums(samples, statistics) for samples in _resamples(len(statistics), trials, seed)])
+    values = metric.values(sums)
+    values = np.sort(values[np.isfinite(values)])
+    outside = int(len(values) * (1 - level) / 2)
+    return float(values[outside]), float(values[len(values) - 1 - outside])
 
 
 def _chunks(trials: int, units: int) -> list[int]:
-    size = max(1, _CELLS // max(units, 1))
+    """Numbers of trials that are drawn together; a multiple of 32, with which random bits do not depend on the cut."""
+    size = max(32, _CELLS // max(units, 1) // 32 * 32)
     return [min(size, trials - start) for start in range(0, trials, size)]
 
 
-def _resamples(units: int, trials: int, seed: int) -> npt.NDArray[np.float64]:
-    """(trials, units) how often each unit is drawn."""
+def _resamples(units: int, trials: int, seed: int) -> Iterator[Counts]:
+    """(some trials, units) how often each unit is drawn, until all trials are made."""
     random = np.random.default_rng(seed)
-    drawn = random.choice(units, size=(trials, units), replace=True)
-    return np.stack([np.bincount(row, minlength=units) for row in drawn]).astype(np.float64)
+    for number in _chunks(trials, units):
+        drawn = random.choice(units, size=(number, units), replace=True)
+        yield np.stack([np.bincount(row, minlength=units) for row in drawn])
 
 
-def _sums(samples: npt.NDArray[np.float64], statistics: Counts) -> Counts:
-    return np.rint(samples @ statistics).astype(np.int64)
+def _sums(samples: npt.NDArray[Any], statistics: Counts) -> Counts:
+    """(trials, k) the statistics of each sample; floating point multiplies fast, and is exact far below 2**53."""
+    return np.rint(samples.astype(np.float64) @ statistics).astype(np.int64)

@@ -73,8 +73,10 @@ class ErrorRate:
         return np.column_stack([error_counts(ours, theirs), lengths])
 
     def values(self, sums: Counts) -> Values:
-        errors = sums[:, :REFERENCE].sum(axis=1)
-        return np.asarray(100.0 * errors / sums[:, REFERENCE], dtype=np.float64)
+        errors, units = sums[:, :REFERENCE].sum(axis=1), sums[:, REFERENCE]
+        # Without reference units, as in a sample of empty references: no errors are 0, and any are infinite.
+        alone = np.where(errors > 0, np.inf, 0.0)
+        return np.asarray(np.divide(100.0 * errors, units, out=alone, where=units > 0), dtype=np.float64)
 
     def sentence_values(self, statistics: Counts) -> Values:
         # Hypotheses of one list share the reference: the number of errors orders them, also where it is empty.

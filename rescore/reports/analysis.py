@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
+import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import IO
 
 import numpy as np
@@ -15,10 +15,11 @@ from rescore.metrics import Metric, list_statistics, oracle, total, value
 from rescore.metrics.alignment import align
 from rescore.metrics.base import Counts
 from rescore.metrics.normalise import Normaliser
+from rescore.metrics.significance import Chosen
 from rescore.nbest import FIRST_PASS, NbestList, score_columns
-from rescore.reports.figures import sign
+from rescore.reports.figures import choose, measured, original, sign
 from rescore.reports.similarity import spearman
-from rescore.reports.styles import text
+from rescore.reports.styles import as_json, text
 from rescore.tuning.weights import Weights
 
 LENGTHS = (5, 10, 15, 20, 25, 30, 40, 60)
@@ -112,34 +113,42 @@ class Analysis:
     correlations: list[Correlation] = field(default_factory=list)
 
 
-def analyse(metric: Metric, lists: Sequence[NbestList], weights: Weights) -> Analysis:
-    """Compare the first pass with the best hypotheses under weights, on lists with references."""
+def analyse(
+    metric: Metric, lists: Sequence[NbestList], weights: Weights, texts: Sequence[str] | None = None
+) -> Analysis:
+    """Compare the first pass with the texts chosen under weights, on lists with references.
+
+    Args:
+        texts: what was chosen, one per list; None to choose as the weights were tuned for.
+    """
+    if texts is None:
+        texts = weights.decision.texts(metric, lists, weights.of)
     statistics = list_statistics(metric, lists)
-    first, reranked = decision.best(lists, {FIRST_PASS: 1.0}), decision.best(lists, weights.of)
+    best = decision.best(lists, {FIRST_PASS: 1.0})
+    first, reranked = choose(lists, statistics, best), measured(metric, lists, texts)
     result = Analysis(
         metric.name,
-        str(sign(metric, lists, weights, decision.Decision())),
-        _by_depth(metric, statistics, lists),
-        _by_length(metric, statistics, lists, first, reranked),
-        _moves(metric, statistics, first, reranked),
+        str(sign(metric, lists, weights)),
+        _by_depth(metric, original(lists, statistics), lists),
+        _by_length(metric, lists, first, reranked),
+        _moves(metric, first, reranked),
     )
     if metric.words is not None and metric.unit == "word":
-        texts = [
-            [nbest.hypotheses[index].text for nbest, index in zip(lists, choice, strict=True)]
-            for choice in (first, reranked)
-        ]
         references = [nbest.references[0] for nbest in lists]
-        result.by_position = _by_position(metric.words, references, *texts)
-        result.corrected = _pairs(metric.words, references, wrong=texts[0], right=texts[1])
-        result.broken = _pairs(metric.words, references, wrong=texts[1], right=texts[0])
-        result.correlations = _correlations(metric, statistics, lists, first)
+        outputs = [one.text for one in first], [one.text for one in reranked]
+        result.by_position = _by_position(metric.words, references, *outputs)
+        result.corrected = _pairs(metric.words, references, wrong=outputs[0], right=outputs[1])
+        result.broken = _pairs(metric.words, references, wrong=outputs[1], right=outputs[0])
+        result.correlations = _correlations(metric, lists, best, first)
     return result
 
 
 def _by_depth(metric: Metric, statistics: Sequence[Counts], lists: Sequence[NbestList]) -> list[Depth]:
-    """The first N by first-pass score, not by place in the file."""
-    orders = [np.argsort(-np.array(nbest.column(FIRST_PASS)), kind="stable") for nbest in lists]
-    ranked = [rows[order] for rows, order in zip(statistics, orders, strict=True)]
+    """The first N by first-pass score, not by place in the file, of what the toolkit gave."""
+    ranked = []
+    for rows, nbest in zip(statistics, lists, strict=True):
+        scores = np.array(nbest.column(FIRST_PASS)[: len(rows)])
+        ranked.append(rows[np.argsort(-scores, kind="stable")])
     depths = []
     for n in range(1, max(map(len, ranked)) + 1):
         cut = [rows[:n] for rows in ranked]
@@ -148,28 +157,23 @@ def _by_depth(metric: Metric, statistics: Sequence[Counts], lists: Sequence[Nbes
 
 
 def _by_length(
-    metric: Metric,
-    statistics: Sequence[Counts],
-    lists: Sequence[NbestList],
-    first: Sequence[int],
-    reranked: Sequence[int],
+    metric: Metric, lists: Sequence[NbestList], first: Sequence[Chosen], reranked: Sequence[Chosen]
 ) -> list[Length]:
     lengths = np.array([len(nbest.references[0].split()) for nbest in lists])
     classes = []
     for above, to in zip((0, *LENGTHS), (*LENGTHS, None), strict=True):
         mine = np.flatnonzero((lengths > above) & (lengths <= (to or np.inf))).tolist()
         if mine:
-            rows = [statistics[index] for index in mine]
-            values = (value(metric, total(rows, [choice[index] for index in mine])) for choice in (first, reranked))
-            classes.append(Length(above, to, len(mine), *values))
+            sums = (np.sum([choice[index].counts for index in mine], axis=0) for choice in (first, reranked))
+            classes.append(Length(above, to, len(mine), *(value(metric, counts) for counts in sums)))
     return classes
 
 
-def _moves(metric: Metric, statistics: Sequence[Counts], first: Sequence[int], reranked: Sequence[int]) -> Moves:
+def _moves(metric: Metric, first: Sequence[Chosen], reranked: Sequence[Chosen]) -> Moves:
     changes = []
-    for rows, old, new in zip(statistics, first, reranked, strict=True):
-        if old != new:
-            before, after = metric.sentence_values(rows[[old, new]])
+    for old, new in zip(first, reranked, strict=True):
+        if old.text != new.text:
+            before, after = metric.sentence_values(np.stack([old.counts, new.counts]))
             changes.append(np.sign(after - before) * (1 if metric.higher_is_better else -1))
     return Moves(len(changes), changes.count(1), changes.count(-1), changes.count(0))
 
@@ -208,23 +212,29 @@ def _pairs(normaliser: Normaliser, references: Sequence[str], wrong: Sequence[st
 
 
 def _correlations(
-    metric: Metric, statistics: Sequence[Counts], lists: Sequence[NbestList], first: Sequence[int]
+    metric: Metric, lists: Sequence[NbestList], best: Sequence[int], first: Sequence[Chosen]
 ) -> list[Correlation]:
-    errors = [metric.sentence_values(rows[[index]])[0] for rows, index in zip(statistics, first, strict=True)]
+    errors = metric.sentence_values(np.stack([one.counts for one in first]))
     found = []
     for column in score_columns(lists[0]):
         scores = []
-        for nbest, index in zip(lists, first, strict=True):
+        for nbest, index in zip(lists, best, strict=True):
             # The ranks of perplexities are those of their logarithms.
-            words = 1 if "." in column else max(1, len(nbest.hypotheses[index].text.split()))
+            words = max(1, len(nbest.hypotheses[index].text.split())) if _is_sum(column, nbest) else 1
             scores.append(-nbest.column(column)[index] / words)
-        found.append(Correlation(column, spearman(np.array(scores), np.array(errors))))
+        found.append(Correlation(column, spearman(np.array(scores), errors)))
     return found
+
+
+def _is_sum(column: str, nbest: NbestList) -> bool:
+    """Whether scores are sums over tokens: as their origin says, else as the column's name does (`column_name`)."""
+    origin = nbest.columns.get(column)
+    return origin.norm == "sum" if origin else not re.search(r"\.(mean|length\^[0-9.]+)$", column)
 
 
 def write(analysis: Analysis, file: IO[str]) -> None:
     """Write one JSON object."""
-    file.write(json.dumps(asdict(analysis), indent=2, ensure_ascii=False) + "\n")
+    file.write(as_json(analysis) + "\n")
 
 
 def render(analysis: Analysis) -> str:

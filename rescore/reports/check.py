@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from xml.etree import ElementTree
 
+from rescore.reports.figures import CHOICES, Measured
 from rescore.reports.results import Results
 from rescore.reports.styles import text
 from rescore.signature import COMPARABLE, Signature
@@ -32,13 +33,17 @@ def compare(golden: Results, now: Results, tolerance: float) -> list[Finding]:
     Args:
         tolerance: by how many percentage points a figure may be worse.
     """
-    better_up = golden.higher_is_better
+    measured = {one.metric: one for one in now.metrics}
     findings = [
-        _figure(name, getattr(golden, name), getattr(now, name), better_up, tolerance)
-        for name in ("first_pass", "oracle", "reranked")
+        finding
+        for one in golden.metrics
+        if one.metric in measured
+        for finding in _figures(one, measured[one.metric], one.metric == golden.metric, tolerance)
     ]
     if golden.dev and now.dev:
-        findings.append(_figure("dev.reranked", golden.dev.reranked, now.dev.reranked, better_up, tolerance))
+        up = golden.metrics[0].higher_is_better
+        findings.append(_figure("dev.reranked", golden.dev.reranked, now.dev.reranked, up, tolerance))
+    findings += [_same("metric", one.metric, None) for one in golden.metrics[1:] if one.metric not in measured]
     for name in ("metric", "utterances", "hypotheses", "ref_words"):
         findings.append(_same(name, getattr(golden, name), getattr(now, name)))
     differences = Signature.parse(golden.signature).differences(Signature.parse(now.signature))
@@ -48,6 +53,20 @@ def compare(golden: Results, now: Results, tolerance: float) -> list[Finding]:
     return [
         *findings,
         *(Finding(name, *both, "changed", "not a failure by itself") for name, both in differences.items()),
+    ]
+
+
+def _figures(golden: Measured, now: Measured, first: bool, tolerance: float) -> list[Finding]:
+    """The figures of one metric; those of the first go by their own names."""
+    return [
+        _figure(
+            name if first else f"{golden.metric}.{name}",
+            getattr(golden, name),
+            getattr(now, name),
+            golden.higher_is_better,
+            tolerance,
+        )
+        for name in CHOICES
     ]
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -18,7 +17,7 @@ from rescore.metrics.significance import Chosen, PairedTest
 from rescore.nbest import COUNTS, FIRST_PASS, LARGE_SET, TOKENS, WORDS, NbestList
 from rescore.parts import STYLES
 from rescore.reports.figures import choose, measured, original, sign
-from rescore.reports.styles import p_value
+from rescore.reports.styles import as_json, p_value
 from rescore.scoring import LanguageModel, column_name, is_pseudo
 from rescore.scoring.cache import Cached
 from rescore.tuning.tune import TuningOptions, tune
@@ -181,7 +180,7 @@ def render(comparison: Comparison, style: str) -> str:
     Text and Markdown have the signature of every row below the table; CSV and LaTeX are the table alone.
     """
     if style == JSON:
-        return json.dumps(asdict(comparison), indent=2, ensure_ascii=False)
+        return as_json(comparison)
     table = STYLES[style](_cells(comparison))
     if style in ("csv", "latex"):
         return table

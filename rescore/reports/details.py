@@ -12,6 +12,7 @@ from rescore.errors import UserError
 from rescore.metrics import Metric
 from rescore.metrics.alignment import Pair, align
 from rescore.metrics.normalise import Normaliser
+from rescore.metrics.resampling import SPEAKER, speakers
 from rescore.nbest import FIRST_PASS, NbestList
 from rescore.reports.analysis import Analysis, analyse
 from rescore.scoring import LanguageModel
@@ -100,6 +101,19 @@ def _candidates(nbest: NbestList, normaliser: Normaliser) -> list[Candidate]:
 
 
 @dataclass(frozen=True, slots=True)
+class SpeakerErrors:
+    """Of one speaker (or document), whose utterances begin alike."""
+
+    name: str
+    utterances: int
+    words: int
+    """In the normalised references."""
+    first_pass: float
+    """Errors in a hundred words."""
+    reranked: float
+
+
+@dataclass(frozen=True, slots=True)
 class Details:
     """What an HTML report shows beside the results."""
 
@@ -107,6 +121,8 @@ class Details:
     utterances: list[Utterance]
     curve: list[Step]
     """The metric on the tuning lists against the weight of each language model."""
+    by_speaker: list[SpeakerErrors]
+    """Those with the most errors first; empty where ids do not show speakers."""
 
 
 def details(
@@ -130,11 +146,32 @@ def details(
         raise UserError("an HTML report needs references; give --ref FILE")
     first = decision.best(lists, {FIRST_PASS: 1.0})
     before = [nbest.hypotheses[index].text for nbest, index in zip(lists, first, strict=True)]
+    utterances = describe_utterances(lists, (before, texts), lm, metric.words)
     return Details(
-        analyse(metric, lists, weights),
-        describe_utterances(lists, (before, texts), lm, metric.words),
+        analyse(metric, lists, weights, texts),
+        utterances,
         weight_curve(metric, dev, weights) if dev else [],
+        by_speaker(utterances),
     )
+
+
+def by_speaker(utterances: Sequence[Utterance]) -> list[SpeakerErrors]:
+    """Errors of first pass and reranked output by speaker, where ids show who that is and some speak more than once."""
+    try:
+        names = speakers([one.id for one in utterances], SPEAKER)
+    except UserError:
+        return []
+    if not 1 < len(set(names)) < len(names):
+        return []
+    sums: dict[str, list[int]] = {}
+    for name, one in zip(names, utterances, strict=True):
+        found = sums.setdefault(name, [0, 0, 0, 0])
+        for place, number in enumerate((1, one.words, one.outputs[0].errors, one.outputs[1].errors)):
+            found[place] += number
+    return [
+        SpeakerErrors(name, count, words, *(100 * errors / max(words, 1) for errors in (before, after)))
+        for name, (count, words, before, after) in sorted(sums.items(), key=lambda item: -item[1][3])
+    ]
 
 
 def weight_curve(metric: Metric, lists: Sequence[NbestList], weights: Weights) -> list[Step]:

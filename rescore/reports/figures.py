@@ -1,4 +1,7 @@
-"""What one metric says of chosen texts: the first pass, the oracle, the reranked output, and how sure that is."""
+"""What one metric says of chosen texts: the first pass, the oracle, the reranked output, and how sure that is.
+
+Every report stands on these figures: `Measured` is the record, `measure` computes it, `table` and `gain` render it.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,7 @@ from rescore.metrics.base import Counts, compared
 from rescore.metrics.resampling import confidence_interval
 from rescore.metrics.significance import Chosen, PairedTest
 from rescore.nbest import COMBINED, NbestList
+from rescore.reports.styles import p_value, text
 from rescore.signature import Signature, origins
 from rescore.tuning.weights import Weights
 from rescore.version import VERSION
@@ -35,9 +39,13 @@ def described(text: str) -> Any:
     return Meta(description=text)
 
 
+CHOICES = ("first_pass", "oracle", "reranked")
+"""What is measured of each list: the first pass's best, the best of all, and the text that was chosen."""
+
+
 @dataclass(slots=True)
 class Measured:
-    """The same texts under another metric."""
+    """The texts of a run under one metric."""
 
     metric: Annotated[str, described("Its name.")]
     higher_is_better: Annotated[bool, described("Whether a higher value is the better one.")]
@@ -46,7 +54,7 @@ class Measured:
     reranked: Annotated[float, described("Of the texts that were chosen, in percent.")]
     p_value: Annotated[float | None, described("Two-sided, of the difference between reranked and first pass.")]
     counts: Annotated[dict[str, Details], described("The counts behind first_pass, oracle and reranked.")]
-    wrong_utterances: Annotated[dict[str, int], described("Utterances with an error, of each; WER and CER only.")]
+    sentence_errors: Annotated[dict[str, int], described("Utterances with an error, of each; WER and CER only.")]
     intervals: Annotated[
         dict[str, tuple[float, float]],
         described("95 % confidence intervals by bootstrap over utterances, in percent."),
@@ -78,7 +86,7 @@ def measure(
         **values,
         p_value=PairedTest().p_value(metric, lists, chosen["first_pass"], chosen["reranked"]) if changed else None,
         counts={name: metric.details(counts) for name, counts in sums.items()},
-        wrong_utterances={
+        sentence_errors={
             name: int((metric.losses(np.stack([one.counts for one in choice])) > 0).sum())
             for name, choice in chosen.items()
             if metric.words is not None
@@ -139,3 +147,29 @@ def choose(lists: Sequence[NbestList], statistics: Sequence[Counts], choice: Seq
         Chosen(nbest.hypotheses[index].text, rows[index])
         for nbest, rows, index in zip(lists, statistics, choice, strict=True)
     ]
+
+
+def table(found: Measured) -> str:
+    """The three figures with their confidence intervals and counts."""
+    return text(cells(found))
+
+
+def cells(found: Measured) -> list[list[str]]:
+    """The rows of the table."""
+    names = [name for name in next(iter(found.counts.values())) if name not in ("ref_words", "ref_characters")]
+    rows = [["", found.metric, "95 % CI", *(SHORT.get(name, name) for name in names)]]
+    for choice in CHOICES:
+        bounds = "{:.2f}-{:.2f}".format(*found.intervals[choice]) if choice in found.intervals else ""
+        counts = (f"{found.counts[choice][name]:,}" for name in names)
+        rows.append([choice.replace("_", " "), f"{getattr(found, choice):.2f}", bounds, *counts])
+    return rows
+
+
+def gain(found: Measured) -> str:
+    """By how much reranking changed the figure, and how sure that is: one line."""
+    difference = found.reranked - found.first_pass
+    if found.p_value is None and not difference:
+        return f"{found.metric} unchanged"
+    relative = f", {100 * difference / found.first_pass:+.1f} % relative" if found.first_pass else ""
+    p = "" if found.p_value is None else f", p = {p_value(found.p_value)}".replace("= <", "< ")
+    return f"{found.metric} {difference:+.2f}{relative}{p}"

@@ -17,6 +17,8 @@ from rescore.reports.results import Results
 from rescore.version import VERSION
 
 LAYOUTS = ("espnet", "paper")
+ERROR_RATES = ("WER", "CER")
+ERROR_HEAD = ["dataset", "Snt", "Wrd", "Corr", "Sub", "Del", "Ins", "Err", "S.Err"]
 
 
 def render(results: Sequence[Results], layout: str, style: str, about: str = "") -> str:
@@ -36,7 +38,7 @@ def render(results: Sequence[Results], layout: str, style: str, about: str = "")
         heading = {"markdown": "### {}\n\n", "text": "{}\n"}.get(style, "") if not plain else ""
         tables = [heading.format(metric) + STYLES[style](rows) for metric, rows in found.items()]
     parts = [about, *tables] if about and style == "markdown" else tables
-    signatures = [(_name(one), one.signature) for one in results]
+    signatures = [(_name(one), figures.signature) for one in results for figures in one.metrics]
     if style == "text":
         parts.append("\n".join(f"{name}: {signature}" for name, signature in signatures))
     if style == "markdown":
@@ -51,46 +53,42 @@ def environment() -> str:
 
 
 def espnet(results: Sequence[Results]) -> dict[str, list[list[str]]]:
-    """For each metric a row an output, in percent of the reference's words or characters.
+    """For each metric one row per output; of error rates in percent of the reference's words or characters.
 
     The first pass of each set comes once, above what reranked it.
-
-    Raises:
-        UserError: a result's (first) metric is neither WER nor CER.
     """
     tables: dict[str, list[list[str]]] = {}
     seen = set()
     for one in results:
-        if one.metric not in ("WER", "CER"):
-            raise UserError(
-                f"{_name(one)}: {one.metric} has no substitutions, deletions, insertions; use --layout paper"
-            )
-        every: list[Results | Measured] = [one, *one.also]
-        for figures in every:
-            if figures.metric is None or figures.metric not in ("WER", "CER"):
-                continue
-            rows = tables.setdefault(
-                figures.metric, [["dataset", "Snt", "Wrd", "Corr", "Sub", "Del", "Ins", "Err", "S.Err"]]
-            )
+        for figures in one.metrics:
+            errors = figures.metric in ERROR_RATES
+            head = ERROR_HEAD if errors else ["dataset", "Snt", figures.metric, "95 % CI"]
+            rows = tables.setdefault(figures.metric, [head])
+            make = _error_row if errors else _value_row
             first = (one.dataset, figures.metric, figures.first_pass, one.ref_words)
             if first not in seen:
                 seen.add(first)
-                rows.append(_error_row(figures, one.utterances, "first_pass", f"{one.dataset}, first pass"))
-            rows.append(_error_row(figures, one.utterances, "reranked", _name(one)))
+                rows.append(make(figures, one.utterances, "first_pass", f"{one.dataset}, first pass"))
+            rows.append(make(figures, one.utterances, "reranked", _name(one)))
     return tables
 
 
-def _error_row(results: Results | Measured, utterances: int, which: str, name: str) -> list[str]:
-    counts = results.counts[which]
+def _value_row(figures: Measured, utterances: int, which: str, name: str) -> list[str]:
+    bounds = "{:.2f}-{:.2f}".format(*figures.intervals[which]) if which in figures.intervals else ""
+    return [name, f"{utterances}", f"{getattr(figures, which):.2f}", bounds]
+
+
+def _error_row(figures: Measured, utterances: int, which: str, name: str) -> list[str]:
+    counts = figures.counts[which]
     units = counts["ref_words"] if "ref_words" in counts else counts["ref_characters"]
     sub, dele, ins = (counts[kind] for kind in ("substitutions", "deletions", "insertions"))
     shares = [units - sub - dele, sub, dele, ins, sub + dele + ins]
-    wrong = 100 * results.wrong_utterances[which] / utterances
+    wrong = 100 * figures.sentence_errors[which] / utterances
     return [
         name,
         f"{utterances}",
         f"{units}",
-        *(f"{100 * share / units:.1f}" for share in shares),
+        *(f"{100 * share / max(units, 1):.1f}" for share in shares),
         f"{wrong:.1f}",
     ]
 
@@ -101,12 +99,14 @@ def paper(results: Sequence[Results]) -> list[list[str]]:
     Raises:
         UserError: results of one set disagree about its first pass, or one method comes twice for a set.
     """
-    sets = list(dict.fromkeys(_column(one) for one in results))
+    every = [(one, figures) for one in results for figures in one.metrics]
     methods = list(dict.fromkeys(str(one.system) for one in results))
-    table: dict[tuple[str, str], float | None] = {}
-    for one in results:
-        column = _column(one)
-        for method, value in (("first pass", one.first_pass), ("oracle", one.oracle), (str(one.system), one.reranked)):
+    sets = list(dict.fromkeys(_column(*one) for one in every))
+    table: dict[tuple[str, str], float] = {}
+    for one, figures in every:
+        column = _column(one, figures)
+        values = (figures.first_pass, figures.oracle, figures.reranked)
+        for method, value in zip(("first pass", "oracle", str(one.system)), values, strict=True):
             known = table.setdefault((method, column), value)
             if known != value:
                 raise UserError(
@@ -123,8 +123,8 @@ def _name(results: Results) -> str:
     return f"{results.dataset}, {results.system}"
 
 
-def _column(results: Results) -> str:
-    return f"{results.dataset} {results.metric}"
+def _column(results: Results, figures: Measured) -> str:
+    return f"{results.dataset} {figures.metric}"
 
 
 def _versions() -> list[tuple[str, str]]:

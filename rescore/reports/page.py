@@ -8,14 +8,11 @@ from collections.abc import Sequence
 from importlib.resources import files
 from typing import Any
 
-from rescore.errors import UserError
-from rescore.metrics.resampling import SPEAKER, speakers
 from rescore.nbest import FIRST_PASS
 from rescore.reports.analysis import POSITIONS, Analysis
-from rescore.reports.details import Details, Utterance
-from rescore.reports.figures import SHORT
+from rescore.reports.details import Details, SpeakerErrors, Utterance
+from rescore.reports.figures import cells, gain
 from rescore.reports.results import Results
-from rescore.reports.styles import p_value
 from rescore.tuning.tune import Step
 
 OUTPUTS = ("first pass", "reranked")
@@ -29,7 +26,7 @@ def page(results: Results, details: Details) -> str:
         "signature": results.signature,
         "figures": _figures(results),
         "charts": _charts(results, details.analysis, details.curve),
-        "tables": [*_tables(results, details.analysis), *_speakers(details.utterances)],
+        "tables": [*_tables(results, details.analysis), *_speakers(details.by_speaker)],
         "columns": list(details.utterances[0].candidates[0].scores) if details.utterances else [],
         "outputs": OUTPUTS,
         "utterances": [_utterance(one) for one in details.utterances],
@@ -41,20 +38,19 @@ def page(results: Results, details: Details) -> str:
 
 
 def _figures(results: Results) -> list[dict[str, str]]:
-    assert results.first_pass is not None and results.oracle is not None and results.reranked is not None
-    bounds = {name: f"95 % CI {low:.2f}-{high:.2f}" for name, (low, high) in results.intervals.items()}
-    difference = results.reranked - results.first_pass
-    relative = f"{100 * difference / results.first_pass:+.1f} % relative" if results.first_pass else ""
-    p = f", p = {p_value(results.p_value)}".replace("= <", "< ") if results.p_value is not None else ""
     lm = {name: weight for name, weight in results.weights.items() if name != FIRST_PASS}
     weights = " ".join(f"{weight:.3f}" for weight in lm.values())
-    return [
-        {"name": f"first pass {results.metric}", "value": f"{results.first_pass:.2f}", "note": bounds["first_pass"]},
-        {"name": f"reranked {results.metric}", "value": f"{results.reranked:.2f}", "note": bounds["reranked"]},
-        {"name": "change", "value": f"{difference:+.2f}", "note": relative + p},
-        {"name": f"oracle {results.metric}", "value": f"{results.oracle:.2f}", "note": "best hypothesis of each list"},
-        {"name": f"weight of {', '.join(lm)}", "value": weights, "note": results.origin},
-    ]
+    cards = []
+    for one in results.metrics:
+        bounds = {name: f"95 % CI {low:.2f}-{high:.2f}" for name, (low, high) in one.intervals.items()}
+        difference, _, note = gain(one).removeprefix(f"{one.metric} ").partition(", ")
+        cards += [
+            {"name": f"first pass {one.metric}", "value": f"{one.first_pass:.2f}", "note": bounds["first_pass"]},
+            {"name": f"reranked {one.metric}", "value": f"{one.reranked:.2f}", "note": bounds["reranked"]},
+            {"name": "change", "value": difference, "note": note},
+            {"name": f"oracle {one.metric}", "value": f"{one.oracle:.2f}", "note": "best hypothesis of each list"},
+        ]
+    return [*cards, {"name": f"weight of {', '.join(lm)}", "value": weights, "note": results.origin}]
 
 
 def _charts(results: Results, analysis: Analysis, steps: Sequence[Step]) -> list[dict[str, Any]]:
@@ -118,14 +114,9 @@ def _thinned(points: list[list[float]], most: int = 1500) -> list[list[float]]:
 
 
 def _tables(results: Results, analysis: Analysis) -> list[dict[str, Any]]:
-    names = [name for name in next(iter(results.counts.values())) if not name.startswith("ref_")]
-    figures = {"first_pass": results.first_pass, "oracle": results.oracle, "reranked": results.reranked}
-    rows = [["", str(results.metric), *(SHORT.get(name, name) for name in names)]]
-    for key, value in figures.items():
-        rows.append([key.replace("_", " "), f"{value:.2f}", *(f"{results.counts[key][name]:,}" for name in names)])
     moves = analysis.moves
     tables = [
-        {"title": "Counts", "rows": rows},
+        *({"title": f"{one.metric}: counts", "rows": cells(one)} for one in results.metrics),
         {
             "title": "Where the choice moved",
             "rows": [
@@ -141,26 +132,16 @@ def _tables(results: Results, analysis: Analysis) -> list[dict[str, Any]]:
     return tables
 
 
-def _speakers(utterances: Sequence[Utterance], most: int = 40) -> list[dict[str, Any]]:
-    """Errors by speaker (or document), where ids show it; those with the most errors first."""
-    try:
-        names = speakers([one.id for one in utterances], SPEAKER)
-    except UserError:
+def _speakers(found: Sequence[SpeakerErrors], most: int = 40) -> list[dict[str, Any]]:
+    if not found:
         return []
-    if not 1 < len(set(names)) < len(names):
-        return []
-    sums: dict[str, list[int]] = {}
-    for name, one in zip(names, utterances, strict=True):
-        found = sums.setdefault(name, [0, 0, 0, 0])
-        for place, number in enumerate((1, one.words, one.outputs[0].errors, one.outputs[1].errors)):
-            found[place] += number
     rows = [
-        [name, f"{count:,}", f"{words:,}", *(f"{100 * errors / max(words, 1):.1f}" for errors in (before, after))]
-        for name, (count, words, before, after) in sorted(sums.items(), key=lambda item: -item[1][3])
+        [one.name, f"{one.utterances:,}", f"{one.words:,}", *(f"{rate:.1f}" for rate in (one.first_pass, one.reranked))]
+        for one in found[:most]
     ]
-    more = f" (of {len(rows)}, those with the most errors)" if len(rows) > most else ""
+    more = f" (of {len(found)}, those with the most errors)" if len(found) > most else ""
     head = ["", "utterances", "words", *(f"{name}, errors in 100 words" for name in OUTPUTS)]
-    return [{"title": f"By speaker{more}", "rows": [head, *rows[:most]]}]
+    return [{"title": f"By speaker{more}", "rows": [head, *rows]}]
 
 
 def _utterance(one: Utterance) -> dict[str, Any]:
@@ -174,7 +155,7 @@ def _utterance(one: Utterance) -> dict[str, Any]:
             {
                 "pairs": output.pairs,
                 "errors": output.errors,
-                "tokens": [[token, round(value, 2)] for token, value in output.tokens],
+                "tokens": [[token, _score(value, 2)] for token, value in output.tokens],
             }
             for output in one.outputs
         ],
@@ -185,6 +166,6 @@ def _utterance(one: Utterance) -> dict[str, Any]:
     }
 
 
-def _score(value: float | None) -> float | None:
+def _score(value: float | None, digits: int = 3) -> float | None:
     """For JSON, which knows no infinity."""
-    return None if value is None or not math.isfinite(value) else round(value, 3)
+    return None if value is None or not math.isfinite(value) else round(value, digits)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import IO
 
 import numpy as np
 
 from rescore.nbest import Column, Hypothesis, NbestList
-from rescore.reports.styles import text
+from rescore.reports.styles import as_json, text
 from rescore.scoring import LanguageModel, TokenScores, origin
 from rescore.signature import Signature
 
@@ -128,5 +127,5 @@ def _doubtful(score: TextScore) -> str:
 
 
 def write(scores: Sequence[TextScore], file: IO[str]) -> None:
-    """Write a JSON list, an object a language model."""
-    file.write(json.dumps([asdict(score) for score in scores], indent=2, ensure_ascii=False) + "\n")
+    """Write a JSON list, one object per language model; null where a text is impossible."""
+    file.write(as_json(scores) + "\n")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import statistics
 import time
 from collections.abc import Sequence
@@ -11,7 +10,7 @@ from typing import IO
 
 from rescore.engines import OnProgress
 from rescore.nbest import NbestList
-from rescore.reports.styles import text
+from rescore.reports.styles import as_json, text
 from rescore.scoring import LanguageModel
 from rescore.version import VERSION
 
@@ -129,5 +128,4 @@ def render(speeds: Sequence[Speed], about: str) -> str:
 def write(speeds: Sequence[Speed], about: str, file: IO[str]) -> None:
     """All figures in full precision, as JSON."""
     models = [asdict(speed) | {"rate": speed.rate} for speed in speeds]
-    json.dump({"about": about, "rescore": VERSION, "models": models}, file, indent=2)
-    file.write("\n")
+    file.write(as_json({"about": about, "rescore": VERSION, "models": models}) + "\n")

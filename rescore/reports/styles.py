@@ -1,11 +1,15 @@
-"""A table of cells as plain text, Markdown, CSV or LaTeX."""
+"""How reports look: a table of cells as plain text, Markdown, CSV or LaTeX; a record as JSON."""
 
 from __future__ import annotations
 
 import csv
 import io
+import json
+import math
 import re
 from collections.abc import Sequence
+from dataclasses import asdict, is_dataclass
+from typing import Any
 
 from rescore.parts import STYLES
 
@@ -19,6 +23,24 @@ def p_value(value: float | None) -> str:
     if value is None:
         return ""
     return f"{value:.4f}" if value >= 0.00005 else "<0.0001"
+
+
+def as_json(record: object) -> str:
+    """A dataclass, or lists and dictionaries of them, as JSON: keys as the fields, in full precision.
+
+    JSON has no infinity, and no number that is none: null stands for both.
+    """
+    return json.dumps(_plain(record), indent=2, ensure_ascii=False, allow_nan=False)
+
+
+def _plain(value: Any) -> Any:
+    if is_dataclass(value) and not isinstance(value, type):
+        value = asdict(value)
+    if isinstance(value, dict):
+        return {name: _plain(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def text(rows: Cells) -> str:

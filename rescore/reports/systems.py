@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import IO
 
 from rescore import decision
@@ -14,7 +13,7 @@ from rescore.metrics.resampling import confidence_interval
 from rescore.metrics.significance import Chosen, PairedTest
 from rescore.nbest import FIRST_PASS, NbestList
 from rescore.reports.figures import SHORT, choose, sign
-from rescore.reports.styles import p_value, text
+from rescore.reports.styles import as_json, p_value, text
 from rescore.tuning.weights import FIRST_PASS_ALONE
 
 
@@ -87,9 +86,7 @@ def compare_outputs(
 
 def write(systems: Sequence[Systems], file: IO[str]) -> None:
     """Write one JSON object; of several metrics a list of them."""
-    found = [asdict(one) for one in systems]
-    value: object = found[0] if len(found) == 1 else found
-    file.write(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+    file.write(as_json(systems[0] if len(systems) == 1 else systems) + "\n")
 
 
 def render(systems: Systems) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT, Run, assert_one_line_error, shared, write_json
+from tests.conftest import ROOT, Run, assert_one_line_error, read_report, shared, write_json
 
 LISTS = {
     f"u{index}": {
@@ -45,7 +45,7 @@ def test_main_job(rescore: Run, lists: Path, model: Path, tmp_path: Path) -> Non
     ]
     done = rescore(*arguments)
     assert done.returncode == 0, done.stderr
-    report = json.loads((tmp_path / "r.json").read_text())
+    report = read_report(tmp_path / "r.json")
     wanted = [
         "metric",
         "first_pass",
@@ -123,7 +123,7 @@ def test_means_for_fairseq(rescore: Run, model: Path, tmp_path: Path) -> None:
     (tmp_path / "log").write_text(log)
     done = rescore("log", "--lm", f"tta:{model}", "--weight", "0.1", "--report", "r.json")
     assert done.returncode == 0, done.stderr
-    report = json.loads((tmp_path / "r.json").read_text())
+    report = read_report(tmp_path / "r.json")
     assert report["metric"] == "BLEU" and "tok:none" in report["signature"] and ",mean,float32|" in report["signature"]
     assert report["weights"].keys() == {"s2s", "tta.mean"}
     summed = rescore("log", "--lm", f"tta:{model}", "--weight", "0.1", "--s2s", "sum")
@@ -239,7 +239,7 @@ def test_the_shipped_model_helps_on_the_demo_lists(rescore: Run, tmp_path: Path)
     data = ROOT / "data"
     done = rescore(data / "test.json", "--lm", "tta", "--dev", data / "dev.json", "--report", "r.json")
     assert done.returncode == 0, done.stderr
-    report = json.loads((tmp_path / "r.json").read_text())
+    report = read_report(tmp_path / "r.json")
     assert report["reranked"] < report["first_pass"] - 2 and report["p_value"] < 0.01
 
 
@@ -248,7 +248,7 @@ def test_reference_results(rescore: Run, tmp_path: Path) -> None:
     data = shared("librispeech-other")
     done = rescore(data / "test.json", "--lm", "tta", "--dev", data / "dev.json", "--report", "r.json")
     assert done.returncode == 0, done.stderr
-    report = json.loads((tmp_path / "r.json").read_text())
+    report = read_report(tmp_path / "r.json")
     assert (round(report["first_pass"], 2), round(report["oracle"], 2)) == (17.70, 13.80)
     assert report["reranked"] < 16.80  # what a 5-gram on the same text gives
 

@@ -130,6 +130,23 @@ def test_several_sets_of_a_translator(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+def test_a_translator_is_measured_as_translations_are(tmp_path: Path) -> None:
+    (tmp_path / "lm.arpa").write_text(ARPA, encoding="utf-8")
+    lines = [f"DEV := {fairseq(tmp_path, 'dev')}", f"TEST := {fairseq(tmp_path, 'test')}", "LM := ngram:lm.arpa"]
+    lines += ["MEASURE_OPTIONS := --metric bleu --metric chrf --metric ter", "include $(shell rescore recipe)"]
+    (tmp_path / "Makefile").write_text("\n".join(lines), encoding="utf-8")
+    done = make(tmp_path)
+    assert done.returncode == 0, done.stderr
+    table = (tmp_path / "rescored" / "RESULTS.md").read_text()
+    for metric in ("BLEU", "chrF", "TER"):
+        rows = table.split(f"### {metric}\n\n")[1].splitlines()
+        assert rows[0] == f"| dataset | Snt | {metric} | 95 % CI |"
+        assert [row.split(" |")[0] for row in rows[2:6]] == [
+            "| dev.dev, first pass", "| dev.dev, ngram.mean", "| test, first pass", "| test, ngram.mean",
+        ]  # fmt: skip
+    assert "rescore " not in make(tmp_path).stdout.replace("make: ", "")
+
+
 def test_several_models_and_a_dev_set_for_each_test_set(tmp_path: Path) -> None:
     (tmp_path / "lm.arpa").write_text(ARPA, encoding="utf-8")
     dev, test = espnet2(tmp_path, "dev"), espnet2(tmp_path, "test")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import jsonschema
@@ -12,8 +14,8 @@ import pytest
 import torch
 
 from rescore.networks import checkpoint
-from rescore.reports.results import schema
-from tests.conftest import ROOT, Run, assert_one_line_error, write_json
+from rescore.reports.results_file import schema
+from tests.conftest import ROOT, Run, assert_one_line_error, read_report, write_json
 from tests.scoring.test_ngram import ARPA
 
 
@@ -40,7 +42,7 @@ def test_results_follow_the_schema(rescore: Run, results: Path, tmp_path: Path) 
     jsonschema.validate(written, schema())
     assert set(schema()["properties"]) == set(written)  # nothing is left undescribed
     assert (written["dataset"], written["system"]) == ("lists", "ngram")
-    assert written["wrong_utterances"] == {"first_pass": 10, "oracle": 5, "reranked": 5}
+    assert written["metrics"][0]["sentence_errors"] == {"first_pass": 10, "oracle": 5, "reranked": 5}
     write_json(tmp_path / "plain.json", {"u": {"hyp_1": {"score": -1, "text": "the"}}})
     done = rescore("plain.json", "--lm", "ngram:lm.arpa", "--weight", "0.3", "--report", "p.json")
     assert done.returncode == 0, done.stderr
@@ -66,7 +68,8 @@ def test_a_table_of_many(rescore: Run, results: Path, tmp_path: Path) -> None:
         "ngram,16.67,16.67",
     ]
     assert r"\toprule" in rescore("report", "r.json", "--style", "latex").stdout
-    write_json(tmp_path / "twice.json", other | {"dataset": "lists", "reranked": 20.0})
+    other["metrics"][0]["reranked"] = 20.0
+    write_json(tmp_path / "twice.json", other | {"dataset": "lists"})
     done = rescore("report", "r.json", "twice.json", "--layout", "paper")
     assert_one_line_error(done, "lists WER: ngram is", "name them apart")
 
@@ -80,6 +83,95 @@ def test_what_is_no_results_file(rescore: Run, results: Path, tmp_path: Path) ->
     assert_one_line_error(rescore("report", "broken.json"), "broken.json: object missing required field signature")
     (tmp_path / "cut.json").write_text(results.read_text()[:100], encoding="utf-8")
     assert_one_line_error(rescore("check", "r.json", "--golden", "cut.json"), "cut.json: line", "not valid JSON")
+    write_json(tmp_path / "first.json", json.loads(results.read_text()) | {"schema": "rescore/results/1"})
+    assert_one_line_error(rescore("report", "first.json"), "write it with `rescore run --report`")
+
+
+def before(written: dict[str, Any]) -> dict[str, Any]:
+    """A results file as the schema before had it: the first metric's figures at the top."""
+    first, *others = map(dict, written["metrics"])
+    for one in (first, *others):
+        one["wrong_utterances"] = one.pop("sentence_errors")
+    kept = {name: value for name, value in written.items() if name != "metrics"}
+    return kept | first | {"also": others, "schema": "rescore/results/2"}
+
+
+def test_files_of_the_schema_before(rescore: Run, results: Path, tmp_path: Path) -> None:
+    rescore("lists.json", "--metric", "wer", "--metric", "cer", "--report", "two.json")
+    for name in ("r.json", "two.json"):
+        old = before(json.loads((tmp_path / name).read_text()))
+        write_json(tmp_path / f"old-{name}", old)
+        assert rescore("report", f"old-{name}").stdout == rescore("report", name).stdout
+        assert rescore("check", name, "--golden", f"old-{name}").returncode == 0
+        del old["counts"]
+        write_json(tmp_path / "old.json", old)
+        assert_one_line_error(rescore("report", "old.json"), "old.json: metrics[0]: object missing required field")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda one: one["counts"].pop("oracle"), "WER: no counts of oracle; write it again"),
+        (lambda one: one["counts"].clear(), "WER: no counts of first_pass"),
+        (lambda one: one["counts"]["reranked"].pop("deletions"), "WER: the counts of reranked are not those"),
+        (lambda one: [each.pop("ref_words") for each in one["counts"].values()], "WER: the counts of first_pass"),
+        (lambda one: one["sentence_errors"].pop("oracle"), "WER: sentence_errors lacks oracle"),
+        (lambda one: one.pop("oracle"), "object missing required field oracle"),
+        (lambda one: one.update(oracle=None), "oracle"),
+        (lambda one: one["intervals"].update(reranked=[0, 1e999]), "r.json"),
+        (lambda one: one.update(signature="x"), "names no metric"),
+    ],
+)
+def test_figures_that_lack_something(
+    rescore: Run, results: Path, change: Callable[[dict[str, Any]], object], message: str
+) -> None:
+    shutil.copy(results, results.parent / "golden.json")
+    written = json.loads(results.read_text())
+    change(written["metrics"][0])
+    write_json(results, written)
+    for arguments in (["report", "r.json"], ["report", "r.json", "--layout", "paper"]):
+        assert_one_line_error(rescore(*arguments), "r.json", message)
+    assert_one_line_error(rescore("check", "r.json", "--golden", "golden.json"), "r.json", message)
+    assert_one_line_error(rescore("check", "golden.json", "--golden", "r.json"), "r.json", message)
+
+
+def test_tables_of_translations(rescore: Run, tmp_path: Path) -> None:
+    entries = [
+        {"id": f"{index}", "src": "die alte Uhr geht heute noch", "ref": "the old clock still goes today", "hyps": [
+            {"text": "the owl clock still goes today", "score": -1},
+            {"text": "the old clock goes today", "score": -2}]}
+        for index in range(4)
+    ]  # fmt: skip
+    (tmp_path / "mt.jsonl").write_text("".join(json.dumps(one) + "\n" for one in entries), encoding="utf-8")
+    metrics = ["--metric", "bleu", "--metric", "chrf", "--metric", "ter"]
+    done = rescore("mt.jsonl", *metrics, "--report", "mt.json", "--table", "t.md", "--system", "none")
+    assert done.returncode == 0, done.stderr
+    table = rescore("report", "mt.json", "--style", "markdown").stdout
+    found = {one["metric"]: one for one in json.loads((tmp_path / "mt.json").read_text())["metrics"]}
+    assert found.keys() == {"BLEU", "chrF", "TER"}
+    for name, one in found.items():
+        assert f"### {name}\n\n| dataset | Snt | {name} | 95 % CI |" in table
+        assert f"| mt, first pass | 4 | {one['first_pass']:.2f} | " in table and f"`{one['signature']}`" in table
+        assert f"| mt, none | 4 | {one['reranked']:.2f} | " in (tmp_path / "t.md").read_text()
+    rows = rescore("report", "mt.json", "--layout", "paper", "--style", "csv").stdout.splitlines()
+    assert rows[0] == "method,mt BLEU,mt chrF,mt TER"
+    assert rows[1] == ",".join(["first pass", *(f"{one['first_pass']:.2f}" for one in found.values())])
+
+
+def test_an_empty_reference(rescore: Run, tmp_path: Path) -> None:
+    """Half the bootstrap samples of two lists have no word or only them: those without are left out."""
+    table = {
+        "a": {"ref": "", "hyp_1": {"score": -1, "text": "the"}, "hyp_2": {"score": -2, "text": ""}},
+        "b": {"ref": "the old clock", "hyp_1": {"score": -1, "text": "the old clock"}},
+    }
+    write_json(tmp_path / "e.json", table)
+    (tmp_path / "lm.arpa").write_text(ARPA, encoding="utf-8")
+    done = rescore("e.json", "--lm", "ngram:lm.arpa", "--weight", "0.9", "--report", "e.r.json", "--html", "e.html")
+    assert done.returncode == 0, done.stderr
+    assert read_report(tmp_path / "e.r.json")["intervals"]["first_pass"] == pytest.approx([0.0, 100 / 3])
+    assert "0.00-33.33" in done.stdout and rescore("report", "e.r.json").returncode == 0
+    done = rescore("eval", "e.json", "e.json", "--json", "--test", "bootstrap")
+    assert done.returncode == 0 and json.loads(done.stdout)["systems"][0]["high"] == pytest.approx(100 / 3)
 
 
 def test_check(rescore: Run, results: Path, tmp_path: Path) -> None:
@@ -90,7 +182,10 @@ def test_check(rescore: Run, results: Path, tmp_path: Path) -> None:
     assert suite.get("failures") == "0" and int(suite.get("tests", "0")) == len(suite.findall("testcase")) >= 8
 
     def changed(**values: object) -> Path:
-        return write_json(tmp_path / "now.json", json.loads(results.read_text()) | values)
+        written = json.loads(results.read_text())
+        for name, value in values.items():
+            (written if name in written else written["metrics"][0])[name] = value
+        return write_json(tmp_path / "now.json", written)
 
     done = rescore("check", changed(reranked=16.8), "--golden", "golden.json", "--junit", "j.xml")
     assert done.returncode == 1 and "FAILED: reranked" in done.stdout and "+0.13" in done.stdout
@@ -108,7 +203,7 @@ def test_check(rescore: Run, results: Path, tmp_path: Path) -> None:
     )
     assert done.returncode == 0 and "columns" in done.stdout and "changed" in done.stdout
     assert rescore("check", changed(reranked=10.0), "--golden", "golden.json", "--update").returncode == 0
-    assert json.loads((tmp_path / "golden.json").read_text())["reranked"] == 10.0
+    assert read_report(tmp_path / "golden.json")["reranked"] == 10.0
     assert rescore("check", "r.json", "--golden", "new.json", "--update").returncode == 0
     assert json.loads((tmp_path / "new.json").read_text()) == json.loads(results.read_text())
 

@@ -11,7 +11,7 @@ import pytest
 
 from rescore.parts import STYLES
 from rescore.signature import Signature
-from tests.conftest import SENTENCES, Run, assert_one_line_error, write_json
+from tests.conftest import SENTENCES, Run, assert_one_line_error, read_report, write_json
 from tests.scoring.test_ngram import ARPA
 
 
@@ -33,7 +33,7 @@ def arpa(tmp_path: Path) -> str:
 
 
 def report(tmp_path: Path) -> dict[str, object]:
-    return json.loads((tmp_path / "r.json").read_text())
+    return read_report(tmp_path / "r.json")
 
 
 def test_run_with_several_models(rescore: Run, lists: Path, arpa: str, models: dict[str, Path], tmp_path: Path) -> None:

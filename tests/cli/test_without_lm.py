@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import Run, assert_one_line_error, shared, write_json
+from tests.conftest import Run, assert_one_line_error, read_report, shared, write_json
 
 TEXTS = ["the old clock", "the old cluck", "an old clock"]
 
@@ -22,7 +22,7 @@ def test_the_first_pass_is_the_order(rescore: Run, lists: Path, tmp_path: Path) 
     done = rescore(lists, "--report", "r.json")
     assert done.returncode == 0 and "6 lists have no scores; their order is the first pass" in done.stderr
     assert "weights: the first pass alone" in done.stdout
-    report = json.loads((tmp_path / "r.json").read_text())
+    report = read_report(tmp_path / "r.json")
     assert report["first_pass"] == report["reranked"] == pytest.approx(100 * 3 / 18)
     converted = json.loads(rescore("convert", lists).stdout.splitlines()[0])
     assert [hypothesis["score"] for hypothesis in converted["hyps"]] == pytest.approx([0, -0.6931472, -1.0986123])
@@ -70,5 +70,5 @@ def test_hyporadise_is_told_where_it_is_wrong(rescore: Run, tmp_path: Path) -> N
 def test_figures_of_hyporadise(rescore: Run, tmp_path: Path, name: str, first_pass: float, oracle: float) -> None:
     done = rescore(shared(f"hyporadise/{name}.json"), "--report", "r.json")
     assert done.returncode == 0, done.stderr
-    report = json.loads((tmp_path / "r.json").read_text())
+    report = read_report(tmp_path / "r.json")
     assert (round(report["first_pass"], 2), round(report["oracle"], 2)) == (first_pass, oracle)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from itertools import combinations as subsets
 from itertools import pairwise
 from pathlib import Path
@@ -16,7 +15,7 @@ from rescore import formats
 from rescore.errors import UserError
 from rescore.expansion.recombine import Edit, combinations, edits_between, estimate, recombine
 from rescore.nbest import Hypothesis, NbestList
-from tests.conftest import ROOT, Run, assert_one_line_error, some_lists
+from tests.conftest import ROOT, Run, assert_one_line_error, read_report, some_lists
 
 TEXTS = st.lists(st.text("abc", min_size=1, max_size=1), min_size=1, max_size=6)
 
@@ -82,7 +81,7 @@ def test_through_the_command_line(rescore: Run, tmp_path: Path) -> None:
 
     def figures(*arguments: str | Path) -> tuple[float, float]:
         assert rescore(*arguments, "--report", "r.json").returncode == 0
-        report = json.loads((tmp_path / "r.json").read_text())
+        report = read_report(tmp_path / "r.json")
         return report["first_pass"], report["oracle"]
 
     plain = figures(lists)

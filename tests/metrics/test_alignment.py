@@ -101,6 +101,13 @@ def test_counts_of_all_hypotheses_are_sclites(lists: str, tmp_path: Path) -> Non
     assert len(decision.best(read, {"s2s": 1.0})) == len(read)
 
 
+def test_rows_of_an_array_are_sequences_of_words() -> None:
+    """Each row is a new object, and may have the identity of one before it."""
+    references = np.array([["a", "b"], ["c", "d"], ["e", "f"]])
+    hypotheses = np.array([["a", "x"], ["y", "z"], ["e", "f"]])
+    assert error_counts(references, hypotheses).sum(axis=1).tolist() == [1, 2, 0]  # type: ignore[arg-type]
+
+
 def test_what_counts_as_the_same_word() -> None:
     def words(text: str, **options: bool) -> str:
         return " ".join(Normaliser(**options)(text))

@@ -12,7 +12,7 @@ import pytest
 from rescore.errors import UserError
 from rescore.metrics import MetricOptions
 from rescore.nbest import Hypothesis, NbestList, pair
-from tests.conftest import Run, assert_one_line_error
+from tests.conftest import Run, assert_one_line_error, read_report
 
 WORDS = ["the", "a", "old", "house", "clock", "ticked", "das", "alte", "haus", "uhr", "."]
 TRIPLES = [
@@ -92,7 +92,7 @@ def test_on_the_command_line(model: Path, rescore: Run, tmp_path: Path) -> None:
     (tmp_path / "l.jsonl").write_text("".join(json.dumps(one) + "\n" for one in entries))
     done = rescore("l.jsonl", "--metric", "comet", "--comet-model", model, "--report", "r.json")
     assert done.returncode == 0, done.stderr
-    figure = json.loads((tmp_path / "r.json").read_text())["first_pass"]
+    figure = read_report(tmp_path / "r.json")["first_pass"]
     assert figure == pytest.approx(100 * own(model, TRIPLES).mean(), abs=1e-2)
     mbr = rescore("l.jsonl", "--dev", "l.jsonl", "--decide", "mbr", "--metric", "comet", "--comet-model", model)
     assert mbr.returncode == 0, mbr.stderr

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ import sacrebleu
 from sacrebleu.significance import PairedTest
 
 from rescore.errors import UserError
+from rescore.metrics import resampling
 from rescore.metrics.bleu import Bleu
 from rescore.metrics.mt import Chrf
 from rescore.metrics.resampling import (
@@ -84,6 +86,31 @@ def test_interval_holds_the_value_and_shrinks_with_more() -> None:
     few, many = confidence_interval(metric, rows[:100]), confidence_interval(metric, rows)
     assert few[0] < metric.values(rows[:100].sum(axis=0)[None])[0] < few[1]
     assert 2 < (few[1] - few[0]) / (many[1] - many[0]) < 4  # about the root of 8
+
+
+def test_memory_does_not_grow_with_the_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    """20,000 utterances took 460 MB when all samples were drawn at once; what is drawn is the same."""
+    metric, random = ErrorRate(), np.random.default_rng(1)
+    rows = random.integers(0, 5, (2, 20_000, 4))
+    tracemalloc.start()
+    found = [confidence_interval(metric, rows[0])]
+    found += [test(metric, rows[0], rows[1], trials=1000) for test in (paired_randomisation, paired_bootstrap)]
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 50e6
+    monkeypatch.setattr(resampling, "_CELLS", 1 << 26)
+    assert found[0] == confidence_interval(metric, rows[0])
+    assert found[1:] == [
+        test(metric, rows[0], rows[1], trials=1000) for test in (paired_randomisation, paired_bootstrap)
+    ]
+
+
+def test_samples_without_a_value_do_not_count() -> None:
+    """Of two sentences one has no reference words: a sample of it alone has no error rate."""
+    metric = ErrorRate()
+    rows = metric.statistics(["the", "a b"], [("",), ("a c",)])
+    assert confidence_interval(metric, rows) == (50.0, 100.0)
+    assert 0 < paired_bootstrap(metric, rows, rows) <= 1
 
 
 def test_by_speaker() -> None:

@@ -30,7 +30,7 @@ from rescore.errors import UserError
 from rescore.formats import read_references
 from rescore.metrics.normalise import Glm
 from rescore.networks.config import NetworkConfig
-from rescore.reports import results
+from rescore.reports import results, results_file
 from rescore.scoring.base import length_power
 from rescore.scoring.cards import card_value
 from rescore.signature import Signature
@@ -53,12 +53,22 @@ WEIGHTS = {"weights": {"s2s": 0.7, "tta": 0.3}, "origin": "dev", "tuned": "5@ab"
            "decision": {"name": "mbr", "scale": 1.0}, "condition": "^(a|b)",
            "conditions": {"a": {"s2s": 1.0}}}  # fmt: skip
 SIGNATURE = "WER|case:lc|w:s2s=0.5|if:a@s2s=1|lm:tta=tta@abc,sum,float32|decide:mbr,2|tuned:5@ab|p:x|rescore:0.1.0"
-RESULTS = {
-    "schema": results.SCHEMA, "utterances": 1, "hypotheses": 2, "weights": {"s2s": 1.0}, "origin": "dev",
-    "signature": SIGNATURE, "metric": "WER", "first_pass": 1.0, "oracle": 0.5, "reranked": 0.7,
-    "counts": {"first_pass": {"substitutions": 1}}, "intervals": {"first_pass": [0.5, 1.5]}, "columns": {"tta": COLUMN},
+ERRORS = {"substitutions": 1, "deletions": 0, "insertions": 0, "ref_words": 2}
+FIGURES = {
+    "metric": "WER", "higher_is_better": False, "first_pass": 1.0, "oracle": 0.5, "reranked": 0.7, "p_value": None,
+    "counts": {"first_pass": ERRORS, "oracle": ERRORS, "reranked": ERRORS}, "intervals": {"first_pass": [0.5, 1.5]},
+}  # fmt: skip
+RUN = {
+    "utterances": 1, "hypotheses": 2, "weights": {"s2s": 1.0}, "origin": "dev",
+    "signature": SIGNATURE, "columns": {"tta": COLUMN},
     "dev": {"source": "d", "utterances": 1, "first_pass": 1.0, "reranked": 1.0},
 }  # fmt: skip
+SENTENCES = {"first_pass": 1, "oracle": 1, "reranked": 1}
+RESULTS = {
+    "schema": results.SCHEMA, **RUN,
+    "metrics": [{**FIGURES, "sentence_errors": SENTENCES, "signature": SIGNATURE}],
+}  # fmt: skip
+RESULTS_BEFORE = {"schema": results_file.BEFORE, **RUN, **FIGURES, "wrong_utterances": SENTENCES, "also": []}
 LINES = {
     "jsonl": json.dumps({"columns": {"tta": COLUMN}}) + "\n" + json.dumps({"id": "u1", "ref": "a b", "hyps": [
         {"text": "a c", "score": -1, "scores": {"tta": -3}}]}) + "\n",
@@ -207,8 +217,9 @@ def cases() -> list[Case]:
         ("output", of_text("a b (u1)\nc (u2)\n", lambda path: formats.read_output(str(path), str(path)))),
         ("weights", of_text(json.dumps(WEIGHTS), Weights.load)),
         ("weights values", of_json(WEIGHTS, Weights.load)),
-        ("results", of_text(json.dumps(RESULTS), results.read)),
-        ("results values", of_json(RESULTS, results.read)),
+        ("results", of_text(json.dumps(RESULTS), results_file.read)),
+        ("results values", of_json(RESULTS, results_file.read)),
+        ("results of before", of_json(RESULTS_BEFORE, results_file.read)),
         ("signature", of_text(SIGNATURE, lambda path: Signature.parse(path.read_text("utf-8", "replace")))),
         ("glm", of_text(GLM, lambda path: Glm.load(path)("A QUICK ONE"))),
         ("config", of_json({"kind": "tta", "layers": 3, "d_model": 16, "heads": 2}, NetworkConfig.load)),

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 
+from rescore.decision import Decision
 from rescore.metrics.bleu import Bleu
 from rescore.metrics.wer import ErrorRate
-from rescore.nbest import Hypothesis, NbestList
+from rescore.nbest import Column, Hypothesis, NbestList
 from rescore.reports.analysis import Correlation, Depth, Length, Moves, Pair, Position, analyse
 from rescore.tuning import FIRST_PASS_ALONE, Weights
 from tests.conftest import Run, write_json
@@ -53,6 +54,36 @@ def test_insertions_count_with_the_word_before() -> None:
     lists = [NbestList("u", [hypothesis("x a y b", -1, -1)], ("a b",))]
     found = analyse(ErrorRate(), lists, FIRST_PASS_ALONE)
     assert [(one.position, one.first_pass) for one in found.by_position] == [(1, 2), (2, 0)]
+
+
+def test_the_texts_of_the_decision_count() -> None:
+    """Minimum Bayes risk: two hypotheses that agree, together, beat the one with the best score."""
+    texts = ("a b c d", "x y z", "x y")
+    lists = [NbestList("u", [hypothesis(text, -1 - rank / 9, 0) for rank, text in enumerate(texts)], ("x y z",))]
+    mbr = replace(FIRST_PASS_ALONE, decision=Decision("mbr", 1.0))
+    assert analyse(ErrorRate(), lists, mbr).moves == Moves(moved=1, better=1, worse=0, same=0)
+    assert "|decide:mbr,1|" in analyse(ErrorRate(), lists, mbr).signature
+    assert analyse(ErrorRate(), lists, FIRST_PASS_ALONE).moves.moved == 0
+    assert analyse(ErrorRate(), lists, FIRST_PASS_ALONE, ["x y q"]).broken == []  # a text of no hypothesis
+    assert analyse(ErrorRate(), lists, FIRST_PASS_ALONE, ["x y"]).moves.better == 1
+
+
+def test_a_dot_in_a_name_does_not_mean_normalised() -> None:
+    """Sums are divided by words, whatever the column is called; means are not."""
+    lists = [
+        NbestList(name, [Hypothesis(text, {"s2s": -1, "qwen2.5": score, "lm.mean": score})], (reference,))
+        for name, text, score, reference in [
+            ("1", "a b c d e f", -6.0, "a b c d e f"),
+            ("2", "a b", -4.0, "a x"),
+            ("3", "a", -3.0, "x"),
+        ]
+    ]
+    found = {one.column: one.spearman for one in analyse(ErrorRate(), lists, FIRST_PASS_ALONE).correlations}
+    assert found == {"qwen2.5": pytest.approx(1.0), "lm.mean": pytest.approx(-1.0)}
+    as_sum = {"lm.mean": Column("x", "0", "sum", "float32"), "qwen2.5": Column("x", "0", "mean", "float32")}
+    lists = [replace(one, columns=as_sum) for one in lists]
+    found = {one.column: one.spearman for one in analyse(ErrorRate(), lists, FIRST_PASS_ALONE).correlations}
+    assert found == {"qwen2.5": pytest.approx(-1.0), "lm.mean": pytest.approx(1.0)}  # the origin knows better
 
 
 def test_other_metrics_have_no_words() -> None:

@@ -7,10 +7,12 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.conftest import Run, assert_one_line_error, write_json
+from tests.scoring.test_ngram import ARPA
 
 EVIL = "<script>document.title='caught'</script> </script><b>bold</b> <!-- &amp; it's"
 
@@ -33,9 +35,7 @@ def page(rescore: Run, models: dict[str, Path], tmp_path: Path) -> str:
 
 
 def test_page_holds_all_and_needs_nothing(page: str) -> None:
-    packed = re.search(r'<script id="data" type="application/json">(.*?)</script>', page, re.DOTALL)
-    assert packed is not None
-    data = json.loads(packed[1])
+    data = data_of(page)
     assert [one["id"] for one in data["utterances"]] == [f"u{index}" for index in range(5)]
     first = data["utterances"][1]
     assert first["outputs"][0]["pairs"] == [["the"] * 2, ["old", "odd"], ["clock"] * 2, ["ticked", None]]
@@ -46,6 +46,41 @@ def test_page_holds_all_and_needs_nothing(page: str) -> None:
     # Nothing is fetched, and nothing from a list is markup.
     assert not re.search(r"(src|href)\s*=|@import|url\(|https?://(?!www\.w3\.org/2000/svg)", page)
     assert "<b>bold" not in page and page.count("</script>") == 2
+
+
+def data_of(page: str) -> Any:
+    packed = re.search(r'<script id="data" type="application/json">(.*?)</script>', page, re.DOTALL)
+    assert packed is not None
+    return json.loads(packed[1])
+
+
+def test_what_is_impossible_has_no_number(rescore: Run, tmp_path: Path) -> None:
+    """A language model that gives a word no probability at all: JSON knows no infinity."""
+    (tmp_path / "lm.arpa").write_text(ARPA.replace("-1.3\told", "-inf\told"), encoding="utf-8")
+    table = {"u": {"ref": "old the", "hyp_1": {"score": -1, "text": "old the"}, "hyp_2": {"score": -2, "text": "the"}}}
+    write_json(tmp_path / "l.json", table)
+    done = rescore("l.json", "--lm", "ngram:lm.arpa", "--weight", "0.5", "--html", "r.html")
+    assert done.returncode == 0, done.stderr
+    first = data_of((tmp_path / "r.html").read_text(encoding="utf-8"))["utterances"][0]
+    assert first["outputs"][0]["tokens"][0] == ["old", None] and first["list"][0][3][1] is None
+    (tmp_path / "s").write_text("old the\nthe\n", encoding="utf-8")
+    done = rescore("score", "--text", "s", "--lm", "ngram:lm.arpa", "-o", "p.json")
+    assert done.returncode == 0 and "inf" in done.stdout and not done.stderr
+    written = (tmp_path / "p.json").read_text()
+    assert "Infinity" not in written and json.loads(written)[0]["by_token"]["corpus"] is None
+
+
+def test_page_shows_the_decision(rescore: Run, models: dict[str, Path], tmp_path: Path) -> None:
+    """What moved is counted for what minimum Bayes risk chose, not for the best score."""
+    texts = ["the old clock ticked", "the odd clock", "an old clock", "the old clock"]
+    table = {f"u{index}": {"ref": "the old clock", **{f"hyp_{rank}": {"score": -rank / 8, "text": text}
+             for rank, text in enumerate(texts, 1)}} for index in range(4)}  # fmt: skip
+    write_json(tmp_path / "l.json", table)
+    options = ["--weight", "0", "--decide", "mbr", "--scale", "1", "--html", "r.html"]
+    done = rescore("l.json", "--lm", f"tta:{models['tta']}", *options)
+    assert done.returncode == 0 and "4 utterances changed" in done.stdout, done.stderr
+    moves = next(one for one in data_of((tmp_path / "r.html").read_text())["tables"] if "moved" in one["title"])
+    assert moves["rows"][1:3] == [["moved", "4"], ["better", "4"]]
 
 
 def test_page_in_a_browser(page: str, tmp_path: Path) -> None:
