@@ -28,7 +28,16 @@ TOKENS = "tokens"
 """The column with the number of a language model's tokens, where it was asked for."""
 
 COMBINED = "combined"
-"""The column that is 1 for hypotheses that were combined from others, and 0 for those that the toolkit gave."""
+"""The column that is 1 for hypotheses that were made from others, and 0 for those that the toolkit gave."""
+
+CHANNEL = "channel"
+"""The column with the log probability of what was heard given what respelled words mean; 0 where there are none."""
+
+EDITS = "edits"
+"""The column with the number of respelled words."""
+
+RESPELLING = (CHANNEL, EDITS)
+"""Columns of respelled lists, which are tuned as bonuses are, without bounds."""
 
 LARGE_SET = 500
 """Lists from which on a bonus can be tuned beside a single weight without fitting accidents."""
@@ -105,7 +114,7 @@ def ranked_by_means(lists: Sequence[NbestList]) -> bool:
 def score_columns(nbest: NbestList) -> list[str]:
     """The columns beside the first pass that hold scores of models, in the order of the file."""
     found = dict.fromkeys(name for hypothesis in nbest.hypotheses for name in hypothesis.scores)
-    return [name for name in found if name not in (FIRST_PASS, SUM, FORMER_FIRST_PASS, COMBINED, *COUNTS)]
+    return [name for name in found if name not in (FIRST_PASS, SUM, FORMER_FIRST_PASS, COMBINED, *RESPELLING, *COUNTS)]
 
 
 def content_hash(lists: Iterable[NbestList]) -> str:

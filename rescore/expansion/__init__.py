@@ -1,5 +1,13 @@
-"""From the hypotheses of a list to new ones: what a list has in different places, combined."""
+"""From the hypotheses of a list to new ones.
 
+`recombine` combines what hypotheses have in different places. `Respeller` puts words of a lexicon where a recogniser
+wrote some that no text has; a `Channel` says how likely each was misheard so.
+"""
+
+from rescore.expansion.candidates import Candidate, Proposer
+from rescore.expansion.channel import Channel
+from rescore.expansion.lexicon import Lexicon
 from rescore.expansion.recombine import recombine
+from rescore.expansion.respell import Respeller
 
-__all__ = ["recombine"]
+__all__ = ["Candidate", "Channel", "Lexicon", "Proposer", "Respeller", "recombine"]

@@ -1,0 +1,120 @@
+"""New hypotheses with other words where a recogniser wrote some that no text has.
+
+An end-to-end recogniser spells, and what it spells need not be a word. Each word that the lexicon lacks gets
+candidates (`rescore.expansion.candidates`); of the texts that these make up, the likeliest of a list become
+hypotheses, with the first-pass score of the hypothesis they came from and two more columns: `channel`, the log
+probability of what was heard given what was meant, and `edits`, how many words were respelled; both are 0 for those
+that the toolkit gave. Language models then decide, with tuned weights of the two columns.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import islice
+from typing import NamedTuple
+
+from rescore.expansion.candidates import PRIOR, Candidate, Proposer
+from rescore.expansion.channel import Channel
+from rescore.expansion.lexicon import Lexicon, spelled
+from rescore.nbest import CHANNEL, COMBINED, EDITS, FIRST_PASS, Hypothesis, NbestList
+
+DEFAULT_NUMBER = 20
+A_HYPOTHESIS = 10
+"""New texts made of one hypothesis, at most."""
+WEIGHT = 1.0
+"""Of candidates' scores beside the first pass, where a list's new hypotheses are chosen."""
+WINDOW = 200
+"""Lists whose words are looked up together."""
+
+
+class Version(NamedTuple):
+    """A hypothesis in the making."""
+
+    score: float
+    """By which the best are chosen, higher is better."""
+    chosen: tuple[tuple[int, Candidate], ...]
+    """The places of respelled words, and what stands there."""
+
+    @property
+    def channel(self) -> float:
+        return sum(candidate.channel for _, candidate in self.chosen)
+
+    def applied(self, words: Sequence[str]) -> str:
+        """The text of the hypothesis that has these words."""
+        new = dict(self.chosen)
+        return " ".join(cased(new[place].text, word) if place in new else word for place, word in enumerate(words))
+
+
+class Respeller:
+    """Adds up to `number` hypotheses to each list of a stream."""
+
+    def __init__(self, channel: Channel, lexicon: Lexicon, number: int = DEFAULT_NUMBER) -> None:
+        self._lexicon, self._number = lexicon, number
+        self._propose = Proposer(channel, lexicon)
+        self._unknown = PRIOR * lexicon.log_prob("")
+
+    def __call__(self, lists: Iterable[NbestList]) -> Iterator[NbestList]:
+        """Copies of the lists with new hypotheses behind the old ones."""
+        stream = iter(lists)
+        while window := list(islice(stream, WINDOW)):
+            words = {
+                word
+                for nbest in window
+                for hypothesis in nbest.hypotheses
+                for word in hypothesis.text.lower().split()
+                if self.doubtful(word)
+            }
+            candidates = self._propose(sorted(words))
+            for nbest in window:
+                yield self.respell(nbest, candidates)
+
+    def doubtful(self, word: str) -> bool:
+        """Whether a word in lower case is none of the lexicon."""
+        return word not in self._lexicon and spelled(word)
+
+    def respell(self, nbest: NbestList, candidates: Mapping[str, Sequence[Candidate]]) -> NbestList:
+        """A copy of one list with new hypotheses, given candidates for words in lower case."""
+        original = {CHANNEL: 0.0, EDITS: 0.0, COMBINED: 0.0}
+        old = [replace(one, scores=original | one.scores) for one in nbest.hypotheses]
+        texts = [one.text.split() for one in nbest.hypotheses]
+        versions = [
+            (version, rank)
+            for rank, words in enumerate(texts)
+            if math.isfinite(nbest.hypotheses[rank].scores[FIRST_PASS])
+            for version in self._versions(words, nbest.hypotheses[rank].scores[FIRST_PASS], candidates)
+        ]
+        versions.sort(key=lambda item: -item[0].score)
+        seen = {" ".join(words).lower() for words in texts}
+        new: list[Hypothesis] = []
+        for version, rank in versions:
+            text = version.applied(texts[rank])
+            if text.lower() not in seen and len(new) < self._number:
+                seen.add(text.lower())
+                columns = {CHANNEL: version.channel, EDITS: float(len(version.chosen)), COMBINED: 1.0}
+                new.append(Hypothesis(text, old[rank].scores | columns))
+        return replace(nbest, hypotheses=[*old, *new])
+
+    def _versions(
+        self, words: Sequence[str], first: float, candidates: Mapping[str, Sequence[Candidate]]
+    ) -> list[Version]:
+        """The best texts that candidates make of a hypothesis, all but itself, the best first."""
+        beam = [Version(first, ())]
+        for place, word in enumerate(words):
+            if options := candidates.get(word.lower()):
+                longer = [
+                    Version(version.score + WEIGHT * (one.score - self._unknown), (*version.chosen, (place, one)))
+                    for version in beam
+                    for one in options
+                ]
+                beam = heapq.nlargest(A_HYPOTHESIS + 1, [*beam, *longer], key=lambda version: version.score)
+        return [version for version in beam if version.chosen]
+
+
+def cased(text: str, like: str) -> str:
+    """A text in the case of a word: upper, with a capital, or lower."""
+    if like.isupper() and (len(like) > 1 or text != like.lower()):
+        return text.upper()
+    return text.capitalize() if like[:1].isupper() else text

@@ -1,0 +1,112 @@
+"""Words that no text has, and what stands in their place."""
+
+from __future__ import annotations
+
+import lzma
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rapidfuzz.distance import Levenshtein
+
+from rescore.errors import UserError
+from rescore.expansion import Lexicon, Proposer, Respeller
+from rescore.expansion.candidates import KEPT, PRIOR
+from rescore.expansion.respell import cased
+from rescore.nbest import Hypothesis, NbestList
+from rescore.training.channel import learn
+
+CHANNEL = learn(Counter({("inhale", "inhal"): 9, ("zodiac", "zodiag"): 5, ("how else", "howless"): 4}))
+WORDS = ("inhale", "inhaled", "zodiac", "how", "else", "less", "the", "old", "clock", "ticked")
+LEXICON = Lexicon(dict.fromkeys(WORDS, 100), 1000)
+
+
+def listed(*texts: tuple[str, float]) -> NbestList:
+    return NbestList("u", [Hypothesis(text, {"s2s": score}) for text, score in texts], ("x",))
+
+
+def test_an_example() -> None:
+    nbest = listed(("THE OLD ZODIAG", -1.0), ("the inhal", -2.0), ("the clock", -3.0))
+    (found,) = Respeller(CHANNEL, LEXICON, 20)([nbest])
+    assert [h.text for h in found.hypotheses[:3]] == [h.text for h in nbest.hypotheses]
+    assert all(h.scores["channel"] == h.scores["edits"] == h.scores["combined"] == 0.0 for h in found.hypotheses[:3])
+    new = {h.text: h.scores for h in found.hypotheses[3:]}
+    assert new["THE OLD ZODIAC"]["s2s"] == -1.0 and new["the inhale"]["s2s"] == -2.0
+    assert new["THE OLD ZODIAC"]["channel"] == pytest.approx(CHANNEL.log_probs(["zodiac"], ["zodiag"])[0])
+    assert all(scores["edits"] == scores["combined"] == 1.0 for scores in new.values())
+
+
+def test_several_words_of_one_hypothesis() -> None:
+    (found,) = Respeller(CHANNEL, LEXICON, 20)([listed(("the zodiag inhal", -1.0))])
+    both = next(h for h in found.hypotheses if h.text == "the zodiac inhale")
+    assert both.scores["edits"] == 2.0
+    alone = CHANNEL.log_probs(["zodiac", "inhale"], ["zodiag", "inhal"])
+    assert both.scores["channel"] == pytest.approx(sum(alone))
+
+
+def test_what_is_known_stays() -> None:
+    """Words of the lexicon, numbers and what is no word are left alone; and one more list does not change another."""
+    nbest = listed(("the clock 12.30 ticked @x", -1.0), ("old clock", float("-inf")))
+    (found,) = Respeller(CHANNEL, LEXICON, 20)([nbest])
+    assert len(found.hypotheses) == 2
+    (few,) = Respeller(CHANNEL, LEXICON, 1)([listed(("the zodiag inhal", -1.0))])
+    assert len(few.hypotheses) == 2
+
+
+def test_it_is_a_stream() -> None:
+    taken = 0
+
+    def many() -> Iterator[NbestList]:
+        nonlocal taken
+        for _ in range(1000):
+            taken += 1
+            yield listed(("the zodiag", -1.0))
+
+    next(Respeller(CHANNEL, LEXICON, 20)(many()))
+    assert taken < 500
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.text("abcd", min_size=2, max_size=6), min_size=3, max_size=30, unique=True), st.data())
+def test_candidates_against_trying_every_word(words: list[str], data: st.DataObject) -> None:
+    """The best by channel and lexicon, of all words that differ in three letters at most."""
+    heard = data.draw(st.text("abcd", min_size=2, max_size=6))
+    counts = {word: 3 + len(word) * rank for rank, word in enumerate(words)}
+    lexicon = Lexicon(counts, 10**7)  # no word is frequent enough to be run together with another
+    near = [word for word in counts if 0 < Levenshtein.distance(word, heard) <= 3]
+    channel = learn(Counter({("abcd", "abdd"): 3, ("dab", "da"): 2}))
+    scores = {word: channel.log_probs([word], [heard])[0] + PRIOR * lexicon.log_prob(word) for word in near}
+    found = Proposer(channel, lexicon)([heard])[heard]
+    assert [one.score for one in found] == pytest.approx(sorted(scores.values(), reverse=True)[:KEPT], rel=1e-4)
+    assert all(scores[one.text] == pytest.approx(one.score, rel=1e-4) for one in found)
+
+
+def test_two_words_run_together() -> None:
+    found = Proposer(CHANNEL, LEXICON)(["howless", "oldclok"])
+    assert "how less" in {one.text for one in found["howless"]}
+    assert "old clock" in {one.text for one in found["oldclok"]}  # one of the two may differ in a letter
+    assert len(found["howless"]) <= KEPT
+
+
+@pytest.mark.parametrize(
+    ("text", "like", "expected"),
+    [("zodiac", "ZODIAG", "ZODIAC"), ("how else", "Howless", "How else"), ("zodiac", "zodiag", "zodiac")],
+)
+def test_case_is_that_of_what_was_heard(text: str, like: str, expected: str) -> None:
+    assert cased(text, like) == expected
+
+
+def test_the_lexicon(tmp_path: Path) -> None:
+    lexicon = Lexicon.count([["the", "old"], ["the", "1848", "clock's"]] * 3 + [["once"]])
+    assert lexicon.counts == {"the": 6, "old": 3, "clock's": 3} and lexicon.total == 16
+    path = tmp_path / "lexicon.txt.xz"
+    lexicon.save(path)
+    again = Lexicon.load(path)
+    assert again.counts == lexicon.counts and again.total == 16 and again.digest == lexicon.digest
+    assert "zodiac" in again.with_words(["Zodiac"]) and "zodiac" not in again
+    path.write_bytes(lzma.compress(b"16\nthe six\n"))
+    with pytest.raises(UserError, match=r"lexicon.txt.xz: line 2: expected a word and its count"):
+        Lexicon.load(path)
