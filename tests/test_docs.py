@@ -110,6 +110,8 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     table = "utt,what,cost,lm_logp\n1,a b,2,-7\n1,a,1,-9\n"
     (folder / "lists.csv").write_text(table, encoding="utf-8")
     formats.write(formats.read([folder / "test.json"]), str(folder / "lists.jsonl"))
+    places = "".join(f"{one.id} recording {at} {at + 1}\n" for at, one in enumerate(lists))
+    (folder / "data" / "segments").write_text(places, encoding="utf-8")
     (folder / "lm").mkdir()
     (folder / "lm" / "lm.arpa").write_text(ARPA, encoding="utf-8")
     run = [

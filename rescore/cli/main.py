@@ -25,6 +25,7 @@ COMMANDS = {
     "score": "LM scores: columns of N-best lists, or perplexity of text.",
     "tune": "Find the weights on dev lists with references.",
     "rerank": "Apply weights; write reranked lists or 1-best text.",
+    "confidence": "How certain each word is, calibrated on dev lists.",
     "eval": "WER, CER or BLEU, oracle and significance of outputs.",
     "analyse": "Where reranking changed things, and whether rightly.",
     "compare": "Language models side by side on the same lists.",
