@@ -69,8 +69,7 @@ def networks(lists: Sequence[NbestList], texts: Sequence[str], weights: WeightsO
 def _opposite(words: Sequence[str], others: Sequence[str]) -> list[str]:
     """What `others` has in the place of each word, "" for no word; words in between count for no place."""
     found = [""] * len(words)
-    for kind, begin, end, start, _ in Levenshtein.opcodes(words, others):
-        if kind in ("equal", "replace"):
-            for offset in range(end - begin):
-                found[begin + offset] = others[start + offset]
+    for step in Levenshtein.opcodes(words, others):
+        if step.tag in ("equal", "replace"):
+            found[step.src_start : step.src_end] = others[step.dest_start : step.dest_end]
     return found
