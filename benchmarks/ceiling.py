@@ -9,7 +9,7 @@ import torch
 
 from rescore.networks.config import NetworkConfig
 from rescore.networks.softmax import CPU_SLICE, GPU_SLICE
-from rescore.scoring import LanguageModel
+from rescore.scoring import LanguageModel, alone
 
 ROWS = 1024
 REPEATS = 10
@@ -17,7 +17,7 @@ REPEATS = 10
 
 def tta_seconds(lm: LanguageModel, config: NetworkConfig, texts: Sequence[str]) -> float:
     """What the products of a T-TA's definition would take for texts by themselves, in float32 on this machine."""
-    tokens = [len(found.tokens) for found in lm.score(texts)]
+    tokens = [len(found.tokens) for found in lm.score(alone(texts))]
     return bare_seconds(config, sum(tokens) + 2 * len(tokens), sum(tokens), torch.device("cpu"), torch.float32)
 
 

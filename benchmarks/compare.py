@@ -27,10 +27,8 @@ import torch.utils.data  # for minicons, which uses it without importing it
 
 import models
 import rescore
-from rescore import scoring
 from rescore.networks.config import NetworkConfig
 from rescore.reports import speed, styles
-from rescore.scoring import Computing
 
 Score = Callable[[Sequence[str]], object]
 BATCHES = (1, 8, 32, 100)
@@ -76,12 +74,12 @@ def main(
 
 
 def _networks(row: Callable[..., None], made: dict[str, Path], texts: list[str], repeats: int) -> None:
-    tta, bilm, unilm = (scoring.load(f"{kind}:{made[kind]}") for kind in ("tta", "bilm", "unilm"))
+    tta, bilm, unilm = (rescore.load(f"{kind}:{made[kind]}") for kind in ("tta", "bilm", "unilm"))
     measured = speed.measure(tta, texts, (), repeats)
     bare = min(ceiling.tta_seconds(tta, NetworkConfig.load(made["tta"] / "config.json"), texts) for _ in range(repeats))
     row("T-TA, against its bare matrix products", measured.rate, len(texts) / bare)
     for precision in ("bf16", "int8"):
-        rough = scoring.load(f"tta:{made['tta']}", Computing(precision=precision))
+        rough = rescore.load(f"tta:{made['tta']}", precision=precision)
         fast, usual = _rates([rough.score, tta.score], texts, repeats)
         row(
             f"T-TA in {precision}, against float32",
@@ -125,7 +123,7 @@ def _networks(row: Callable[..., None], made: dict[str, Path], texts: list[str],
 
 def _at_twenty_words(row: Callable[..., None], made: dict[str, Path], texts: list[str]) -> None:
     """As the papers measured it: a sentence of 20 words; a T-TA's pass against one batch of n masked copies."""
-    tta, bilm = (scoring.load(f"{kind}:{made[kind]}") for kind in ("tta", "bilm"))
+    tta, bilm = (rescore.load(f"{kind}:{made[kind]}") for kind in ("tta", "bilm"))
     words = " ".join(texts).split()
     sentences = [" ".join(words[start : start + 20]) for start in range(0, min(len(words), 1200) - 20, 20)]
     times: dict[str, list[float]] = {"alone": [], "together": [], "masked": [], "masked, all logits": []}
@@ -144,7 +142,7 @@ def _at_twenty_words(row: Callable[..., None], made: dict[str, Path], texts: lis
 
 def _ngram(row: Callable[..., None], model: Path, folder: Path, texts: list[str], repeats: int) -> None:
     """The same text in files and pipes: `rescore`'s scorer in this process, KenLM's `query` in one of its own."""
-    lm = scoring.load(f"ngram:{model}")
+    lm = rescore.load(f"ngram:{model}")
     many = [text.lower() for text in texts] * 200
     (folder / "text").write_text("\n".join(many) + "\n", encoding="utf-8")
     ours, theirs = [], []
@@ -177,8 +175,8 @@ def minicons(kind: str, folder: Path) -> Any:
 @torch.inference_mode()
 def _plain_masked(bilm: Any, text: str, everywhere: bool = False) -> float:
     """The definition of a biLM's score as one batch."""
-    network = bilm.network
-    ids = torch.tensor(network.encode([text])[0].ids)
+    network = bilm.lm.network
+    ids = torch.tensor(network.encode_texts([text])[0].ids)
     number = torch.arange(len(ids))
     copies = torch.tensor([[*network.before, *ids, *network.after]]).repeat(len(ids), 1)
     copies[number, number + 1] = network.mask

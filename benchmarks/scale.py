@@ -16,7 +16,8 @@ import torch
 from rescore import formats, scoring
 from rescore.engines.cluster import Cluster, ClusterOptions
 from rescore.engines.local import windows
-from rescore.scoring.base import AS_SUITS
+from rescore.scoring.base import AS_SUITS, Question, alone
+from rescore.scoring.context import in_place
 
 
 def main() -> None:
@@ -28,8 +29,8 @@ def main() -> None:
     arguments = parser.parse_args()
     lists = formats.read([arguments.lists])
     batches = [
-        list(dict.fromkeys(hypothesis.text for nbest in part for hypothesis in nbest.hypotheses))
-        for part in list(windows(lists))[: arguments.windows]
+        alone(dict.fromkeys(one.text for placed in part for one in placed.nbest.hypotheses))
+        for part in list(windows(in_place([], lists)))[: arguments.windows]
     ]
     number = sum(map(len, batches))
     print(f"{number:,} different hypotheses in {len(batches)} windows of {arguments.lists}, {arguments.lm}")
@@ -50,7 +51,7 @@ def main() -> None:
         ray.init(num_cpus=workers, log_to_driver=False, logging_level="error", include_dashboard=False)
         began = time.perf_counter()
         cluster = Cluster([arguments.lm], AS_SUITS, None, ClusterOptions(workers=workers))
-        warm: Iterator[list[str]] = iter([batches[0][:50]] * 4 * workers)
+        warm: Iterator[list[Question]] = iter([batches[0][:50]] * 4 * workers)
         list(cluster.models[0].stream(warm))
         print(f"{workers} workers ready in {time.perf_counter() - began:.1f} s", flush=True)
         began = time.perf_counter()

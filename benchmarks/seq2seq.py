@@ -19,7 +19,7 @@ import transformers
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
 from rescore import scoring
-from rescore.scoring.base import pair
+from rescore.scoring import Question
 
 WORDS = [f"w{index}" for index in range(7_990)]
 FRACTION = 0.1
@@ -64,7 +64,7 @@ def main() -> None:
         )
         for size in (10, 50):
             lists = [sample(size, random.Random(number)) for number in range(options.sources)]
-            pairs = [pair(source, text) for source, texts in lists for text in texts]
+            pairs = [Question(text, source) for source, texts in lists for text in texts]
             scores, own = timed(lambda pairs=pairs: [one.sum for one in lm.score(pairs)])
             batched, by_list = timed(lambda lists=lists: [s for one in lists for s in losses(model, tokenizer, *one)])
             single, by_pair = timed(

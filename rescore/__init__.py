@@ -10,13 +10,14 @@ from rescore.version import VERSION
 
 if TYPE_CHECKING:
     from rescore.reports.results import Results
-    from rescore.scoring.base import LanguageModel, TokenScores
+    from rescore.scoring.base import LanguageModel, Question, TokenScores
     from rescore.tuning.weights import Weights
 
 __version__ = VERSION
 
 _LATER = {
     "LanguageModel": "rescore.scoring.base",
+    "Question": "rescore.scoring.base",
     "Results": "rescore.reports.results",
     "TokenScores": "rescore.scoring.base",
     "Weights": "rescore.tuning.weights",
@@ -27,6 +28,7 @@ __all__ = [
     "Hypothesis",
     "LanguageModel",
     "NbestList",
+    "Question",
     "Results",
     "TokenScores",
     "UserError",

@@ -32,6 +32,7 @@ from rescore.nbest import FIRST_PASS, Hypothesis, NbestList
 if TYPE_CHECKING:
     from rescore.reports.results import Results
     from rescore.scoring import LanguageModel
+    from rescore.scoring.base import Public
     from rescore.tuning.weights import Weights
 
 Scorer = Callable[[Sequence[str]], Sequence[float]]
@@ -66,8 +67,8 @@ def load(
     batch_tokens: int | None = None,
     cache: str | Path | None = None,
     prompt: str | None = None,
-) -> LanguageModel:
-    """A language model by its name, `KIND[:OPTION...][:PATH]`; its `score` takes plain sentences.
+) -> Public:
+    """A language model by its name, `KIND[:OPTION...][:PATH]`; its `score` takes plain sentences, or `Question`s.
 
     Args:
         device: cpu, cuda or cuda:N; None for cuda where there is one.
@@ -85,8 +86,9 @@ def load(
         (['the', 'clock', 'tick', '##ed'], (4,))
     """
     from rescore import scoring
+    from rescore.scoring.base import Public
 
-    return scoring.load_all([lm], scoring.Computing(device, precision, batch_tokens, prompt), cache)[0]
+    return Public(scoring.load_all([lm], scoring.Computing(device, precision, batch_tokens, prompt), cache)[0])
 
 
 def score(
@@ -112,6 +114,7 @@ def score(
     from rescore import scoring
     from rescore.engines import score_all
     from rescore.experiment.run import choose_norm
+    from rescore.scoring.base import Public
     from rescore.scoring.function import FunctionModel
 
     every = [_as_list(one, number) for number, one in enumerate(lists, 1)]
@@ -119,6 +122,7 @@ def score(
         scoring.load(lm) if isinstance(lm, str) else FunctionModel(lm) if isfunction(lm) else cast("LanguageModel", lm)
         for lm in lms
     ]
+    models = [lm.lm if isinstance(lm, Public) else lm for lm in models]
     return score_all(models, every, choose_norm(norm, every))
 
 

@@ -85,9 +85,6 @@ class NbestList:
     """Where columns of scores come from, as far as it is known; one object for all lists of a file."""
     recording: str | None = None
     """What the utterance is a part of; None where its id says so (`rescore.scoring.context`)."""
-    before: tuple[str, ...] = ()
-    after: tuple[str, ...] = ()
-    """What was recognised in the utterances beside this one, for models that read it."""
 
     def column(self, name: str) -> list[float]:
         """The scores of one column, in the order of the hypotheses.
@@ -127,41 +124,3 @@ def content_hash(lists: Iterable[NbestList]) -> str:
         hypotheses = [(hypothesis.text, hypothesis.scores.get(FIRST_PASS)) for hypothesis in nbest.hypotheses]
         digest.update(json.dumps([nbest.id, nbest.references, nbest.source, hypotheses]).encode())
     return digest.hexdigest()[:8]
-
-
-SEPARATOR = "\x1f"
-"""Between a source and a hypothesis, where a model reads both: ASCII's unit separator, which no text has."""
-
-
-def pair(source: str, text: str) -> str:
-    """A hypothesis with its source, as one text for models that read both (`reads_source`)."""
-    return f"{source}{SEPARATOR}{text}"
-
-
-NEIGHBOUR = "\x1e"
-"""Between neighbouring utterances: ASCII's record separator."""
-
-
-def in_context(text: str, before: Iterable[str], after: Iterable[str]) -> str:
-    """A hypothesis among its neighbours, as one text for models that read them (`context`)."""
-    return SEPARATOR.join([NEIGHBOUR.join(before), text, NEIGHBOUR.join(after)])
-
-
-def split_context(question: str) -> tuple[list[str], str, list[str]]:
-    """The neighbours before, the hypothesis, and the neighbours after it; of a text alone there are none."""
-    if SEPARATOR not in question:
-        return [], question, []
-    before, text, after = question.split(SEPARATOR)
-    return before.split(NEIGHBOUR) if before else [], text, after.split(NEIGHBOUR) if after else []
-
-
-def split_pair(text: str, channel: bool = False) -> tuple[str, str]:
-    """Source and hypothesis; for a `channel` model, which predicts the source, the other way round.
-
-    Raises:
-        UserError: there is no source.
-    """
-    source, separator, hypothesis = text.partition(SEPARATOR)
-    if not separator:
-        raise UserError("this model reads the source beside the hypothesis; give lists with sources")
-    return (hypothesis, source) if channel else (source, hypothesis)

@@ -10,11 +10,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 
+import numpy as np
 import pytest
 
 import rescore
 from rescore import api
 from tests.conftest import ROOT, Run, read_report
+from tests.scoring.test_ngram import ARPA
 
 
 def test_examples_run(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,3 +121,32 @@ def test_types_are_told() -> None:
         assert getattr(rescore, name) is not None
     with pytest.raises(AttributeError):
         _ = rescore.nothing
+
+
+def test_a_model_takes_sentences_and_questions(tmp_path: Path) -> None:
+    (tmp_path / "lm.arpa").write_text(ARPA, encoding="utf-8")
+    lm = rescore.load(f"ngram:{tmp_path / 'lm.arpa'}")
+    plain, asked = lm.score(["the old clock", rescore.Question("the old clock", source="die alte uhr")])
+    assert plain.sum == asked.sum < 0
+    (scored,) = rescore.score([["the old clock"]], lm)
+    assert scored.hypotheses[0].scores["ngram"] == plain.sum
+
+
+def test_a_model_of_your_own_is_asked_what_it_reads() -> None:
+    class Reader:
+        """Says how many characters it was shown beside the text."""
+
+        name = model = "reader"
+        precision, fingerprint = "float64", "0" * 64
+        reads_source, context = True, (1, 2)
+
+        def score(self, questions: list[rescore.Question]) -> list[rescore.TokenScores]:
+            shown = [len("".join((one.source or "", *one.before, *one.after))) for one in questions]
+            return [rescore.TokenScores(["x"], np.array([-float(number)])) for number in shown]
+
+    lists = [
+        rescore.NbestList(f"a-{rank}", [rescore.Hypothesis(text, {"s2s": -1.0})], source="12")
+        for rank, text in enumerate(["3", "44", "555", "6666"])
+    ]
+    scored = rescore.score(lists, Reader())
+    assert [one.hypotheses[0].scores["reader"] for one in scored] == [-2 - 2 - 3, -2 - 1 - 3 - 4, -2 - 2 - 4, -2 - 3]

@@ -19,7 +19,7 @@ from rescore.metrics.significance import Chosen, PairedTest
 from rescore.metrics.wer import ErrorRate
 from rescore.nbest import FIRST_PASS, Hypothesis, NbestList
 from rescore.registry import Table
-from rescore.scoring import Backend, TokenScores
+from rescore.scoring import Backend, Question, TokenScores
 from tests.conftest import Run, assert_one_line_error, write_json
 
 
@@ -72,8 +72,8 @@ class Shortest:
     precision = "float32"
     fingerprint = "0" * 64
 
-    def score(self, sentences: Sequence[str]) -> list[TokenScores]:
-        return [TokenScores(text.split(), -np.ones(len(text.split()))) for text in sentences]
+    def score(self, questions: Sequence[Question]) -> list[TokenScores]:
+        return [TokenScores(one.text.split(), -np.ones(len(one.text.split()))) for one in questions]
 
 
 def test_a_backend(rescore: Run, register: object, lists: Path, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
+from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
@@ -17,8 +18,8 @@ from rescore.cli.bundle import GroupedCommand
 if TYPE_CHECKING:
     from rescore.engines import OnProgress
     from rescore.engines.shards import Shards
-    from rescore.nbest import NbestList
     from rescore.scoring import LanguageModel, TokenScores
+    from rescore.scoring.context import Placed
 
 
 @click.command("score", cls=GroupedCommand)
@@ -65,7 +66,7 @@ def command(
     from rescore.engines import windows
     from rescore.engines.shards import Shards
     from rescore.experiment.run import choose_norm
-    from rescore.scoring.context import for_model
+    from rescore.scoring.context import in_place
 
     if bool(nbest) == bool(text):
         raise click.UsageError("give either N-best lists or --text FILE")
@@ -79,13 +80,10 @@ def command(
         head = list(islice(lists, 1))
         norm = choose_norm(lm_norm, head)
         models = lms.load(skip=on_error == "skip")
-        stream: Iterator[NbestList] = chain(head, lists)
-        for model in models:
-            stream = for_model(model, stream)
         number = inputs.count(nbest)
         total = None if number is None else number * len(models)
         with options.progress_bar(total, f"score {', '.join(model.name for model in models)}") as bar:
-            parts = windows(stream)
+            parts = windows(in_place(models, chain(head, lists)))
             shards = None
             if lms.engine != "local" and output and output != "-" and not tokens:
                 made_by = [f"{model.name} {model.fingerprint} {model.precision}" for model in models]
@@ -95,21 +93,21 @@ def command(
             for rank, model in enumerate(models):
                 parts = _with_column(model, parts, norm, bar.update, file, count_tokens and rank == 0)
             if shards is None:
-                formats.write(chain.from_iterable(parts), output or "-")
+                formats.write((placed.nbest for part in parts for placed in part), output or "-")
                 return
             for part in parts:
-                formats.write(part, str(todo.pop(0)))
+                formats.write((placed.nbest for placed in part), str(todo.pop(0)))
             shards.join()
 
 
 def _missing(
-    parts: Iterable[list[NbestList]], shards: Shards, todo: list[Path], progress: OnProgress
-) -> Iterator[list[NbestList]]:
+    parts: Iterable[list[Placed]], shards: Shards, todo: list[Path], progress: OnProgress
+) -> Iterator[list[Placed]]:
     """The windows whose shards are not there yet; where these are to be written is put into `todo`."""
     for window in parts:
         path = shards.add(window)
         if path is None:
-            progress(sum(len(nbest.hypotheses) for nbest in window))
+            progress(sum(len(placed.nbest.hypotheses) for placed in window))
         else:
             todo.append(path)
             yield window
@@ -117,22 +115,22 @@ def _missing(
 
 def _with_column(
     model: LanguageModel,
-    parts: Iterable[list[NbestList]],
+    parts: Iterable[list[Placed]],
     norm: str,
     progress: OnProgress,
     tokens: IO[str] | None,
     count_tokens: bool,
-) -> Iterator[list[NbestList]]:
+) -> Iterator[list[Placed]]:
     """Windows of lists with one more column."""
     from rescore.engines import ColumnAdder, score_windows
 
     with_column = ColumnAdder(model, norm, count_tokens)
     for window in score_windows(model, parts, progress):
         if tokens:
-            for nbest, scores in window:
-                for rank, (hypothesis, found) in enumerate(zip(nbest.hypotheses, scores, strict=True), 1):
-                    _write_tokens(tokens, {"id": nbest.id, "hyp": rank}, model, hypothesis.text, found)
-        yield [with_column(nbest, scores) for nbest, scores in window]
+            for placed, scores in window:
+                for rank, (hypothesis, found) in enumerate(zip(placed.nbest.hypotheses, scores, strict=True), 1):
+                    _write_tokens(tokens, {"id": placed.nbest.id, "hyp": rank}, model, hypothesis.text, found)
+        yield [replace(placed, nbest=with_column(placed.nbest, scores)) for placed, scores in window]
 
 
 def _write_tokens(
@@ -153,7 +151,7 @@ def _score_text(
     from rescore.formats.source import read_lines
     from rescore.reports import perplexity
     from rescore.reports.perplexity import documents, text_score
-    from rescore.scoring.context import for_model, question
+    from rescore.scoring.context import ask, in_place
 
     oddities = Oddities(strict)
     lines = documents(read_lines(Path(text), empty=True, oddities=oddities))
@@ -164,7 +162,8 @@ def _score_text(
     found = []
     for model in lms.load():
         scores = []
-        asked = [question(model, *one) for one in zip(for_model(model, lines), sentences, strict=True)]
+        placed = zip(in_place([model], lines), sentences, strict=True)
+        asked = [question for line, sentence in placed for question in ask(model, line, [sentence])]
         with options.progress_bar(len(sentences), f"score {model.name}") as bar:
             for start in range(0, len(sentences), 1000):
                 scores += model.score(asked[start : start + 1000])

@@ -7,6 +7,7 @@ errors, or what a sentence lacks to a perfect score.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -68,7 +69,7 @@ def losses(metric: Metric, lists: Sequence[NbestList]) -> list[Values]:
     ]
 
 
-def _of_list(metric: Metric, at_once: Callable[[Sequence[str]], Values], nbest: NbestList) -> Values:
+def _of_list(metric: Metric, at_once: Callable[[Sequence[Any]], Values], nbest: NbestList) -> Values:
     """The same for one list, where the metric compares all with all at once."""
     rank: dict[str, int] = {}
     which = [rank.setdefault(hypothesis.text, len(rank)) for hypothesis in nbest.hypotheses]

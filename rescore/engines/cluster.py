@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from rescore.errors import UserError
-from rescore.scoring.base import Computing, LanguageModel, TokenScores
+from rescore.scoring.base import Computing, LanguageModel, Question, TokenScores
 from rescore.scoring.context import context_of
 
 log = logging.getLogger(__name__)
@@ -50,7 +50,7 @@ class ClusterOptions:
 @dataclass(slots=True, eq=False)
 class _Task:
     number: int
-    texts: Sequence[str]
+    questions: Sequence[Question]
     rank: int
     attempts: int = 0
 
@@ -73,13 +73,13 @@ class RemoteModel:
         self._cluster, self._rank, self.name = cluster, rank, name
         self.model, self.precision, self.fingerprint, self.reads_source, self.context = about
 
-    def score(self, sentences: Sequence[str]) -> list[TokenScores]:
-        """One result a sentence, in their order."""
-        found = next(self._cluster.stream(self._rank, [sentences]))
+    def score(self, questions: Sequence[Question]) -> list[TokenScores]:
+        """One result per question, in their order."""
+        found = next(self._cluster.stream(self._rank, [questions]))
         assert found is not None
         return found
 
-    def stream(self, batches: Iterable[Sequence[str]]) -> Iterator[list[TokenScores] | None]:
+    def stream(self, batches: Iterable[Sequence[Question]]) -> Iterator[list[TokenScores] | None]:
         """Results of batches in their order; None for one that cannot be scored and is to be skipped."""
         return self._cluster.stream(self._rank, batches)
 
@@ -158,7 +158,7 @@ class Cluster:
             cause = getattr(error, "cause", None)
             raise (cause if isinstance(cause, UserError) else UserError(f"--engine ray: {cause or error}")) from None
 
-    def stream(self, rank: int, batches: Iterable[Sequence[str]]) -> Iterator[list[TokenScores] | None]:
+    def stream(self, rank: int, batches: Iterable[Sequence[Question]]) -> Iterator[list[TokenScores] | None]:
         """Scores by the model of that rank, in the order of the batches; at most `AHEAD` a worker are under way."""
         source = iter(batches)
         waiting: deque[_Task] = deque()
@@ -169,11 +169,11 @@ class Cluster:
         alone_since = time.monotonic()
         while True:
             while not exhausted and taken - given < AHEAD * max(1, len(self._workers)) + 1:
-                texts = next(source, None)
-                if texts is None:
+                questions = next(source, None)
+                if questions is None:
                     exhausted = True
                 else:
-                    waiting.append(_Task(taken, texts, rank))
+                    waiting.append(_Task(taken, questions, rank))
                     taken += 1
             if given in done:
                 yield done.pop(given)
@@ -184,7 +184,7 @@ class Cluster:
             alone_since = self._look_after(alone_since)
             while waiting and (worker := self._free()) is not None:
                 task = waiting.popleft()
-                reference = worker.handle.score.remote(task.rank, list(task.texts))
+                reference = worker.handle.score.remote(task.rank, list(task.questions))
                 worker.tasks.append(task)
                 running[reference] = task, worker
             if not running:
@@ -215,9 +215,10 @@ class Cluster:
         Raises:
             UserError: the rest is not to go on.
         """
+        number, first = len(task.questions), task.questions[0].text[:60]
         if not self._options.skip:
-            raise UserError(f"scoring {len(task.texts)} texts from {task.texts[0][:60]!r} on: {why}")
-        log.warning("scoring %d texts from %r on: %s", len(task.texts), task.texts[0][:60], why)
+            raise UserError(f"scoring {number} texts from {first!r} on: {why}")
+        log.warning("scoring %d texts from %r on: %s", number, first, why)
 
     def _free(self) -> _Worker | None:
         able = [worker for worker in self._workers if worker.loading is None and len(worker.tasks) < AHEAD]
@@ -283,11 +284,11 @@ class _Holder:
             for model in self._models
         ]
 
-    def score(self, rank: int, texts: list[str]) -> list[TokenScores]:
+    def score(self, rank: int, questions: list[Question]) -> list[TokenScores]:
         # What is worked out when it is asked for would take the model along: plain values are sent.
         return [
             TokenScores(list(one.tokens), one.log_probs, one.unknown, one.sum)
-            for one in self._models[rank].score(texts)
+            for one in self._models[rank].score(questions)
         ]
 
 

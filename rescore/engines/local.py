@@ -11,9 +11,9 @@ from typing import Protocol, runtime_checkable
 
 from rescore.errors import UserError
 from rescore.nbest import TOKENS, Column, Hypothesis, NbestList
-from rescore.scoring import LanguageModel, TokenScores, column_name, origin
+from rescore.scoring import LanguageModel, Question, TokenScores, column_name, origin
 from rescore.scoring.cache import Cached
-from rescore.scoring.context import for_model, question
+from rescore.scoring.context import Placed, ask, in_place
 
 log = logging.getLogger(__name__)
 
@@ -23,62 +23,64 @@ OnProgress = Callable[[int], object]
 """Called with the number of hypotheses just done."""
 
 
-def windows(lists: Iterable[NbestList]) -> Iterator[list[NbestList]]:
+def windows(lists: Iterable[Placed]) -> Iterator[list[Placed]]:
     """The lists in parts of at most `WINDOW` hypotheses, or one list, that are scored together."""
-    window: list[NbestList] = []
+    window: list[Placed] = []
     size = 0
-    for nbest in lists:
-        if window and size + len(nbest.hypotheses) > WINDOW:
+    for placed in lists:
+        number = len(placed.nbest.hypotheses)
+        if window and size + number > WINDOW:
             yield window
             window, size = [], 0
-        window.append(nbest)
-        size += len(nbest.hypotheses)
+        window.append(placed)
+        size += number
     if window:
         yield window
 
 
-Scored = list[tuple[NbestList, list[TokenScores]]]
+Scored = list[tuple[Placed, list[TokenScores]]]
 """Lists with the scores of their hypotheses."""
 
 
 def score_windows(
-    lm: LanguageModel, parts: Iterable[list[NbestList]], progress: OnProgress = lambda done: None
+    lm: LanguageModel, parts: Iterable[list[Placed]], progress: OnProgress = lambda done: None
 ) -> Iterator[Scored]:
     """Each window with the scores of its hypotheses, as a stream; one that could not be scored is empty.
 
     What is told at the end: how many tokens the model does not know, and whether it cannot tell hypotheses apart.
     """
     tokens = unknown = alike = several = 0
-    begun: deque[tuple[list[NbestList], list[str]]] = deque()
+    begun: deque[tuple[list[Placed], list[list[int]]]] = deque()
 
-    def batches() -> Iterator[list[str]]:
+    def batches() -> Iterator[list[Question]]:
         for window in parts:
-            texts = list(dict.fromkeys(question(lm, nbest, one.text) for nbest in window for one in nbest.hypotheses))
-            begun.append((window, texts))
-            yield texts
+            ranks: dict[Question, int] = {}  # equal questions are asked once
+            asked = [ask(lm, placed, (one.text for one in placed.nbest.hypotheses)) for placed in window]
+            begun.append((window, [[ranks.setdefault(one, len(ranks)) for one in some] for some in asked]))
+            yield list(ranks)
 
     # What has a `stream` is told of batches before the results of those before are taken.
     results = lm.stream(batches()) if isinstance(lm, Streaming) else map(lm.score, batches())
     for result in results:
-        window, texts = begun.popleft()
+        window, places = begun.popleft()
         if result is None:
-            log.warning("skipped: %d lists from %s to %s", len(window), window[0].id, window[-1].id)
+            log.warning("skipped: %d lists from %s to %s", len(window), window[0].nbest.id, window[-1].nbest.id)
             yield []
             continue
-        scored = dict(zip(texts, result, strict=True))
-        for text, found in scored.items():
-            if not found.sum < math.inf:  # NaN is not, either
-                raise UserError(f"{lm.name}: the score of {text[:60]!r} is {found.sum}; the model is damaged")
         done: Scored = []
-        for nbest in window:
-            scores = [scored[question(lm, nbest, hypothesis.text)] for hypothesis in nbest.hypotheses]
+        for placed, ranks in zip(window, places, strict=True):
+            nbest, scores = placed.nbest, [result[rank] for rank in ranks]
+            for hypothesis, found in zip(nbest.hypotheses, scores, strict=True):
+                if not found.sum < math.inf:  # NaN is not, either
+                    text = hypothesis.text[:60]
+                    raise UserError(f"{lm.name}: the score of {text!r} is {found.sum}; the model is damaged")
             tokens += sum(len(found.tokens) for found in scores)
             unknown += sum(len(found.unknown) for found in scores)
             if len({hypothesis.text for hypothesis in nbest.hypotheses}) > 1:
                 several += 1
                 alike += len({found.sum for found in scores}) == 1
             progress(len(scores))
-            done.append((nbest, scores))
+            done.append((placed, scores))
         yield done
     if isinstance(lm, Cached) and lm.looked_up:
         log.info("%s: %s scores were in the cache, %s were computed", lm.name, f"{lm.looked_up:,}", f"{lm.computed:,}")
@@ -105,7 +107,7 @@ def score_windows(
 class Streaming(Protocol):
     """A language model that scores batches ahead of their use, as those of a cluster do."""
 
-    def stream(self, batches: Iterable[Sequence[str]]) -> Iterator[list[TokenScores] | None]:
+    def stream(self, batches: Iterable[Sequence[Question]]) -> Iterator[list[TokenScores] | None]:
         """Results in the order of the batches; None for one that cannot be scored and is to be skipped."""
         ...
 
@@ -114,8 +116,8 @@ def score_lists(
     lm: LanguageModel, lists: Iterable[NbestList], progress: OnProgress = lambda done: None
 ) -> Iterator[tuple[NbestList, list[TokenScores]]]:
     """Each list with the scores of its hypotheses, as a stream; memory is bounded by `WINDOW` hypotheses."""
-    for scored in score_windows(lm, windows(for_model(lm, lists)), progress):
-        yield from scored
+    for scored in score_windows(lm, windows(in_place([lm], lists)), progress):
+        yield from ((placed.nbest, scores) for placed, scores in scored)
 
 
 class ColumnAdder:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import shutil
+import logging
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -12,6 +13,12 @@ from rescore.errors import UserError
 from rescore.formats import ReadOptions, native
 from rescore.formats.source import Source
 from rescore.nbest import NbestList
+from rescore.scoring.context import Placed
+
+log = logging.getLogger(__name__)
+
+NAME = re.compile(r"\d{6,}-[0-9a-f]{12}\.jsonl|\.\d{6,}-[0-9a-f]{12}\.jsonl\.\d+\.tmp")
+"""Of a shard, and of one whose writer was killed."""
 
 
 class Shards:
@@ -32,21 +39,30 @@ class Shards:
         except OSError as error:
             raise UserError(f"{self._folder}: cannot be made ({error.strerror or error})") from None
 
-    def add(self, window: Sequence[NbestList]) -> Path | None:
-        """Where the next window is to be written; None if it is there already."""
+    def add(self, window: Sequence[Placed]) -> Path | None:
+        """Where the next window is to be written; None if it is there already, made from the same lists and neighbours
+        by the same models."""
         digest = hashlib.sha256(self._made_by.encode())
-        for nbest in window:
+        for placed in window:
+            nbest = placed.nbest
             hypotheses = [(hypothesis.text, sorted(hypothesis.scores.items())) for hypothesis in nbest.hypotheses]
-            digest.update(repr((nbest.id, nbest.references, nbest.source, hypotheses)).encode())
+            about = (nbest.id, nbest.references, nbest.source, sorted(nbest.columns.items(), key=lambda one: one[0]))
+            digest.update(repr((about, hypotheses, placed.before, placed.after)).encode())
         key = digest.hexdigest()[:12]
         path = self._folder / f"{len(self._paths):06d}-{key}.jsonl"
         self._paths.append(path)
         return None if path.is_file() else path
 
     def join(self) -> None:
-        """Write the output, in the order of the windows, and remove the shards."""
+        """Write the output, in the order of the windows, and remove the shards; whatever else is there stays."""
         formats.write(self._lists(), self._output)
-        shutil.rmtree(self._folder)
+        for path in self._folder.iterdir():
+            if NAME.fullmatch(path.name) and path.is_file():
+                path.unlink()
+        try:
+            self._folder.rmdir()
+        except OSError:
+            log.warning("%s: holds other files than shards, and stays", self._folder)
 
     def _lists(self) -> Iterator[NbestList]:
         for path in self._paths:

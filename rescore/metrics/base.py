@@ -4,17 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from rescore.errors import UserError
 from rescore.metrics.normalise import Normaliser
-from rescore.nbest import NbestList, pair
+from rescore.nbest import NbestList
 
 Counts = npt.NDArray[np.int64]
 Values = npt.NDArray[np.float64]
+
+
+class Translation(NamedTuple):
+    """What a metric is given of a hypothesis if it reads the source, too (`reads_source`)."""
+
+    source: str
+    text: str
 
 
 class Metric(Protocol):
@@ -46,8 +53,8 @@ class Metric(Protocol):
         """How texts are cut into the words whose errors are counted; None where nothing is aligned word by word."""
         ...
 
-    def statistics(self, hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> Counts:
-        """(n, k) counts of n hypotheses, each with one or more references."""
+    def statistics(self, hypotheses: Sequence[Any], references: Sequence[Sequence[str]]) -> Counts:
+        """(n, k) counts of n hypotheses, texts or `Translation`s, each with one or more references."""
         ...
 
     def values(self, sums: Counts) -> Values:
@@ -63,7 +70,7 @@ class Metric(Protocol):
         ...
 
     @property
-    def pair_losses(self) -> Callable[[Sequence[str]], Values] | None:
+    def pair_losses(self) -> Callable[[Sequence[Any]], Values] | None:
         """Of texts the (n, n) losses of each where each is the reference, as `losses` has them; None without a short
         cut."""
         ...
@@ -112,8 +119,8 @@ def list_statistics(metric: Metric, lists: Sequence[NbestList]) -> list[Counts]:
     return [rows[[where[key] for key in some]] for some in keys]
 
 
-def compared(metric: Metric, nbest: NbestList, text: str) -> str:
-    """What a metric is given of a hypothesis: its text, or both source and text (`rescore.nbest.pair`).
+def compared(metric: Metric, nbest: NbestList, text: str) -> str | Translation:
+    """What a metric is given of a hypothesis: its text, or both source and text.
 
     Raises:
         UserError: the metric reads the source, and the list has none.
@@ -122,7 +129,7 @@ def compared(metric: Metric, nbest: NbestList, text: str) -> str:
         return text
     if nbest.source is None:
         raise UserError(f"utterance {nbest.id}: no source; {metric.name} compares with it")
-    return pair(nbest.source, text)
+    return Translation(nbest.source, text)
 
 
 def total(statistics: Sequence[Counts], choice: Sequence[int]) -> Counts:

@@ -20,8 +20,7 @@ import torch
 from torch import Tensor
 
 from rescore.errors import UserError
-from rescore.metrics.base import Counts, MetricOptions, Values
-from rescore.nbest import split_pair
+from rescore.metrics.base import Counts, MetricOptions, Translation, Values
 
 UNIT = 1e-6
 """Scores are summed as whole numbers of this, so that sums do not depend on their order."""
@@ -72,12 +71,11 @@ class Comet:
     def options(self) -> MetricOptions:
         return MetricOptions(model=str(self._folder))
 
-    def statistics(self, hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> Counts:
-        """Columns: the score in units of 1e-6, and 1. Hypotheses come with their sources (`rescore.nbest.pair`)."""
-        texts = [split_pair(one) for one in hypotheses]
+    def statistics(self, hypotheses: Sequence[Translation], references: Sequence[Sequence[str]]) -> Counts:
+        """Columns: the score in units of 1e-6, and 1."""
         triples = [
             (source, text, reference)
-            for (source, text), several in zip(texts, references, strict=True)
+            for (source, text), several in zip(hypotheses, references, strict=True)
             for reference in several
         ]
         ends = np.cumsum([len(several) for several in references])
@@ -94,9 +92,8 @@ class Comet:
     def losses(self, statistics: Counts) -> Values:
         return 100.0 - self.values(statistics)
 
-    def pair_losses(self, texts: Sequence[str]) -> Values:
-        pairs = [split_pair(one) for one in texts]
-        triples = [(source, text, other) for source, text in pairs for _, other in pairs]
+    def pair_losses(self, texts: Sequence[Translation]) -> Values:
+        triples = [(source, text, other) for source, text in texts for _, other in texts]
         return 100.0 - 100.0 * self._scores(triples).reshape(len(texts), -1)
 
     def details(self, sums: Counts) -> dict[str, int | float]:

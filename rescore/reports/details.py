@@ -16,7 +16,7 @@ from rescore.metrics.resampling import SPEAKER, speakers
 from rescore.nbest import FIRST_PASS, NbestList
 from rescore.reports.analysis import Analysis, analyse
 from rescore.scoring import LanguageModel
-from rescore.scoring.context import question
+from rescore.scoring.context import ask, in_place
 from rescore.tuning.tune import Step, curves
 from rescore.tuning.weights import Weights
 
@@ -72,15 +72,17 @@ def describe_utterances(
         outputs: texts of each system, one a list. lm: scores tokens. normaliser: cuts texts into words.
     """
     normaliser = normaliser or Normaliser()
-    texts = list(dict.fromkeys(question(lm, *one) for output in outputs for one in zip(lists, output, strict=True)))
-    tokens = dict(zip(texts, lm.score(texts), strict=True))
+    chosen_texts = list(zip(*outputs, strict=True))
+    asked = [ask(lm, placed, texts) for placed, texts in zip(in_place([lm], lists), chosen_texts, strict=True)]
+    questions = list(dict.fromkeys(question for some in asked for question in some))
+    tokens = dict(zip(questions, lm.score(questions), strict=True))
     found = []
-    for nbest, *chosen in zip(lists, *outputs, strict=True):
+    for nbest, chosen, about in zip(lists, chosen_texts, asked, strict=True):
         reference = normaliser(nbest.references[0])
         sides = []
-        for text in chosen:
+        for text, question in zip(chosen, about, strict=True):
             pairs = align(reference, normaliser(text))
-            scores = tokens[question(lm, nbest, text)]
+            scores = tokens[question]
             shaded = list(zip(scores.tokens, map(float, scores.log_probs), strict=True))
             sides.append(Output(text, pairs, sum(ours != theirs for ours, theirs in pairs), shaded))
         found.append(Utterance(nbest.id, nbest.references[0], len(reference), sides, _candidates(nbest, normaliser)))

@@ -11,7 +11,7 @@ from typing import IO
 from rescore.engines import OnProgress
 from rescore.nbest import NbestList
 from rescore.reports.styles import as_json, text
-from rescore.scoring import LanguageModel
+from rescore.scoring import LanguageModel, Question, alone
 from rescore.version import VERSION
 
 SENTENCES = 5
@@ -60,16 +60,19 @@ def measure(
     Args:
         progress: called with 1 after each of `repeats` and each of `lengths`.
     """
-    lm.score(texts[:100])
+    questions = alone(texts)
+    lm.score(questions[:100])
     runs: list[float] = []
     for _ in range(repeats):
-        runs.append(_seconds(lm, texts))
+        runs.append(_seconds(lm, questions))
         progress(1)
     words = " ".join(texts).split()
     by_length = []
     for length in lengths:
         starts = range(0, min(SENTENCES * length, len(words) - length + 1), length)
-        times = [_seconds(lm, [" ".join(words[start : start + length])]) for start in starts for _ in range(repeats)]
+        times = [
+            _seconds(lm, alone([" ".join(words[start : start + length])])) for start in starts for _ in range(repeats)
+        ]
         if times:
             by_length.append(ByLength(length, 1000 * statistics.median(times)))
         progress(1)
@@ -103,9 +106,9 @@ def machine() -> str:
     return f"{torch.get_num_threads()} threads of a CPU with {torch.backends.cpu.get_cpu_capability()}"
 
 
-def _seconds(lm: LanguageModel, texts: Sequence[str]) -> float:
+def _seconds(lm: LanguageModel, questions: Sequence[Question]) -> float:
     began = time.perf_counter()
-    lm.score(texts)
+    lm.score(questions)
     return time.perf_counter() - began
 
 

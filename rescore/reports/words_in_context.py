@@ -14,7 +14,7 @@ from rescore.errors import UserError
 from rescore.formats.source import Source
 from rescore.reports.similarity import SEED, Floats, cosines, signed
 from rescore.reports.styles import text
-from rescore.scoring import LanguageModel
+from rescore.scoring import LanguageModel, alone
 
 if TYPE_CHECKING:
     from rescore.scoring.vectors import Embedder, VectorOptions
@@ -113,7 +113,7 @@ def words_vectors(embedder: Embedder, sentences: Sequence[str], places: Sequence
     network = embedder.lms[0].network
     cut = [sentence.split() for sentence in sentences]
     until = [
-        network.encode([" ".join(words[: place + more]) for words, place in zip(cut, places, strict=True)])
+        network.encode(alone(" ".join(words[: place + more]) for words, place in zip(cut, places, strict=True)))
         for more in (0, 1)
     ]
     found = []

@@ -16,14 +16,16 @@ from rescore.scoring.backends import (
     shipped,
     shipped_models,
 )
-from rescore.scoring.base import Computing, LanguageModel, TokenScores, column_name, origin
+from rescore.scoring.base import Computing, LanguageModel, Question, TokenScores, alone, column_name, origin
 
 __all__ = [
     "BACKENDS",
     "Backend",
     "Computing",
     "LanguageModel",
+    "Question",
     "TokenScores",
+    "alone",
     "column_name",
     "describe",
     "is_pseudo",

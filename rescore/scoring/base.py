@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -14,6 +14,34 @@ from rescore.errors import UserError
 from rescore.nbest import Column
 
 Values = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a model is asked: a text, with what else the model reads (`reads_source`, `context`)."""
+
+    text: str
+    """What is scored."""
+    source: str | None = None
+    """What the text is a translation of."""
+    before: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+    """What was said in the utterances before and after this one, in the order of speech."""
+
+    def pair(self, channel: bool) -> tuple[str, str]:
+        """What is given and what is predicted: source and text; for a `channel` model, text and source.
+
+        Raises:
+            UserError: there is no source.
+        """
+        if self.source is None:
+            raise UserError("this model reads the source beside the hypothesis; give lists with sources")
+        return (self.text, self.source) if channel else (self.source, self.text)
+
+
+def alone(texts: Iterable[str]) -> list[Question]:
+    """Questions about sentences without source or neighbours."""
+    return [Question(text) for text in texts]
 
 
 class TokenScores:
@@ -95,7 +123,11 @@ AS_SUITS = Computing()
 
 
 class LanguageModel(Protocol):
-    """A back-end. A sentence's score does not depend on the other sentences it is scored with."""
+    """A back-end. The score of a text does not depend on the other texts that it is scored with.
+
+    A model that reads more than the text has two more attributes: `reads_source = True`, and `context = (N, M)` for N
+    neighbours before and M after the text (`rescore.scoring.context` gives it these).
+    """
 
     name: str
     """The column its scores go into."""
@@ -115,8 +147,8 @@ class LanguageModel(Protocol):
         """Content hash of weights, tokenizer and settings, in hexadecimal; never of the name, the place or a cache."""
         ...
 
-    def score(self, sentences: Sequence[str]) -> list[TokenScores]:
-        """One result a sentence, in their order."""
+    def score(self, questions: Sequence[Question]) -> list[TokenScores]:
+        """One result per question, in their order."""
         ...
 
 
@@ -136,6 +168,22 @@ class Wrapped:
     @property
     def precision(self) -> str:
         return self._lm.precision
+
+
+class Public(Wrapped):
+    """A language model as Python users have it, which takes plain sentences as well as questions."""
+
+    def __init__(self, lm: LanguageModel) -> None:
+        super().__init__(lm)
+        self.lm = lm
+
+    @property
+    def fingerprint(self) -> str:
+        return self.lm.fingerprint
+
+    def score(self, questions: Sequence[str | Question]) -> list[TokenScores]:
+        """One result per sentence or question, in their order."""
+        return self.lm.score([Question(one) if isinstance(one, str) else one for one in questions])
 
 
 def column_name(lm: LanguageModel, norm: str) -> str:

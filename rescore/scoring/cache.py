@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from rescore.errors import UserError
-from rescore.scoring.base import LanguageModel, TokenScores, Wrapped
+from rescore.scoring.base import LanguageModel, Question, TokenScores, Wrapped
 
 log = logging.getLogger(__name__)
 
@@ -38,16 +38,16 @@ class DamagedCacheError(Exception):
 class Cached(Wrapped):
     """A language model that looks up what it was asked before, by any process.
 
-    The file is found by the model's fingerprint, in which are its weights, tokenizer and settings, and a text by its
-    hash. SQLite's rollback journal is kept as it is: unlike the write-ahead log it works on network file systems, and
-    a process that is killed leaves a whole file.
+    The file is found by the model's fingerprint, in which are its weights, tokenizer and settings, and a question by
+    its hash. SQLite's rollback journal is kept as it is: unlike the write-ahead log it works on network file systems,
+    and a process that is killed leaves a whole file.
     """
 
     def __init__(self, lm: LanguageModel, folder: Path) -> None:
         super().__init__(lm)
         self._folder = folder
         self.looked_up = self.computed = 0
-        """Different texts, of each call, whose scores were there, or were not."""
+        """Different questions, of each call, whose scores were there, or were not."""
 
     @cached_property
     def fingerprint(self) -> str:
@@ -58,35 +58,35 @@ class Cached(Wrapped):
         """The file with this model's scores."""
         return self._folder / f"{self.fingerprint}-{VERSION}.sqlite3"
 
-    def score(self, sentences: Sequence[str]) -> list[TokenScores]:
+    def score(self, questions: Sequence[Question]) -> list[TokenScores]:
         try:
-            return self._score(sentences)
+            return self._score(questions)
         except DamagedCacheError as error:
             log.warning("%s: damaged (%s); its scores are computed anew", self.path, error)
             self.path.unlink(missing_ok=True)
             self.path.with_name(self.path.name + "-journal").unlink(missing_ok=True)
         try:
-            return self._score(sentences)
+            return self._score(questions)
         except DamagedCacheError as error:
             raise UserError(f"{self.path}: cannot be used ({error}); give another --cache") from None
 
-    def _score(self, sentences: Sequence[str]) -> list[TokenScores]:
-        keys = {text: hashlib.blake2b(text.encode(), digest_size=16).digest() for text in sentences}
+    def _score(self, questions: Sequence[Question]) -> list[TokenScores]:
+        keys = {question: _key(question) for question in questions}
         with self._opened() as database:
             found = dict(self._known(database, list(keys.values())))
-        missing = [text for text, key in keys.items() if key not in found]
+        missing = [question for question, key in keys.items() if key not in found]
         self.looked_up += len(found)
         self.computed += len(missing)
         for start in range(0, len(missing), COMMIT_EVERY):
-            texts = missing[start : start + COMMIT_EVERY]
-            scores = {keys[text]: one for text, one in zip(texts, self._lm.score(texts), strict=True)}
+            some = missing[start : start + COMMIT_EVERY]
+            scores = {keys[question]: one for question, one in zip(some, self._lm.score(some), strict=True)}
             with self._opened() as database, database:
                 database.executemany(
                     "INSERT OR REPLACE INTO scores VALUES (?, ?, ?, ?, ?, ?)",
                     [_row(key, one) for key, one in scores.items()],
                 )
             found |= scores
-        return [found[keys[text]] for text in sentences]
+        return [found[keys[question]] for question in questions]
 
     @contextmanager
     def _opened(self) -> Iterator[sqlite3.Connection]:
@@ -116,6 +116,14 @@ class Cached(Wrapped):
                 if checksum == _checksum(row[:-1]):  # what a disk has damaged is scored anew
                     values = np.frombuffer(log_probs)
                     yield key, TokenScores(json.loads(tokens), values, tuple(json.loads(unknown)), total)
+
+
+def _key(question: Question) -> bytes:
+    """The hash of the text, or where there is more than it, of all in a form that has it in one way only."""
+    if question == Question(question.text):
+        return hashlib.blake2b(question.text.encode(), digest_size=16).digest()
+    whole = json.dumps([question.text, question.source, question.before, question.after])
+    return hashlib.blake2b(whole.encode(), digest_size=16, person=b"question").digest()
 
 
 def _row(key: bytes, scores: TokenScores) -> tuple[object, ...]:

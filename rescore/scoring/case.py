@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Callable, Sequence
 
-from rescore.scoring.base import LanguageModel, TokenScores, Wrapped
+from rescore.scoring.base import LanguageModel, Question, TokenScores, Wrapped
 
 
 def sentence_case(text: str) -> str:
@@ -20,7 +19,7 @@ CASES: dict[str, Callable[[str], str]] = {"lower": str.lower, "upper": str.upper
 
 
 class Recased(Wrapped):
-    """A language model that is given its sentences in another case."""
+    """A language model that is given its texts, their sources and neighbours in another case."""
 
     def __init__(self, lm: LanguageModel, case: str) -> None:
         """`case` is a key of `CASES`."""
@@ -31,9 +30,13 @@ class Recased(Wrapped):
     def fingerprint(self) -> str:
         return hashlib.sha256(f"{self._case} {self._lm.fingerprint}".encode()).hexdigest()
 
-    def score(self, sentences: Sequence[str]) -> list[TokenScores]:
-        return self._lm.score([re.sub(r"[^\x1e\x1f]+", self._recased, sentence) for sentence in sentences])
+    def score(self, questions: Sequence[Question]) -> list[TokenScores]:
+        """One result per question, in their order."""
+        return self._lm.score([self._recased(one) for one in questions])
 
-    def _recased(self, part: re.Match[str]) -> str:
-        """Each text of a hypothesis with its source, or its neighbours, by itself."""
-        return CASES[self._case](part[0])
+    def _recased(self, question: Question) -> Question:
+        case = CASES[self._case]
+        source = None if question.source is None else case(question.source)
+        return Question(
+            case(question.text), source, tuple(map(case, question.before)), tuple(map(case, question.after))
+        )

@@ -1,4 +1,4 @@
-"""Neighbouring utterances: lists are told what was recognised before and after them in the same recording."""
+"""What models are asked about lists: hypotheses, with their source or what was recognised before and after them."""
 
 from __future__ import annotations
 
@@ -6,14 +6,24 @@ import logging
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass
 from itertools import groupby, islice
 
 from rescore.errors import UserError
-from rescore.nbest import FIRST_PASS, NbestList, in_context, pair
-from rescore.scoring.base import LanguageModel
+from rescore.nbest import FIRST_PASS, NbestList
+from rescore.scoring.base import LanguageModel, Question
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A list in its recording."""
+
+    nbest: NbestList
+    before: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+    """The 1-best of the lists before and after it, as many as the model reads that reads most of them."""
 
 
 def context_of(lm: LanguageModel) -> tuple[int, int]:
@@ -22,26 +32,28 @@ def context_of(lm: LanguageModel) -> tuple[int, int]:
     return found
 
 
-def question(lm: LanguageModel, nbest: NbestList, text: str) -> str:
-    """What a model is asked about a hypothesis: it alone, with its source, or among its neighbours.
+def ask(lm: LanguageModel, placed: Placed, texts: Iterable[str]) -> list[Question]:
+    """What a model is asked about texts of a list: no more than it reads.
 
     Raises:
         UserError: the model reads a source, and there is none.
     """
-    before, after = context_of(lm)
-    if before or after:
-        return in_context(text, nbest.before[-before:] if before else (), nbest.after[:after])
-    if not getattr(lm, "reads_source", False):
-        return text
-    if nbest.source is None:
+    nbest, (before, after) = placed.nbest, context_of(lm)
+    source = nbest.source if getattr(lm, "reads_source", False) else None
+    if source is None and getattr(lm, "reads_source", False):
         raise UserError(f"utterance {nbest.id}: no source text, which {lm.name} reads; give lists that have it")
-    return pair(nbest.source, text)
+    said, coming = placed.before[len(placed.before) - before :] if before else (), placed.after[:after]
+    return [Question(text, source, said, coming) for text in texts]
 
 
-def for_model(lm: LanguageModel, lists: Iterable[NbestList]) -> Iterator[NbestList]:
-    """The lists with the neighbours that a model reads, if it reads any."""
-    before, after = context_of(lm)
-    return with_neighbours(lists, before, after) if before or after else iter(lists)
+def in_place(lms: Iterable[LanguageModel], lists: Iterable[NbestList]) -> Iterator[Placed]:
+    """The lists with as many neighbours as one of the models reads, as a stream.
+
+    Raises:
+        UserError: a model reads neighbours, and the lists of a recording do not follow each other.
+    """
+    before, after = (max(numbers) for numbers in zip((0, 0), *map(context_of, lms), strict=True))
+    return with_neighbours(lists, before, after) if before or after else map(Placed, lists)
 
 
 def recording(nbest_id: str) -> str:
@@ -55,7 +67,7 @@ def recording_of(nbest: NbestList) -> str:
     return recording(nbest.id) if nbest.recording is None else nbest.recording
 
 
-def with_neighbours(lists: Iterable[NbestList], before: int, after: int) -> Iterator[NbestList]:
+def with_neighbours(lists: Iterable[NbestList], before: int, after: int) -> Iterator[Placed]:
     """Each list with the 1-best of at most so many lists before and after it in its recording, as a stream.
 
     Raises:
@@ -63,24 +75,23 @@ def with_neighbours(lists: Iterable[NbestList], before: int, after: int) -> Iter
     """
     number, alone = 0, True
     for _, some in groupby(_in_order(lists), key=recording_of):
-        for nbest in _within_a_recording(some, before, after):
-            yield nbest
+        for placed in _within_a_recording(some, before, after):
+            yield placed
             number += 1
-            alone &= not (nbest.before or nbest.after)
+            alone &= not (placed.before or placed.after)
     if number > 1 and alone:
         log.warning("no utterance has a neighbour in its recording; say with --recordings what belongs together")
 
 
-def _within_a_recording(lists: Iterable[NbestList], before: int, after: int) -> Iterator[NbestList]:
+def _within_a_recording(lists: Iterable[NbestList], before: int, after: int) -> Iterator[Placed]:
     said: deque[str] = deque(maxlen=before)
     waiting: deque[NbestList] = deque()
 
-    def first() -> NbestList:
+    def first() -> Placed:
         nbest = waiting.popleft()
-        coming = tuple(best_text(one) for one in islice(waiting, after))
-        complete = replace(nbest, before=tuple(said), after=coming)
+        placed = Placed(nbest, tuple(said), tuple(best_text(one) for one in islice(waiting, after)))
         said.append(best_text(nbest))
-        return complete
+        return placed
 
     for nbest in lists:
         waiting.append(nbest)
@@ -117,4 +128,7 @@ def _comes_before(one: NbestList, other: NbestList) -> bool:
     if recording(one.id) != recording(other.id) or one.recording is not None:
         return False
     ends = [nbest_id[len(recording(nbest_id)) :].lstrip("-_./:") for nbest_id in (one.id, other.id)]
-    return all(end.isdigit() for end in ends) and int(ends[0]) < int(ends[1])
+    if not all(end.isascii() and end.isdigit() for end in ends):
+        return False
+    numbers = [end.lstrip("0") for end in ends]  # an id may have more digits than Python makes a number of
+    return (len(numbers[0]), numbers[0]) < (len(numbers[1]), numbers[1])

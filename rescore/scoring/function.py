@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from rescore.errors import UserError
-from rescore.scoring.base import TokenScores
+from rescore.scoring.base import Question, TokenScores
 
 
 class FunctionModel:
@@ -27,12 +27,13 @@ class FunctionModel:
         content = repr((code.co_code, code.co_consts)) if code else repr(type(self._function))
         return hashlib.sha256(content.encode()).hexdigest()
 
-    def score(self, sentences: Sequence[str]) -> list[TokenScores]:
-        """One result a sentence.
+    def score(self, questions: Sequence[Question]) -> list[TokenScores]:
+        """One result per question, of its text alone.
 
         Raises:
             UserError: the function returned another number of scores.
         """
+        sentences = [question.text for question in questions]
         values = list(self._function(sentences))
         if len(values) != len(sentences):
             raise UserError(f"{self.name}: returned {len(values)} scores for {len(sentences)} sentences")

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rescore.errors import UserError
-from rescore.scoring.base import LanguageModel, TokenScores, Wrapped
+from rescore.scoring.base import LanguageModel, Question, TokenScores, Wrapped
 
 log = logging.getLogger(__name__)
 
@@ -77,5 +77,5 @@ class FromHub(Wrapped):
     def fingerprint(self) -> str:
         return self._lm.fingerprint
 
-    def score(self, sentences: Sequence[str]) -> list[TokenScores]:
-        return self._lm.score(sentences)
+    def score(self, questions: Sequence[Question]) -> list[TokenScores]:
+        return self._lm.score(questions)

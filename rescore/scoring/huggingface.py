@@ -16,7 +16,7 @@ from rescore.errors import UserError
 from rescore.networks.batch import Batch, Tree
 from rescore.networks.device import choose_device
 from rescore.networks.precision import DTYPES, choose_precision, quantised
-from rescore.scoring.base import AS_SUITS, Computing
+from rescore.scoring.base import AS_SUITS, Computing, Question
 from rescore.scoring.causal import CausalScorer
 from rescore.scoring.masked import masked_scorer
 from rescore.scoring.one_pass import SHOWN, Encoded, OnePassScorer
@@ -106,10 +106,10 @@ class HuggingFaceNetwork:
             return False
         return True
 
-    def encode(self, sentences: Sequence[str]) -> list[Encoded]:
-        if not sentences:
+    def encode(self, questions: Sequence[Question]) -> list[Encoded]:
+        if not questions:
             return []
-        found = self._tokenizer(list(sentences), add_special_tokens=False, verbose=False)
+        found = self._tokenizer([question.text for question in questions], add_special_tokens=False, verbose=False)
         return [
             Encoded(tuple(ids), tuple(-1 if word is None else word for word in found.word_ids(index)))
             for index, ids in enumerate(found["input_ids"])

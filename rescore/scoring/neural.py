@@ -14,7 +14,7 @@ from rescore.networks.batch import Batch
 from rescore.networks.config import NetworkConfig
 from rescore.networks.device import choose_device, token_budget
 from rescore.networks.precision import choose_precision, convert
-from rescore.scoring.base import AS_SUITS, Computing, LanguageModel
+from rescore.scoring.base import AS_SUITS, Computing, LanguageModel, Question
 from rescore.scoring.causal import BackwardScorer, CausalScorer
 from rescore.scoring.masked import masked_scorer
 from rescore.scoring.one_pass import Encoded, OnePassScorer
@@ -69,8 +69,11 @@ class OwnNetwork:
         self.positions = network.config.max_positions
         self.batch_tokens = computing.batch_tokens or token_budget(self._device, _bytes_a_token(network.config))
 
-    def encode(self, sentences: Sequence[str]) -> list[Encoded]:
-        return [Encoded(tuple(ids), tuple(words)) for ids, words in self._tokenizer.encode_words(sentences)]
+    def encode(self, questions: Sequence[Question]) -> list[Encoded]:
+        return self.encode_texts([question.text for question in questions])
+
+    def encode_texts(self, texts: Sequence[str]) -> list[Encoded]:
+        return [Encoded(tuple(ids), tuple(words)) for ids, words in self._tokenizer.encode_words(texts)]
 
     def strings(self, ids: Sequence[int]) -> list[str]:
         return self._tokenizer.tokens([token % self.vocabulary for token in ids])

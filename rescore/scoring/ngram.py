@@ -16,7 +16,7 @@ import numpy as np
 from rescore.errors import UserError
 from rescore.networks.tokenizer import Tokenizer
 from rescore.scoring.arpa import END, LOG_10, ArpaModel
-from rescore.scoring.base import Computing, TokenScores, Values
+from rescore.scoring.base import Computing, Question, TokenScores, Values
 from rescore.scoring.cards import card_value
 
 if TYPE_CHECKING:
@@ -61,9 +61,9 @@ class NgramLM:
             digest.update(hashlib.sha256(self._tokenizer.read_bytes()).digest())
         return digest.hexdigest()
 
-    def score(self, sentences: Sequence[str]) -> list[TokenScores]:
-        """One result a sentence; a token is a word (or subword), the last one `</s>`; unknown ones score as `<unk>`."""
-        return self._model.score(list(self._units(sentences)))
+    def score(self, questions: Sequence[Question]) -> list[TokenScores]:
+        """One result per question. A token is a word (or subword), the last `</s>`; unknown ones score as `<unk>`."""
+        return self._model.score(list(self._units([question.text for question in questions])))
 
 
 class KenlmModel:

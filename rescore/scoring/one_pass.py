@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from rescore.networks.batch import Batch
-from rescore.scoring.base import TokenScores, Values
+from rescore.scoring.base import Question, TokenScores, Values
 
 log = logging.getLogger(__name__)
 
@@ -73,7 +73,9 @@ class Network(Protocol):
         """Whether batches may be trees."""
         ...
 
-    def encode(self, sentences: Sequence[str]) -> list[Encoded]: ...
+    def encode(self, questions: Sequence[Question]) -> list[Encoded]:
+        """What is read of each: the text, and what else a network of this kind reads beside it."""
+        ...
 
     def strings(self, ids: Sequence[int]) -> list[str]: ...
 
@@ -102,7 +104,7 @@ class Span(NamedTuple):
     sentence: int
     first: int
     values: Sequence[int] | slice
-    """Which of the values of a question."""
+    """Which of the values of a request."""
 
 
 class Request(NamedTuple):
@@ -144,9 +146,9 @@ class OnePassScorer:
         return len(self.network.before) + len(self.network.after)
 
     @torch.inference_mode()
-    def score(self, sentences: Sequence[str]) -> list[TokenScores]:
-        """One result a sentence, in their order; what is the same to the tokenizer is scored once."""
-        encoded = self.encoded(sentences)
+    def score(self, questions: Sequence[Question]) -> list[TokenScores]:
+        """One result per question, in their order; what is the same to the tokenizer is scored once."""
+        encoded = self.encoded(questions)
         rank = {sentence: index for index, sentence in enumerate(dict.fromkeys(encoded))}
         distinct = list(rank)
         self._tell_once(distinct)
@@ -159,9 +161,9 @@ class OnePassScorer:
         results = [self._result(*both) for both in zip(distinct, log_probs, strict=True)]
         return [results[rank[sentence]] for sentence in encoded]
 
-    def encoded(self, sentences: Sequence[str]) -> list[Encoded]:
-        """What is read and scored of each sentence."""
-        return [self.in_order(sentence) for sentence in self.network.encode(sentences)]
+    def encoded(self, questions: Sequence[Question]) -> list[Encoded]:
+        """What is read and scored of each question."""
+        return [self.in_order(sentence) for sentence in self.network.encode(questions)]
 
     def scored(self, sentence: Encoded) -> slice:
         """Which of the tokens are scored."""

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Protocol
 
 from rescore.errors import UserError
-from rescore.nbest import split_context, split_pair
+from rescore.scoring.base import Question
 from rescore.scoring.causal import CausalScorer
 from rescore.scoring.one_pass import Encoded, Network
 
@@ -48,10 +48,10 @@ class PromptedScorer(CausalScorer):
     def fingerprint(self) -> str:
         return hashlib.sha256(f"{self._template}\0{super().fingerprint}".encode()).hexdigest()
 
-    def encoded(self, sentences: Sequence[str]) -> list[Encoded]:
-        pairs = [split_pair(one) for one in sentences] if self.reads_source else [("", one) for one in sentences]
-        before = [self._template.removesuffix(TEXT).replace(SOURCE, source) for source, _ in pairs]
-        return [self.in_order(one) for one in self._prompted.encode_behind(before, [text for _, text in pairs])]
+    def encoded(self, questions: Sequence[Question]) -> list[Encoded]:
+        sources = [one.pair(channel=False)[0] if self.reads_source else "" for one in questions]
+        before = [self._template.removesuffix(TEXT).replace(SOURCE, source) for source in sources]
+        return [self.in_order(one) for one in self._prompted.encode_behind(before, [one.text for one in questions])]
 
 
 class ContinuingScorer(CausalScorer):
@@ -66,7 +66,6 @@ class ContinuingScorer(CausalScorer):
     def fingerprint(self) -> str:
         return hashlib.sha256(f"context {self.context[0]} {super().fingerprint}".encode()).hexdigest()
 
-    def encoded(self, sentences: Sequence[str]) -> list[Encoded]:
-        parts = [split_context(one) for one in sentences]
-        before = ["".join(f"{neighbour}\n" for neighbour in neighbours) for neighbours, _, _ in parts]
-        return [self.in_order(one) for one in self._prompted.encode_behind(before, [text for _, text, _ in parts])]
+    def encoded(self, questions: Sequence[Question]) -> list[Encoded]:
+        before = ["".join(f"{neighbour}\n" for neighbour in one.before[-self.context[0] :]) for one in questions]
+        return [self.in_order(one) for one in self._prompted.encode_behind(before, [one.text for one in questions])]

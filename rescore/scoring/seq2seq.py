@@ -16,10 +16,9 @@ import torch
 from torch import Tensor
 
 from rescore.errors import UserError
-from rescore.nbest import split_pair
 from rescore.networks.device import choose_device
 from rescore.networks.precision import DTYPES, choose_precision
-from rescore.scoring.base import AS_SUITS, Computing, TokenScores
+from rescore.scoring.base import AS_SUITS, Computing, Question, TokenScores
 from rescore.scoring.huggingface import check_files, content_digest
 
 if TYPE_CHECKING:
@@ -82,9 +81,9 @@ class Seq2SeqLM:
         about = f"seq2seq {self._channel} {self._codes} {self.precision}"
         return hashlib.sha256(about.encode() + content_digest(self._folder)).hexdigest()
 
-    def score(self, sentences: Sequence[str]) -> list[TokenScores]:
-        """One result a pair of source and hypothesis (`rescore.scoring.base.pair`), in their order."""
-        pairs = [split_pair(one, self._channel) for one in sentences]
+    def score(self, questions: Sequence[Question]) -> list[TokenScores]:
+        """One result per question with a source, in their order."""
+        pairs = [one.pair(self._channel) for one in questions]
         given = list(dict.fromkeys(one for one, _ in pairs))
         found: dict[tuple[str, str], TokenScores] = {}
         wanted: dict[str, list[str]] = {one: [] for one in given}

@@ -6,9 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from rescore.errors import UserError
-from rescore.nbest import split_pair
 from rescore.networks.unified import Segment
-from rescore.scoring.base import AS_SUITS, Computing
+from rescore.scoring.base import AS_SUITS, Computing, Question
 from rescore.scoring.causal import (
     LARGEST_TREE,
     BackwardScorer,
@@ -69,8 +68,8 @@ class UnifiedNetwork(OwnNetwork):
     def _shifted(self, ids: Sequence[int]) -> list[int]:
         return [token + self._shift for token in ids]
 
-    def encode(self, sentences: Sequence[str]) -> list[Encoded]:
-        return [Encoded(tuple(self._shifted(ids)), words) for ids, words in super().encode(sentences)]
+    def encode_texts(self, texts: Sequence[str]) -> list[Encoded]:
+        return [Encoded(tuple(self._shifted(ids)), words) for ids, words in super().encode_texts(texts)]
 
     def sources(self, texts: Sequence[str]) -> list[tuple[int, ...]]:
         """[BOS] text [EOS], each in the segment of a source."""
@@ -92,12 +91,12 @@ class SourceScorer(CausalScorer):
         super().__init__(name, network)
         self._network, self._channel = network, channel
 
-    def encoded(self, sentences: Sequence[str]) -> list[Encoded]:
+    def encoded(self, questions: Sequence[Question]) -> list[Encoded]:
         """Source and target one behind the other."""
-        pairs = [split_pair(one, self._channel) for one in sentences]
+        pairs = [one.pair(self._channel) for one in questions]
         given = list(dict.fromkeys(one for one, _ in pairs))
         sources = dict(zip(given, self._network.sources(given), strict=True))
-        targets = map(self.in_order, self._network.encode([other for _, other in pairs]))
+        targets = map(self.in_order, self._network.encode_texts([other for _, other in pairs]))
         return [
             Encoded((*sources[one], *target.ids), (*[SHOWN] * len(sources[one]), *target.words))
             for (one, _), target in zip(pairs, targets, strict=True)

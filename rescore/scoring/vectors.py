@@ -15,7 +15,7 @@ import numpy.typing as npt
 import torch
 
 from rescore.errors import UserError
-from rescore.scoring import LanguageModel
+from rescore.scoring import LanguageModel, alone
 from rescore.scoring.cache import Cached
 from rescore.scoring.case import Recased
 from rescore.scoring.causal import BackwardScorer, CausalScorer
@@ -100,7 +100,7 @@ class Embedder:
 
     @torch.inference_mode()
     def _tokens_of(self, lm: OnePassScorer, sentences: Sequence[str]) -> list[tuple[list[str], Vectors]]:
-        encoded = lm.network.encode(sentences)
+        encoded = lm.network.encode(alone(sentences))
         rank = {sentence: index for index, sentence in enumerate(dict.fromkeys(encoded))}
         distinct = list(rank)
         found: list[Vectors | None] = [None] * len(distinct)

@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 
 from rescore.errors import UserError
-from rescore.nbest import split_context
-from rescore.scoring.base import TokenScores, Wrapped
+from rescore.scoring.base import Question, TokenScores, Wrapped
 from rescore.scoring.neural import OwnNetwork
 from rescore.scoring.one_pass import SHOWN, Encoded, OnePassScorer
 
@@ -17,8 +16,13 @@ class WindowNetwork(OwnNetwork):
     """The network with sentences among others: [BOS] one [EOS] [BOS] other [EOS], a token of sentence s numbered
     `id + s * vocabulary`. Only the hypothesis is scored, and its [EOS] if the network is causal."""
 
-    def __init__(self, network: OwnNetwork) -> None:
+    def __init__(self, network: OwnNetwork, context: tuple[int, int]) -> None:
+        """
+        Args:
+            context: how many neighbours it reads before and after the text.
+        """
         vars(self).update(vars(network))
+        self._context = context
         self._frame = (network.before, network.after)
         self.before, self.after, self.end = [], [], []
         self._scores_end = network.network.config.neighbours[1] == 0  # as causal networks do
@@ -26,19 +30,15 @@ class WindowNetwork(OwnNetwork):
         """Tokens of a sentence, at most."""
         self.positions *= self.network.config.sentences
 
-    def encode(self, sentences: Sequence[str]) -> list[Encoded]:
-        """Windows of `rescore.nbest.in_context`. Neighbours are cut to what the network can read."""
-        split = [self._readable(*split_context(one)) for one in sentences]
+    def encode(self, questions: Sequence[Question]) -> list[Encoded]:
+        most, most_after = self._context
+        split = [(one.before[-most:], one.text, one.after[:most_after]) for one in questions]
         texts = list(dict.fromkeys(text for before, own, after in split for text in (*before, own, *after)))
-        known = dict(zip(texts, super().encode(texts), strict=True))
+        known = dict(zip(texts, self.encode_texts(texts), strict=True))
         return [
             self._window([known[one] for one in before], known[own], [known[one] for one in after])
             for before, own, after in split
         ]
-
-    def _readable(self, before: list[str], own: str, after: list[str]) -> tuple[list[str], str, list[str]]:
-        most, most_after = self.network.config.neighbours
-        return before[-most:], own, after[:most_after]
 
     def _window(self, before: Sequence[Encoded], own: Encoded, after: Sequence[Encoded]) -> Encoded:
         first, last = self._frame
@@ -67,28 +67,27 @@ class InContext(Wrapped):
         """
         self._alone = make(network)
         super().__init__(self._alone)
-        self.network = WindowNetwork(network)
-        self._among = make(self.network)
         before, after = network.network.config.neighbours
         if number > before:
             learned = f"was trained with --context {before}" if before else "was trained on single sentences"
             raise UserError(f"{self.name}: context={number}, but it {learned}; train one with --context {number}")
         self.context = (number, min(number, after))
+        self.network = WindowNetwork(network, self.context)
+        self._among = make(self.network)
 
     @cached_property
     def fingerprint(self) -> str:
         return hashlib.sha256(f"{self.context} {self._alone.fingerprint}".encode()).hexdigest()
 
-    def score(self, sentences: Sequence[str]) -> list[TokenScores]:
-        """One result a hypothesis with its neighbours (`rescore.nbest.in_context`), in their order."""
-        texts = [split_context(one)[1] for one in sentences]
-        sizes = [len(one.ids) for one in self._alone.network.encode(texts)]
+    def score(self, questions: Sequence[Question]) -> list[TokenScores]:
+        """One result per question, in their order."""
+        sizes = [len(one.ids) for one in self._alone.network.encode(questions)]
         among = [
             rank
-            for rank, (one, text) in enumerate(zip(sentences, texts, strict=True))
-            if len(one.strip("\x1f")) > len(text) and sizes[rank] <= self.network.longest
+            for rank, one in enumerate(questions)
+            if (one.before or one.after[: self.context[1]]) and sizes[rank] <= self.network.longest
         ]
-        found = dict(zip(among, self._among.score([sentences[rank] for rank in among]), strict=True))
-        alone = [rank for rank in range(len(texts)) if rank not in found]
-        found |= dict(zip(alone, self._alone.score([texts[rank] for rank in alone]), strict=True))
-        return [found[rank] for rank in range(len(texts))]
+        found = dict(zip(among, self._among.score([questions[rank] for rank in among]), strict=True))
+        alone = [rank for rank in range(len(questions)) if rank not in found]
+        found |= dict(zip(alone, self._alone.score([questions[rank] for rank in alone]), strict=True))
+        return [found[rank] for rank in range(len(questions))]

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,9 @@ from rescore.engines import local
 from rescore.engines.cluster import Cluster, ClusterOptions
 from rescore.engines.shards import Shards
 from rescore.errors import UserError
-from rescore.scoring.base import AS_SUITS, TokenScores
+from rescore.nbest import Column
+from rescore.scoring.base import AS_SUITS, Question, TokenScores, alone
+from rescore.scoring.context import Placed, in_place
 from tests.conftest import ROOT, Run, assert_one_line_error
 from tests.scoring.test_ngram import ARPA
 
@@ -66,15 +69,15 @@ def test_equal_bytes(rescore: Run, nodes: Any, small_windows: None, tmp_path: Pa
     ]
 
 
-def texts() -> list[list[str]]:
-    lists = formats.read([LISTS])
-    return [[hypothesis.text for nbest in part for hypothesis in nbest.hypotheses] for part in local.windows(lists)]
+def questions() -> list[list[Question]]:
+    parts = local.windows(in_place([], formats.read([LISTS])))
+    return [alone(hypothesis.text for placed in part for hypothesis in placed.nbest.hypotheses) for part in parts]
 
 
 @pytest.mark.slow
 @installed
 def test_a_killed_worker(nodes: Any, small_windows: None) -> None:
-    batches = texts()
+    batches = questions()
     cluster = Cluster(["tta"], AS_SUITS, None, ClusterOptions(workers=2))
     stream = cluster.models[0].stream(batches)
     found = [next(stream)]
@@ -88,7 +91,7 @@ def test_a_killed_worker(nodes: Any, small_windows: None) -> None:
 @pytest.mark.slow
 @installed
 def test_a_lost_node(nodes: Any, small_windows: None) -> None:
-    batches = texts()
+    batches = questions()
     cluster = Cluster(["tta"], AS_SUITS, None, ClusterOptions(workers=2))
     stream = cluster.models[0].stream(batches)
     found = [next(stream)]
@@ -99,7 +102,7 @@ def test_a_lost_node(nodes: Any, small_windows: None) -> None:
     check_against_local(batches, found)
 
 
-def check_against_local(batches: list[list[str]], found: list[list[TokenScores] | None]) -> None:
+def check_against_local(batches: list[list[Question]], found: list[list[TokenScores] | None]) -> None:
     from rescore import scoring
 
     lm = scoring.load("tta")
@@ -118,12 +121,12 @@ class Fragile:
     def load(self) -> list[tuple[str, engine.About]]:
         return [("lm", ("lm", "float32", "ab", False))]
 
-    def score(self, rank: int, batch: list[str]) -> list[int]:
-        if "kill" in batch:
+    def score(self, rank: int, batch: list[Question]) -> list[int]:
+        if Question("kill") in batch:
             os._exit(1)
-        if "fail" in batch:
+        if Question("fail") in batch:
             raise UserError("does not fit")
-        return [len(text) for text in batch]
+        return [len(question.text) for question in batch]
 
 
 @pytest.mark.slow
@@ -134,7 +137,7 @@ def test_poisoned_input(nodes: Any, monkeypatch: pytest.MonkeyPatch, poison: str
 
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
     monkeypatch.setattr(engine, "_Holder", Fragile)
-    batches = [["a", "bb"], ["ccc", poison], ["d"]]
+    batches = [alone(texts) for texts in (["a", "bb"], ["ccc", poison], ["d"])]
     cluster = Cluster(["lm"], AS_SUITS, None, ClusterOptions(workers=1, skip=True))
     assert list(cluster.models[0].stream(batches)) == [[1, 2], None, [1]]
     cluster.close()
@@ -151,25 +154,59 @@ def test_an_error_of_the_user_in_a_worker(rescore: Run, nodes: Any) -> None:
 
 
 def test_shards_that_are_there_are_not_made_again(tmp_path: Path) -> None:
-    parts = list(local.windows(formats.read([LISTS])[:6]))
-    windows = [[nbest] for part in parts for nbest in part]
+    windows = [[Placed(nbest)] for nbest in formats.read([LISTS])[:6]]
     output = str(tmp_path / "out.jsonl")
     first = Shards(output, ["model a"])
     for window in windows[:4]:
         path = first.add(window)
         assert path is not None
-        formats.write(window, str(path))
+        formats.write([placed.nbest for placed in window], str(path))
     again = Shards(output, ["model a"])
     assert [again.add(window) is None for window in windows] == [True] * 4 + [False] * 2
     other = Shards(output, ["model b"])
     paths = [other.add(window) for window in windows]
     assert None not in paths
     for window, path in zip(windows, paths, strict=True):
-        formats.write(window, str(path))
+        formats.write([placed.nbest for placed in window], str(path))
     other.join()
-    formats.write([nbest for window in windows for nbest in window], str(tmp_path / "whole.jsonl"))
+    formats.write([placed.nbest for window in windows for placed in window], str(tmp_path / "whole.jsonl"))
     assert (tmp_path / "out.jsonl").read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
     assert not Path(f"{output}.shards").exists()
+
+
+def test_shards_of_other_questions_are_made_again(tmp_path: Path) -> None:
+    nbest = formats.read([LISTS])[0]
+    origin = Column("tta", "ab", "sum", "float32")
+    asked = [
+        Placed(nbest, ("before",), ("after",)),
+        Placed(nbest, ("other",), ("after",)),
+        Placed(nbest, ("before",), ()),
+        Placed(nbest, ("before", "after"), ()),
+        Placed(replace(nbest, columns={"x": origin}), ("before",), ("after",)),
+    ]
+    shards = Shards(str(tmp_path / "out.jsonl"), ["model"])
+    first = shards.add(asked[:1])
+    assert first is not None
+    formats.write([nbest], str(first))
+    again = [Shards(str(tmp_path / "out.jsonl"), ["model"]).add([placed]) for placed in asked]
+    assert again[0] is None
+    assert len({first, *again[1:]} - {None}) == len(asked)
+
+
+def test_other_files_beside_shards_stay(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    folder = tmp_path / "out.jsonl.shards"
+    (folder / "folder").mkdir(parents=True)
+    (folder / "notes.txt").write_text("mine")
+    (folder / "000000-aaaaaaaaaaaa.jsonl").write_text("of an earlier run")
+    shards = Shards(str(tmp_path / "out.jsonl"), ["model"])
+    window = [Placed(nbest) for nbest in formats.read([LISTS])[:2]]
+    path = shards.add(window)
+    assert path is not None
+    formats.write([placed.nbest for placed in window], str(path))
+    shards.join()
+    assert (tmp_path / "out.jsonl").is_file()
+    assert sorted(one.name for one in folder.iterdir()) == ["folder", "notes.txt"]
+    assert "holds other files than shards, and stays" in caplog.text
 
 
 def test_without_the_extra(rescore: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,8 @@ import pytest
 
 from rescore.errors import UserError
 from rescore.metrics import MetricOptions
-from rescore.nbest import Hypothesis, NbestList, pair
+from rescore.metrics.base import Translation
+from rescore.nbest import Hypothesis, NbestList
 from tests.conftest import Run, assert_one_line_error, read_report
 
 WORDS = ["the", "a", "old", "house", "clock", "ticked", "das", "alte", "haus", "uhr", "."]
@@ -75,12 +76,14 @@ def test_scores_are_those_of_the_library(model: Path) -> None:
     from rescore.metrics.comet import Comet
 
     metric = Comet(model)
-    rows = metric.statistics([pair(source, text) for source, text, _ in TRIPLES], [(one,) for *_, one in TRIPLES])
+    rows = metric.statistics(
+        [Translation(source, text) for source, text, _ in TRIPLES], [(one,) for *_, one in TRIPLES]
+    )
     np.testing.assert_allclose(metric.sentence_values(rows) / 100, own(model, TRIPLES), atol=1e-5)
     assert metric.values(rows.sum(axis=0)[None])[0] == pytest.approx(100 * own(model, TRIPLES).mean(), abs=1e-3)
     texts = ["the old house", "a house", "the clock"]
     every = [("das haus", one, other) for one in texts for other in texts]
-    losses = metric.pair_losses([pair("das haus", text) for text in texts])
+    losses = metric.pair_losses([Translation("das haus", text) for text in texts])
     np.testing.assert_allclose(losses, 100 - 100 * own(model, every).reshape(3, 3), atol=1e-3)
 
 

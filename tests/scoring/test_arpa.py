@@ -11,6 +11,7 @@ import pytest
 
 from rescore import scoring
 from rescore.errors import UserError
+from rescore.scoring import alone
 from rescore.scoring.arpa import ArpaModel
 from rescore.training import ngram as training
 from tests.conftest import ROOT, SENTENCES
@@ -40,7 +41,7 @@ def test_is_what_scores_without_kenlm(arpa: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setitem(sys.modules, "kenlm", None)
     for path in (arpa, packed):
         without = scoring.load(f"ngram:{path}")
-        for ours, kenlms in zip(without.score(TEXTS), with_kenlm.score(TEXTS), strict=True):
+        for ours, kenlms in zip(without.score(alone(TEXTS)), with_kenlm.score(alone(TEXTS)), strict=True):
             assert ours.sum == pytest.approx(kenlms.sum, abs=1e-4)
             assert ours.tokens == kenlms.tokens and ours.unknown == kenlms.unknown
     assert scoring.load(f"ngram:{arpa}").fingerprint == with_kenlm.fingerprint
@@ -55,7 +56,7 @@ def test_equals_kenlm_on_a_pruned_model(tmp_path: Path, monkeypatch: pytest.Monk
     training.train(ROOT / "data" / "sentences.txt", tmp_path, recipe)
     shuffled = [" ".join(random.Random(text).sample(text.split(), len(text.split()))) for text in SENTENCES[:50]]
     texts = [*SENTENCES[:50], *shuffled, "xylophones the"]
-    expected = scoring.load(f"ngram:{tmp_path / 'lm.arpa'}").score(texts)
+    expected = scoring.load(f"ngram:{tmp_path / 'lm.arpa'}").score(alone(texts))
     found = ArpaModel(tmp_path / "lm.arpa").score(texts)
     for ours, kenlms in zip(found, expected, strict=True):
         assert ours.log_probs == pytest.approx(kenlms.log_probs, abs=1e-4)
@@ -85,5 +86,5 @@ def test_damaged_files(arpa: Path, old: str, new: str, message: str) -> None:
 def test_a_file_without_unk(arpa: Path) -> None:
     arpa.write_text(ARPA.replace("-2.0\t<unk>\t0\n", "").replace("ngram 1=6", "ngram 1=5"), encoding="utf-8")
     (found,) = ArpaModel(arpa).score(["owl"])
-    (kenlms,) = scoring.load(f"ngram:{arpa}").score(["owl"])
+    (kenlms,) = scoring.load(f"ngram:{arpa}").score(alone(["owl"]))
     assert found.sum == pytest.approx(kenlms.sum, abs=1e-3) and found.unknown == (0,)

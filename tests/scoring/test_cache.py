@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from rescore.errors import UserError
-from rescore.scoring.base import TokenScores
+from rescore.scoring.base import Question, TokenScores, alone
 from rescore.scoring.cache import Cached
 
 
@@ -23,15 +23,17 @@ class Counting:
 
     def __init__(self, fingerprint: str = "a" * 64, seconds: float = 0.0) -> None:
         self.name, self.fingerprint = "counting", fingerprint
-        self.asked: list[str] = []
+        self.asked: list[Question] = []
         self._seconds = seconds
 
-    def score(self, sentences: Sequence[str]) -> list[TokenScores]:
-        self.asked += sentences
+    def score(self, questions: Sequence[Question]) -> list[TokenScores]:
+        self.asked += questions
         time.sleep(self._seconds)
         return [
-            TokenScores(text.split(), np.array([-len(word) / 3 for word in text.split()]), (0,) if text else ())
-            for text in sentences
+            TokenScores(
+                one.text.split(), np.array([-len(word) / 3 for word in one.text.split()]), (0,) if one.text else ()
+            )
+            for one in questions
         ]
 
 
@@ -47,51 +49,73 @@ TEXTS = ["the old clock", "", "ticked é\n", "the old clock", *(f"clock {number}
 
 def test_scores_are_exactly_those_of_the_model(tmp_path: Path) -> None:
     lm = Counting()
-    expected = lm.score(TEXTS)
+    expected = lm.score(alone(TEXTS))
     lm.asked.clear()
-    assert same(Cached(lm, tmp_path / "new" / "cache").score(TEXTS), expected)
-    assert lm.asked == list(dict.fromkeys(TEXTS))  # each text once
+    assert same(Cached(lm, tmp_path / "new" / "cache").score(alone(TEXTS)), expected)
+    assert lm.asked == alone(dict.fromkeys(TEXTS))  # each text once
     lm.asked.clear()
-    assert same(Cached(lm, tmp_path / "new" / "cache").score([*TEXTS, "another"])[:-1], expected)
-    assert lm.asked == ["another"]
+    assert same(Cached(lm, tmp_path / "new" / "cache").score(alone([*TEXTS, "another"]))[:-1], expected)
+    assert lm.asked == alone(["another"])
+
+
+def test_questions_do_not_share_scores(tmp_path: Path) -> None:
+    """Each part counts, and where it stands; whatever characters are in it."""
+    questions = [
+        Question("a"),
+        Question("a", ""),
+        Question("a", "b"),
+        Question("b", "a"),
+        Question("a\x1fb"),
+        Question("a", before=("b",)),
+        Question("a", after=("b",)),
+        Question("a", before=("b", "c")),
+        Question("a", before=("b\x1ec",)),
+        Question('["a", "b", [], []]'),
+    ]
+    lm = Counting()
+    for question in questions:
+        Cached(lm, tmp_path).score([question])
+    assert lm.asked == questions
+    Cached(lm, tmp_path).score(questions)
+    assert len(lm.asked) == len(questions)
 
 
 def test_models_do_not_share_scores(tmp_path: Path) -> None:
     one, other = Counting(), Counting("b" * 64)
-    Cached(one, tmp_path).score(TEXTS[:2])
-    Cached(other, tmp_path).score(TEXTS[:2])
-    assert other.asked == TEXTS[:2]
+    Cached(one, tmp_path).score(alone(TEXTS[:2]))
+    Cached(other, tmp_path).score(alone(TEXTS[:2]))
+    assert other.asked == alone(TEXTS[:2])
     Cached(one, tmp_path).path.rename(Cached(other, tmp_path).path)
     with pytest.raises(UserError, match=r"has the scores of another model; delete it"):
-        Cached(other, tmp_path).score(TEXTS[:2])
+        Cached(other, tmp_path).score(alone(TEXTS[:2]))
 
 
 def test_damaged_file_is_told_and_made_anew(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     cached = Cached(Counting(), tmp_path)
     cached.path.write_bytes(b"no database" * 100)
-    assert cached.score(["the"])[0].sum == Counting().score(["the"])[0].sum
+    assert cached.score(alone(["the"]))[0].sum == Counting().score(alone(["the"]))[0].sum
     assert "damaged (file is not a database); its scores are computed anew" in caplog.text
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="cannot be written"):
-        Cached(Counting(), tmp_path / "file").score(["the"])
+        Cached(Counting(), tmp_path / "file").score(alone(["the"]))
 
 
 def test_another_writer_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cached = Cached(Counting(), tmp_path)
-    cached.score(["the"])
+    cached.score(alone(["the"]))
     monkeypatch.setattr("rescore.scoring.cache.BUSY_TIMEOUT", 0.1)
     with sqlite3.connect(cached.path) as writer:
         writer.execute("BEGIN EXCLUSIVE")
         with pytest.raises(UserError, match=r"cannot be used \(database is locked\)"):
-            cached.score(["old"])
+            cached.score(alone(["old"]))
     writer.close()
-    assert len(cached.score(["old"])) == 1
+    assert len(cached.score(alone(["old"]))) == 1
 
 
 def _score_in_steps(folder: Path, offset: int) -> None:
     cached = Cached(Counting(seconds=0.002), folder)
     for number in range(100):
-        cached.score([f"{number + offset} a", f"{number} b"])
+        cached.score(alone([f"{number + offset} a", f"{number} b"]))
 
 
 def test_several_processes_write_at_once(tmp_path: Path) -> None:
@@ -104,7 +128,7 @@ def test_several_processes_write_at_once(tmp_path: Path) -> None:
         assert process.exitcode == 0
     lm = Counting()
     texts = [*(f"{number} a" for number in range(200)), *(f"{number} b" for number in range(100))]
-    assert same(Cached(lm, tmp_path).score(texts), Counting().score(texts))
+    assert same(Cached(lm, tmp_path).score(alone(texts)), Counting().score(alone(texts)))
     assert lm.asked == []
 
 
@@ -112,7 +136,7 @@ def test_a_killed_process_leaves_a_whole_file(tmp_path: Path) -> None:
     context = multiprocessing.get_context("spawn")
     process = context.Process(target=_score_in_steps, args=(tmp_path, 0))
     cached = Cached(Counting(), tmp_path)
-    cached.score([])
+    cached.score(alone([]))
     process.start()
     while _rows(cached.path) < 10:
         time.sleep(0.01)
@@ -122,7 +146,7 @@ def test_a_killed_process_leaves_a_whole_file(tmp_path: Path) -> None:
     with sqlite3.connect(cached.path) as database:
         assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     texts = [f"{number} a" for number in range(100)]
-    assert same(cached.score(texts), Counting().score(texts))
+    assert same(cached.score(alone(texts)), Counting().score(alone(texts)))
 
 
 def _rows(path: Path) -> int:

@@ -13,11 +13,11 @@ import torch
 from rescore import scoring
 from rescore.engines import score_all
 from rescore.errors import UserError
-from rescore.nbest import FIRST_PASS, Hypothesis, NbestList, in_context, split_context
+from rescore.nbest import FIRST_PASS, Hypothesis, NbestList
 from rescore.networks import checkpoint
 from rescore.networks.config import NetworkConfig
 from rescore.networks.tokenizer import Tokenizer
-from rescore.scoring import Computing
+from rescore.scoring import Computing, Question, alone
 from rescore.scoring.context import recording, with_neighbours
 from tests.conftest import SENTENCES, Run, assert_one_line_error
 
@@ -37,11 +37,11 @@ def test_neighbours_are_those_of_the_recording(seed: int) -> None:
     before, after = lots.randint(0, 4), lots.randint(0, 4)
     lists = [one(f"spk{part}-{rank:04}", f"{part} {rank}") for part, size in enumerate(sizes) for rank in range(size)]
     found = list(with_neighbours(iter(lists), before, after))
-    assert [nbest.id for nbest in found] == [nbest.id for nbest in lists]
-    for nbest in found:
-        part, rank = map(int, nbest.hypotheses[1].text.split())
-        assert nbest.before == tuple(f"{part} {other}" for other in range(max(0, rank - before), rank))
-        assert nbest.after == tuple(f"{part} {other}" for other in range(rank + 1, min(sizes[part], rank + 1 + after)))
+    assert [placed.nbest.id for placed in found] == [nbest.id for nbest in lists]
+    for placed in found:
+        part, rank = map(int, placed.nbest.hypotheses[1].text.split())
+        assert placed.before == tuple(f"{part} {other}" for other in range(max(0, rank - before), rank))
+        assert placed.after == tuple(f"{part} {other}" for other in range(rank + 1, min(sizes[part], rank + 1 + after)))
 
 
 def test_only_as_many_lists_are_held_as_are_needed() -> None:
@@ -79,12 +79,6 @@ def test_told_where_nobody_has_a_neighbour(caplog: pytest.LogCaptureFixture) -> 
     caplog.clear()
     list(with_neighbours([one("a-1", "x"), one("b-1", "y"), one("b-2", "z")], 1, 1))
     assert caplog.text == ""
-
-
-def test_questions_come_apart() -> None:
-    for parts in ([], "a", []), (["x", "y"], "a", ["z"]), (["x"], "", []):
-        assert split_context(in_context(parts[1], parts[0], parts[2])) == parts
-    assert split_context("a") == ([], "a", [])
 
 
 @pytest.fixture(scope="module")
@@ -139,7 +133,7 @@ QUESTIONS = [
 def test_equals_the_definition(kind: str, folders: dict[str, Path], budget: int | None) -> None:
     lm = scoring.load(f"{kind}:context=2:{folders[kind]}", Computing(batch_tokens=budget))
     asked = [(before, text, [] if kind == "unilm" else after) for before, text, after in QUESTIONS]
-    results = lm.score([in_context(text, before, after) for before, text, after in asked])
+    results = lm.score([Question(text, None, tuple(before), tuple(after)) for before, text, after in asked])
     tokenizer = Tokenizer.load(folders[kind] / "tokenizer.json")
     for (before, text, after), found in zip(asked, results, strict=True):
         assert found.log_probs.tolist() == pytest.approx(definition(kind, folders[kind], before, text, after), abs=1e-4)
@@ -152,8 +146,8 @@ def test_equals_the_definition(kind: str, folders: dict[str, Path], budget: int 
 def test_alone_or_too_long_it_is_scored_as_ever(kind: str, folders: dict[str, Path]) -> None:
     plain, lm = (scoring.load(f"{kind}{option}:{folders[kind]}") for option in ("", ":context=1"))
     long = " ".join(SENTENCES[:6])
-    found = lm.score([SHORT[0], in_context(SHORT[1], [], []), in_context(long, [SHORT[2]], [])])
-    expected = plain.score([SHORT[0], SHORT[1], long])
+    found = lm.score([*alone(SHORT[:2]), Question(long, before=(SHORT[2],))])
+    expected = plain.score(alone([*SHORT[:2], long]))
     assert [one.sum for one in found] == pytest.approx([one.sum for one in expected], abs=1e-4)
     assert plain.fingerprint != lm.fingerprint and lm.name == f"{kind}:context=1"
 
@@ -180,8 +174,43 @@ def test_lists_are_scored_among_their_neighbours(folders: dict[str, Path]) -> No
     assert third["unilm:context=1"] == pytest.approx(
         sum(definition("unilm", folders["unilm"], SHORT[2:3], SHORT[3], [])), abs=1e-4
     )
-    alone = scoring.load(f"tta:{folders['tta']}").score([SHORT[5]])[0].sum
-    assert scored[5].hypotheses[1].scores["tta:context=2"] == pytest.approx(alone, abs=1e-4)
+    (single,) = scoring.load(f"tta:{folders['tta']}").score(alone([SHORT[5]]))
+    assert scored[5].hypotheses[1].scores["tta:context=2"] == pytest.approx(single.sum, abs=1e-4)
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_each_model_reads_its_own_neighbours(
+    order: tuple[int, int], folders: dict[str, Path], rescore: Run, tmp_path: Path
+) -> None:
+    """In one command, whichever comes first; also with names of one model."""
+    hypotheses = [[{"text": text, "score": -1}, {"text": "other", "score": -2}] for text in SHORT[:5]]
+    lines = [{"id": f"a-{rank}", "ref": "x", "hyps": some} for rank, some in enumerate(hypotheses)]
+    (tmp_path / "lists.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    lms = [f"tta:context={number}:{folders['tta']}" for number in (1, 2)]
+    done = rescore("score", "lists.jsonl", *(part for which in order for part in ("--lm", lms[which])))
+    assert done.returncode == 0, done.stderr
+    third = next(json.loads(line) for line in done.stdout.splitlines() if '"a-2"' in line)["hyps"][0]["scores"]
+    for number, before, after in (1, SHORT[1:2], SHORT[3:4]), (2, SHORT[:2], SHORT[3:5]):
+        expected = sum(definition("tta", folders["tta"], before, SHORT[2], after))
+        assert third[f"tta:context={number}"] == pytest.approx(expected, abs=1e-4)
+
+
+def test_control_characters_are_text(folders: dict[str, Path]) -> None:
+    """Nothing in a text ends it: U+001F and U+001E are characters that the tokenizer takes for blanks."""
+    texts = [f"{SHORT[0]}\x1f{SHORT[1]}", f"{SHORT[2]}\x1e", f"\x1f{SHORT[3]}"]
+    lists = [one(f"a-{rank}", text) for rank, text in enumerate(texts)]
+    plain, recased = (f"tta:{case}context=1:{folders['tta']}" for case in ("", "lower:"))
+    (scored,) = score_all(scoring.load_all([plain]), lists, "sum")[1:2]
+    expected = sum(definition("tta", folders["tta"], texts[:1], texts[1], texts[2:]))
+    assert scored.hypotheses[1].scores["tta:context=1"] == pytest.approx(expected, abs=1e-4)
+    (lower,) = score_all([scoring.load(recased)], lists, "sum")[1:2]
+    assert lower.hypotheses[1].scores["tta:lower:context=1"] == pytest.approx(expected, abs=1e-4)
+
+
+@pytest.mark.parametrize("name", ["a-²", "a-" + "9" * 5000, "a-٣"])
+def test_numbers_of_any_kind_end_ids(name: str) -> None:
+    found = list(with_neighbours([one("a-1", "x"), one(name, "y")], 1, 0))
+    assert [placed.before for placed in found] == [(), ("x",)]
 
 
 def test_on_the_command_line(folders: dict[str, Path], model: Path, rescore: Run, tmp_path: Path) -> None:
@@ -206,7 +235,7 @@ def test_on_the_command_line(folders: dict[str, Path], model: Path, rescore: Run
     expected = sum(definition("tta", folders["tta"], [], SHORT[1], SHORT[2:3]))
     assert second["hyps"][0]["scores"]["tta:context=1"] == pytest.approx(expected, abs=1e-4)
     (tmp_path / "utt2spk").write_text("a-0 x\na-1 y\na-2\n")
-    assert_one_line_error(rescore(*apart, "utt2spk"), "utt2spk:3: no recording behind 'a-2'")
+    assert_one_line_error(rescore(*apart, "utt2spk"), "utt2spk: line 3: no recording behind 'a-2'")
     (tmp_path / "utt2spk").write_text("a-0 x\na-1 y\na-2 x\n")
     assert_one_line_error(rescore(*apart, "utt2spk"), "a-2: stands behind a-1")
     (tmp_path / "utt2spk").write_text("a-0 x\na-1 x\n")

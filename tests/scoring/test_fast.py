@@ -19,7 +19,7 @@ from rescore.networks import checkpoint
 from rescore.networks.batch import Batch
 from rescore.networks.config import NetworkConfig
 from rescore.networks.softmax import TiedSoftmax
-from rescore.scoring import Computing
+from rescore.scoring import Computing, alone
 from rescore.scoring.causal import PrefixTree, Window
 from rescore.scoring.one_pass import OnePassScorer, Request
 from tests.conftest import ROOT, SENTENCES
@@ -36,7 +36,7 @@ def short(folder: Path, texts: Sequence[str]) -> list[str]:
 
 
 def questions(lm: OnePassScorer, texts: Sequence[str]) -> list[Request]:
-    encoded = [lm.in_order(sentence) for sentence in lm.network.encode(texts)]
+    encoded = [lm.in_order(sentence) for sentence in lm.network.encode(alone(texts))]
     return list(lm.requests(list(dict.fromkeys(encoded))))
 
 
@@ -50,7 +50,7 @@ def test_random_network_equals_the_definition(backend: str, size: int, models: d
     expected = {text: definition(backend, folder, text) for text in set(texts[:: max(1, 8 // size)])}
     for start in range(0, len(texts), size):
         together = texts[start : start + size]
-        for text, found in zip(together, lm.score(together), strict=True):
+        for text, found in zip(together, lm.score(alone(together)), strict=True):
             if text in expected:
                 assert found.log_probs == pytest.approx(expected[text], abs=1e-4)
 
@@ -63,7 +63,7 @@ def test_shipped_network_equals_the_definition(backend: str, size: int) -> None:
     expected = {text: definition(backend, folder, text) for text in REAL[:: 24 if backend == "bilm" else 8]}
     texts = REAL[:64]
     for start in range(0, len(texts), size):
-        for text, found in zip(texts[start : start + size], lm.score(texts[start : start + size]), strict=True):
+        for text, found in zip(texts[start : start + size], lm.score(alone(texts[start : start + size])), strict=True):
             if text in expected:
                 assert found.log_probs == pytest.approx(expected[text], abs=1e-4)
 
@@ -84,7 +84,7 @@ def test_options_of_the_configuration(
     checkpoint.save(tmp_path, made, checkpoint.load(models["tta"])[1])
     lm = scoring.load(f"{kind}:{tmp_path}", Computing(precision=precision))
     for text in short(tmp_path, REAL)[:5]:
-        (found,) = lm.score([text])
+        (found,) = lm.score(alone([text]))
         near = 1e-4 if precision == "float32" else 0.5
         assert found.log_probs == pytest.approx(definition(kind, tmp_path, text), abs=near)
 
@@ -104,7 +104,7 @@ def test_an_nbest_list_is_read_as_a_tree(models: dict[str, Path]) -> None:
     assert isinstance(lm, OnePassScorer)
     for nbest in NBEST:
         texts = short(models["unilm"], [hypothesis.text for hypothesis in nbest.hypotheses])
-        sequences = [lm.in_order(sentence).ids for sentence in lm.network.encode(texts)]
+        sequences = [lm.in_order(sentence).ids for sentence in lm.network.encode(alone(texts))]
         prefixes = {ids[:length] for ids in sequences for length in range(len(ids))}
         found = questions(lm, texts)
         assert sum(len(question.batch.at) for question in found) <= 1.1 * len(prefixes)
@@ -135,7 +135,7 @@ def test_equal_masked_contexts_are_computed_once(models: dict[str, Path]) -> Non
     assert isinstance(lm, OnePassScorer)
     network = lm.network
     texts = short(models["bilm"], [hypothesis.text for hypothesis in NBEST[0].hypotheses])
-    sequences = [sentence.ids for sentence in network.encode(texts)]
+    sequences = [sentence.ids for sentence in network.encode(alone(texts))]
     contexts = {(ids[:at], ids[at + 1 :]) for ids in sequences for at in range(len(ids))}
     found = questions(lm, texts)
     assert sum(len(question.batch.tokens) for question in found) == len(contexts) < sum(map(len, sequences))
@@ -183,7 +183,7 @@ def test_a_network_predicts_where_it_is_asked(models: dict[str, Path]) -> None:
 def test_lower_precision_is_near_and_has_a_fingerprint_of_its_own(kind: str, precision: str) -> None:
     texts = REAL[::6]
     exact, rough = scoring.load(kind), scoring.load(kind, Computing(precision=precision))
-    sums = np.array([[found.sum for found in lm.score(texts)] for lm in (exact, rough)])
+    sums = np.array([[found.sum for found in lm.score(alone(texts))] for lm in (exact, rough)])
     assert math.isfinite(sums[1].sum()) and 0 < np.abs(sums[1] - sums[0]).mean() < 0.5
     assert exact.fingerprint != rough.fingerprint
     assert rough.fingerprint == scoring.load(kind, Computing(precision=precision, batch_tokens=99)).fingerprint

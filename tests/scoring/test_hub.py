@@ -9,7 +9,7 @@ import pytest
 
 from rescore import scoring
 from rescore.errors import UserError
-from rescore.scoring import hub
+from rescore.scoring import alone, hub
 from tests.conftest import Run, assert_one_line_error, write_json
 from tests.scoring.test_huggingface import build
 
@@ -34,7 +34,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_name_is_found_in_the_cache(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(cache)
     by_name, by_folder = scoring.load("hf-causal:owner/tiny-gpt"), scoring.load("hf-causal:model")
-    assert by_name.score(["the old clock"])[0].sum == by_folder.score(["the old clock"])[0].sum
+    assert by_name.score(alone(["the old clock"]))[0].sum == by_folder.score(alone(["the old clock"]))[0].sum
     assert by_name.fingerprint == by_folder.fingerprint
     assert by_name.name == "hf-causal" and by_name.model == f"hf-causal:owner/tiny-gpt@{COMMIT[:12]}"
 

@@ -14,6 +14,7 @@ from transformers import PreTrainedTokenizerFast
 
 from rescore import scoring
 from rescore.errors import UserError
+from rescore.scoring import alone
 from tests.conftest import SENTENCES, Run, assert_one_line_error, shared, write_json
 
 SIZE: dict[str, Any] = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64}
@@ -137,7 +138,7 @@ def masked_definition(folder: Path, text: str, within_word: bool) -> list[float]
 def test_masked_models(name: str, pll: str, tmp_path: Path) -> None:
     folder = build(name, tmp_path / name)
     lm = scoring.load(f"hf-masked{pll}:{folder}")
-    for text, found in zip(TEXTS, lm.score(TEXTS), strict=True):
+    for text, found in zip(TEXTS, lm.score(alone(TEXTS)), strict=True):
         slow = masked_definition(folder, text, bool(pll))
         assert found.log_probs == pytest.approx(slow, abs=1e-4)
     assert lm.name == f"hf-masked{pll}"
@@ -149,7 +150,7 @@ def test_causal_models(name: str, tmp_path: Path) -> None:
     model = transformers.AutoModelForCausalLM.from_pretrained(folder).eval()
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     begin = [] if name == "llama-without-bos" else [tokenizer.bos_token_id]
-    for text, found in zip(TEXTS, scoring.load(f"hf-causal:{folder}").score(TEXTS), strict=True):
+    for text, found in zip(TEXTS, scoring.load(f"hf-causal:{folder}").score(alone(TEXTS)), strict=True):
         ids = [*begin, *tokenizer(text, add_special_tokens=False)["input_ids"]]
         slow = []
         for place in range(1, len(ids)):
@@ -169,15 +170,15 @@ def test_causal_models_read_trees_where_they_can(gpt2: Path, tmp_path: Path) -> 
         lm: Any = scoring.load(f"hf-causal:{folder}")
         assert lm.network.reads_trees is expected
         texts = [f"the old clock {text}" for text in TEXTS]
-        together = [found.sum for found in lm.score(texts)]
-        assert together == pytest.approx([lm.score([text])[0].sum for text in texts], abs=1e-4)
+        together = [found.sum for found in lm.score(alone(texts))]
+        assert together == pytest.approx([lm.score(alone([text]))[0].sum for text in texts], abs=1e-4)
 
 
 @pytest.mark.parametrize("precision", ["bf16", "int8"])
 def test_lower_precision_is_near(precision: str, gpt2: Path, bert: Path) -> None:
     for spec in (f"hf-causal:{gpt2}", f"hf-masked:{bert}"):
         exact, rough = scoring.load(spec), scoring.load(spec, scoring.Computing(precision=precision))
-        means = [[found.mean for found in lm.score(TEXTS[:12])] for lm in (exact, rough)]
+        means = [[found.mean for found in lm.score(alone(TEXTS[:12]))] for lm in (exact, rough)]
         assert means[0] == pytest.approx(means[1], abs=0.2) and means[0] != means[1]
         assert exact.fingerprint != rough.fingerprint
     lm: Any = scoring.load(f"hf-causal:{gpt2}", scoring.Computing(precision="bf16"))
@@ -188,7 +189,7 @@ def test_long_sentences_fit_the_positions(bert: Path, tmp_path: Path, caplog: py
     long = " ".join(["the old clock"] * 40)
     for spec in (f"hf-masked:{bert}", f"hf-masked:{build('roberta', tmp_path)}"):
         caplog.clear()
-        (found,) = scoring.load(spec).score([long])
+        (found,) = scoring.load(spec).score(alone([long]))
         assert len(found.tokens) >= 120 and (found.log_probs < 0).all()
         assert "exceeds the model's 38" in caplog.text
 
@@ -196,8 +197,8 @@ def test_long_sentences_fit_the_positions(bert: Path, tmp_path: Path, caplog: py
 def test_intact_reads_everything(bert: Path) -> None:
     intact, masked = (scoring.load(f"hf-masked{option}:{bert}") for option in (":intact", ""))
     text = SENTENCES[:1]
-    assert len(intact.score(text)[0].tokens) == len(masked.score(text)[0].tokens)
-    assert intact.score(text)[0].sum != pytest.approx(masked.score(text)[0].sum, abs=1e-3)
+    assert len(intact.score(alone(text))[0].tokens) == len(masked.score(alone(text))[0].tokens)
+    assert intact.score(alone(text))[0].sum != pytest.approx(masked.score(alone(text))[0].sum, abs=1e-3)
     assert intact.fingerprint != masked.fingerprint
 
 
@@ -206,19 +207,21 @@ def test_case(bert: Path) -> None:
     lower = scoring.load(f"hf-masked:lower:{bert}")
     sentence = scoring.load(f"hf-masked:sentence:{bert}")
     shout = "THE OLD CLOCK"
-    quiet = pytest.approx(plain.score(["the old clock"])[0].sum, abs=1e-4)
-    assert lower.score([shout])[0].sum == quiet
-    assert sentence.score([shout])[0].sum == pytest.approx(plain.score(["The old clock"])[0].sum, abs=1e-4)
-    assert plain.score([shout])[0].sum != quiet
+    quiet = pytest.approx(plain.score(alone(["the old clock"]))[0].sum, abs=1e-4)
+    assert lower.score(alone([shout]))[0].sum == quiet
+    assert sentence.score(alone([shout]))[0].sum == pytest.approx(
+        plain.score(alone(["The old clock"]))[0].sum, abs=1e-4
+    )
+    assert plain.score(alone([shout]))[0].sum != quiet
     assert len({lm.fingerprint for lm in (plain, lower, sentence)}) == 3
 
 
 def test_batches_change_nothing(gpt2: Path, bert: Path) -> None:
     for spec in (f"hf-causal:{gpt2}", f"hf-masked:{bert}"):
-        together = [found.sum for found in scoring.load(spec).score(TEXTS)]
-        alone: Any = scoring.load(spec)
-        alone.network.batch_tokens = 1
-        assert together == pytest.approx([alone.score([text])[0].sum for text in TEXTS], abs=1e-4)
+        together = [found.sum for found in scoring.load(spec).score(alone(TEXTS))]
+        single: Any = scoring.load(spec)
+        single.network.batch_tokens = 1
+        assert together == pytest.approx([single.score(alone([text]))[0].sum for text in TEXTS], abs=1e-4)
 
 
 def test_errors(bert: Path, gpt2: Path, tmp_path: Path) -> None:
@@ -282,4 +285,4 @@ def test_minicons_agrees_on_real_hypotheses(name: str, tmp_path: Path) -> None:
         if name != "gpt2":
             wanted = theirs.token_score(texts, PLL_metric=metric.replace("-", "_"))
         sums = [sum(value for _, value in sentence) for sentence in wanted]
-        assert [found.sum for found in lm.score(texts)] == pytest.approx(sums, abs=1e-3)
+        assert [found.sum for found in lm.score(alone(texts))] == pytest.approx(sums, abs=1e-3)

@@ -12,7 +12,7 @@ from rescore import engines, scoring
 from rescore.errors import UserError
 from rescore.nbest import Hypothesis, NbestList
 from rescore.networks import checkpoint
-from rescore.scoring import Computing, neural
+from rescore.scoring import Computing, alone, neural
 from rescore.scoring.backends import Spec
 from rescore.scoring.base import LanguageModel
 from rescore.scoring.one_pass import windows
@@ -75,7 +75,7 @@ def test_equals_the_definition(backend: str, models: dict[str, Path]) -> None:
     folder = folder_of(backend, models)
     sentences = short(folder)
     assert len(sentences) > 20
-    for text, found in zip(sentences, load(backend, folder).score(sentences), strict=True):
+    for text, found in zip(sentences, load(backend, folder).score(alone(sentences)), strict=True):
         slow = definition(backend, folder, text)
         assert len(found.tokens) == len(slow)
         assert found.log_probs == pytest.approx(slow, abs=1e-4)
@@ -86,24 +86,24 @@ def test_equals_the_definition(backend: str, models: dict[str, Path]) -> None:
 def test_neighbours_batches_and_threads_change_nothing(backend: str, models: dict[str, Path]) -> None:
     folder = folder_of(backend, models)
     sentences = [*short(folder)[:12], "", "the", " ".join(["the old clock"] * 20)]
-    together = [found.sum for found in load(backend, folder).score(sentences)]
-    alone = load(backend, folder, batch_tokens=1)
+    together = [found.sum for found in load(backend, folder).score(alone(sentences))]
+    single = load(backend, folder, batch_tokens=1)
     threads = torch.get_num_threads()
     try:
         torch.set_num_threads(2)
-        one_by_one = [alone.score([text])[0].sum for text in reversed(sentences)]
+        one_by_one = [single.score(alone([text]))[0].sum for text in reversed(sentences)]
     finally:
         torch.set_num_threads(threads)
     assert together == pytest.approx(one_by_one[::-1], abs=1e-4)
 
 
 def test_tokens_are_in_the_order_of_the_sentence(models: dict[str, Path]) -> None:
-    forward, backward = (load(kind, models[kind]).score(["the old clock"])[0] for kind in ("unilm", "unilm-bw"))
+    forward, backward = (load(kind, models[kind]).score(alone(["the old clock"]))[0] for kind in ("unilm", "unilm-bw"))
     assert forward.tokens[-1] == "[EOS]" and backward.tokens == ["[EOS]", *forward.tokens[:-1]]
 
 
 def test_empty_sentence(model: Path) -> None:
-    (found,) = load("tta", model).score(["  ...  "])
+    (found,) = load("tta", model).score(alone(["  ...  "]))
     assert found.tokens == [] and found.sum == found.mean == 0
 
 
@@ -122,8 +122,8 @@ def test_long_sentence_is_scored_in_windows_and_told_once(model: Path, caplog: p
     lm = load("tta", model)
     text = " ".join(["the old clock"] * 400)
     with caplog.at_level("WARNING"):
-        (found,) = lm.score([text])
-        lm.score([text])
+        (found,) = lm.score(alone([text]))
+        lm.score(alone([text]))
     assert len(found.tokens) == len(found.log_probs) >= 1000 and (found.log_probs < 0).all()
     assert [record.message for record in caplog.records] == [
         f"tta: a sentence of {len(found.tokens)} tokens exceeds the model's 22; "
@@ -136,7 +136,7 @@ def test_column_and_norm(model: Path) -> None:
     lists = [NbestList("u", [Hypothesis("the old", {"s2s": -1.0}), Hypothesis("the old", {"s2s": -2.0})], ("r",), "s")]
     (summed,) = engines.add_column(lm, lists, "sum")
     (mean,) = engines.add_column(lm, lists, "mean")
-    (found,) = lm.score(["the old"])
+    (found,) = lm.score(alone(["the old"]))
     assert [h.scores for h in summed.hypotheses] == [
         {"s2s": -float(rank), "tta": pytest.approx(found.sum, abs=1e-4)} for rank in (1, 2)
     ]

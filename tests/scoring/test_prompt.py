@@ -9,8 +9,7 @@ import torch
 import transformers
 
 from rescore import scoring
-from rescore.nbest import in_context, pair
-from rescore.scoring import Computing
+from rescore.scoring import Computing, Question, alone
 from tests.conftest import SENTENCES, Run, assert_one_line_error
 from tests.scoring.test_huggingface import build
 
@@ -41,7 +40,7 @@ def own(folder: Path, before: str, text: str) -> float:
 @pytest.mark.parametrize("budget", [None, 80])
 def test_only_the_hypothesis_counts(folder: Path, budget: int | None) -> None:
     lm = scoring.load(f"hf-causal:{folder}", Computing(prompt=TEMPLATE, batch_tokens=budget))
-    for (source, text), found in zip(PAIRS, lm.score([pair(*both) for both in PAIRS]), strict=True):
+    for (source, text), found in zip(PAIRS, lm.score([Question(text, source) for source, text in PAIRS]), strict=True):
         assert found.sum == pytest.approx(own(folder, f"German: {source}\nEnglish: ", text), abs=1e-4 * len(text))
         assert "".join(found.tokens).replace("Ġ", " ").strip() == text
 
@@ -49,20 +48,20 @@ def test_only_the_hypothesis_counts(folder: Path, budget: int | None) -> None:
 def test_a_template_without_a_source(folder: Path) -> None:
     lm = scoring.load(f"hf-causal:{folder}", Computing(prompt="He said: {text}"))
     assert getattr(lm, "reads_source", None) is False
-    assert lm.score(["yes"])[0].sum == pytest.approx(own(folder, "He said: ", "yes"), abs=1e-4)
+    assert lm.score(alone(["yes"]))[0].sum == pytest.approx(own(folder, "He said: ", "yes"), abs=1e-4)
     plain = scoring.load(f"hf-causal:{folder}")
     assert plain.fingerprint != lm.fingerprint
 
 
 def test_what_was_said_before_is_shown(folder: Path) -> None:
     lm = scoring.load(f"hf-causal:context=2:{folder}")
-    before = [SENTENCES[2], SENTENCES[3]]
+    before = (SENTENCES[2], SENTENCES[3])
     texts = (SENTENCES[0], "yes")
-    for text, found in zip(texts, lm.score([in_context(text, before, []) for text in texts]), strict=True):
+    for text, found in zip(texts, lm.score([Question(text, before=before) for text in texts]), strict=True):
         shown = "".join(f"{line}\n" for line in before)
         assert found.sum == pytest.approx(own(folder, shown, text), abs=1e-4 * len(text))
     plain = scoring.load(f"hf-causal:{folder}")
-    assert lm.score(["yes"])[0].sum == pytest.approx(plain.score(["yes"])[0].sum, abs=1e-4)
+    assert lm.score(alone(["yes"]))[0].sum == pytest.approx(plain.score(alone(["yes"]))[0].sum, abs=1e-4)
     assert plain.fingerprint != lm.fingerprint
 
 

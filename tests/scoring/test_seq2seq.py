@@ -12,7 +12,7 @@ import transformers
 
 from rescore import scoring
 from rescore.errors import UserError
-from rescore.nbest import pair
+from rescore.scoring import Question
 from tests.conftest import SENTENCES, Run, assert_one_line_error
 from tests.scoring.test_huggingface import byte_bpe
 
@@ -60,16 +60,28 @@ def own_loss(folder: Path, given: str, predicted: str) -> float:
 
 def test_as_transformers_has_it(folder: Path) -> None:
     pairs = [(source, text) for source in SOURCES for text in TEXTS]
-    direct = scoring.load(f"hf-seq2seq:{folder}").score([pair(*one) for one in pairs])
-    channel = scoring.load(f"hf-seq2seq:channel:{folder}").score([pair(*one) for one in pairs])
-    small = scoring.load(f"hf-seq2seq:{folder}", scoring.Computing(batch_tokens=20)).score(
-        [pair(*one) for one in pairs]
-    )
+    questions = [Question(text, source) for source, text in pairs]
+    direct = scoring.load(f"hf-seq2seq:{folder}").score(questions)
+    channel = scoring.load(f"hf-seq2seq:channel:{folder}").score(questions)
+    small = scoring.load(f"hf-seq2seq:{folder}", scoring.Computing(batch_tokens=20)).score(questions)
     for (source, text), one, other, third in zip(pairs, direct, channel, small, strict=True):
         assert one.sum == pytest.approx(own_loss(folder, source, text), abs=1e-4, rel=1e-5)
         assert other.sum == pytest.approx(own_loss(folder, text, source), abs=1e-4, rel=1e-5)
         assert third.sum == pytest.approx(one.sum, abs=1e-4, rel=1e-5)
         assert one.tokens[-1] == "</s>" and len(one.tokens) == len(one.log_probs)
+
+
+def test_a_source_with_control_characters(folder: Path) -> None:
+    """U+001F is a character of the source: it does not end it."""
+    source = "das alte\x1fhaus"
+    for spec, given, predicted in ("hf-seq2seq", source, TEXTS[0]), ("hf-seq2seq:channel", TEXTS[0], source):
+        (found,) = scoring.load(f"{spec}:{folder}").score([Question(TEXTS[0], source)])
+        assert found.sum == pytest.approx(own_loss(folder, given, predicted), abs=1e-4, rel=1e-5)
+
+
+def test_a_source_is_needed(folder: Path) -> None:
+    with pytest.raises(UserError, match="reads the source"):
+        scoring.load(f"hf-seq2seq:{folder}").score([Question(TEXTS[0])])
 
 
 def test_through_the_command_line(rescore: Run, folder: Path, tmp_path: Path) -> None:

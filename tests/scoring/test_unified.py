@@ -11,12 +11,11 @@ import pytest
 import torch
 
 from rescore import scoring
-from rescore.nbest import pair
 from rescore.networks import checkpoint
 from rescore.networks.config import NetworkConfig
 from rescore.networks.tokenizer import Tokenizer
 from rescore.networks.unified import Unified
-from rescore.scoring import Computing
+from rescore.scoring import Computing, Question, alone
 from tests.conftest import SENTENCES, Run, assert_one_line_error
 
 SOURCES = ["the old house", "he said so", "yes"]
@@ -85,7 +84,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory, tokenizer: Tokenizer, confi
 
 @pytest.mark.parametrize("reading", ["bi", "l2r", "r2l"])
 def test_a_sentence_equals_the_definition(reading: str, folder: Path) -> None:
-    found = scoring.load(f"unified:{reading}:{folder}").score(TARGETS)
+    found = scoring.load(f"unified:{reading}:{folder}").score(alone(TARGETS))
     for text, scores in zip(TARGETS, found, strict=True):
         slow = definition(reading, folder, "", text)
         np.testing.assert_allclose(scores.log_probs, slow, atol=1e-4)
@@ -96,7 +95,9 @@ def test_a_sentence_equals_the_definition(reading: str, folder: Path) -> None:
 @pytest.mark.parametrize("reading", ["seq2seq", "channel"])
 def test_a_pair_equals_the_definition(reading: str, budget: int | None, folder: Path) -> None:
     lm = scoring.load(f"unified:{reading}:{folder}", Computing(batch_tokens=budget))
-    for (source, target), scores in zip(PAIRS, lm.score([pair(*both) for both in PAIRS]), strict=True):
+    for (source, target), scores in zip(
+        PAIRS, lm.score([Question(target, source) for source, target in PAIRS]), strict=True
+    ):
         slow = definition(reading, folder, *((target, source) if reading == "channel" else (source, target)))
         np.testing.assert_allclose(scores.log_probs, slow, atol=1e-4)
         assert scores.tokens[-1] == "[EOS]"
@@ -118,12 +119,12 @@ def test_padding_and_neighbours_change_nothing(folder: Path) -> None:
 def test_long_sources_and_targets(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     lm = scoring.load(f"unified:seq2seq:{folder}")
     long = " ".join(["house"] * 120)
-    cut, whole, both = lm.score([pair(long, "yes"), pair("yes", long), pair(long, long)])
+    cut, whole, both = lm.score([Question("yes", long), Question(long, "yes"), Question(long, long)])
     assert "such sources are cut" in caplog.text
     assert (
         len(whole.tokens) == len(both.tokens) > 120 and np.isfinite(both.log_probs).all() and (both.log_probs < 0).all()
     )
-    assert cut.sum != lm.score([pair("yes", "yes")])[0].sum
+    assert cut.sum != lm.score([Question("yes", "yes")])[0].sum
 
 
 def test_pseudo_is_what_is_masked(folder: Path) -> None:
@@ -161,7 +162,7 @@ def test_trained_by_the_command(rescore: Run, tmp_path: Path) -> None:
         assert f"  {name}: validation loss" in done.stderr
     card = (tmp_path / "lm" / "README.md").read_text()
     assert "| validation perplexity, seq2seq |" in card
-    assert scoring.load(f"unified:seq2seq:{tmp_path / 'lm'}").score([pair("yes", "yes")])[0].sum < 0
+    assert scoring.load(f"unified:seq2seq:{tmp_path / 'lm'}").score([Question("yes", "yes")])[0].sum < 0
     assert_one_line_error(rescore(*train, "--out", "other", "--text", "a.txt"), "--pairs SOURCE TARGET")
     (tmp_path / "c.txt").write_text("one\ntwo\n")
     assert_one_line_error(
