@@ -1,0 +1,53 @@
+"""Ways to train: one module for each, with its options and the one call that it makes.
+
+A module has `KINDS`, the kinds of models that it trains, and of these `PAIRED`, which learn from translations; `TITLE`
+and `options`, a decorator that gives the command its options as one object (the argument is named like the module);
+and `train(common, options)`. Its line is in `WAYS`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import click
+
+WAYS = ("neural", "ngram")
+"""Modules of this package."""
+
+
+@dataclass(frozen=True, slots=True)
+class Common:
+    """What every way to train is given."""
+
+    kind: str
+    """What --lm says."""
+    out: Path
+    text: Path | None
+    pairs: tuple[Path, Path] | None
+    tokenizer: Path | None
+    normalisation: str | None
+    """None where the user did not choose one."""
+
+
+class Way(Protocol):
+    """A module of this package."""
+
+    KINDS: tuple[str, ...]
+    PAIRED: tuple[str, ...]
+    TITLE: str
+
+    def options(self, command: Any) -> Any: ...
+
+    def train(self, common: Common, options: Any) -> None:
+        """
+        Raises:
+            click.UsageError: options do not fit together. UserError: the training failed.
+        """
+        ...
+
+
+def report(line: str) -> None:
+    """Progress, on stderr."""
+    click.echo(line, err=True)

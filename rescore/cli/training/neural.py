@@ -1,0 +1,191 @@
+"""Networks: T-TA, masked, causal and unified ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from rescore.cli.bundle import bundled
+from rescore.cli.lms import device_option
+from rescore.cli.training import Common, report
+from rescore.cli.types import Number
+
+if TYPE_CHECKING:
+    from rescore.training.loop import Recipe
+
+KINDS = ("tta", "bilm", "unilm", "unilm-bw", "unified")
+PAIRED = ("unified",)
+TITLE = "Networks"
+STEPS = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class NeuralOptions:
+    config: str
+    context: int
+    steps: int | None
+    minutes: float | None
+    init: str | None
+    resume: bool
+    batch_tokens: int
+    optimizer: str
+    learning_rate: float
+    warmup: float
+    decay: float
+    dropout: float
+    weight_decay: float
+    held_out: int
+    checkpoint_seconds: float
+    seed: int
+    precision: str
+    compiled: bool | None
+    device: str | None
+
+    def recipe(self) -> Recipe:
+        """How to train.
+
+        Raises:
+            click.UsageError: options exclude each other.
+        """
+        from rescore.training.loop import Recipe
+
+        if self.warmup + self.decay > 1:
+            raise click.UsageError(
+                f"--warmup {self.warmup:g} and --decay {self.decay:g} are more than the whole training"
+            )
+        if self.steps is not None and self.minutes is not None:
+            raise click.UsageError("--steps and --minutes exclude each other")
+        if self.init and self.resume:
+            raise click.UsageError("--init and --resume exclude each other: a resumed training has its weights")
+        return Recipe(
+            steps=STEPS if self.steps is None and self.minutes is None else self.steps,
+            minutes=self.minutes,
+            batch_tokens=self.batch_tokens,
+            optimizer=self.optimizer,
+            learning_rate=self.learning_rate,
+            warmup=self.warmup,
+            decay=self.decay,
+            weight_decay=self.weight_decay,
+            dropout=self.dropout,
+            seed=self.seed,
+            checkpoint_seconds=self.checkpoint_seconds,
+        )
+
+
+options = bundled(
+    "neural",
+    NeuralOptions,
+    TITLE,
+    [
+        click.option(
+            "--config", default="base", show_default=True, metavar="NAME|FILE", help="base, small, or a config.json."
+        ),
+        click.option(
+            "--context",
+            type=click.IntRange(0),
+            default=0,
+            show_default=True,
+            metavar="N",
+            help="tta, bilm, unilm: learn to read N neighbouring lines on each side as well; an empty line ends a "
+            "document.",
+        ),
+        click.option("--steps", type=click.IntRange(min=0), help="How many updates; 0 writes a random model."),
+        click.option(
+            "--minutes", type=Number(0, 10_000_000, open_low=True), help="How long to train, instead of --steps."
+        ),
+        click.option("--init", metavar="DIR", help="Start from this model's weights and tokenizer."),
+        click.option("--resume", is_flag=True, help="Go on after the last checkpoint in --out."),
+        click.option(
+            "--batch-tokens",
+            type=click.IntRange(8),
+            default=4096,
+            show_default=True,
+            help="Tokens in a batch, padding included.",
+        ),
+        click.option(
+            "--optimizer",
+            type=click.Choice(["muon", "adamw"]),
+            default="muon",
+            show_default=True,
+            help="Muon for the layers' matrices and AdamW for the rest, or AdamW for all.",
+        ),
+        click.option(
+            "--learning-rate", type=Number(0, 10), default=1e-3, show_default=True, help="The highest, after warm-up."
+        ),
+        click.option(
+            "--warmup",
+            type=Number(0, 1),
+            default=0.02,
+            show_default=True,
+            help="Share of the training in which the rate rises.",
+        ),
+        click.option(
+            "--decay",
+            type=Number(0, 1),
+            default=0.2,
+            show_default=True,
+            help="Share of the training, at its end, in which the rate falls to 0.",
+        ),
+        click.option("--dropout", type=Number(0, 1, open_high=True), default=0.1, show_default=True),
+        click.option("--weight-decay", type=Number(0, 10), default=0.01, show_default=True),
+        click.option(
+            "--held-out", type=click.IntRange(1), default=2000, show_default=True, help="Sentences kept for validation."
+        ),
+        click.option(
+            "--checkpoint-seconds",
+            type=Number(0, 1e7),
+            default=300.0,
+            show_default=True,
+            help="How often the state is saved.",
+        ),
+        click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=0, show_default=True),
+        click.option(
+            "--precision", type=click.Choice(["auto", "bfloat16", "float32"]), default="auto", show_default=True
+        ),
+        click.option("--compile/--no-compile", "compiled", default=None, help="torch.compile.  [default: on CUDA]"),
+        device_option,
+    ],
+)
+
+
+def train(common: Common, options: NeuralOptions) -> None:
+    recipe = options.recipe()
+    from rescore.training import train as neural
+
+    with _resumable(common.out):
+        neural.train(
+            common.kind,
+            common.out,
+            recipe,
+            text=common.text,
+            pairs=common.pairs,
+            config=options.config,
+            context=options.context,
+            init=Path(options.init) if options.init else None,
+            resume=options.resume,
+            tokenizer=common.tokenizer,
+            normalisation=common.normalisation or "english",
+            held_out=options.held_out,
+            device=options.device,
+            precision=options.precision,
+            compiled=options.compiled,
+            report=report,
+        )
+
+
+@contextmanager
+def _resumable(out: Path) -> Iterator[None]:
+    """Tells one who interrupts a training how it goes on."""
+    from rescore.training.loop import STATE
+
+    try:
+        yield
+    except KeyboardInterrupt:
+        if (out / STATE).is_file():
+            report(f"interrupted; the same command with --resume goes on from {out / STATE}")
+        raise
