@@ -54,6 +54,7 @@ BACKENDS: Table[Backend] = Table(
         "unilm-bw": ("rescore.scoring.backends:UNILM_BW", "causal language model of reversed sentences"),
         "unified": ("rescore.scoring.backends:UNIFIED", "network of four readings (UniLM), one from a source"),
         "ngram": ("rescore.scoring.backends:NGRAM", "ARPA file or KenLM binary"),
+        "lexical": ("rescore.scoring.backends:LEXICAL", "translation model of single words, of Brown et al. 1993"),
         "hf-masked": ("rescore.scoring.backends:HF_MASKED", "masked model of Hugging Face's transformers"),
         "hf-causal": ("rescore.scoring.backends:HF_CAUSAL", "causal model of Hugging Face's transformers"),
         "hf-seq2seq": ("rescore.scoring.backends:HF_SEQ2SEQ", "translation model of Hugging Face's transformers"),

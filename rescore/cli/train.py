@@ -32,15 +32,15 @@ def _with_all_options(command: Any) -> Any:
     "--pairs",
     nargs=2,
     metavar="SOURCE TARGET",
-    help="unified: sentences and their translations, line by line, in two files.",
+    help="unified, lexical: sentences and their translations, line by line, in two files.",
 )
 @click.option("--out", required=True, metavar="DIR", help="The model's folder; --lm KIND:DIR scores with it.")
 @click.option("--tokenizer", metavar="FILE", help="A tokenizer.json.  [default: train one on the text]")
 @click.option(
     "--normalize",
-    type=click.Choice(["english", "speech", "text"]),
-    help="For a new tokenizer: english folds case, accents and punctuation; speech keeps accents; text keeps all.  "
-    "[default: english]",
+    type=click.Choice(["english", "speech", "text", "folded"]),
+    help="For a new tokenizer: english folds case, accents and punctuation; speech keeps accents; text keeps all; "
+    "folded keeps all but case.  [default: english; for lexical folded]",
 )
 @_with_all_options
 @click.pass_context
@@ -61,6 +61,7 @@ def command(
     rescore train --lm tta --text corpus.txt.xz --out lm --config small --minutes 120
     torchrun --nproc-per-node 4 -m rescore train --lm tta --text corpus.txt --out lm --steps 100000
     rescore train --lm unified --text corpus.en --pairs train.de train.en --out lm --normalize text
+    rescore train --lm lexical --pairs train.de train.en --out lm
     rescore train --lm ngram -o 5 --prune 0,0,1 --text corpus.txt.xz --out lm
 
     Interrupted, the same command with --resume goes on as if nothing had happened. An n-gram model is estimated by

@@ -19,8 +19,9 @@ SPECIAL = (PAD, UNK, BOS, EOS, MASK)
 #   english: as LibriSpeech transcripts are: lower case, no accents, no punctuation but the apostrophe within a word
 #   speech:  the same, but accents stay: for languages where they matter
 #   text:    compatibility forms only; case is kept, punctuation marks are tokens
+#   folded:  the same in lower case
 LONGEST_WORD = 100
-NORMALISATIONS = ("english", "speech", "text")
+NORMALISATIONS = ("english", "speech", "text", "folded")
 
 
 class Tokenizer:
@@ -150,8 +151,9 @@ def _normalising(normalisation: str, vocabulary: dict[str, int]) -> HuggingFaceT
             ]
         )
         tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    elif normalisation == "text":
-        tokenizer.normalizer = normalizers.NFKC()
+    elif normalisation in ("text", "folded"):
+        folding = normalizers.Sequence([normalizers.NFKC(), normalizers.Lowercase()])
+        tokenizer.normalizer = folding if normalisation == "folded" else normalizers.NFKC()
         tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     else:
         raise UserError(f"normalisation {normalisation!r} is not one of {', '.join(NORMALISATIONS)}")

@@ -60,6 +60,7 @@ HF_CAUSAL = Backend(_HF, ("context=",), on_hub=True)
 UNIFIED = Backend(
     "rescore.scoring.unified:load", ("bi", "l2r", "r2l", "seq2seq", "channel", *_MASKED), pseudo_with="bi"
 )
+LEXICAL = Backend("rescore.scoring.lexical:load", ("channel", "coverage", "length"))
 HF_SEQ2SEQ = Backend("rescore.scoring.seq2seq:load", ("channel", "src=", "tgt="), on_hub=True)
 
 

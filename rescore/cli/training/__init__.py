@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import click
 
-WAYS = ("neural", "ngram")
+WAYS = ("neural", "ngram", "lexical")
 """Modules of this package."""
 
 

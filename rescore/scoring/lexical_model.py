@@ -1,0 +1,144 @@
+"""A lexical translation model's folder: model.safetensors, config.json, vocabulary.json, tokenizer.json."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save_file
+
+from rescore.errors import UserError
+from rescore.files import parsed, read_json, replacing
+from rescore.networks.tokenizer import Tokenizer
+from rescore.scoring.lexical_links import Alignment, Texts
+from rescore.scoring.lexical_table import Smoothing, Table
+
+SCHEMA = "rescore/lexical/1"
+FILES = ("model.safetensors", "config.json", "vocabulary.json", "tokenizer.json")
+UNITS = ("word", "subword")
+DIRECTIONS = ("direct", "channel")
+"""p(target | source), p(source | target)."""
+ARRAYS = {"starts": np.int64, "words": np.int32, "counts": np.float32, "totals": np.float64, "frequencies": np.int64}
+
+
+@dataclass(frozen=True, slots=True)
+class LexicalConfig:
+    """What is not an array."""
+
+    unit: str
+    """`word`, or `subword` for the tokenizer's pieces."""
+    length_mean: float
+    """Of ln((target words + 1) / (source words + 1)) over the pairs."""
+    length_deviation: float
+    alignment: dict[str, Alignment] = field(default_factory=lambda: dict.fromkeys(DIRECTIONS, Alignment()))
+    smoothing: Smoothing = field(default_factory=Smoothing)
+    schema: str = SCHEMA
+
+
+@dataclass(frozen=True, slots=True)
+class LexicalModel:
+    """Both directions, for words numbered together."""
+
+    config: LexicalConfig
+    tokenizer: Tokenizer
+    vocabulary: dict[str, int]
+    """Numbers from 1."""
+    tables: dict[str, Table]
+    """By direction."""
+
+    def cut(self, texts: Sequence[str]) -> list[list[str]]:
+        """The words, or subwords, of each text."""
+        return self.tokenizer.words(texts) if self.config.unit == "word" else self.tokenizer.pieces(texts)
+
+    def numbered(self, texts: Sequence[Sequence[str]], unknown: dict[str, int]) -> Texts:
+        """The numbers of words; unknown ones get numbers above all others, which are kept in `unknown`."""
+        beyond = len(self.vocabulary) + 1
+        return Texts.of(
+            [
+                [
+                    number if (number := self.vocabulary.get(word)) else unknown.setdefault(word, beyond + len(unknown))
+                    for word in words
+                ]
+                for words in texts
+            ]
+        )
+
+    def save(self, folder: Path, card: str) -> None:
+        """Write the folder, the card with it."""
+        folder.mkdir(parents=True, exist_ok=True)
+        arrays = {
+            f"{direction}.{name}": np.ascontiguousarray(getattr(table, name), dtype=kind)
+            for direction, table in self.tables.items()
+            for name, kind in ARRAYS.items()
+        }
+        with replacing(folder / "model.safetensors") as path:
+            save_file(arrays, path)
+        with replacing(folder / "config.json") as path:
+            path.write_text(json.dumps(asdict(self.config), indent=2) + "\n", encoding="utf-8")
+        with replacing(folder / "vocabulary.json") as path:
+            path.write_text(json.dumps(list(self.vocabulary), ensure_ascii=False) + "\n", encoding="utf-8")
+        with replacing(folder / "tokenizer.json") as path:
+            self.tokenizer.save(path)
+        with replacing(folder / "README.md") as path:
+            path.write_text(card, encoding="utf-8")
+
+    @classmethod
+    def load(cls, folder: Path) -> LexicalModel:
+        """Read a folder.
+
+        Raises:
+            UserError: a file is absent or damaged, or they do not belong together.
+        """
+        for name in FILES:
+            if not (folder / name).is_file():
+                raise UserError(f"{folder}: no {name}; give a folder that `rescore train --lm lexical` wrote")
+        config = parsed(read_json(folder / "config.json"), LexicalConfig, str(folder / "config.json"))
+        if config.schema != SCHEMA or config.unit not in UNITS or set(config.alignment) != set(DIRECTIONS):
+            raise UserError(f"{folder / 'config.json'}: not of {SCHEMA}; train the model again with this version")
+        words = parsed(read_json(folder / "vocabulary.json"), list[str], str(folder / "vocabulary.json"))
+        vocabulary = {word: number for number, word in enumerate(words, 1)}
+        path = folder / "model.safetensors"
+        try:
+            arrays = load_file(path)
+        except (SafetensorError, OSError, ValueError) as error:
+            raise UserError(f"{path}: not a whole safetensors file ({error})") from None
+        tables = {direction: _table(arrays, direction, len(words) + 1, path) for direction in DIRECTIONS}
+        return cls(config, Tokenizer.load(folder / "tokenizer.json"), vocabulary, tables)
+
+
+def fingerprint(folder: Path) -> str:
+    """Of all that decides scores."""
+    digest = hashlib.sha256(b"lexical")
+    for name in FILES:
+        with open(folder / name, "rb") as file:
+            digest.update(hashlib.file_digest(file, "sha256").digest())
+    return digest.hexdigest()
+
+
+def _table(arrays: dict[str, np.ndarray], direction: str, size: int, path: Path) -> Table:
+    """One direction's arrays, if nothing that is looked up in them can lie outside.
+
+    Raises:
+        UserError: an array is absent, or does not fit the others.
+    """
+    found = {name: arrays.get(f"{direction}.{name}") for name in ARRAYS}
+    kinds = {name: None if value is None else value.dtype for name, value in found.items()}
+    if kinds != {name: np.dtype(kind) for name, kind in ARRAYS.items()}:
+        raise UserError(f"{path}: {direction}: an array is absent or of another type; copy the folder again")
+    table = Table(**found)  # type: ignore[arg-type]
+    fits = (
+        table.starts.shape == (size + 1,)
+        and table.words.shape == table.counts.shape == (table.starts[-1],)
+        and table.totals.shape == table.frequencies.shape == (size,)
+        and bool((np.diff(table.starts) >= 0).all())
+        and bool(((table.words > 0) & (table.words < size)).all())
+        and bool((np.diff(table.keys) > 0).all())
+    )
+    if not fits:
+        raise UserError(f"{path}: {direction}: arrays do not fit the vocabulary; copy the folder again")
+    return table
