@@ -7,7 +7,7 @@ from itertools import islice, zip_longest
 from pathlib import Path
 
 from rescore.errors import UserError
-from rescore.files import read_lines
+from rescore.formats.source import read_lines
 
 CHUNK = 10_000
 
