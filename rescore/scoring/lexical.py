@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rescore.errors import UserError
-from rescore.nbest import split_pair
-from rescore.scoring.base import Computing, TokenScores
+from rescore.scoring.base import Computing, Question, TokenScores
 from rescore.scoring.lexical_links import Floats, Links, Texts, portions, texts_of_words
 from rescore.scoring.lexical_model import LexicalModel, fingerprint
 
@@ -64,9 +63,9 @@ class LexicalLM:
     def fingerprint(self) -> str:
         return hashlib.sha256(f"{self._options} {fingerprint(self._folder)}".encode()).hexdigest()
 
-    def score(self, sentences: Sequence[str]) -> list[TokenScores]:
-        """One result a pair of source and hypothesis (`rescore.nbest.pair`), in their order."""
-        pairs = [split_pair(one) for one in sentences]
+    def score(self, questions: Sequence[Question]) -> list[TokenScores]:
+        """One result per question with a source, in their order."""
+        pairs = [one.pair(False) for one in questions]
         texts = list(dict.fromkeys(text for both in pairs for text in both))
         cut = dict(zip(texts, self._model.cut(texts), strict=True))
         sources, targets = ([cut[both[side]] for both in pairs] for side in (0, 1))

@@ -12,8 +12,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from rescore import scoring
-from rescore.nbest import pair
-from rescore.scoring import lexical
+from rescore.scoring import Question, lexical
 from rescore.scoring.lexical_model import LexicalModel
 from rescore.training.lexical import LexicalRecipe, train
 from tests.conftest import Run, assert_one_line_error, write_json
@@ -66,7 +65,7 @@ def test_equal_to_the_definition(folder: Path, limit: int, monkeypatch: pytest.M
     for option, channel, of_source in (("", False, False), (":channel", True, True)):
         lm = scoring.load(f"lexical{option}:{folder}")
         unexplained = scoring.load(f"lexical{':coverage' if channel else ':channel:coverage'}:{folder}")
-        scores, shares = (one.score([pair(*both) for both in asked]) for one in (lm, unexplained))
+        scores, shares = (one.score([Question(both[1], both[0]) for both in asked]) for one in (lm, unexplained))
         for (source, text), found, share in zip(asked, scores, shares, strict=True):
             sides = cut([source, text])
             expected = defined(folder, sides[0], sides[1], channel)
@@ -76,7 +75,7 @@ def test_equal_to_the_definition(folder: Path, limit: int, monkeypatch: pytest.M
 
 
 def test_a_score_does_not_depend_on_its_neighbours(folder: Path) -> None:
-    asked = [pair(source, text) for source in SOURCES for text in TEXTS]
+    asked = [Question(text, source) for source in SOURCES for text in TEXTS]
     lm = scoring.load(f"lexical:channel:{folder}")
     for one, found in zip(asked, lm.score(asked), strict=True):
         assert lm.score([one])[0].sum == pytest.approx(found.sum, abs=1e-9)
@@ -94,14 +93,16 @@ def test_probabilities_add_up(folder: Path) -> None:
 
 def test_unknown_words_are_told_and_copied(folder: Path) -> None:
     lm = scoring.load(f"lexical:channel:{folder}")
-    kept, lost = lm.score([pair("und obama", "dnu obama"), pair("und obama", "dnu merkel")])
+    kept, lost = lm.score([Question("dnu obama", "und obama"), Question("dnu merkel", "und obama")])
     assert kept.unknown == (1,) and kept.sum > lost.sum + 1
 
 
 def test_length(folder: Path) -> None:
     config = LexicalModel.load(folder).config
     lm = scoring.load(f"lexical:length:{folder}")
-    same, longer, empty = lm.score([pair("das haus", "sad suah"), pair("das haus", "a b c d e f g h"), pair("", "")])
+    same, longer, empty = lm.score(
+        [Question("sad suah", "das haus"), Question("a b c d e f g h", "das haus"), Question("", "")]
+    )
     away = (math.log(3 / 3) - config.length_mean) / config.length_deviation
     density = math.exp(-away * away / 2) / (config.length_deviation * math.sqrt(2 * math.pi))
     assert same.sum == pytest.approx(math.log(density))
