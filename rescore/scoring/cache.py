@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import os
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -29,6 +30,8 @@ CREATE TABLE IF NOT EXISTS scores (
     text BLOB PRIMARY KEY, tokens TEXT, log_probs BLOB, unknown TEXT, total REAL, checksum BLOB
 ) WITHOUT ROWID;
 """
+
+COLUMNS = ("text", "tokens", "log_probs", "unknown", "total", "checksum")
 
 
 class DamagedCacheError(Exception):
@@ -97,20 +100,36 @@ class Cached(Wrapped):
                 with database:
                     database.executescript(TABLES)
                     database.execute("INSERT OR IGNORE INTO model VALUES (?, ?)", (self.fingerprint, self.name))
-                if database.execute("SELECT fingerprint FROM model").fetchall() != [(self.fingerprint,)]:
-                    raise UserError(f"{self.path}: has the scores of another model; delete it")
+                self._check_model([row[0] for row in database.execute("SELECT fingerprint FROM model")])
                 yield database
         except sqlite3.Error as error:
-            if any(word in str(error) for word in ("locked", "busy", "readonly", "unable to open", "full", "I/O")):
+            if any(word in str(error) for word in self._not_ours()):
                 raise UserError(f"{self.path}: cannot be used ({error}); free it, or give another --cache") from None
+            raise DamagedCacheError(error) from None
+        except (TypeError, ValueError) as error:  # names and values that are not what was written, or no UTF-8
             raise DamagedCacheError(error) from None
         except OSError as error:
             raise UserError(f"{self._folder}: cannot be written ({error.strerror or error})") from None
 
+    def _check_model(self, fingerprints: Sequence[object]) -> None:
+        """See that the file has this model's scores alone. A few letters that differ are damage, not another model."""
+        for found in fingerprints:
+            if found == self.fingerprint:
+                continue
+            letters = [a != b for a, b in zip(str(found), self.fingerprint, strict=False)]
+            if len(letters) == len(self.fingerprint) and sum(letters) > len(letters) / 4:
+                raise UserError(f"{self.path}: has the scores of another model; delete it")
+            raise sqlite3.DatabaseError("its model is not the one it is named after")
+
+    def _not_ours(self) -> list[str]:
+        """What SQLite says where the file is fine, but cannot be used."""
+        writable = os.access(self.path, os.W_OK) and os.access(self._folder, os.W_OK)
+        return ["locked", "busy", "unable to open", "full", "I/O", *([] if writable else ["readonly"])]
+
     def _known(self, database: sqlite3.Connection, keys: Sequence[bytes]) -> Iterator[tuple[bytes, TokenScores]]:
         for start in range(0, len(keys), KEYS_A_QUERY):
             some = keys[start : start + KEYS_A_QUERY]
-            query = f"SELECT * FROM scores WHERE text IN ({','.join('?' * len(some))})"
+            query = f"SELECT {', '.join(COLUMNS)} FROM scores WHERE text IN ({','.join('?' * len(some))})"
             for row in database.execute(query, some):
                 key, tokens, log_probs, unknown, total, checksum = row
                 if checksum == _checksum(row[:-1]):  # what a disk has damaged is scored anew

@@ -8,6 +8,7 @@ import signal
 import sqlite3
 import time
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ import pytest
 
 from rescore.errors import UserError
 from rescore.scoring.base import Question, TokenScores, alone
-from rescore.scoring.cache import Cached
+from rescore.scoring.cache import Cached, _checksum
 
 
 class Counting:
@@ -98,6 +99,43 @@ def test_damaged_file_is_told_and_made_anew(tmp_path: Path, caplog: pytest.LogCa
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="cannot be written"):
         Cached(Counting(), tmp_path / "file").score(alone(["the"]))
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "ALTER TABLE scores DROP COLUMN total",
+        "ALTER TABLE scores ADD COLUMN more",
+        "UPDATE scores SET log_probs = 'text', checksum = checked(text, tokens, 'text', unknown, total)",
+        "UPDATE scores SET tokens = CAST(x'ff' AS TEXT)",
+        "UPDATE scores SET total = 'text'",
+        "UPDATE model SET fingerprint = 'b' || substr(fingerprint, 2)",
+        "UPDATE model SET fingerprint = NULL",
+        "DROP TABLE model",
+        "DROP TABLE scores",
+    ],
+)
+def test_damaged_tables_are_made_anew(tmp_path: Path, statement: str) -> None:
+    cached = Cached(Counting(), tmp_path)
+    expected = cached.score(alone(TEXTS[:2]))
+    with closing(sqlite3.connect(cached.path)) as database, database:
+        database.create_function("checked", 5, lambda *row: _checksum(row))
+        database.execute(statement)
+    for _ in range(2):
+        assert same(Cached(Counting(), tmp_path).score(alone(TEXTS[:2])), expected)
+
+
+def test_bits_of_the_header_and_the_schema(tmp_path: Path) -> None:
+    cached = Cached(Counting(), tmp_path)
+    expected = cached.score(alone(TEXTS[:2]))
+    whole = cached.path.read_bytes()
+    schema = whole.index(b"CREATE TABLE")
+    for place in [*range(16, 32), *range(schema, schema + 250, 9)]:
+        for bit in (1, 7):
+            damaged = bytearray(whole)
+            damaged[place] ^= 1 << bit
+            cached.path.write_bytes(damaged)
+            assert same(Cached(Counting(), tmp_path).score(alone(TEXTS[:2])), expected), (place, bit)
 
 
 def test_another_writer_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
