@@ -12,34 +12,35 @@ from rescore.cli.bundle import GroupedCommand
 
 @click.command("analyse", cls=GroupedCommand)
 @options.nbest_argument
-@click.option("--weights", required=True, metavar="FILE", help="A file that `rescore tune` or `run` wrote.")
+@click.option("--weights", metavar="FILE", help="A file that `rescore tune` or `run` wrote.  [default: the first pass]")
 @click.option("-o", "--output", metavar="FILE", help="Write all of it as JSON.")
 @click.option("--plots", metavar="DIR", help="Draw plots there (PNG; needs matplotlib).")
 @options.metric_options
 @options.input_options
 def command(
     nbest: tuple[str, ...],
-    weights: str,
+    weights: str | None,
     output: str | None,
     plots: str | None,
     measure: options.MetricOptions,
     inputs: options.InputOptions,
 ) -> None:
-    """Tell where the reranked output differs from the first pass, on lists with LM scores and references.
+    """Say whether rescoring is worth it, and where it differs from the first pass, on lists with references.
 
     \b
     rescore score test.json --lm tta -o test.tta.jsonl
     rescore analyse test.tta.jsonl --weights weights.json --plots plots
 
     That is: the oracle by depth of the lists, errors by place and by length, the word pairs most often corrected and
-    newly broken, how often the choice moved and how often rightly, and how perplexity goes with the error rate.
+    newly broken, how often the choice moved and how often rightly, and how perplexity goes with the error rate; whether
+    the gain is certain, what a perfect language model and deeper lists could gain, and what to do next.
     """
     from rescore import formats
     from rescore.reports import analysis
-    from rescore.tuning import Weights
+    from rescore.tuning import FIRST_PASS_ALONE, Weights
 
     lists = inputs.read(nbest, need_references=True)
-    loaded = Weights.load(Path(weights))
+    loaded = Weights.load(Path(weights)) if weights else FIRST_PASS_ALONE
     found = analysis.analyse(measure.only().choose(lists, loaded), lists, loaded)
     if output:
         with formats.opened(output) as file:

@@ -79,11 +79,29 @@ def paired_bootstrap(
     """Two-sided p-value of the paired bootstrap (Koehn 2004), centred as in sacreBLEU."""
     ours, theirs = np.asarray(first, dtype=np.int64), np.asarray(second, dtype=np.int64)
     observed = abs(metric.values(ours.sum(axis=0)[None]) - metric.values(theirs.sum(axis=0)[None]))[0]
-    sums = [[_sums(samples, rows) for rows in (ours, theirs)] for samples in _resamples(len(ours), trials, seed)]
-    values = [metric.values(np.concatenate(side)) for side in zip(*sums, strict=True)]
-    defined = np.isfinite(values[0]) & np.isfinite(values[1])
-    differences = np.abs(values[0][defined] - values[1][defined])
+    differences = np.abs(_differences(metric, ours, theirs, trials, seed))
     return (int((differences - differences.mean() >= observed - 1e-12).sum()) + 1) / (len(differences) + 1)
+
+
+def paired_interval(
+    metric: Metric,
+    first: Sequence[Counts],
+    second: Sequence[Counts],
+    trials: int = 1_000,
+    seed: int = SEED,
+    level: float = 0.95,
+) -> tuple[float, float]:
+    """The bootstrap's percentile interval of the difference of two systems, second less first, on the same samples."""
+    ours, theirs = np.asarray(first, dtype=np.int64), np.asarray(second, dtype=np.int64)
+    return _interval(_differences(metric, ours, theirs, trials, seed), level)
+
+
+def _differences(metric: Metric, ours: Counts, theirs: Counts, trials: int, seed: int) -> Values:
+    """Of the values of two systems in samples, second less first, where both have one."""
+    sums = [[_sums(samples, rows) for rows in (ours, theirs)] for samples in _resamples(len(ours), trials, seed)]
+    first, second = (metric.values(np.concatenate(side)) for side in zip(*sums, strict=True))
+    defined = np.isfinite(first) & np.isfinite(second)
+    return np.asarray(second[defined] - first[defined], dtype=np.float64)
 
 
 def confidence_interval(
@@ -96,9 +114,14 @@ def confidence_interval(
     statistics = np.asarray(rows, dtype=np.int64)
     sums = np.concatenate([_sums(samples, statistics) for samples in _resamples(len(statistics), trials, seed)])
     values = metric.values(sums)
-    values = np.sort(values[np.isfinite(values)])
+    return _interval(values[np.isfinite(values)], level)
+
+
+def _interval(values: Values, level: float) -> tuple[float, float]:
+    """What is left of values where as many are cut off at either end."""
     outside = int(len(values) * (1 - level) / 2)
-    return float(values[outside]), float(values[len(values) - 1 - outside])
+    ordered = np.sort(values)
+    return float(ordered[outside]), float(ordered[len(values) - 1 - outside])
 
 
 def _chunks(trials: int, units: int) -> list[int]:

@@ -11,13 +11,14 @@ from typing import IO
 import numpy as np
 
 from rescore import decision
-from rescore.metrics import Metric, list_statistics, oracle, total, value
+from rescore.metrics import Metric, list_statistics, value
 from rescore.metrics.alignment import align
-from rescore.metrics.base import Counts
 from rescore.metrics.normalise import Normaliser
 from rescore.metrics.significance import Chosen
 from rescore.nbest import FIRST_PASS, NbestList, score_columns
 from rescore.reports.figures import choose, measured, original, sign
+from rescore.reports.outlook import Depth, Outlook, by_depth, outlook
+from rescore.reports.outlook import render as outlook_lines
 from rescore.reports.similarity import spearman
 from rescore.reports.styles import as_json, text
 from rescore.tuning.weights import Weights
@@ -28,16 +29,6 @@ POSITIONS = 40
 """Places beyond count with this one."""
 PAIRS = 20
 """How many word pairs are listed."""
-
-
-@dataclass(frozen=True, slots=True)
-class Depth:
-    """How good a list of so many hypotheses can be."""
-
-    n: int
-    """The first so many of each list, by first-pass score."""
-    oracle: float
-    """The metric of the best of them, in percent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +98,8 @@ class Analysis:
     by_depth: list[Depth]
     by_length: list[Length]
     moves: Moves
+    outlook: Outlook
+    """Whether it is worth it."""
     by_position: list[Position] = field(default_factory=list)
     corrected: list[Pair] = field(default_factory=list)
     broken: list[Pair] = field(default_factory=list)
@@ -114,12 +107,17 @@ class Analysis:
 
 
 def analyse(
-    metric: Metric, lists: Sequence[NbestList], weights: Weights, texts: Sequence[str] | None = None
+    metric: Metric,
+    lists: Sequence[NbestList],
+    weights: Weights,
+    texts: Sequence[str] | None = None,
+    dev: Sequence[NbestList] | None = None,
 ) -> Analysis:
     """Compare the first pass with the texts chosen under weights, on lists with references.
 
     Args:
-        texts: what was chosen, one per list; None to choose as the weights were tuned for.
+        texts: what was chosen, one per list; None to choose as the weights were tuned for. dev: the lists that weights
+            were tuned on, from which the outlook is; None for that of `lists`.
     """
     if texts is None:
         texts = weights.decision.texts(metric, lists, weights.of)
@@ -129,9 +127,10 @@ def analyse(
     result = Analysis(
         metric.name,
         str(sign(metric, lists, weights)),
-        _by_depth(metric, original(lists, statistics), lists),
+        by_depth(metric, original(lists, statistics), lists),
         _by_length(metric, lists, first, reranked),
         _moves(metric, first, reranked),
+        outlook(metric, dev or lists, weights),
     )
     if metric.words is not None and metric.unit == "word":
         references = [nbest.references[0] for nbest in lists]
@@ -141,19 +140,6 @@ def analyse(
         result.broken = _pairs(metric.words, references, wrong=outputs[1], right=outputs[0])
         result.correlations = _correlations(metric, lists, best, first)
     return result
-
-
-def _by_depth(metric: Metric, statistics: Sequence[Counts], lists: Sequence[NbestList]) -> list[Depth]:
-    """The first N by first-pass score, not by place in the file, of what the toolkit gave."""
-    ranked = []
-    for rows, nbest in zip(statistics, lists, strict=True):
-        scores = np.array(nbest.column(FIRST_PASS)[: len(rows)])
-        ranked.append(rows[np.argsort(-scores, kind="stable")])
-    depths = []
-    for n in range(1, max(map(len, ranked)) + 1):
-        cut = [rows[:n] for rows in ranked]
-        depths.append(Depth(n, value(metric, total(cut, oracle(metric, cut)))))
-    return depths
 
 
 def _by_length(
@@ -258,7 +244,7 @@ def render(analysis: Analysis) -> str:
         f"perplexity of the first pass by {found.column} and its {analysis.metric}: Spearman {found.spearman:.3f}"
         for found in analysis.correlations
     ]
-    return "\n".join([*lines, analysis.signature])
+    return "\n".join([*lines, "", outlook_lines(analysis.outlook), "", analysis.signature])
 
 
 def _pairs_line(name: str, pairs: list[Pair]) -> str:

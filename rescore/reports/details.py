@@ -150,7 +150,7 @@ def details(
     before = [nbest.hypotheses[index].text for nbest, index in zip(lists, first, strict=True)]
     utterances = describe_utterances(lists, (before, texts), lm, metric.words)
     return Details(
-        analyse(metric, lists, weights, texts),
+        analyse(metric, lists, weights, texts, dev),
         utterances,
         weight_curve(metric, dev, weights) if dev else [],
         by_speaker(utterances),

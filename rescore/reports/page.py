@@ -9,6 +9,7 @@ from importlib.resources import files
 from typing import Any
 
 from rescore.nbest import FIRST_PASS
+from rescore.reports import outlook
 from rescore.reports.analysis import POSITIONS, Analysis
 from rescore.reports.details import Details, SpeakerErrors, Utterance
 from rescore.reports.figures import cells, gain
@@ -26,7 +27,11 @@ def page(results: Results, details: Details) -> str:
         "signature": results.signature,
         "figures": _figures(results),
         "charts": _charts(results, details.analysis, details.curve),
-        "tables": [*_tables(results, details.analysis), *_speakers(details.by_speaker)],
+        "tables": [
+            *_tables(results, details.analysis),
+            *_speakers(details.by_speaker),
+            {"title": "Is it worth it?", "rows": [["", ""], *map(list, outlook.rows(details.analysis.outlook))]},
+        ],
         "columns": list(details.utterances[0].candidates[0].scores) if details.utterances else [],
         "outputs": OUTPUTS,
         "utterances": [_utterance(one) for one in details.utterances],

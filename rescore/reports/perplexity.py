@@ -91,8 +91,10 @@ def _perplexity(log_probs: np.ndarray, units: np.ndarray) -> Perplexity:
     some = units > 0
     if not some.any():
         return Perplexity(float("nan"), float("nan"), float("nan"))
-    each = np.exp(-log_probs[some] / units[some])
-    return Perplexity(float(np.exp(-log_probs.sum() / units.sum())), float(each.mean()), float(np.median(each)))
+    with np.errstate(over="ignore"):  # a text that is all but impossible has an infinite perplexity
+        each = np.exp(-log_probs[some] / units[some])
+        corpus = np.exp(-log_probs.sum() / units.sum())
+    return Perplexity(float(corpus), float(each.mean()), float(np.median(each)))
 
 
 def render(scores: Sequence[TextScore]) -> str:

@@ -1,0 +1,108 @@
+"""Is it worth it? By hand, on curves that are known, and from the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rescore.metrics.bleu import Bleu
+from rescore.metrics.wer import ErrorRate
+from rescore.nbest import Hypothesis, NbestList
+from rescore.reports.outlook import Depth, WrongWords, by_depth, extrapolated, outlook, rows
+from rescore.tuning import FIRST_PASS_ALONE, Weights
+from rescore.tuning.tune import TuningOptions, tune
+from tests.conftest import Run, write_json
+
+HALF = Weights({"s2s": 0.5, "lm": 0.5}, "given")
+
+
+def nbest(name: str, reference: str, *texts: str, lm: tuple[float, ...] = ()) -> NbestList:
+    scores = lm or (0.0,) * len(texts)
+    return NbestList(
+        name,
+        [
+            Hypothesis(text, {"s2s": -rank, "lm": one})
+            for rank, (text, one) in enumerate(zip(texts, scores, strict=True))
+        ],
+        (reference,),
+    )
+
+
+def test_words_by_hand() -> None:
+    lists = [
+        nbest("mended", "a b c", "a x c", "a b c", lm=(0.0, 9.0)),  # the second hypothesis has b
+        nbest("absent", "d e f", "d y f", "d z f"),  # none has e
+        nbest("right", "g h", "g h", "g i"),
+        nbest("apart", "j k", "x k", "j y"),  # each word is right somewhere
+        nbest("deleted", "l m", "l", "q"),  # none has m
+    ]
+    found = outlook(ErrorRate(), lists, HALF)
+    assert found.words == WrongWords(words=12, wrong=4, absent=2)
+    assert found.first_pass == pytest.approx(100 * 4 / 12) and found.oracle == pytest.approx(100 * 3 / 12)
+    assert found.gain == found.possible == pytest.approx(100 / 12) and found.share == pytest.approx(1.0)
+    assert not found.certain and found.interval[0] == 0.0 and found.next[0].startswith("another LM, or more lists")
+    assert outlook(ErrorRate(), lists, FIRST_PASS_ALONE).next[0].startswith("score the lists with a language model: at")
+    assert outlook(Bleu("none"), lists, HALF).words is None
+
+
+def test_what_is_certain_is_called_so() -> None:
+    lists = [nbest(str(index), "a b c", "a x c", "a b c", lm=(0.0, 9.0)) for index in range(40)]
+    found = outlook(ErrorRate(), lists, HALF)
+    assert found.certain and found.interval == (pytest.approx(100 / 3), pytest.approx(100 / 3))
+    assert found.next == ["nothing stands out: this LM takes most of what these lists hold"]
+    worse = [nbest(str(index), "a b c", "a b c", "a x c", lm=(0.0, 9.0)) for index in range(40)]
+    found = outlook(ErrorRate(), worse, HALF)
+    assert not found.certain and found.gain < 0 and found.interval[1] < 0
+
+
+@pytest.mark.parametrize(("limit", "factor", "exponent"), [(10.0, 8.0, 0.5), (40.0, -7.0, 1.2), (0.0, 5.0, 0.1)])
+def test_a_power_law_goes_on(limit: float, factor: float, exponent: float) -> None:
+    known = [Depth(n, limit + factor * n**-exponent) for n in range(1, 11)]
+    assert [one.n for one in extrapolated(known)] == [20, 40]
+    for one in extrapolated(known):
+        assert one.oracle == pytest.approx(limit + factor * one.n**-exponent, abs=0.02)
+    assert extrapolated(known[:3]) == []
+    assert [one.oracle for one in extrapolated([Depth(n, 5.0) for n in range(1, 9)])] == [5.0, 5.0]
+
+
+def test_depth_is_by_score_not_by_place() -> None:
+    lists = [NbestList("u", [Hypothesis("a", {"s2s": -2.0}), Hypothesis("b", {"s2s": -1.0})], ("a",))]
+    statistics = [ErrorRate().statistics(["a", "b"], [("a",), ("a",)])]
+    assert by_depth(ErrorRate(), statistics, lists) == [Depth(1, 100.0), Depth(2, 0.0)]
+
+
+def test_weights_do_not_flatter_themselves() -> None:
+    """Scores that are noise: the best weight of these lists helps on them, and on others it does not."""
+    random = np.random.default_rng(1)
+    lists = [
+        nbest(str(index), "a", *random.permutation(["a", "x", "y"]), lm=tuple(random.normal(0, 3, 3)))
+        for index in range(60)
+    ]
+    weights, tuned = tune(ErrorRate(), lists, ["lm"], "dev", TuningOptions((), optimum=True))
+    assert tuned.value < tuned.first_pass
+    held_out, given = (
+        outlook(ErrorRate(), lists, weights),
+        outlook(ErrorRate(), lists, weights.with_origin("x", "given")),
+    )
+    assert held_out.in_folds and not given.in_folds
+    assert given.reranked == pytest.approx(tuned.value) and held_out.gain < given.gain
+    assert "5 folds" in dict(rows(held_out))[""] and "" not in dict(rows(given))
+
+
+def test_at_the_command_line(rescore: Run, tmp_path: Path) -> None:
+    table = {
+        f"u{index}": {"ref": "a b c", **{f"hyp_{rank}": {"score": -rank, "text": text} for rank, text in enumerate(
+            ["a x c", "a b", "b c", "a b c"], 1)}} for index in range(12)
+    }  # fmt: skip
+    write_json(tmp_path / "l.json", table)
+    done = rescore("analyse", "l.json", "-o", "a.json")
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    start = lines.index("Is it worth it?")
+    assert lines[start + 1] == "gain          WER 33.33 -> 33.33, 0.00 points (0.0 %)"
+    assert "perfect LM    0.00, 33.33 points; this LM takes 0 % of them" in lines[start:]
+    found = json.loads((tmp_path / "a.json").read_text())["outlook"]
+    assert found["words"] == {"words": 36, "wrong": 12, "absent": 0} and found["next"][0].startswith("score the lists")
