@@ -77,6 +77,26 @@ def parsed(value: Any, kind: type[T], place: str) -> T:
         raise UserError(f"{place}: {where.lstrip('.')}{': ' if where else ''}{what[:1].lower()}{what[1:]}") from None
 
 
+LONGEST_NAME = 200
+"""Bytes of a name that becomes a file's; file systems take 255, and what is written beside needs some."""
+
+
+def inside(folder: Path, name: str, what: str) -> Path:
+    """The path of a file in a folder, called after something that an input named: a column, an utterance.
+
+    Args:
+        what: what has the name, for the message.
+
+    Raises:
+        UserError: the name could lead out of the folder, or is none that a file can have.
+    """
+    if name in ("", ".", "..") or set(name) & set("/\\") or not name.isprintable():
+        raise UserError(f"{folder}: {what} {name[:80]!r} cannot be the name of a file; rename it")
+    if len(name.encode()) > LONGEST_NAME:
+        raise UserError(f"{folder}: {what} {name[:80]!r}... is too long for the name of a file; rename it")
+    return folder / name
+
+
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """Yield a temporary path beside `path`; when the block ends well it takes the place of `path`, else it is removed.

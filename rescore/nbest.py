@@ -53,11 +53,20 @@ class Column:
     model: str
     """The back-end and its options, such as `bilm:intact`."""
     fingerprint: str
-    """Content hash of weights, tokenizer and settings, in hexadecimal."""
+    """Content hash of weights, tokenizer and settings, in hexadecimal; empty for a component score of a toolkit."""
     norm: str
     """`sum`, `mean` or `length^A` over tokens."""
     precision: str
     """The arithmetic: float32, bf16, fp16 or int8."""
+
+    @classmethod
+    def component(cls, toolkit: str) -> Column:
+        """A part of the toolkit's own score, such as its acoustic score: no language model's, and tuned where asked."""
+        return cls(toolkit, "", SUM, "")
+
+    @property
+    def is_component(self) -> bool:
+        return not self.fingerprint
 
     @property
     def short(self) -> str:
@@ -110,8 +119,17 @@ def ranked_by_means(lists: Sequence[NbestList]) -> bool:
 
 def score_columns(nbest: NbestList) -> list[str]:
     """The columns beside the first pass that hold scores of models, in the order of the file."""
-    found = dict.fromkeys(name for hypothesis in nbest.hypotheses for name in hypothesis.scores)
-    return [name for name in found if name not in (FIRST_PASS, SUM, FORMER_FIRST_PASS, COMBINED, *RESPELLING, *COUNTS)]
+    return [name for name in _columns(nbest) if name not in (SUM, FORMER_FIRST_PASS, COMBINED, *RESPELLING, *COUNTS)]
+
+
+def component_columns(nbest: NbestList) -> list[str]:
+    """The columns that are parts of the toolkit's own score (decoder, ctc, lm, ...), in the order of the file."""
+    return _columns(nbest, components=True)
+
+
+def _columns(nbest: NbestList, components: bool = False) -> list[str]:
+    found = dict.fromkeys(name for hypothesis in nbest.hypotheses for name in hypothesis.scores if name != FIRST_PASS)
+    return [name for name in found if (name in nbest.columns and nbest.columns[name].is_component) == components]
 
 
 def content_hash(lists: Iterable[NbestList]) -> str:

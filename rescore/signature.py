@@ -135,7 +135,7 @@ COMPARABLE = ("metric", "settings", "decision", "test")
 
 
 def origins(lists: Sequence[NbestList], weights: Mapping[str, float]) -> dict[str, Column]:
-    """Where the columns that have a weight come from, as far as the lists know.
+    """The models of the columns that have a weight, as far as the lists know.
 
     Raises:
         UserError: a column comes from one model in some lists and from another one in others.
@@ -147,7 +147,9 @@ def origins(lists: Sequence[NbestList], weights: Mapping[str, float]) -> dict[st
             continue
         last = nbest.columns
         for name in weights:
-            if name in nbest.columns and found.setdefault(name, nbest.columns[name]) != nbest.columns[name]:
+            if name not in nbest.columns or nbest.columns[name].is_component:
+                continue
+            if found.setdefault(name, nbest.columns[name]) != nbest.columns[name]:
                 raise UserError(
                     f"utterance {nbest.id}: column {name} comes from {nbest.columns[name].short}, that of other lists "
                     f"from {found[name].short}; score all with one model"

@@ -75,7 +75,7 @@ def write(lists: Iterable[NbestList], path: str) -> None:
     """One data.json as ESPnet's add_results_to_json writes it; tokens, which lists do not keep, are left out."""
     separator = '{"utts": {\n'
     with opened(path) as file:
-        for nbest in check_holds(lists, frozenset({"references"}), path):
+        for nbest in check_holds(lists, frozenset({"reference"}), path):
             reference = {"text": nbest.references[0]} if nbest.references else {}
             output = [
                 {"name": f"target1[{rank}]", "rec_text": one.text, "score": one.scores[FIRST_PASS], **reference}

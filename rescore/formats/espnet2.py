@@ -1,22 +1,24 @@
-"""ESPnet2 decode folders: logdir/output.J/{n}best_recog/{text,score}."""
+"""ESPnet2 decode folders: logdir/output.J/{n}best_recog/{text,score}, in some also `scores`: what score is made of."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack
 from pathlib import Path
-from typing import IO
 
 from rescore.errors import UserError
+from rescore.files import loads
 from rescore.formats.lines import table
 from rescore.formats.source import ReadOptions, Source
 from rescore.formats.text import plain
-from rescore.formats.writing import check_holds, checked_id, folder, line, opened
-from rescore.nbest import FIRST_PASS, Hypothesis, NbestList
+from rescore.formats.writing import check_holds, checked_id, line, new_folder, opened
+from rescore.nbest import FIRST_PASS, Column, Hypothesis, NbestList
 
 _OUTPUT = re.compile(r"output\.(\d+)")
 _BEST = re.compile(r"(\d+)best_recog")
+_TENSOR = re.compile(r"""["']?tensor\(\s*([-+.\w]+)[^()]*\)["']?""")
+_COMPONENT = Column.component("espnet2")
 # Releases differ: -1.23, tensor(-1.23), tensor(-1.23, device='cuda:0').
 _SCORE = re.compile(r"(?:tensor\()?\s*([-+]?(?:\d[\d.]*(?:e[-+]?\d+)?|inf|nan))\s*(?:,[^)]*)?\)?", re.IGNORECASE)
 
@@ -39,9 +41,13 @@ def _parts(folder: Path) -> list[Path]:
 
 
 def read(source: Source, options: ReadOptions) -> Iterator[NbestList]:
-    """One part at a time. Lists may be of unequal length; a hypothesis may be empty."""
+    """One part at a time. Lists may be of unequal length; a hypothesis may be empty.
+
+    Of `scores`, lines such as `utt {"decoder": -1.2, "ctc": -3.4, "lm": -5.6}`, each key is a column.
+    """
     if not source.is_folder:
         raise UserError(f"{source.name}: is no folder; ESPnet2's N-best lists are a decode folder with logdir/output.*")
+    columns: dict[str, Column] = {}
     for part in _parts(source.path):
         lists: dict[str, NbestList] = {}
         for best in _numbered(part, _BEST):
@@ -50,40 +56,58 @@ def read(source: Source, options: ReadOptions) -> Iterator[NbestList]:
                 name = next(iter(scores.keys() ^ texts.keys()))
                 has, lacks = ("text", "score") if name in texts else ("score", "text")
                 raise UserError(f"{best / lacks}: no {lacks} for utterance {name}, which {best / has} has")
+            parts = table(best / "scores", source.oddities) if (best / "scores").is_file() else {}
             for name, text in texts.items():
-                nbest = lists.setdefault(name, NbestList(name, []))
-                nbest.hypotheses.append(Hypothesis(plain(text), {FIRST_PASS: _score(scores[name], name, best)}))
+                found = {FIRST_PASS: _score(scores[name], f"{best / 'score'}: utterance {name}")}
+                if name in parts:
+                    found |= _components(parts[name], f"{best / 'scores'}: utterance {name}")
+                    columns |= {key: _COMPONENT for key in found if key != FIRST_PASS and key not in columns}
+                nbest = lists.setdefault(name, NbestList(name, [], columns=columns))
+                nbest.hypotheses.append(Hypothesis(plain(text), found))
         yield from lists.values()
 
 
-def _score(text: str, name: str, folder: Path) -> float:
+def _score(text: str, place: str) -> float:
     match = _SCORE.fullmatch(text.strip())
     try:
         return float(match[1]) if match else float("x")
     except ValueError:
-        raise UserError(f"{folder / 'score'}: utterance {name}: score is {text!r}, not a number") from None
+        raise UserError(f"{place}: score is {text[:40]!r}, not a number") from None
+
+
+def _components(text: str, place: str) -> dict[str, float]:
+    """`{"decoder": "tensor(-0.9)", "lm": -5.6}`, as JSON or as Python prints it."""
+    found = loads(_TENSOR.sub(r'"\1"', text).replace("'", '"'), place, line=True)
+    if not isinstance(found, dict):
+        raise UserError(f'{place}: expected {{"decoder": -1.2, ...}}, found {text[:40]!r}')
+    return {name: _score(str(value), place) for name, value in found.items() if name != FIRST_PASS}
 
 
 def write(lists: Iterable[NbestList], path: str) -> None:
-    """A decode folder: logdir/output.1/{n}best_recog/{text,score}, and the best in text and score; sorted by id."""
-    target = folder(path)
-    part = target / "logdir" / "output.1"
-    ordered = sorted(check_holds(lists, frozenset(), path), key=lambda nbest: nbest.id)
-    with ExitStack() as stack:
-        files: dict[int, tuple[IO[str], IO[str]]] = {}
-        for nbest in ordered:
-            name = checked_id(nbest, path)
-            for rank, hypothesis in enumerate(nbest.hypotheses, 1):
-                if rank not in files:
-                    best = folder(str(part / f"{rank}best_recog"))
-                    files[rank] = (
-                        stack.enter_context(opened(str(best / "text"))),
-                        stack.enter_context(opened(str(best / "score"))),
-                    )
-                text, score = files[rank]
-                text.write(f"{name} {line(hypothesis.text)}".rstrip() + "\n")
-                score.write(f"{name} {hypothesis.scores[FIRST_PASS]!r}\n")
-    with opened(str(target / "text")) as file:
-        for nbest in ordered:
-            best_one = max(nbest.hypotheses, key=lambda hypothesis: hypothesis.scores[FIRST_PASS])
-            file.write(f"{nbest.id} {line(best_one.text)}".rstrip() + "\n")
+    """A decode folder: logdir/output.1/{n}best_recog/{text,score}, and the best in text; sorted by id.
+
+    Columns beside the first pass go to `scores`, from where they are read again.
+    """
+    ordered = sorted(check_holds(lists, frozenset({"columns"}), path), key=lambda nbest: checked_id(nbest, path))
+    with new_folder(path) as target:
+        for rank in range(1, max((len(nbest.hypotheses) for nbest in ordered), default=0) + 1):
+            found = [(nbest.id, nbest.hypotheses[rank - 1]) for nbest in ordered if rank <= len(nbest.hypotheses)]
+            _write_rank(found, target / "logdir" / "output.1" / f"{rank}best_recog")
+        with opened(str(target / "text")) as file:
+            for nbest in ordered:
+                best_one = max(nbest.hypotheses, key=lambda hypothesis: hypothesis.scores[FIRST_PASS])
+                file.write(f"{nbest.id} {line(best_one.text)}".rstrip() + "\n")
+
+
+def _write_rank(found: list[tuple[str, Hypothesis]], best: Path) -> None:
+    """The hypotheses of one rank: few open files, however long the lists are."""
+    best.mkdir(parents=True)
+    with opened(str(best / "text")) as text, opened(str(best / "score")) as score:
+        for name, hypothesis in found:
+            text.write(f"{name} {line(hypothesis.text)}".rstrip() + "\n")
+            score.write(f"{name} {hypothesis.scores[FIRST_PASS]!r}\n")
+    more = [(name, {key: one.scores[key] for key in one.scores if key != FIRST_PASS}) for name, one in found]
+    if any(columns for _, columns in more):
+        with opened(str(best / "scores")) as file:
+            for name, columns in more:
+                file.write(f"{name} {json.dumps(columns, ensure_ascii=False)}\n")

@@ -97,7 +97,7 @@ def write(lists: Iterable[NbestList], path: str) -> None:
     P has the mean as often as there were tokens, so that the sum can be read back (--lenpen 1).
     """
     with opened(path) as file:
-        for nbest in check_holds(lists, frozenset({"references", "source", SUM}), path):
+        for nbest in check_holds(lists, frozenset({"reference", "source", SUM}), path):
             number = checked_number(nbest, path)
             if nbest.source is not None:
                 file.write(f"S-{number}\t{line(nbest.source)}\n")

@@ -46,9 +46,9 @@ def _words(text: str, place: str) -> str:
 
 
 def write(lists: Iterable[NbestList], path: str) -> None:
-    """The order of the hypotheses stays, their scores have no place."""
+    """The best hypothesis first, as scores have no place."""
     with opened(path) as file:
-        for nbest in check_holds(lists, frozenset({"references"}), path):
+        for nbest in check_holds(lists, frozenset({"references"}), path, scores=False):
             for kind, texts in (("ref", nbest.references), ("hyp", [one.text for one in nbest.hypotheses])):
                 for text in texts:
                     file.write(f"{nbest.id}:\t{kind}={text.split()}\n")

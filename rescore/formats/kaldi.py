@@ -7,17 +7,23 @@ Any file may be gzipped.
 
 from __future__ import annotations
 
+import logging
+import math
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import IO
 
 from rescore.errors import UserError
+from rescore.files import inside
 from rescore.formats.lines import as_number, grouped, split_id, table
 from rescore.formats.source import ReadOptions, Source
 from rescore.formats.text import plain
-from rescore.formats.writing import check_holds, checked_id, folder, line, opened
-from rescore.nbest import FIRST_PASS, Hypothesis, NbestList
+from rescore.formats.writing import check_holds, checked_id, line, new_folder, opened
+from rescore.nbest import FIRST_PASS, Column, Hypothesis, NbestList
+
+log = logging.getLogger(__name__)
 
 ACOUSTIC, LANGUAGE = "am", "lm"
 """Columns of the acoustic score and of the graph's."""
@@ -26,6 +32,7 @@ ACOUSTIC_SCALE = 1 / 12
 _WORDS = [name + packed for name in ("words_text", "words", "text", "nbest") for packed in ("", ".gz")]
 _ACOUSTIC, _GRAPH = ("acwt", "ac_cost"), ("lmwt.withlm", "lmwt", "lm_cost", "lmwt.nolm")
 _NUMBERED = re.compile(r"(.+)-(\d{1,9})")
+_COMPONENT = Column.component("kaldi")
 _ARCHIVES = re.compile(r"archives\.(\d+)")
 
 
@@ -68,6 +75,7 @@ def read(source: Source, options: ReadOptions) -> Iterator[NbestList]:
 
 def _lists(words: Source, costs: dict[str, dict[str, str]], scale: float) -> Iterator[NbestList]:
     graph = next((name for name in _GRAPH if name in costs), None)
+    columns: dict[str, Column] = {}
 
     def entry(text: str, place: str) -> tuple[str, NbestList]:
         key, said = split_id(text)
@@ -78,18 +86,17 @@ def _lists(words: Source, costs: dict[str, dict[str, str]], scale: float) -> Ite
         for name, values in costs.items():
             if key not in values:
                 raise UserError(f"{words.path.parent / name}: no cost for {key}, which {words.name} has")
-            column = ACOUSTIC if name in _ACOUSTIC else LANGUAGE if name == graph else name.removeprefix("lmwt.")
+            column = ACOUSTIC if name in _ACOUSTIC else FIRST_PASS if name == graph else name.removeprefix("lmwt.")
             scores[column] = -_cost(values[key], f"{words.path.parent / name}: {key}")
         if scores:
-            total = scores.get(LANGUAGE, 0.0) + scale * scores.get(ACOUSTIC, 0.0)
-            scores = {FIRST_PASS: total, **(scores if ACOUSTIC in scores else _without(scores, LANGUAGE))}
-        return match[1], NbestList(match[1], [Hypothesis(plain(said), scores)])
+            language = scores.pop(FIRST_PASS, 0.0)
+            total = language + scale * scores.get(ACOUSTIC, 0.0)
+            both = {ACOUSTIC: scores.pop(ACOUSTIC), LANGUAGE: language} if ACOUSTIC in scores else {}
+            scores = {FIRST_PASS: total, **both, **scores}
+        columns.update((name, _COMPONENT) for name in scores if name != FIRST_PASS and name not in columns)
+        return match[1], NbestList(match[1], [Hypothesis(plain(said), scores)], columns=columns)
 
     yield from grouped((entry(text, place) for place, text in words.filled()), words.name)
-
-
-def _without(scores: dict[str, float], column: str) -> dict[str, float]:
-    return {name: score for name, score in scores.items() if name != column}
 
 
 def _cost(text: str, place: str) -> float:
@@ -101,20 +108,36 @@ def write(lists: Iterable[NbestList], path: str) -> None:
 
     The graph cost is what with the acoustic cost at Kaldi's scale makes the first pass.
     """
-    target = folder(path)
-    with ExitStack() as stack:
-        files = {"words_text": stack.enter_context(opened(str(target / "words_text")))}
+    changed = False
+    with new_folder(path) as target, ExitStack() as stack:
+        words = stack.enter_context(opened(str(target / "words_text")))
+        files: dict[str, IO[str]] = {}
         for nbest in check_holds(lists, frozenset({"columns"}), path):
             for rank, hypothesis in enumerate(nbest.hypotheses, 1):
                 key = f"{checked_id(nbest, path)}-{rank}"
-                files["words_text"].write(f"{key} {line(hypothesis.text)}".rstrip() + "\n")
-                scores = dict(hypothesis.scores)
-                acoustic = scores.pop(ACOUSTIC, None)
-                total, graph = scores.pop(FIRST_PASS), scores.pop(LANGUAGE, None)
-                if acoustic is None or graph is None:
-                    graph = total - ACOUSTIC_SCALE * (acoustic or 0.0)
-                costs = {"lmwt.withlm": graph, **({} if acoustic is None else {"acwt": acoustic})}
-                for name, score in (costs | {f"lmwt.{name}": score for name, score in scores.items()}).items():
+                words.write(f"{key} {line(hypothesis.text)}".rstrip() + "\n")
+                costs, same = _costs_of(hypothesis)
+                changed |= not same
+                for name, score in costs.items():
                     if name not in files:
-                        files[name] = stack.enter_context(opened(str(target / name)))
+                        files[name] = stack.enter_context(opened(str(inside(target, name, "the column"))))
                     files[name].write(f"{key} {-score!r}\n")
+    if changed:
+        log.warning("%s: not written: first-pass scores other than lm + am / 12, which Kaldi's files make", path)
+
+
+def _costs_of(hypothesis: Hypothesis) -> tuple[dict[str, float], bool]:
+    """The scores that become costs, by the names of their files; and whether the first pass can be read back."""
+    scores = dict(hypothesis.scores)
+    total, acoustic, graph = scores.pop(FIRST_PASS), scores.pop(ACOUSTIC, None), scores.pop(LANGUAGE, None)
+    made = graph is not None and acoustic is not None
+    if not made:
+        if graph is not None:
+            scores[LANGUAGE] = graph
+        graph = total - ACOUSTIC_SCALE * (acoustic or 0.0)
+    assert graph is not None
+    costs = {"lmwt.withlm": graph, **({} if acoustic is None else {"acwt": acoustic})}
+    same = total == graph + ACOUSTIC_SCALE * (acoustic or 0.0) or math.isclose(
+        total, graph + ACOUSTIC_SCALE * (acoustic or 0.0), rel_tol=1e-6, abs_tol=1e-6
+    )
+    return costs | {f"lmwt.{name}": score for name, score in scores.items()}, same

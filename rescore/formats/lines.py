@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 from rescore.errors import UserError
 from rescore.formats.oddities import Oddities
@@ -103,3 +105,19 @@ def as_number(text: str, place: str, what: str = "score") -> float:
         return float(text)
     except ValueError:
         raise UserError(f"{place}: {what} is {text!r}, not a number") from None
+
+
+def json_number(value: Any, place: str, what: str = "score") -> float:
+    """A number as JSON has it, or a text that is one.
+
+    Raises:
+        UserError: it is none, or too large for one; the message begins with `place`.
+    """
+    try:
+        if isinstance(value, (bool, list, dict)):
+            raise TypeError
+        return float(value)
+    except (TypeError, ValueError):
+        raise UserError(f"{place}: {what} is {json.dumps(value)[:40]}, not a number") from None
+    except OverflowError:
+        raise UserError(f"{place}: {what} has {len(str(value))} digits; no score has") from None

@@ -10,8 +10,9 @@ from rescore.formats.lines import as_number, grouped
 from rescore.formats.source import ReadOptions, Source
 from rescore.formats.text import plain
 from rescore.formats.writing import check_holds, checked_number, line, opened
-from rescore.nbest import FIRST_PASS, Hypothesis, NbestList
+from rescore.nbest import FIRST_PASS, Column, Hypothesis, NbestList
 
+_COMPONENT = Column.component("moses")
 _FIRST = re.compile(r"\s*\d+ \|\|\| ")
 
 
@@ -24,8 +25,14 @@ def read(source: Source, options: ReadOptions) -> Iterator[NbestList]:
 
     `s2s` is the total. Features go into columns of their names; of a feature with several values, each gets a number.
     """
-    found = (_entry(line, place) for place, line in source.filled())
-    yield from grouped(((name, NbestList(name, [hypothesis])) for name, hypothesis in found), source.name)
+    columns: dict[str, Column] = {}
+
+    def entry(line: str, place: str) -> tuple[str, NbestList]:
+        name, hypothesis = _entry(line, place)
+        columns.update((key, _COMPONENT) for key in hypothesis.scores if key != FIRST_PASS and key not in columns)
+        return name, NbestList(name, [hypothesis], columns=columns)
+
+    yield from grouped((entry(line, place) for place, line in source.filled()), source.name)
 
 
 def _entry(text: str, place: str) -> tuple[str, Hypothesis]:

@@ -94,7 +94,7 @@ def _read_object(source: Source) -> Iterator[NbestList]:
             _hypothesis(parsed(entry[key], _Hypothesis, f"{place}, {key}"), f"{place}, {key}") for _, key in numbered
         ]
         about = parsed(entry, _About, place)
-        yield NbestList(name, hypotheses, _references(about.ref), about.src, columns)
+        yield NbestList(name, hypotheses, _references(about.ref), _source(about.src), columns)
 
 
 def _read_lines(source: Source, skip: bool) -> Iterator[NbestList]:
@@ -115,7 +115,7 @@ def _read_lines(source: Source, skip: bool) -> Iterator[NbestList]:
                 raise
             log.warning("skipped: %s", error)
             continue
-        yield NbestList(str(found.id), hypotheses, _references(found.ref), found.src, columns)
+        yield NbestList(str(found.id), hypotheses, _references(found.ref), _source(found.src), columns)
 
 
 def _columns(document: dict[str, Any], place: str) -> dict[str, Column]:
@@ -140,6 +140,11 @@ def _hypothesis(found: _Hypothesis, place: str) -> Hypothesis:
 
 def _references(value: str | list[str] | None) -> tuple[str, ...]:
     return () if value is None else (value,) if isinstance(value, str) else tuple(value)
+
+
+def _source(value: str | None) -> str | None:
+    """An empty source is none: what makes lists a translation is that they have one."""
+    return value if value and value.strip() else None
 
 
 def _entry(hypothesis: Hypothesis) -> dict[str, Any]:

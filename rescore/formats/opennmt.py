@@ -65,8 +65,8 @@ def _joined(text: str, place: str) -> str:
 
 
 def write(lists: Iterable[NbestList], path: str) -> None:
-    """Plain lines; every list must have the same number of hypotheses."""
+    """Plain lines, the best hypothesis first; every list must have the same number of hypotheses."""
     with opened(path) as file:
-        for nbest in check_equal_sizes(check_holds(lists, frozenset(), path), path, "moses"):
+        for nbest in check_equal_sizes(check_holds(lists, frozenset(), path, scores=False), path, "moses"):
             for hypothesis in nbest.hypotheses:
                 file.write(line(hypothesis.text) + "\n")

@@ -19,7 +19,7 @@ from typing import Any
 
 from rescore.errors import UserError
 from rescore.files import loads
-from rescore.formats.lines import grouped
+from rescore.formats.lines import grouped, json_number
 from rescore.formats.outline import Outline
 from rescore.formats.source import ReadOptions, Source
 from rescore.formats.text import plain
@@ -127,11 +127,11 @@ class Records:
         for name, key in self.columns.items():
             sign, key = (-1, key[1:]) if key.startswith("-") else (1, key)
             if key in value:
-                found[name] = sign * _number(value[key], place, key)
+                found[name] = sign * json_number(value[key], place, key)
         return found
 
     def _score(self, value: Any, place: str, key: str | None) -> float:
-        number = _number(value[0] if isinstance(value, list) and value else value, place, key or "score")
+        number = json_number(value[0] if isinstance(value, list) and value else value, place, key or "score")
         return -number if self.costs else number
 
     def _references(self, value: dict[str, Any], text_key: str, place: str) -> tuple[str, ...]:
@@ -145,7 +145,7 @@ class Records:
         found = next((value[name] for name in self.src if value.get(name) is not None), None)
         if found is not None and not isinstance(found, str):
             raise UserError(f"{place}: the source is {json.dumps(found)[:40]}, not a text")
-        return found
+        return found if found and found.strip() else None
 
     def write(self, lists: Iterable[NbestList], path: str) -> None:
         """A record a list; what it has no place for is told."""
@@ -202,15 +202,6 @@ def _identity(value: Any) -> str:
     return Path(text).stem if re.search(r"\.(wav|flac|mp3|ogg|m4a|opus|sph)$", text) else text
 
 
-def _number(value: Any, place: str, key: str) -> float:
-    try:
-        if isinstance(value, bool):
-            raise TypeError
-        return float(value)
-    except (TypeError, ValueError):
-        raise UserError(f"{place}: {key} is {json.dumps(value)[:40]}, not a number") from None
-
-
 def missing_text(keys: Sequence[str]) -> str:
     """What to tell of records without hypotheses: the nearest layout, and what it lacks."""
     near = max(LAYOUTS, key=lambda layout: len({*layout.text, *layout.score, *layout.id, *layout.ref} & set(keys)))
@@ -244,6 +235,7 @@ NEMO = Records(
     ref=("text",),
     src=(),
     needs=("audio_filepath",),
+    holds=frozenset({"references"}),
 )
 HYPORADISE = Records(
     "HyPoradise",
@@ -256,7 +248,7 @@ HYPORADISE = Records(
 GENERIC = Records(
     "a JSON record",
     text=("nbest", "hyps", "hypotheses", "hyp", "hypothesis", "text", "prediction", "predictions", "transcript"),
-    score=("score", "scores", "logp", "log_prob", "logprob", "avg_logprob"),
+    score=("score", "scores", "s2s", "logp", "log_prob", "logprob", "avg_logprob"),
     id=("id", "utt", "utt_id", "utterance", "utterance_id", "key", "audio", "audio_filepath"),
     ref=("ref", "reference", "references", "target"),
 )

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from rescore.errors import UserError
 from rescore.files import loads
+from rescore.formats.lines import json_number
 from rescore.formats.source import ReadOptions, Source
 from rescore.formats.text import plain
-from rescore.nbest import FIRST_PASS, Hypothesis, NbestList
+from rescore.nbest import FIRST_PASS, Column, Hypothesis, NbestList
 
-_RESULT = re.compile(r'^\s*\{.*"timestamps"\s*:.*"tokens"\s*:|^\s*\{.*"tokens"\s*:.*"timestamps"\s*:', re.MULTILINE)
-_AUDIO = re.compile(r"(\S+)\.(?:wav|flac|mp3|ogg|opus|m4a)\b", re.IGNORECASE)
+_AUDIO = (".wav", ".flac", ".mp3", ".ogg", ".opus", ".m4a")
 _PROBABILITIES = ("ys_log_probs", "ys_probs", "token_log_probs")
+_COMPONENTS = {"lm": "lm_probs", "context": "context_scores"}
+"""Columns, and the fields with their values for each token."""
+_COLUMNS = {name: Column.component("sherpa") for name in _COMPONENTS}
 
 
 def sniff(source: Source) -> bool:
-    return not source.is_folder and _RESULT.search(source.head) is not None
+    return not source.is_folder and any(
+        line.startswith("{") and '"timestamps"' in line and '"tokens"' in line
+        for line in map(str.strip, source.head.split("\n"))
+    )
 
 
 def read(source: Source, options: ReadOptions) -> Iterator[NbestList]:
@@ -28,23 +33,22 @@ def read(source: Source, options: ReadOptions) -> Iterator[NbestList]:
     The score is the sum of the tokens' log-probabilities where the decoder gave them.
     """
     name, number = None, 0
-    for line_number, line in enumerate(source.lines(), 1):
+    for place, line in source.filled():
         if not line.lstrip().startswith("{"):
-            if match := _AUDIO.search(line):
-                name = Path(match[1]).name
+            name = next((Path(word).stem for word in line.split() if word.lower().endswith(_AUDIO)), name)
             continue
-        place = f"{source.name}: line {line_number}"
         result = loads(line, place, line=True)
         if not isinstance(result, dict) or not isinstance(result.get("text"), str):
             raise UserError(f'{place}: no "text"')
         number += 1
-        scores = next((values for key in _PROBABILITIES if (values := result.get(key))), None)
-        total = {} if scores is None else {FIRST_PASS: _sum(scores, place)}
-        yield NbestList(name or str(number), [Hypothesis(plain(result["text"]), total)])
+        values = next((result[key] for key in _PROBABILITIES if result.get(key)), None)
+        scores = {} if values is None else {FIRST_PASS: _sum(values, place)}
+        scores |= {column: _sum(result[key], place) for column, key in _COMPONENTS.items() if result.get(key)}
+        yield NbestList(name or str(number), [Hypothesis(plain(result["text"]), scores)], columns=_COLUMNS)
         name = None
 
 
 def _sum(values: Any, place: str) -> float:
-    if not isinstance(values, list) or any(not isinstance(one, (int, float)) for one in values):
-        raise UserError(f"{place}: log-probabilities of tokens are not numbers")
-    return float(sum(values))
+    if not isinstance(values, list):
+        raise UserError(f"{place}: log-probabilities of tokens are not a list of numbers")
+    return sum(json_number(one, place, "a token's log-probability") for one in values)

@@ -6,17 +6,21 @@ SRILM's own lines `acoustic language words w1 w2 ...` in logs of base 10.
 
 from __future__ import annotations
 
+import logging
 import math
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from rescore.errors import UserError
+from rescore.files import inside
 from rescore.formats.lines import as_number
 from rescore.formats.source import ReadOptions, Source
 from rescore.formats.text import plain
-from rescore.formats.writing import check_holds, checked_id, folder, line, opened
-from rescore.nbest import FIRST_PASS, Hypothesis, NbestList
+from rescore.formats.writing import check_holds, checked_id, line, new_folder, opened
+from rescore.nbest import FIRST_PASS, Column, Hypothesis, NbestList
+
+log = logging.getLogger(__name__)
 
 ACOUSTIC, LANGUAGE = "am", "lm"
 ACOUSTIC_SCALE = 1 / 8
@@ -24,6 +28,7 @@ ACOUSTIC_SCALE = 1 / 8
 BYTELOG = 1024 / 10000.5
 """One bytelog in natural logs, as SRILM converts."""
 LN10 = math.log(10)
+_COLUMNS = {name: Column.component("srilm") for name in (ACOUSTIC, LANGUAGE)}
 _OWN = re.compile(
     r"-?\d+(?:\.\d+)?(?:e[-+]?\d+)?[ \t]+-?\d+(?:\.\d+)?(?:e[-+]?\d+)?[ \t]+\d+(?:[ \t]|$)", re.IGNORECASE
 )
@@ -53,7 +58,7 @@ def read(source: Source, options: ReadOptions) -> Iterator[NbestList]:
         lines = one.lines()
         first = next(lines, "")
         kind = first.strip() if first.startswith("NBestList") else ""
-        nbest = NbestList(one.stem, [])
+        nbest = NbestList(one.stem, [], columns=_COLUMNS)
         start = 1 if kind else 0
         for number, text in enumerate(lines if kind else _again(first, lines), start + 1):
             if text.strip():
@@ -102,12 +107,20 @@ def _text(words: list[str]) -> str:
 
 def write(lists: Iterable[NbestList], path: str) -> None:
     """A gzipped file an utterance, in SRILM's own format: what is not acoustic stands in the place of the LM score."""
-    target = folder(path)
-    for nbest in check_holds(lists, frozenset({ACOUSTIC, LANGUAGE}), path):
-        with opened(str(target / f"{checked_id(nbest, path, '/.')}.gz")) as file:
-            for hypothesis in nbest.hypotheses:
-                acoustic = hypothesis.scores.get(ACOUSTIC, 0.0)
-                language = hypothesis.scores[FIRST_PASS] - ACOUSTIC_SCALE * acoustic
-                words = line(hypothesis.text)
-                cells = f"{acoustic / LN10!r} {language / LN10!r} {len(words.split())} {words}"
-                file.write(cells.rstrip() + "\n")
+    changed = False
+    with new_folder(path) as target:
+        for nbest in check_holds(lists, frozenset({ACOUSTIC, LANGUAGE}), path):
+            with opened(str(inside(target, f"{checked_id(nbest, path, '/.')}.gz", "the id"))) as file:
+                for hypothesis in nbest.hypotheses:
+                    acoustic, total = hypothesis.scores.get(ACOUSTIC, 0.0), hypothesis.scores[FIRST_PASS]
+                    language = total - ACOUSTIC_SCALE * acoustic
+                    if LANGUAGE in hypothesis.scores:
+                        before = hypothesis.scores[LANGUAGE]
+                        changed |= not (acoustic and math.isclose(before, language, rel_tol=1e-6, abs_tol=1e-6))
+                    words = line(hypothesis.text)
+                    cells = f"{acoustic / LN10!r} {language / LN10!r} {len(words.split())} {words}"
+                    file.write(cells.rstrip() + "\n")
+    if changed:
+        log.warning(
+            "%s: column lm is what the first pass has beside am / 8, as SRILM's files have no place for both", path
+        )

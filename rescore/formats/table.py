@@ -13,10 +13,11 @@ from rescore.formats.lines import as_number, grouped, portions
 from rescore.formats.records import GENERIC, ROLES, Records
 from rescore.formats.source import ReadOptions, Source
 from rescore.formats.text import plain
-from rescore.formats.writing import ALL, check_equal_sizes, check_holds, opened
-from rescore.nbest import FIRST_PASS, Hypothesis, NbestList
+from rescore.formats.writing import check_equal_sizes, check_holds, line, opened
+from rescore.nbest import FIRST_PASS, RANK, Hypothesis, NbestList
 
-_NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?\s*", re.IGNORECASE)
+_NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*(e[-+]?\d+)?|\.\d+(e[-+]?\d+)?|inf|infinity)\s*", re.IGNORECASE)
+_HOLDS = frozenset({"reference", "source", "columns"})
 _WIDTH = re.compile(r"width(\d+)")
 
 
@@ -44,10 +45,10 @@ class Table:
 
     def _rows(self, source: Source, options: ReadOptions) -> Iterator[tuple[str | None, NbestList]]:
         names = self._names(source.head)
-        delimiter = max(self._delimiters, key=source.head.partition("\n")[0].count)
         layout, more = _roles(GENERIC.with_fields(options.fields), names, source.name)
-        costs = layout.costs
-        reader = csv.DictReader((f"{line}\n" for line in source.lines()), names, delimiter=delimiter)
+        has_references = bool(layout.ref) and any(row[layout.ref[0]] for row in self._beginning(source, names))
+        reader = self._reader((f"{line}\n" for line in source.lines()), source, names)
+        columns: dict[str, bool] = {}
         for number, row in enumerate(_told(reader, source.name)):
             if number == 0:
                 continue  # the names
@@ -57,37 +58,56 @@ class Table:
             scores: dict[str, float] = {}
             if layout.score:
                 value = as_number(row[layout.score[0]], place, layout.score[0])
-                scores[FIRST_PASS] = -value if costs else value
+                scores[FIRST_PASS] = -value if layout.costs else value
             for name, (key, sign) in more.items():
-                if _NUMBER.fullmatch(row[key]):
-                    scores[name] = sign * float(row[key])
-            references = (" ".join(row[layout.ref[0]].split()),) if layout.ref else ()
-            text = row[layout.src[0]] if layout.src else None
+                if row[key].strip() and columns.setdefault(name, _NUMBER.fullmatch(row[key]) is not None):
+                    scores[name] = sign * as_number(row[key], place, f"column {key}, which has numbers above,")
+            references = (" ".join(row[layout.ref[0]].split()),) if has_references else ()
+            text = row[layout.src[0]].strip() or None if layout.src else None
             identity = row[layout.id[0]] if layout.id else None
             nbest = NbestList(
                 identity or str(number), [Hypothesis(plain(row[layout.text[0]]), scores)], references, text
             )
             yield identity, nbest
 
+    def _reader(self, lines: Iterable[str], source: Source, names: list[str]) -> csv.DictReader[str]:
+        delimiter = max(self._delimiters, key=source.head.partition("\n")[0].count)
+        return csv.DictReader(lines, names, delimiter=delimiter)
+
+    def _beginning(self, source: Source, names: list[str]) -> list[dict[str, str]]:
+        """The rows of the first 64 KiB that are whole: they tell whether anything stands in a column."""
+        whole = source.head.rpartition("\n")[0].split("\n")
+        reader = self._reader((f"{one}\n" for one in whole), source, names)
+        try:
+            return [row for row in list(reader)[1:] if None not in row and None not in row.values()]
+        except csv.Error:  # it is told when it is read
+            return []
+
     def write(self, lists: Iterable[NbestList], path: str) -> None:
         """A hypothesis a line: id, text, score, further columns, and ref and src where there are any."""
-        stream = iter(check_holds(lists, ALL, path))
+        stream = iter(check_holds(lists, _HOLDS, path))
         first = next(stream, None)
         if first is None:
             return
-        columns = [name for name in first.hypotheses[0].scores if name != FIRST_PASS]
+        columns = list(dict.fromkeys(name for one in first.hypotheses for name in one.scores if name != FIRST_PASS))
         about = [*(["ref"] if first.references else []), *(["src"] if first.source is not None else [])]
         with opened(path) as file:
             writer = csv.writer(file, delimiter=self._delimiters[0], lineterminator="\n")
             writer.writerow(["id", "text", "score", *columns, *about])
             for nbest in (first, *stream):
-                if len(nbest.references) > 1:
-                    raise UserError(f"{path}: utterance {nbest.id} has several references; write .jsonl")
+                if (nbest.references and "ref" not in about) or (nbest.source and "src" not in about):
+                    raise UserError(
+                        f"{path}: utterance {nbest.id} has a reference or source, {first.id} none; write .jsonl"
+                    )
                 known = {"ref": nbest.references[0] if nbest.references else "", "src": nbest.source or ""}
                 for hypothesis in nbest.hypotheses:
+                    if more := hypothesis.scores.keys() - {FIRST_PASS, *columns}:
+                        raise UserError(
+                            f"{path}: utterance {nbest.id} has a column {min(more)}, {first.id} none; write .jsonl"
+                        )
                     scores = [hypothesis.scores.get(name) for name in (FIRST_PASS, *columns)]
                     cells = ["" if score is None else repr(score) for score in scores]
-                    writer.writerow([nbest.id, hypothesis.text, *cells, *(known[name] for name in about)])
+                    writer.writerow([nbest.id, line(hypothesis.text), *cells, *(line(known[name]) for name in about)])
 
 
 def _told(reader: csv.DictReader[str], path: str) -> Iterator[dict[str, str]]:
@@ -101,6 +121,9 @@ def _told(reader: csv.DictReader[str], path: str) -> Iterator[dict[str, str]]:
 def _roles(layout: Records, names: list[str], path: str) -> tuple[Records, dict[str, tuple[str, int]]]:
     """The layout with the one key of each role that the table has; and further columns with their keys and signs."""
     lower = {name.lower().strip(): name for name in names}
+    if len(set(names)) < len(names):
+        twice = next(name for index, name in enumerate(names) if name in names[:index])
+        raise UserError(f"{path}: line 1: column {twice!r} comes twice; give each a name of its own")
     chosen: dict[str, Any] = {}
     for role in ROLES:
         keys: tuple[str, ...] = getattr(layout, role)
@@ -115,7 +138,8 @@ def _roles(layout: Records, names: list[str], path: str) -> tuple[Records, dict[
         if key not in names:
             raise UserError(f"{path}: no column {key} (there are {', '.join(names)}); mend --field {asked[key]}={key}")
     signs = {name: (key.removeprefix("-"), -1 if key.startswith("-") else 1) for name, key in layout.columns.items()}
-    more = signs | {key: (key, 1) for key in names if key not in taken and key not in asked}
+    left = (key for key in names if key not in taken and key not in asked and key.strip() and key != RANK)
+    more = signs | {key: (key, 1) for key in left}
     return replace(layout, **chosen), more
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from rescore.errors import UserError
+from rescore.formats.lines import json_number
 from rescore.formats.native import load_json
 from rescore.formats.source import ReadOptions, Source
 from rescore.nbest import FIRST_PASS, Hypothesis, NbestList
@@ -38,14 +39,14 @@ def read(source: Source, options: ReadOptions) -> Iterator[NbestList]:
         if not isinstance(text, str):
             raise UserError(f'{source.name}: segment {number}: no "text"')
         texts.append(text.strip())
-        score = _score(segment)
+        score = _score(segment, f"{source.name}: segment {number}")
         scored = scored and score is not None
         total += score or 0.0
     yield NbestList(source.stem, [Hypothesis(" ".join(" ".join(texts).split()), {FIRST_PASS: total} if scored else {})])
 
 
-def _score(segment: dict[str, Any]) -> float | None:
+def _score(segment: dict[str, Any], place: str) -> float | None:
     mean, tokens = segment.get("avg_logprob"), segment.get("tokens")
-    if not isinstance(mean, (int, float)):
+    if mean is None:
         return None
-    return mean * (len(tokens) + 1 if isinstance(tokens, list) else 1)
+    return json_number(mean, place, "avg_logprob") * (len(tokens) + 1 if isinstance(tokens, list) else 1)

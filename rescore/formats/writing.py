@@ -5,9 +5,12 @@ from __future__ import annotations
 import gzip
 import io
 import logging
+import os
+import shutil
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
@@ -17,8 +20,9 @@ from rescore.nbest import FIRST_PASS, NbestList
 
 log = logging.getLogger(__name__)
 
-ALL = frozenset({"references", "source", "columns"})
-"""What a list may have beside ids, texts and first-pass scores."""
+ALL = frozenset({"references", "source", "columns", "models"})
+"""What a list may have beside ids, texts and first-pass scores; a format that has room for one reference of each
+utterance holds `reference`."""
 
 
 @contextmanager
@@ -39,40 +43,63 @@ def opened(path: str) -> Iterator[IO[str]]:
         raise UserError(f"{path}: cannot be written ({error.strerror or error})") from None
 
 
-def folder(path: str) -> Path:
-    """A folder to write files to, made where it is not there.
+@contextmanager
+def new_folder(path: str) -> Iterator[Path]:
+    """A folder to write files to: a temporary one, which takes its place when all is written, else is removed.
 
     Raises:
-        UserError: it cannot be made, or is a file or standard output.
+        UserError: it cannot be made, is a file or standard output, or holds files already: old hypotheses would be read
+            beside the new ones.
     """
     if path == "-":
         raise UserError("this format is a folder; give one with -o")
+    target = Path(path).resolve()
+    temporary = target.with_name(f".{target.name[:200]}.{os.getpid()}.tmp")
     try:
-        Path(path).mkdir(parents=True, exist_ok=True)
+        if target.is_dir() and any(target.iterdir()):
+            raise UserError(f"{path}: holds files already; give a new folder, or remove this one first")
+        if target.exists() and not target.is_dir():
+            raise UserError(f"{path}: is to be a folder, but is a file")
+        temporary.mkdir(parents=True)
+        yield temporary
+        if target.exists():  # and empty; it may be where the user stands
+            for one in temporary.iterdir():
+                one.rename(target / one.name)
+        else:
+            temporary.rename(target)
     except OSError as error:
-        raise UserError(f"{path}: is to be a folder and cannot be made ({error.strerror or error})") from None
-    return Path(path)
+        raise UserError(f"{path}: cannot be written ({error.strerror or error})") from None
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
 
 
-def check_holds(lists: Iterable[NbestList], holds: frozenset[str], path: str) -> Iterator[NbestList]:
+def check_holds(
+    lists: Iterable[NbestList], holds: frozenset[str], path: str, scores: bool = True
+) -> Iterator[NbestList]:
     """The same stream; at its end, what the lists have and the format cannot hold is told once.
 
     Args:
-        holds: `references`, `source`, `columns` for all columns, or names of columns.
+        holds: of `ALL`, or names of columns.
+        scores: whether the format has a place for first-pass scores. Where it has none, the best hypothesis comes
+            first, so that the order of the file says what the scores said.
     """
     lost: dict[str, None] = {}
     for nbest in lists:
         if nbest.references and "references" not in holds:
-            lost["references"] = None
+            if "reference" not in holds:
+                lost["references"] = None
+            elif len(nbest.references) > 1:
+                lost["references after the first"] = None
         if nbest.source is not None and "source" not in holds:
             lost["sources"] = None
-        if "columns" not in holds:
-            lost |= {
-                f"column {name}": None
-                for hypothesis in nbest.hypotheses
-                for name in hypothesis.scores
-                if name != FIRST_PASS and name not in holds
-            }
+        columns = {name for hypothesis in nbest.hypotheses for name in hypothesis.scores if name != FIRST_PASS}
+        kept = {name for name in columns if "columns" in holds or name in holds}
+        lost |= {f"column {name}": None for name in sorted(columns - kept)}
+        if "models" not in holds and any(not nbest.columns[name].is_component for name in kept & nbest.columns.keys()):
+            lost["which models made the columns"] = None
+        if not scores:
+            lost["scores (the best hypothesis comes first)"] = None
+            nbest = replace(nbest, hypotheses=sorted(nbest.hypotheses, key=lambda one: -one.scores[FIRST_PASS]))
         yield nbest
     if lost:
         log.warning("%s: not written, as the format has no place for it: %s", path, ", ".join(lost))

@@ -31,7 +31,7 @@ def lists(draw: st.DrawFn) -> list[NbestList]:
             for _ in range(draw(st.integers(1, 3)))
         ]
         references = tuple(draw(st.lists(TEXTS, max_size=2)))
-        found.append(NbestList(name, hypotheses, references, draw(st.none() | TEXTS), columns))
+        found.append(NbestList(name, hypotheses, references, draw(st.none() | TEXTS.filter(str.strip)), columns))
     return found
 
 

@@ -1,0 +1,168 @@
+"""What writers must not do: leave folders half written or mixed, write elsewhere, lose something in silence."""
+
+from __future__ import annotations
+
+import json
+import math
+import resource
+from pathlib import Path
+
+import pytest
+
+from rescore import formats
+from rescore.errors import UserError
+from rescore.nbest import Column, Hypothesis, NbestList
+from tests.conftest import Run, assert_one_line_error
+
+FOLDERS = ["espnet2", "kaldi", "srilm"]
+
+
+def lists(path: Path, *hyps: dict[str, object], **more: object) -> None:
+    path.write_text(json.dumps({"id": "u1", **more, "hyps": hyps}) + "\n", encoding="utf-8")
+
+
+def hyp(text: str, score: float, **columns: float) -> dict[str, object]:
+    return {"text": text, "score": score, "scores": columns}
+
+
+@pytest.mark.parametrize("column", ["/../../victim", "a/b", "a\\b", "x" * 300, "a\nb"])
+def test_no_name_leads_out_of_the_folder(column: str, rescore: Run, tmp_path: Path) -> None:
+    (tmp_path / "victim").write_text("kept")
+    lists(tmp_path / "l.jsonl", hyp("a", -1, **{column: -2}))
+    assert_one_line_error(rescore("convert", "l.jsonl", "--to", "kaldi", "-o", "out"), "the column", "rename it")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["l.jsonl", "victim"]
+    assert (tmp_path / "victim").read_text() == "kept"
+
+
+@pytest.mark.parametrize("to", FOLDERS)
+def test_a_filled_folder_is_not_mixed_with_new_lists(to: str, rescore: Run, tmp_path: Path) -> None:
+    lists(tmp_path / "l.jsonl", hyp("a", -1), hyp("b", -2))
+    lists(tmp_path / "m.jsonl", hyp("c", -1))
+    (tmp_path / "out").mkdir()
+    assert rescore("convert", "l.jsonl", "--to", to, "-o", "out").returncode == 0
+    before = {path: path.read_bytes() for path in (tmp_path / "out").rglob("*") if path.is_file()}
+    assert_one_line_error(rescore("convert", "m.jsonl", "--to", to, "-o", "out"), "out: holds files already")
+    assert before == {path: path.read_bytes() for path in (tmp_path / "out").rglob("*") if path.is_file()}
+    assert len(next(formats.iterate([tmp_path / "out"])).hypotheses) == 2
+    assert_one_line_error(rescore("convert", "m.jsonl", "--to", to, "-o", "m.jsonl"), "is a file")
+
+
+@pytest.mark.parametrize("to", FOLDERS)
+def test_no_parts_stay_where_writing_fails(to: str, tmp_path: Path) -> None:
+    found = [NbestList("u1", [Hypothesis("a", {"s2s": -1.0})]), NbestList("u 2", [Hypothesis("a", {"s2s": -1.0})])]
+    with pytest.raises(UserError, match="the id 'u 2' cannot be written"):
+        formats.write(found, str(tmp_path / "out"), to)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_more_hypotheses_than_open_files(tmp_path: Path) -> None:
+    hypotheses = [Hypothesis(f"w{rank}", {"s2s": -float(rank)}) for rank in range(300)]
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(256, soft), hard))
+    try:
+        formats.write([NbestList("u", hypotheses)], str(tmp_path / "out"), "espnet2")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert next(formats.iterate([tmp_path / "out"])).hypotheses == hypotheses
+
+
+@pytest.mark.parametrize("to", ["espnet1", "fairseq", "csv", "tsv"])
+def test_references_after_the_first(to: str, rescore: Run, tmp_path: Path) -> None:
+    (tmp_path / "l.jsonl").write_text('{"id": "7", "ref": ["a", "b"], "hyps": [{"text": "a", "score": -1}]}\n')
+    done = rescore("convert", "l.jsonl", "--to", to, "-o", "out")
+    assert done.returncode == 0 and "no place for it: references after the first" in done.stderr
+    assert next(formats.iterate(["out"])).references == ("a",)
+
+
+@pytest.mark.parametrize("to", ["icefall", "hf", "nemo", "sockeye", "hyporadise", "json"])
+def test_all_references(to: str, rescore: Run, tmp_path: Path) -> None:
+    (tmp_path / "l.jsonl").write_text('{"id": "7", "ref": ["a", "b"], "hyps": [{"text": "a", "score": -1}]}\n')
+    done = rescore("convert", "l.jsonl", "--to", to, "-o", "out")
+    assert "references" not in done.stderr
+    assert next(formats.iterate(["out"])).references == ("a", "b")
+
+
+@pytest.mark.parametrize("to", ["icefall", "opennmt"])
+def test_without_scores_the_best_comes_first(to: str, rescore: Run, tmp_path: Path) -> None:
+    lists(tmp_path / "l.jsonl", hyp("a", -3), hyp("b", -1), hyp("c", -2), ref="b")
+    done = rescore("convert", "l.jsonl", "--to", to, "-o", "out")
+    assert "no place for it:" in done.stderr and "scores (the best hypothesis comes first)" in done.stderr
+    found = next(formats.iterate(["out"], to, options=formats.ReadOptions(size=3)))
+    assert [one.text for one in found.hypotheses] == ["b", "c", "a"]
+
+
+def test_sources_and_models_of_columns(rescore: Run, tmp_path: Path) -> None:
+    lists(tmp_path / "l.jsonl", hyp("a", -1), src="x")
+    assert "no place for it: sources" in rescore("convert", "l.jsonl", "--to", "nemo").stderr
+    model = {"tta": Column("tta", "ab12", "sum", "float32")}
+    found = [NbestList("u1", [Hypothesis("a", {"s2s": -1.0, "tta": -2.0})], columns=model)]
+    formats.write(found, str(tmp_path / "m.jsonl"))
+    assert rescore("convert", "m.jsonl", "-o", "n.json").stderr == ""
+    assert "which models made the columns" in rescore("convert", "m.jsonl", "-o", "m.csv").stderr
+
+
+@pytest.mark.parametrize(("to", "scale"), [("kaldi", 12), ("srilm", 8)])
+def test_acoustic_and_language_scores_on_another_scale(to: str, scale: int, rescore: Run, tmp_path: Path) -> None:
+    lists(tmp_path / "same.jsonl", hyp("a", -2 - 24 / scale, am=-24, lm=-2))
+    assert rescore("convert", "same.jsonl", "--to", to, "-o", "same").stderr == ""
+    assert formats.read(["same"])[0].hypotheses[0].scores == pytest.approx(
+        {"s2s": -2 - 24 / scale, "am": -24, "lm": -2}
+    )
+    lists(tmp_path / "other.jsonl", hyp("a", -7, am=-24, lm=-2))
+    done = rescore("convert", "other.jsonl", "--to", to, "-o", "other")
+    assert done.stderr.count("\n") == 1 and f"am / {scale}" in done.stderr
+    lists(tmp_path / "lm.jsonl", hyp("a", -7, lm=-2))
+    done = rescore("convert", "lm.jsonl", "--to", to, "-o", "lm")
+    (nbest,) = formats.read(["lm"])
+    assert nbest.hypotheses[0].scores["s2s"] == pytest.approx(-7)
+    assert nbest.hypotheses[0].scores.get("lm") == -2 or "column lm" in done.stderr
+
+
+@pytest.mark.parametrize("name", ["l.csv", "l.tsv"])
+def test_columns_of_tables(name: str, rescore: Run, tmp_path: Path) -> None:
+    lists(tmp_path / "l.jsonl", hyp("a", -1, lm=-math.inf), hyp("b", -2, lm=-3))
+    rescore("convert", "l.jsonl", "-o", name)
+    found = formats.read([tmp_path / name])[0].hypotheses
+    assert [one.scores["lm"] for one in found] == [-math.inf, -3.0]
+    mark = "," if name == "l.csv" else "\t"
+
+    def table(*rows: str) -> None:
+        (tmp_path / name).write_text("".join(row.replace(",", mark) + "\n" for row in rows))
+
+    table("id,text,score,lm", "u,a,-1,-2", "u,b,-1,n/a")
+    assert_one_line_error(rescore("convert", name), "line 3: column lm, which has numbers above, is 'n/a'")
+    table("id,text,score,lm,lm", "u,a,-1,-2,-3")
+    assert_one_line_error(rescore("convert", name), "line 1: column 'lm' comes twice")
+    table("id,text,score,who", "u,a,-1,me", "u,b,-1,7")  # a column of words
+    assert rescore("convert", name).stdout.count("who") == 0
+
+
+def test_what_to_frame_writes_is_read(rescore: Run, tmp_path: Path) -> None:
+    """`to_frame(lists).to_csv(path)`: an index without a name, `rank`, `s2s`; nothing where there is no source."""
+    head = ",id,rank,text,s2s,lm,reference,source\n"
+    (tmp_path / "l.csv").write_text(f"{head}0,u,1,a,-2.0,-3.0,a b,\n1,u,2,a b,-1.0,-4.0,a b,\n")
+    (nbest,) = formats.read([tmp_path / "l.csv"])
+    assert nbest.references == ("a b",) and nbest.source is None
+    assert nbest.hypotheses[1] == Hypothesis("a b", {"s2s": -1.0, "lm": -4.0})
+    assert "WER|case" in rescore("eval", "l.csv").stdout
+    (tmp_path / "l.csv").write_text(f"{head}0,u,1,a,-2.0,-3.0,,\n1,u,2,a b,-1.0,-4.0,,\n")
+    assert formats.read([tmp_path / "l.csv"])[0].references == ()
+    (tmp_path / "l.json").write_text('{"u": {"ref": "a", "src": "", "hyp_1": {"score": -1, "text": "a"}}}')
+    assert formats.read([tmp_path / "l.json"])[0].source is None
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        '{"id": "u", "hyps": [{"text": "a", "score": %s}]}',
+        '{"id": "u", "text": "a", "score": %s}',
+        '{"text": "a", "timestamps": [], "tokens": [], "ys_log_probs": [%s]}',
+        '{"segments": [{"text": "a", "avg_logprob": %s, "tokens": [1]}]}',
+        '{"sentence_id": 1, "translations": ["a"], "scores": [%s]}',
+        '{"audio_filepath": "a.wav", "beams": [["a", %s]]}',
+        '[{"input": ["a"], "output": "a", "am_score": [%s]}]',
+    ],
+)
+def test_numbers_of_400_digits(content: str, rescore: Run, tmp_path: Path) -> None:
+    (tmp_path / "l.json").write_text(content % ("1" * 400))
+    assert_one_line_error(rescore("convert", "l.json"), "l.json")
