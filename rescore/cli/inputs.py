@@ -34,6 +34,7 @@ class InputOptions:
     recombine: int = 0
     recordings: str | None = None
     strict: bool = False
+    allow_missing: bool = False
 
     def read(self, paths: Sequence[str], need_references: bool = False, ref_option: str = "--ref") -> list[NbestList]:
         """All lists; `ref_option` is named where references are missing."""
@@ -44,6 +45,7 @@ class InputOptions:
             references=self.references(),
             need_references=need_references,
             ref_option=ref_option,
+            allow_missing=self.allow_missing,
             **self._how(),
         )
         return list(self._prepared(lists))
@@ -97,7 +99,7 @@ class InputOptions:
         """N-best lists, or a 1-best text."""
         from rescore import formats
 
-        return formats.read_output(path, self.references(), **self._how())
+        return formats.read_output(path, self.references(), allow_missing=self.allow_missing, **self._how())
 
 
 input_options = bundled(
@@ -111,6 +113,11 @@ input_options = bundled(
             metavar="FILE",
             help="References: Kaldi text, trn, stm, lists, or a line each in the lists' order; again for a second one "
             "of each utterance.",
+        ),
+        click.option(
+            "--allow-missing",
+            is_flag=True,
+            help="Go on where --ref has utterances that the lists have not, and print how many.",
         ),
         click.option(
             "--ref-format",

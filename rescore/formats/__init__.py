@@ -8,6 +8,7 @@ For example:
 from __future__ import annotations
 
 import glob
+import logging
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -17,11 +18,14 @@ from typing import Any, Protocol
 from rescore.errors import UserError
 from rescore.formats.best import read_best, write_best
 from rescore.formats.oddities import NO_SCORES, TWICE, Oddities, Seen
-from rescore.formats.references import References, read_references
+from rescore.formats.references import References, open_references, read_references
 from rescore.formats.source import ReadOptions, Source
+from rescore.formats.text import has_entities
 from rescore.formats.writing import opened
 from rescore.nbest import FIRST_PASS, FORMER_FIRST_PASS, RANK, NbestList
 from rescore.parts import FORMATS
+
+log = logging.getLogger(__name__)
 
 __all__ = [
     "FORMATS",
@@ -108,10 +112,12 @@ def read(
     ref_option: str = "--ref",
     strict: bool = False,
     options: ReadOptions | None = None,
+    allow_missing: bool = False,
 ) -> list[NbestList]:
     """All lists of `iterate`; with `references` (Kaldi text, trn, stm or plain) these replace any in the files.
 
-    `ref_option` is what the message names where references are missing.
+    `ref_option` is what the message names where references are missing. With `allow_missing`, references of
+    utterances without a list are only told, and not an error.
 
     Raises:
         UserError: as `iterate`; and where some lists have a reference, or `need_references` says so, but one has none.
@@ -119,9 +125,8 @@ def read(
     lists = list(iterate(paths, format_name, s2s, strict, options))
     if references is not None:
         oddities = Oddities(strict)
-        table = read_references(references, [nbest.id for nbest in lists], oddities)
+        lists = _with_references(lists, references, oddities, allow_missing)
         oddities.tell()
-        lists = [replace(nbest, references=table[nbest.id]) for nbest in lists]
     missing = [nbest.id for nbest in lists if not nbest.references]
     if missing and (need_references or len(missing) < len(lists)):
         name = ", ".join(_names(paths))
@@ -130,6 +135,24 @@ def read(
             f"give {ref_option} FILE"
         )
     return lists
+
+
+def _with_references(
+    lists: list[NbestList], references: str | Path | References, oddities: Oddities, allow_missing: bool
+) -> list[NbestList]:
+    """The lists with references from files, which are for these lists and no others."""
+    ids = [nbest.id for nbest in lists]
+    files = open_references(references, oddities)
+    # Readers undo the tokeniser's entities; where hypotheses have some all the same, both sides are left as they are.
+    escaped = not any(has_entities(hypothesis.text) for nbest in lists for hypothesis in nbest.hypotheses)
+    found = [one.of(ids, escaped) for one in files]
+    for one in files:
+        if absent := one.left_out(ids):
+            told = f"{one.path}: no list for {len(absent):,} of its {len(absent) + len(ids):,} utterances"
+            if not allow_missing:
+                raise UserError(f"{told}, first {absent[0]}; give lists of the whole set, or --allow-missing")
+            log.warning("%s (first: %s); figures are of the others", told, absent[0])
+    return [replace(nbest, references=tuple(text for one in found for text in one[nbest.id])) for nbest in lists]
 
 
 def read_output(path: str, references: str | References | None = None, **options: Any) -> list[NbestList]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import IO
 
@@ -13,14 +13,16 @@ from rescore.formats.references import (
     ReferenceFile,
     References,
     all_lines,
+    begin_with_ids,
     first_words,
     is_stm,
     kaldi_texts,
+    open_references,
     text_source,
     trn_texts,
 )
 from rescore.formats.source import Source
-from rescore.formats.text import undo_marks
+from rescore.formats.text import undo_entities, undo_marks
 from rescore.formats.writing import checked_id
 from rescore.nbest import FIRST_PASS, Hypothesis, NbestList
 
@@ -35,43 +37,61 @@ def read_best(
     Raises:
         UserError: the two do not fit together, or one has an utterance that the other lacks.
     """
-    if not isinstance(references, References):
-        references = References((str(references),))
     source = text_source(path, oddities)
-    files = [ReferenceFile(text_source(name, oddities), references.format) for name in references.paths]
-    given, name_of = files[0], references.paths[0]
-    lines, others, ids = all_lines(source), given.lines, given.ids
-    hypotheses = trn_texts(lines, source.name)
-    with_ids = references.format == "kaldi" or _begin_with(lines, ids or first_words(others))
-    if hypotheses is None and references.format != "plain" and with_ids:
-        hypotheses = kaldi_texts(lines, source.name)
-    if hypotheses is None:
-        if (ids and references.format != "stm") or (others and not is_stm(others) and len(lines) != len(others)):
-            raise UserError(
-                f"{source.name}: {len(lines)} lines do not fit the {len(ids or others)} of {name_of}; "
-                "the ids must be the same, or the number of lines"
-            )
-        hypotheses = {str(number): line for number, line in enumerate(lines, 1)}
-    elif not ids and not is_stm(others):
-        ids = first_words(others)
-    absent = sorted(ids - hypotheses.keys())
+    files = open_references(references, oddities)
+    lines, given = all_lines(source), files[0]
+    hypotheses = _with_ids(lines, source.name, given) or {str(place): line for place, line in enumerate(lines, 1)}
+    absent = [name for one in files for name in one.left_out(list(hypotheses))]
     if absent:
         raise UserError(
-            f"{source.name}: no text for utterance {absent[0]} of {name_of} ({len(absent)} of {len(ids)} missing); "
+            f"{source.name}: no text for utterance {absent[0]} of {given.path} ({len(absent)} missing); "
             "give an output of the whole set"
         )
     found = [one.of(list(hypotheses)) for one in files]
     return [
-        NbestList(name, [Hypothesis(undo_marks(text), {FIRST_PASS: 0.0})], tuple(r for one in found for r in one[name]))
+        NbestList(
+            name,
+            [Hypothesis(undo_marks(undo_entities(text)), {FIRST_PASS: 0.0})],
+            tuple(reference for one in found for reference in one[name]),
+        )
         for name, text in hypotheses.items()
     ]
 
 
-def _begin_with(lines: Sequence[str], ids: set[str]) -> bool:
-    """Whether lines begin with ids: most of their first words are known, and all differ or look like ids."""
-    first = first_words(lines)
-    differ = len(first) == sum(bool(line.strip()) for line in lines)
-    return 2 * len(first & ids) > len(first) and (differ or all(set(word) & set("0123456789-_") for word in first))
+def _with_ids(lines: list[str], name: str, given: ReferenceFile) -> dict[str, str] | None:
+    """The texts of an output by their ids; None where it has none, and the references have none.
+
+    Raises:
+        UserError: one has ids and the other has none.
+    """
+    if given.format == "plain":
+        return None
+    if (found := trn_texts(lines, name)) is not None:
+        return found
+    ids, first = given.ids, first_words(lines)
+    known = ids or set(first_words(given.lines))
+    differ = len(set(first)) == len(first)
+    looks = differ or all(set(word) & set("0123456789-_") for word in first)
+    if given.format == "kaldi" or (looks and 2 * len(set(first) & known) > len(set(first))):
+        return kaldi_texts(lines, name)
+    if ids and given.format != "stm":
+        if begin_with_ids(lines):
+            raise UserError(f"{given.path}: no reference for utterance {first[0]} of {name}; its first is {min(ids)}")
+        raise UserError(
+            f"{name}: its lines have no ids such as {min(ids)} of {given.path}; give an output with ids "
+            "(rescore rerank --best NAME, not NAME.txt), or --ref-format plain if both have none"
+        )
+    if given.lines and not is_stm(given.lines):
+        if begin_with_ids(lines) and not all(word.isdecimal() for word in first):
+            raise UserError(
+                f"{given.path}: no reference for utterance {first[0]} of {name}, whose lines begin with ids"
+            )
+        if len(lines) != len(given.lines):
+            raise UserError(
+                f"{name}: {len(lines)} lines do not fit the {len(given.lines)} of {given.path}; "
+                "the ids must be the same, or the number of lines"
+            )
+    return None
 
 
 def write_best(

@@ -252,6 +252,34 @@ GENERIC = Records(
     id=("id", "utt", "utt_id", "utterance", "utterance_id", "key", "audio", "audio_filepath"),
     ref=("ref", "reference", "references", "target"),
 )
+_MANIFEST_TEXT = ("text", "sentence", "transcript", "reference", "ref")
+
+
+def is_manifest(source: Source) -> bool:
+    """Whether records have an audio file and a text, but no hypotheses: NeMo's manifests as training reads them."""
+    keys = set(source.outline.keys)
+    return bool({"audio_filepath", "audio", "path"} & keys and set(_MANIFEST_TEXT) & keys) and not set(NEMO.text) & keys
+
+
+def references_of(source: Source) -> dict[str, tuple[str, ...]]:
+    """The texts of a manifest, called after their audio files.
+
+    Raises:
+        UserError: an utterance comes twice, or has no text.
+    """
+    found: dict[str, tuple[str, ...]] = {}
+    for _, value, place in _records(source):
+        key = _first(value, ("audio_filepath", "audio", "path")) if isinstance(value, dict) else None
+        text = next((value[name] for name in _MANIFEST_TEXT if isinstance(value.get(name), str)), None) if key else None
+        if key is None or text is None:
+            raise UserError(f"{place}: expected an object with audio_filepath and text")
+        name = _identity(value[key])
+        if name in found:
+            raise UserError(f"{place}: utterance {name} comes twice; give each utterance once")
+        found[name] = (" ".join(text.split()),)
+    return found
+
+
 LAYOUTS = (HUGGING_FACE, SOCKEYE, NEMO, HYPORADISE, GENERIC)
 
 

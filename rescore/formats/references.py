@@ -1,44 +1,24 @@
-"""References, one of each utterance: Kaldi text, sclite trn, stm, plain lines, or lists that have them."""
+"""References, one of each utterance: Kaldi text, sclite trn, stm, plain lines, or lists and manifests that have them.
+
+Where either side has ids, ids must match: what is paired by order is only what has none.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from rescore.errors import UserError
 from rescore.formats.lines import split_id
 from rescore.formats.oddities import Oddities
 from rescore.formats.source import ReadOptions, Source
-from rescore.formats.text import undo_marks
-from rescore.nbest import NbestList
+from rescore.formats.text import readings, undo_entities, undo_marks
 from rescore.parts import FORMATS
 
-if TYPE_CHECKING:
-    from rescore.formats import Format
-
 T = TypeVar("T")
-
-
-def read_references(
-    references: str | Path | References, ids: Sequence[str], oddities: Oddities | None = None
-) -> dict[str, tuple[str, ...]]:
-    """The references of each utterance in `ids`: one of each file.
-
-    N-best lists (and NeMo manifests) give the references that they have. Of texts, a file whose lines all end in `(id)`
-    is trn; one whose fourth and fifth words are times is stm; one whose lines all begin with ids is Kaldi text; else
-    it is plain, one line an utterance, in the order of `ids`.
-
-    Raises:
-        UserError: an utterance has no reference, or two in one file; a plain file has another number of lines; or the
-            lines begin with numbers that may be ids or words.
-    """
-    if not isinstance(references, References):
-        references = References((str(references),))
-    found = [ReferenceFile(text_source(path, oddities), references.format).of(ids) for path in references.paths]
-    return {name: tuple(text for one in found for text in one[name]) for name in ids}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,48 +30,91 @@ class References:
     """`kaldi`, `trn`, `stm`, `plain`; found out by looking inside where None."""
 
 
+def read_references(
+    references: str | Path | References, ids: Sequence[str], oddities: Oddities | None = None, escaped: bool = True
+) -> dict[str, tuple[str, ...]]:
+    """The references of each utterance in `ids`: those of each file.
+
+    N-best lists (and NeMo manifests) give the references that they have. Of texts, a file whose lines all end in `(id)`
+    is trn; one whose fourth and fifth words are times is stm; one whose lines all begin with ids is Kaldi text; else
+    it is plain, one line an utterance, in the order of `ids`.
+
+    Args:
+        escaped: whether XML entities of the Moses tokeniser are undone, as readers do in hypotheses.
+
+    Raises:
+        UserError: an utterance has no reference, or two in one file; a plain file has another number of lines; or the
+            lines begin with numbers that may be ids or words.
+    """
+    return _joined([one.of(ids, escaped) for one in open_references(references, oddities)], ids)
+
+
+def _joined(found: Sequence[Mapping[str, tuple[str, ...]]], ids: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    return {name: tuple(text for one in found for text in one[name]) for name in ids}
+
+
+def open_references(references: str | Path | References, oddities: Oddities | None = None) -> list[ReferenceFile]:
+    """The files of references, each read once: a pipe cannot be read again."""
+    if not isinstance(references, References):
+        references = References((str(references),))
+    return [ReferenceFile(text_source(path, oddities), references.format) for path in references.paths]
+
+
 class ReferenceFile:
-    """A file of references, read once: a pipe cannot be read again."""
+    """A file of references."""
 
     def __init__(self, source: Source, format_name: str | None) -> None:
-        self._path, self._format = source.name, format_name
+        self.path, self.format = source.name, format_name
         self._lists: dict[str, tuple[str, ...]] = {}
         self.lines: list[str] = []
         if format_name is None and source.outline.root:
-            reader = next((FORMATS[name] for name in FORMATS.names if FORMATS[name].sniff(source)), FORMATS["native"])
-            self._lists = {nbest.id: nbest.references for nbest in _lists(reader, source) if nbest.references}
-            if not self._lists:
-                raise UserError(f"{self._path}: no references in it")
+            self._lists = _of_records(source)
         else:
             self.lines = all_lines(source)
-        self._trn = trn_texts(self.lines, self._path) or {} if format_name in (None, "trn") else {}
+        self._trn = trn_texts(self.lines, self.path) or {} if format_name in (None, "trn") else {}
         if format_name == "trn" and not self._trn:
-            raise UserError(f"{self._path}: not trn: a line does not end in (id)")
+            raise UserError(f"{self.path}: not trn: a line does not end in (id)")
 
     @property
     def ids(self) -> set[str]:
-        """The ids that the file says for certain: of lists, and of trn."""
-        return set(self._lists or self._trn)
+        """The ids that the file has, as far as that is certain: of lists, of trn, and of lines that look like it."""
+        if self._lists or self._trn:
+            return set(self._lists or self._trn)
+        if self.format == "kaldi" or (self.format is None and not is_stm(self.lines) and begin_with_ids(self.lines)):
+            return set(first_words(self.lines))
+        return set()
 
-    def of(self, ids: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    def of(self, ids: Sequence[str], escaped: bool = True) -> dict[str, tuple[str, ...]]:
         """The references of each utterance."""
         if self._lists:
-            if len(self._lists) == len(ids) and not self._lists.keys() & set(ids):
+            if len(self._lists) == len(ids) and are_numbers(ids) and not self._lists.keys() & set(ids):
                 return dict(zip(ids, self._lists.values(), strict=True))  # a manifest beside lists that are numbered
-            return _all_of(self._lists, ids, self._path)
-        return {name: (undo_marks(text),) for name, text in _all_of(self._texts(ids), ids, self._path).items()}
+            return self._all_of(self._lists, ids)
+        kind = self.format or self._kind(ids)
+        texts = self._all_of(self._texts(kind, ids), ids)
+        found = {name: undo_marks(undo_entities(text) if escaped else text) for name, text in texts.items()}
+        if kind not in ("trn", "stm"):
+            return {name: (text,) for name, text in found.items()}
+        return {name: readings(text, f"{self.path}: utterance {name}") for name, text in found.items()}
 
-    def _texts(self, ids: Sequence[str]) -> dict[str, str]:
-        kind = self._format or self._kind(ids)
+    def left_out(self, ids: Sequence[str]) -> list[str]:
+        """The utterances of the file, in its order, that are not among `ids`; none where it has no ids."""
+        known = set(ids)
+        names = list(self._lists or self._trn)
+        if not names and (self.format or self._kind(ids)) == "kaldi":
+            names = first_words(self.lines)
+        return [] if are_numbers(ids) and not known & set(names) else [name for name in names if name not in known]
+
+    def _texts(self, kind: str, ids: Sequence[str]) -> dict[str, str]:
         if kind == "trn":
             return self._trn
         if kind == "kaldi":
-            return kaldi_texts(self.lines, self._path)
+            return kaldi_texts(self.lines, self.path)
         if kind == "stm":
-            return _stm(self.lines, self._path, ids)
+            return _stm(self.lines, self.path, ids)
         if len(self.lines) != len(ids):
             raise UserError(
-                f"{self._path}: {len(self.lines)} lines for {len(ids)} utterances, and no line begins or ends with an "
+                f"{self.path}: {len(self.lines)} lines for {len(ids)} utterances, and no line begins or ends with an "
                 f"id such as {ids[0] if ids else '?'}; give Kaldi text, trn, or one line an utterance"
             )
         return dict(zip(ids, self.lines, strict=True))
@@ -102,8 +125,14 @@ class ReferenceFile:
             return "trn"
         if is_stm(self.lines):
             return "stm"
-        known = set(ids)
-        first = [split_id(line)[0] for line in self.lines if line.strip()]
+        known, first = set(ids), first_words(self.lines)
+        if not are_numbers(ids):
+            return "kaldi" if any(word in known for word in first) or begin_with_ids(self.lines) else "plain"
+        if not all(word.isdecimal() for word in first) and begin_with_ids(self.lines):
+            raise UserError(
+                f"{self.path}: its lines begin with ids such as {first[0]}, but the lists have numbers only; "
+                "give lines without ids in their order, or --ref-format plain if these are words"
+            )
         if len(self.lines) == len(ids) and not all(word in known for word in first):
             return "plain"
         if not any(word in known for word in first):
@@ -111,31 +140,63 @@ class ReferenceFile:
         numbers = all(word.isdecimal() for word in first) and len(set(first)) == len(first) == len(ids)
         if numbers and first not in (list(ids), sorted(ids)):
             raise UserError(
-                f"{self._path}: its lines begin with numbers that are ids, but in another order than the lists; "
+                f"{self.path}: its lines begin with numbers that are ids, but in another order than the lists; "
                 "are they ids or words? Tell with --ref-format kaldi or plain"
             )
         return "kaldi"
 
-
-def _lists(reader: Format, source: Source) -> Iterator[NbestList]:
-    """The lists of a file of references, of which some formats ask how to read hypotheses."""
-    return reader.read(source, ReadOptions(size=1))
-
-
-def _all_of(found: dict[str, T], ids: Sequence[str], path: str | Path) -> dict[str, T]:
-    missing = [name for name in ids if name not in found]
-    if missing:
-        raise UserError(f"{path}: no reference for utterance {missing[0]} ({len(missing)} of {len(ids)} missing)")
-    return {name: found[name] for name in ids}
+    def _all_of(self, found: dict[str, T], ids: Sequence[str]) -> dict[str, T]:
+        missing = [name for name in ids if name not in found]
+        if missing:
+            raise UserError(
+                f"{self.path}: no reference for utterance {missing[0]} ({len(missing)} of {len(ids)} missing; "
+                f"its first is {next(iter(found), 'none')})"
+            )
+        return {name: found[name] for name in ids}
 
 
-_STM = re.compile(r"(\S+)\s+(\S+)\s+(\S+)\s+(\d+(?:\.\d+)?)\s+(\d+(?:\.\d+)?)(?:\s+<[^>]*>)?(?:\s+(.*))?")
+def _of_records(source: Source) -> dict[str, tuple[str, ...]]:
+    """The references of lists, of which some formats ask how to read hypotheses; or of a manifest without any."""
+    from rescore.formats.records import is_manifest, references_of
+
+    if is_manifest(source):
+        found = references_of(source)
+    else:
+        reader = next((FORMATS[name] for name in FORMATS.names if FORMATS[name].sniff(source)), FORMATS["native"])
+        found = {one.id: one.references for one in reader.read(source, ReadOptions(size=1)) if one.references}
+    if not found:
+        raise UserError(f"{source.name}: no references in it")
+    return found
+
+
+def are_numbers(ids: Sequence[str]) -> bool:
+    """Whether ids are numbers in order, as of lists that have no ids: they may be paired with others by order."""
+    if not ids or not (ids[0].isascii() and ids[0].isdecimal()) or len(ids[0]) > 9:
+        return False
+    return list(ids) == [str(number) for number in range(int(ids[0]), int(ids[0]) + len(ids))]
+
+
+def begin_with_ids(lines: Sequence[str]) -> bool:
+    """Whether all lines begin with what looks like ids: different ones, with a digit in each."""
+    first = first_words(lines)
+    return len(set(first)) == len(first) > 0 and all(set(word) & set("0123456789") for word in first)
+
+
+def first_words(lines: Sequence[str]) -> list[str]:
+    return [split_id(line)[0] for line in lines if line.strip()]
+
+
+_STM = re.compile(r"(\S+) (\S+) (\S+) (\d+(?:\.\d+)?) (\d+(?:\.\d+)?)(?: <[^>]*>)?(?: (.*))?")
 _NOT_SCORED = "IGNORE_TIME_SEGMENT_IN_SCORING"
+
+
+def _stm_line(line: str) -> re.Match[str] | None:
+    return _STM.fullmatch(" ".join(line.split()))
 
 
 def is_stm(lines: Sequence[str]) -> bool:
     found = [line for line in lines if line.strip() and not line.startswith(";;")]
-    return bool(found) and all(_STM.fullmatch(line.strip()) for line in found)
+    return bool(found) and all(_stm_line(line) for line in found)
 
 
 def _stm(lines: Sequence[str], path: str, ids: Sequence[str]) -> dict[str, str]:
@@ -144,22 +205,19 @@ def _stm(lines: Sequence[str], path: str, ids: Sequence[str]) -> dict[str, str]:
     for number, line in enumerate(lines, 1):
         if not line.strip() or line.startswith(";;"):
             continue
-        match = _STM.fullmatch(line.strip())
+        match = _stm_line(line)
         if not match:
             raise UserError(f"{path}: line {number}: not stm: expected `file channel speaker start end text`")
         text = (match[6] or "").strip()
         if text.upper() != _NOT_SCORED:
             found.append((match[1], text))
     by_file = dict(found)
-    if len(by_file) == len(found) and by_file.keys() & set(ids):
+    one_each = len(by_file) == len(found)
+    if one_each and (by_file.keys() & set(ids) or not are_numbers(ids)):
         return by_file
     if len(found) != len(ids):
         raise UserError(f"{path}: {len(found)} segments for {len(ids)} utterances, and their files are no ids of these")
     return dict(zip(ids, (text for _, text in found), strict=True))
-
-
-def first_words(lines: Sequence[str]) -> set[str]:
-    return {split_id(line)[0] for line in lines if line.strip()}
 
 
 def text_source(path: str | Path | Source, oddities: Oddities | None = None) -> Source:
@@ -178,7 +236,7 @@ def all_lines(source: Source) -> list[str]:
 
 
 def trn_texts(lines: Sequence[str], path: str | Path) -> dict[str, str] | None:
-    """Texts by id; None where a line does not end in an id in brackets.
+    """Texts by id; `;;` begins a comment. None where a line does not end in an id in brackets.
 
     Raises:
         UserError: an utterance comes twice.
@@ -186,7 +244,7 @@ def trn_texts(lines: Sequence[str], path: str | Path) -> dict[str, str] | None:
     found: dict[str, str] = {}
     for number, line in enumerate(lines, 1):
         line = line.strip()
-        if not line:
+        if not line or line.startswith(";;"):
             continue
         text, bracket, name = line[:-1].rpartition("(")
         if not (bracket and line.endswith(")") and name and not set(name) & set("() \t")):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from itertools import accumulate
 
 from rescore.errors import UserError
 
@@ -28,6 +29,11 @@ def undo_bpe(text: str) -> str:
     if "▁" in text:
         text = text.replace(" ", "").replace("▁", " ")  # a blank parts two pieces; ▁ is the blank that was read
     return " ".join(text.split())
+
+
+def has_entities(text: str) -> bool:
+    """Whether a text has escapes of the Moses tokeniser."""
+    return "&" in text and any(entity in text for entity in _ENTITIES)
 
 
 def undo_entities(text: str) -> str:
@@ -62,3 +68,44 @@ def detokeniser(language: str) -> Callable[[str], str]:
         raise UserError("--detokenize needs sacremoses; install it with: pip install 'rescore[mt]'") from None
     tool = MosesDetokenizer(lang=language)
     return lambda text: str(tool.detokenize(text.split(), unescape=True))
+
+
+MOST_READINGS = 1024
+DEEPEST = 20
+
+
+def readings(text: str, place: str) -> tuple[str, ...]:
+    """All texts that a reference of sclite stands for, as `the { cat / cats } sat { @ / down }`; @ is no word.
+
+    Where brackets are not closed, they are words.
+
+    Raises:
+        UserError: there are more than `MOST_READINGS`; the message begins with `place`.
+
+    Example:
+        >>> readings("a { b / @ } c", "ref.trn")
+        ('a b c', 'a c')
+    """
+    words = text.split()
+    depths = list(accumulate((word == "{") - (word == "}") for word in words))
+    if "{" not in words or min(depths) < 0 or depths[-1] or max(depths) > DEEPEST:
+        return (text,)
+    found, _ = _sequence(words, 0, place, 0)
+    return tuple(dict.fromkeys(" ".join(one) for one in found))
+
+
+def _sequence(words: list[str], at: int, place: str, depth: int) -> tuple[list[tuple[str, ...]], int]:
+    """What the words from `at` on stand for, until a slash or bracket that closes; and where that is."""
+    found: list[tuple[str, ...]] = [()]
+    while at < len(words) and not (depth and words[at] in ("}", "/")):
+        new: list[tuple[str, ...]] = [() if depth and words[at] == "@" else (words[at],)]
+        if words[at] == "{":
+            new = []
+            while words[at] != "}":
+                more, at = _sequence(words, at + 1, place, depth + 1)
+                new += more
+        at += 1
+        if len(found) * len(new) > MOST_READINGS:
+            raise UserError(f"{place}: its alternatives make more than {MOST_READINGS:,} readings; leave some out")
+        found = [one + more for one in found for more in new]
+    return found, at

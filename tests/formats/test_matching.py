@@ -1,0 +1,140 @@
+"""Which reference belongs to which list: where either side has ids they must match; and what a reference may hold."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from rescore import formats
+from rescore.errors import UserError
+from rescore.formats.text import MOST_READINGS, readings
+from tests.conftest import Run, assert_one_line_error
+
+IDS = ["spk1-1", "spk1-2", "spk2-1"]
+
+
+@pytest.fixture
+def lists(tmp_path: Path) -> Path:
+    lines = [{"id": name, "hyps": [{"text": f"word {name[-1]}", "score": -1}]} for name in IDS]
+    path = tmp_path / "l.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+KALDI = "spk1-1 word 1\nspk1-2 word 2\nspk2-1 word 1\n"
+
+
+@pytest.mark.parametrize(
+    ("reference", "first"),
+    [
+        (KALDI.replace("spk1-2", "spk1-9"), "no reference for utterance spk1-2"),
+        (KALDI.upper(), "no reference for utterance spk1-1"),
+        (KALDI.replace("spk", "x"), "no reference for utterance spk1-1"),
+        ("word 1 (spk1-1)\nword 2 (spk1-2)\nword 1 (spk2-7)\n", "no reference for utterance spk2-1"),
+        ('{"a1": {"ref": "x", "hyp_1": {"text": "x"}}, "a2": {"ref": "x", "hyp_1": {"text": "x"}}, '
+         '"a3": {"ref": "x", "hyp_1": {"text": "x"}}}', "no reference for utterance spk1-1"),
+        ("a 1 s 0 1 word 1\nb 1 s 0 1 word 2\nc 1 s 0 1 word 1\n", "no reference for utterance spk1-1"),
+    ],
+    ids=["one unknown", "another case", "others", "trn", "json", "stm"],
+)  # fmt: skip
+def test_ids_of_references_that_do_not_match(
+    reference: str, first: str, lists: Path, rescore: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "ref").write_text(reference)
+    assert_one_line_error(rescore("eval", "l.jsonl", "--ref", "ref"), "ref: ", first)
+
+
+def test_numbered_lists_have_no_ids(rescore: Run, tmp_path: Path) -> None:
+    """References with ids do not belong to lists that are only numbered, unless there is somebody who says so."""
+    (tmp_path / "l.tsv").write_text("word 1\t-1\nword 2\t-1\nword 1\t-1\n")
+    (tmp_path / "ref").write_text(KALDI)
+    command = ["eval", "l.tsv", "--nbest-size", "1", "--ref", "ref"]
+    assert_one_line_error(rescore(*command), "begin with ids such as spk1-1", "--ref-format plain")
+    assert rescore(*command, "--ref-format", "plain").returncode == 0
+    (tmp_path / "ref").write_text("1 word\n2 words\n3 words\n")
+    assert rescore(*command).returncode == 0
+
+
+def test_an_output_without_ids(lists: Path, rescore: Run, tmp_path: Path) -> None:
+    """Plain lines and Kaldi text: the ids would be counted as words."""
+    (tmp_path / "ref").write_text(KALDI)
+    assert rescore("rerank", "l.jsonl", "--best", "best.txt").returncode == 0
+    assert_one_line_error(rescore("eval", "best.txt", "--ref", "ref"), "no ids such as spk1-1", "--best NAME")
+    assert rescore("rerank", "l.jsonl", "--best", "best").returncode == 0
+    assert " 0.00 " in rescore("eval", "best", "--ref", "ref").stdout
+    (tmp_path / "ref").write_text(KALDI.upper())
+    assert_one_line_error(rescore("eval", "best", "--ref", "ref"), "no reference for utterance spk1-1")
+    (tmp_path / "ref").write_text("word 1\nword 2\nword 1\n")
+    assert_one_line_error(rescore("eval", "best", "--ref", "ref"), "no reference for utterance spk1-1")
+    assert " 0.00 " in rescore("eval", "best.txt", "--ref", "ref").stdout
+
+
+def test_lists_of_a_part_of_the_references(lists: Path, rescore: Run, tmp_path: Path) -> None:
+    (tmp_path / "ref").write_text(KALDI + "spk3-1 more\nspk3-2 more\n")
+    command = ["eval", "l.jsonl", "--ref", "ref"]
+    assert_one_line_error(rescore(*command), "no list for 2 of its 5 utterances, first spk3-1", "--allow-missing")
+    done = rescore(*command, "--allow-missing")
+    assert done.returncode == 0 and " 0.00 " in done.stdout
+    assert "no list for 2 of its 5 utterances" in done.stderr
+    more = {"audio_filepath": "/x/spk1-1.wav", "text": "word 1"}
+    names = [*IDS, "spk3-1"]
+    manifest = [{**more, "audio_filepath": f"/x/{name}.wav", "duration": 1.5} for name in names]
+    (tmp_path / "ref").write_text("".join(json.dumps(one) + "\n" for one in manifest))
+    assert_one_line_error(rescore(*command), "no list for 1 of its 4 utterances, first spk3-1")
+
+
+def test_a_manifest_without_hypotheses(lists: Path, tmp_path: Path) -> None:
+    """NeMo's manifests as they are trained on: audio_filepath, duration, text."""
+    lines = [{"audio_filepath": f"/x/{name}.wav", "duration": 1.5, "text": f"ref {name}"} for name in IDS]
+    (tmp_path / "m.json").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    found = formats.read([lists], references=tmp_path / "m.json")
+    assert [nbest.references for nbest in found] == [(f"ref {name}",) for name in IDS]
+    (tmp_path / "m.json").write_text('{"audio_filepath": "a.wav", "text": "a"}\n{"audio_filepath": "a.wav"}\n')
+    with pytest.raises(UserError, match="line 2: expected an object with audio_filepath and text"):
+        formats.read([lists], references=tmp_path / "m.json")
+
+
+def test_entities_of_references_as_of_hypotheses(rescore: Run, tmp_path: Path) -> None:
+    """Marian's files: hypotheses and references are both as the Moses tokeniser left them."""
+    (tmp_path / "n.best").write_text("0 ||| it &apos;s &quot; a ||| F0= -1 ||| -1\n")
+    (tmp_path / "ref").write_text("it &apos;s &quot; a\n")
+    assert " 0.00 " in rescore("eval", "n.best", "--ref", "ref", "--metric", "wer").stdout
+    assert formats.read([tmp_path / "n.best"], references=tmp_path / "ref")[0].references == ("it 's \" a",)
+    (tmp_path / "l.jsonl").write_text('{"id": "0", "hyps": [{"text": "it &apos;s &quot; a", "score": -1}]}\n')
+    assert " 0.00 " in rescore("eval", "l.jsonl", "--ref", "ref", "--metric", "wer").stdout  # native texts stay
+    (tmp_path / "out").write_text("it 's \" a\n")
+    assert " 0.00 " in rescore("eval", "out", "--ref", "ref", "--metric", "wer").stdout
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a b", ["a b"]),
+        ("a { b / c } d { @ / e }", ["a b d", "a b d e", "a c d", "a c d e"]),
+        ("{ a / { b / c } d }", ["a", "b d", "c d"]),
+        ("{ @ / uh }", ["", "uh"]),
+        ("a { b / c", ["a { b / c"]),
+        ("a } b {", ["a } b {"]),
+        ("a / b @", ["a / b @"]),
+        ("{ " * 30 + "} " * 30, [("{ " * 30 + "} " * 30)]),
+    ],
+)  # fmt: skip
+def test_alternatives(text: str, expected: list[str]) -> None:
+    assert sorted(readings(text, "ref")) == sorted(expected)
+
+
+def test_too_many_alternatives() -> None:
+    assert len(readings("{ a / b } " * 10, "ref")) == MOST_READINGS
+    with pytest.raises(UserError, match="ref: its alternatives make more than 1,024"):
+        readings("{ a / b } " * 11, "ref")
+
+
+def test_trn_of_sclite(rescore: Run, tmp_path: Path) -> None:
+    """Comments are no lines, and of alternatives the nearest counts (sclite's trn, doc/infmts.htm)."""
+    (tmp_path / "ref.trn").write_text(";; made by hand\nthe { cat / cats } sat { @ / down } (u-1)\n;; end\nyes (u-2)\n")
+    (tmp_path / "out.trn").write_text("the cats sat (u-1)\nyes (u-2)\n;; end\n")
+    assert " 0.00 " in rescore("eval", "out.trn", "--ref", "ref.trn").stdout
+    (tmp_path / "ref.stm").write_text("u-1 1 s 0 1 the { cat / cats } sat { @ / down }\nu-2 1 s 0 1 yes\n")
+    assert " 0.00 " in rescore("eval", "out.trn", "--ref", "ref.stm").stdout
