@@ -44,7 +44,8 @@ def test_a_filled_folder_is_not_mixed_with_new_lists(to: str, rescore: Run, tmp_
     assert_one_line_error(rescore("convert", "m.jsonl", "--to", to, "-o", "out"), "out: holds files already")
     assert before == {path: path.read_bytes() for path in (tmp_path / "out").rglob("*") if path.is_file()}
     assert len(next(formats.iterate([tmp_path / "out"])).hypotheses) == 2
-    assert_one_line_error(rescore("convert", "m.jsonl", "--to", to, "-o", "m.jsonl"), "is a file")
+    (tmp_path / "file").write_text("")
+    assert_one_line_error(rescore("convert", "m.jsonl", "--to", to, "-o", "file"), "is a file")
 
 
 @pytest.mark.parametrize("to", FOLDERS)
