@@ -174,7 +174,7 @@ def _expanded(paths: Sequence[str | Path | Source]) -> Iterator[str | Path | Sou
         place = Path() if isinstance(path, Source) else Path(path)
         if isinstance(path, Source) or "://" in str(path):
             yield path
-        elif place.is_dir() and (parts := sorted([*place.glob("*.jsonl"), *place.glob("*.jsonl.gz")])):
+        elif place.is_dir() and _sniff(Source(place)) is None and (parts := _json_lines(place)):
             yield from parts
         elif set(str(path)) & set("*?[") and not place.exists():
             found = sorted(glob.glob(str(path)))  # noqa: PTH207 (also of absolute patterns)
@@ -183,6 +183,10 @@ def _expanded(paths: Sequence[str | Path | Source]) -> Iterator[str | Path | Sou
             yield from found
         else:
             yield path
+
+
+def _json_lines(folder: Path) -> list[Path]:
+    return sorted([*folder.glob("*.jsonl"), *folder.glob("*.jsonl.gz")])
 
 
 def _names(paths: Sequence[str | Path | Source]) -> list[str]:

@@ -12,7 +12,7 @@ import msgspec
 
 from rescore.errors import UserError
 from rescore.files import parsed
-from rescore.formats.native import load_json
+from rescore.formats.native import is_espnet1, load_json
 from rescore.formats.source import ReadOptions, Source
 from rescore.formats.text import plain
 from rescore.formats.writing import check_holds, opened
@@ -29,7 +29,7 @@ class _Output(msgspec.Struct):
 def sniff(source: Source) -> bool:
     if source.is_folder:
         return bool(_files(source.path))
-    return re.match(r'\s*\{\s*"utts"\s*:', source.head) is not None
+    return is_espnet1(source.outline)
 
 
 def _files(folder: Path) -> list[Path]:

@@ -2,47 +2,46 @@
 
 from __future__ import annotations
 
-import ast
-import re
 from collections.abc import Iterable, Iterator
 
 from rescore.errors import UserError
-from rescore.formats.lines import grouped
+from rescore.formats.lines import grouped, literal_words
 from rescore.formats.source import ReadOptions, Source
 from rescore.formats.text import plain
 from rescore.formats.writing import check_holds, opened
 from rescore.nbest import Hypothesis, NbestList
 
-_LINE = re.compile(r"(\S+?):\s+(ref|hyp)=(.*)")
+_TIMES = ("timestamp_ref", "timestamp_hyp")
 
 
 def sniff(source: Source) -> bool:
-    return _LINE.match(source.head) is not None
+    return _parts(source.head.lstrip().partition("\n")[0]) is not None
 
 
 def read(source: Source, options: ReadOptions) -> Iterator[NbestList]:
     """The lines of one cut stand together; several `hyp` lines are several hypotheses. There are no scores."""
-    yield from grouped((_entry(line, place) for place, line in source.filled()), source.name, more_references=True)
+    found = (_entry(line, place) for place, line in source.filled())
+    yield from grouped((one for one in found if one is not None), source.name, more_references=True)
 
 
-def _entry(line: str, place: str) -> tuple[str, NbestList]:
-    match = _LINE.fullmatch(line)
-    if not match:
+def _parts(line: str) -> tuple[str, str, str] | None:
+    """Of `id:<TAB>ref=[...]` the id, the kind, and the rest."""
+    head, equals, rest = line.partition("=")
+    cells = head.split()
+    if not equals or len(cells) != 2 or not cells[0].endswith(":") or cells[1] not in ("ref", "hyp", *_TIMES):
+        return None
+    return cells[0][:-1], cells[1], rest
+
+
+def _entry(line: str, place: str) -> tuple[str, NbestList] | None:
+    found = _parts(line)
+    if found is None:
         raise UserError(f"{place}: expected `id:<TAB>ref=[...]` or `id:<TAB>hyp=[...]`")
-    name, text = match[1], _words(match[3], place)
-    return name, NbestList(name, [], (text,)) if match[2] == "ref" else NbestList(name, [Hypothesis(plain(text))])
-
-
-def _words(text: str, place: str) -> str:
-    try:
-        value = ast.literal_eval(text)
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
-        value = None
-    if isinstance(value, str):
-        return value
-    if not isinstance(value, list) or any(not isinstance(word, str) for word in value):
-        raise UserError(f"{place}: expected a list of words such as ['A', 'B'], found {text[:40]}")
-    return " ".join(value)
+    name, kind, rest = found
+    if kind in _TIMES:
+        return None
+    text = literal_words(rest, place)
+    return name, NbestList(name, [], (text,)) if kind == "ref" else NbestList(name, [Hypothesis(plain(text))])
 
 
 def write(lists: Iterable[NbestList], path: str) -> None:

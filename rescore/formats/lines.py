@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -121,3 +122,20 @@ def json_number(value: Any, place: str, what: str = "score") -> float:
         raise UserError(f"{place}: {what} is {json.dumps(value)[:40]}, not a number") from None
     except OverflowError:
         raise UserError(f"{place}: {what} has {len(str(value))} digits; no score has") from None
+
+
+def literal_words(text: str, place: str) -> str:
+    """The words of a list as Python prints it, `['A', 'B']`; or of a text.
+
+    Raises:
+        UserError: it is none; the message begins with `place`.
+    """
+    try:
+        value = ast.literal_eval(text.strip())
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        value = None
+    if isinstance(value, str):
+        return value
+    if not isinstance(value, (list, tuple)) or any(not isinstance(word, str) for word in value):
+        raise UserError(f"{place}: expected a list of words such as ['A', 'B'], found {text.strip()[:40]}")
+    return " ".join(value)

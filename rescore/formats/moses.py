@@ -13,7 +13,7 @@ from rescore.formats.writing import check_holds, checked_number, line, opened
 from rescore.nbest import FIRST_PASS, Column, Hypothesis, NbestList
 
 _COMPONENT = Column.component("moses")
-_FIRST = re.compile(r"\s*\d+ \|\|\| ")
+_FIRST = re.compile(r"\s*\d+\s*\|\|\|")
 
 
 def sniff(source: Source) -> bool:
@@ -61,10 +61,14 @@ def _features(text: str, place: str) -> dict[str, float]:
 def write(lists: Iterable[NbestList], path: str) -> None:
     """Each column but the first pass is a feature; bars in a text are escaped as the Moses tokeniser does."""
     with opened(path) as file:
-        for nbest in check_holds(lists, frozenset({"columns"}), path):
+        for nbest in check_holds(lists, frozenset({"columns"}), path, written=_escaped):
             number = checked_number(nbest, path)
             for hypothesis in nbest.hypotheses:
                 features = [f"{name}= {score!r}" for name, score in hypothesis.scores.items() if name != FIRST_PASS]
-                text = line(hypothesis.text).replace("&", "&amp;").replace("|", "&#124;")
+                text = _escaped(hypothesis.text)
                 cells = (number, text, " ".join(features), repr(hypothesis.scores[FIRST_PASS]))
                 file.write(" ||| ".join(cells) + "\n")
+
+
+def _escaped(text: str) -> str:
+    return line(text).replace("&", "&amp;").replace("|", "&#124;")

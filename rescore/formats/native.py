@@ -13,6 +13,7 @@ import msgspec
 
 from rescore.errors import UserError
 from rescore.files import loads, parsed
+from rescore.formats.outline import Outline
 from rescore.formats.source import ReadOptions, Source
 from rescore.formats.writing import opened
 from rescore.nbest import FIRST_PASS, Column, Hypothesis, NbestList
@@ -26,7 +27,7 @@ COLUMNS = "columns"
 
 def sniff(source: Source) -> bool:
     outline = source.outline
-    if outline.root != "{" or "utts" in outline.keys:
+    if outline.root != "{" or is_espnet1(outline):
         return False
     if not outline.keys or "hyps" in outline.keys or COLUMNS in outline.keys:
         return True
@@ -35,20 +36,20 @@ def sniff(source: Source) -> bool:
 
 def read(source: Source, options: ReadOptions) -> Iterator[NbestList]:
     """Read either form. JSON Lines are read line by line; one JSON object has to be in memory as a whole."""
-    if _is_lines(source.head):
+    if _is_lines(source.outline):
         yield from _read_lines(source, options.skip)
     else:
         yield from _read_object(source)
 
 
-def _is_lines(head: str) -> bool:
-    first = head.lstrip().split("\n", 1)[0]
-    try:
-        value = json.loads(first)
-    except (ValueError, RecursionError):
-        # The head may end within a long first line; then its beginning has to tell.
-        return re.match(r'\{\s*"id"\s*:\s*["\d]', first) is not None
-    return isinstance(value, dict) and ("hyps" in value or value.keys() == {COLUMNS})
+def is_espnet1(outline: Outline) -> bool:
+    """Whether a JSON object is ESPnet1's, and not one with an utterance called `utts`."""
+    return outline.keys[:1] == ("utts",) and not any(key.startswith("hyp_") for key in outline.inner)
+
+
+def _is_lines(outline: Outline) -> bool:
+    records = "hyps" in outline.keys or outline.keys == (COLUMNS,)
+    return outline.lines and records and not any(_HYPOTHESIS.fullmatch(key) for key in outline.inner)
 
 
 def load_json(source: Source) -> Any:

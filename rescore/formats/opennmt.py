@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Iterable, Iterator
 
 from rescore.errors import UserError
-from rescore.formats.lines import as_number, portions
+from rescore.formats.lines import as_number, literal_words, portions
 from rescore.formats.source import ReadOptions, Source
 from rescore.formats.text import plain
 from rescore.formats.writing import check_equal_sizes, check_holds, line, opened
@@ -15,11 +14,17 @@ from rescore.nbest import FIRST_PASS, Hypothesis, NbestList
 
 _SENTENCE = re.compile(r"SENT (\d+): (.*)")
 _SCORED = re.compile(r"\[(-?\d+(?:\.\d+)?)\] (\[.*\])")
-_LOG = re.compile(r"^(?:\[[^\]]*\] )?SENT \d+: ", re.MULTILINE)
 
 
 def sniff(source: Source) -> bool:
-    return _LOG.search(source.head) is not None
+    return any(_begins_sentence(line) for line in source.head.split("\n"))
+
+
+def _begins_sentence(line: str) -> bool:
+    """Whether a line is `SENT 1: ...`, perhaps behind a time in brackets."""
+    before, mark, rest = line.partition("SENT ")
+    number, colon, _ = rest.partition(": ")
+    return bool(mark and colon) and number.isdecimal() and (not before or (before[0] == "[" and before[-2:] == "] "))
 
 
 def read(source: Source, options: ReadOptions) -> Iterator[NbestList]:
@@ -41,9 +46,9 @@ def _log(source: Source) -> Iterator[NbestList]:
         if match := _SENTENCE.search(text):
             if current is not None:
                 yield current
-            current = NbestList(match[1], [], (), _joined(match[2], place))
+            current = NbestList(match[1], [], (), plain(literal_words(match[2], place)))
         elif current is not None and (match := _SCORED.fullmatch(text.strip())):
-            current.hypotheses.append(Hypothesis(_joined(match[2], place), {FIRST_PASS: float(match[1])}))
+            current.hypotheses.append(Hypothesis(plain(literal_words(match[2], place)), {FIRST_PASS: float(match[1])}))
         elif current is not None and (match := re.search(r"GOLD \d+: (.*)", text)):
             current.references = (plain(match[1]),)
         elif current is not None and not current.hypotheses and (match := re.search(r"PRED \d+: (.*)", text)):
@@ -54,14 +59,6 @@ def _log(source: Source) -> Iterator[NbestList]:
             current.hypotheses.clear()  # the list has the best, too
     if current is not None:
         yield current
-
-
-def _joined(text: str, place: str) -> str:
-    try:
-        value = ast.literal_eval(text)
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
-        raise UserError(f"{place}: expected a list of tokens, found {text[:40]}") from None
-    return plain(" ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value))
 
 
 def write(lists: Iterable[NbestList], path: str) -> None:

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import dataclass
-
-_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:,]|[^\s{}\[\]:,"]+', re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,25 +40,47 @@ def _scan(text: str, root: str) -> tuple[tuple[str, ...], tuple[str, ...], int |
     inner: list[str] = []
     first_open = inner_open = True
     string = ""
-    for match in _TOKEN.finditer(text):
-        token = match[0]
-        if token in "{[":
+    at = 0
+    while at < len(text):
+        character = text[at]
+        start, at = at, at + 1
+        if character == '"':
+            end = _end_of_string(text, at)
+            if end is None:
+                break
+            string, at = text[start : end + 1], end + 1
+            continue
+        if character.isspace():
+            continue
+        if character in "{[":
             depth += 1
-        elif token in "}]":
-            if token == "}" and depth == level:
+        elif character in "}]":
+            if character == "}" and depth == level:
                 first_open = False
-            if token == "}" and depth == level + 1 and inner:
+            if character == "}" and depth == level + 1 and inner:
                 inner_open = False
             depth -= 1
             if depth == 0:
-                return tuple(keys), tuple(inner), match.end()
-        elif token == ":" and string:
+                return tuple(keys), tuple(inner), at
+        elif character == ":" and string:
             if depth == level and first_open:
                 keys.append(_unquoted(string))
             elif depth == level + 1 and first_open and inner_open:
                 inner.append(_unquoted(string))
-        string = token if token[0] == '"' else ""
+        string = ""
     return tuple(keys), tuple(inner), None
+
+
+def _end_of_string(text: str, at: int) -> int | None:
+    """Where the quotation mark is that ends a string which begins before `at`: one behind an even number of \\."""
+    while (end := text.find('"', at)) >= 0:
+        backslashes = end
+        while text[backslashes - 1] == "\\":
+            backslashes -= 1
+        if (end - backslashes) % 2 == 0:
+            return end
+        at = end + 1
+    return None
 
 
 def _unquoted(token: str) -> str:

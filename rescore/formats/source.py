@@ -18,6 +18,7 @@ from rescore.formats.stream import HEAD, joined, open_once, told, unpacked, unpa
 
 _ESCAPED = re.compile("[\udc80-\udcff]+")
 LONGEST_LINE = 1 << 26
+LONGEST_FIRST_LINE = 1 << 22
 LARGEST_DOCUMENT = 1 << 28
 """Characters. Nobody meets these but with a damaged file, or one that was made to fill the memory."""
 
@@ -87,8 +88,12 @@ class Source:
 
     @cached_property
     def outline(self) -> Outline:
-        """What a JSON text begins with."""
-        return Outline.of(self.head)
+        """What a JSON text begins with; of a file, its first line is looked at where 64 KiB say nothing."""
+        found = Outline.of(self.head)
+        if found.root == "{" and found.lines and not found.inner and len(self.head) >= HEAD // 4 and self.is_regular:
+            with self._open(silent=True) as file:
+                found = Outline.of(file.readline(LONGEST_FIRST_LINE))
+        return found
 
     @property
     def stem(self) -> str:
@@ -96,14 +101,14 @@ class Source:
         return "stdin" if self.is_stdin else self.path.name.partition(".")[0]
 
     @contextmanager
-    def _open(self) -> Iterator[IO[str]]:
+    def _open(self, silent: bool = False) -> Iterator[IO[str]]:
         """The text, decompressed and decoded; lines end where a newline is, nowhere else."""
         with told(self.name), open(self.path, "rb") if self.is_regular else joined(*self._once) as raw:
             # Bytes that are no UTF-8 come as half surrogate pairs: `lines` and `read_all` see and replace them.
             stream = unpacked(raw, self.name)
             with io.TextIOWrapper(stream, "utf-8", errors="surrogateescape", newline="\n") as text:
                 yield text
-        if self._alone:
+        if self._alone and not silent:
             self.oddities.tell()
 
     def lines(self) -> Iterator[str]:

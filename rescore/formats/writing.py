@@ -8,7 +8,7 @@ import logging
 import os
 import shutil
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +16,7 @@ from typing import IO
 
 from rescore.errors import UserError
 from rescore.files import replacing
+from rescore.formats.text import plain
 from rescore.nbest import FIRST_PASS, NbestList
 
 log = logging.getLogger(__name__)
@@ -74,7 +75,11 @@ def new_folder(path: str) -> Iterator[Path]:
 
 
 def check_holds(
-    lists: Iterable[NbestList], holds: frozenset[str], path: str, scores: bool = True
+    lists: Iterable[NbestList],
+    holds: frozenset[str],
+    path: str,
+    scores: bool = True,
+    written: Callable[[str], str] | None = None,
 ) -> Iterator[NbestList]:
     """The same stream; at its end, what the lists have and the format cannot hold is told once.
 
@@ -82,9 +87,14 @@ def check_holds(
         holds: of `ALL`, or names of columns.
         scores: whether the format has a place for first-pass scores. Where it has none, the best hypothesis comes
             first, so that the order of the file says what the scores said.
+        written: how a text stands in the file, from where it is read with `plain`.
     """
     lost: dict[str, None] = {}
+    changed: tuple[str, str] | None = None
+    written = written or line
     for nbest in lists:
+        for text in [*(hypothesis.text for hypothesis in nbest.hypotheses), *nbest.references]:
+            changed = changed or (None if plain(written(text)) == line(text) else (line(text), plain(written(text))))
         if nbest.references and "references" not in holds:
             if "reference" not in holds:
                 lost["references"] = None
@@ -103,6 +113,8 @@ def check_holds(
         yield nbest
     if lost:
         log.warning("%s: not written, as the format has no place for it: %s", path, ", ".join(lost))
+    if changed:
+        log.warning("%s: texts with marks of toolkits change when they are read: %r to %r", path, *changed)
 
 
 def check_equal_sizes(lists: Iterable[NbestList], path: str, instead: str) -> Iterator[NbestList]:
@@ -114,8 +126,9 @@ def check_equal_sizes(lists: Iterable[NbestList], path: str, instead: str) -> It
     Raises:
         UserError: one has more or fewer than the first.
     """
-    size = 0
-    for nbest in lists:
+    size, numbered = 0, True
+    for number, nbest in enumerate(lists, 1):
+        numbered = numbered and nbest.id == str(number)
         size = size or len(nbest.hypotheses)
         if len(nbest.hypotheses) != size:
             raise UserError(
@@ -123,6 +136,8 @@ def check_equal_sizes(lists: Iterable[NbestList], path: str, instead: str) -> It
                 f"this format needs the same number everywhere; write {instead}, or .jsonl"
             )
         yield nbest
+    if not numbered:
+        log.warning("%s: ids are not written, as the format has no place for them: lists are numbered from 1", path)
 
 
 def checked_id(nbest: NbestList, path: str, forbidden: str = "") -> str:
@@ -144,6 +159,8 @@ def checked_number(nbest: NbestList, path: str) -> str:
     """
     if not (nbest.id.isascii() and nbest.id.isdecimal()):
         raise UserError(f"{path}: this format numbers its lists, and {nbest.id!r} is no number; write .jsonl")
+    if nbest.id != str(int(nbest.id)):
+        raise UserError(f"{path}: this format numbers its lists, and {nbest.id!r} has leading zeros; write .jsonl")
     return nbest.id
 
 
