@@ -67,6 +67,8 @@ METRICS: Table[Callable[[MetricOptions, Sequence[str]], Metric]] = Table(
     {
         "wer": ("rescore.metrics.wer:ErrorRate.of_words", "word error rate, as sclite counts"),
         "cer": ("rescore.metrics.wer:ErrorRate.of_characters", "character error rate"),
+        "bwer": ("rescore.metrics.word_list:ListedErrorRate.of_listed", "word error rate of the words in --words"),
+        "uwer": ("rescore.metrics.word_list:ListedErrorRate.of_others", "word error rate of all other words"),
         "bleu": ("rescore.metrics.bleu:Bleu.choose", "BLEU, as sacreBLEU"),
         "chrf": ("rescore.metrics.mt:Chrf.choose", "chrF2, as sacreBLEU"),
         "comet": ("rescore.metrics.comet:Comet.choose", "COMET, of --comet-model"),

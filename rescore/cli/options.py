@@ -67,6 +67,8 @@ class MetricOptions:
     drop_apostrophes: bool
     drop_unknown: bool
     glm: str | None
+    normalizer: str | None
+    words: str | None
 
     def choose(self, lists: Sequence[NbestList], weights: Weights | None = None) -> Metric:
         """The (first) metric asked for, or that for which weights were tuned, or the usual one for such lists."""
@@ -84,7 +86,7 @@ class MetricOptions:
 
     def _make(self, name: str | None, lists: Sequence[NbestList], weights: Weights | None) -> Metric:
         from rescore import metrics
-        from rescore.metrics.normalise import Glm
+        from rescore.metrics.normalise import Glm, WordList
 
         normaliser = metrics.Normaliser(
             self.case_sensitive,
@@ -93,11 +95,14 @@ class MetricOptions:
             self.drop_apostrophes,
             self.drop_unknown,
             Glm.load(Path(self.glm)) if self.glm else None,
+            self.normalizer == "whisper-english",
         )
         tokenise = self.tokenize
         if name is None and weights and weights.tuned_for:
             name, tokenise = weights.tuned_for.metric, tokenise or weights.tuned_for.tokenise
-        return metrics.choose_metric(name, lists, metrics.MetricOptions(tokenise, normaliser, self.comet_model))
+        listed = WordList.load(Path(self.words)) if self.words else None
+        given = metrics.MetricOptions(tokenise, normaliser, self.comet_model, listed)
+        return metrics.choose_metric(name, lists, given)
 
 
 metric_options = bundled(
@@ -125,6 +130,12 @@ metric_options = bundled(
         click.option("--drop-apostrophes", is_flag=True, help="WER, CER: it's is its."),
         click.option("--drop-unknown", is_flag=True, help="WER, CER: without <unk>."),
         click.option("--glm", metavar="FILE", help="WER, CER: replace as a global mapping file says."),
+        click.option(
+            "--normalizer",
+            type=click.Choice(["whisper-english"]),
+            help="WER, CER: compare what is left after Whisper's normaliser of English.",
+        ),
+        click.option("--words", metavar="FILE", help="BWER, UWER: the words to count, or to leave out; one per line."),
     ],
 )
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rescore.errors import UserError
-from rescore.metrics.normalise import Normaliser
+from rescore.metrics.normalise import Normaliser, WordList
 from rescore.nbest import NbestList
 
 Counts = npt.NDArray[np.int64]
@@ -96,6 +96,8 @@ class MetricOptions:
     """What counts as the same word, for WER and CER."""
     model: str | None = None
     """The folder of COMET's model."""
+    words: WordList | None = None
+    """The words that BWER counts, and UWER does not."""
 
 
 def list_statistics(metric: Metric, lists: Sequence[NbestList]) -> list[Counts]:

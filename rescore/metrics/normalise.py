@@ -5,11 +5,14 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 
 from rescore.errors import UserError
+from rescore.formats.source import read_lines
 
 LONGEST_RULE = 1_000
 UNKNOWN = ("<unk>", "<UNK>", "[UNK]")
@@ -29,8 +32,13 @@ class Normaliser:
     drop_apostrophes: bool = False
     drop_unknown: bool = False
     glm: Glm | None = None
+    whisper_english: bool = False
+    """Whisper's normaliser of English comes first: numbers as digits, contractions in full, American spelling, without
+    fillers, punctuation and what stands in brackets."""
 
     def __call__(self, text: str) -> list[str]:
+        if self.whisper_english:
+            text = _whisper_english()(text)
         if not self.case_sensitive:
             text = text.lower()
         if self.glm:
@@ -54,7 +62,26 @@ class Normaliser:
             "case": "mixed" if self.case_sensitive else "lc",
             **{name.replace("_", "-"): "yes" for name in names if getattr(self, name)},
             **({"glm": self.glm.digest} if self.glm else {}),
+            **({"whisper-english": _whisper_version()} if self.whisper_english else {}),
         }
+
+
+@cache
+def _whisper_english() -> Callable[[str], str]:
+    try:
+        from whisper_normalizer.english import EnglishTextNormalizer
+    except ImportError:
+        raise UserError(
+            "--normalizer whisper-english needs the package whisper-normalizer; pip install 'rescore[whisper]'"
+        ) from None
+    made: Callable[[str], str] = EnglishTextNormalizer()
+    return made
+
+
+def _whisper_version() -> str:
+    """What a figure depends on: other versions spell other words alike."""
+    _whisper_english()
+    return version("whisper-normalizer")
 
 
 def _without_punctuation(word: str) -> str:
@@ -118,6 +145,35 @@ def _rule(line: str, place: str) -> tuple[re.Pattern[str], str]:
 
 def _bare(side: str) -> str:
     return side[1:-1] if side[:1] + side[-1:] in ("[]", '""', "''") and len(side) > 1 else side
+
+
+@dataclass(frozen=True, slots=True)
+class WordList:
+    """The words of a file, one or more per line."""
+
+    lines: tuple[str, ...]
+    path: str
+
+    @classmethod
+    def load(cls, path: Path) -> WordList:
+        """Read a file of words.
+
+        Raises:
+            UserError: the file cannot be read, is not UTF-8, or has no word.
+        """
+        lines = tuple(sorted(set(read_lines(path))))
+        if not lines:
+            raise UserError(f"{path}: no word in it; expected one per line")
+        return cls(lines, str(path))
+
+    @property
+    def digest(self) -> str:
+        """Of the words, in any order."""
+        return hashlib.sha256("\n".join(self.lines).encode()).hexdigest()[:12]
+
+    def words(self, normaliser: Normaliser) -> frozenset[str]:
+        """As the words of references are compared."""
+        return frozenset(word for line in self.lines for word in normaliser(line))
 
 
 def words_of(texts: Sequence[str], normaliser: Normaliser) -> list[list[str]]:

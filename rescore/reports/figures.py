@@ -31,6 +31,8 @@ SHORT = {
     "insertions": "ins",
     "hyp_words": "hyp words",
     "ref_words": "ref words",
+    "listed_words": "listed words",
+    "other_words": "other words",
 }
 
 
