@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import IO
@@ -12,8 +11,6 @@ import numpy as np
 
 from rescore import decision
 from rescore.metrics import Metric, list_statistics, value
-from rescore.metrics.alignment import align
-from rescore.metrics.normalise import Normaliser
 from rescore.metrics.significance import Chosen
 from rescore.nbest import FIRST_PASS, NbestList, score_columns
 from rescore.reports.figures import choose, measured, original, sign
@@ -21,27 +18,11 @@ from rescore.reports.outlook import Depth, Outlook, by_depth, outlook
 from rescore.reports.outlook import render as outlook_lines
 from rescore.reports.similarity import spearman
 from rescore.reports.styles import as_json, text
+from rescore.reports.words import ClassErrors, Pair, Position, by_class, by_position, class_rows, pairs_line, pairs_of
 from rescore.tuning.weights import Weights
 
 LENGTHS = (5, 10, 15, 20, 25, 30, 40, 60)
 """Upper ends of the classes of reference lengths, in words."""
-POSITIONS = 40
-"""Places beyond count with this one."""
-PAIRS = 20
-"""How many word pairs are listed."""
-
-
-@dataclass(frozen=True, slots=True)
-class Position:
-    """Word errors at one place of the reference (from 1; insertions count with the word before), and how many words."""
-
-    position: int
-    words: int
-    """References that have a word there."""
-    first_pass: int
-    """Its errors there."""
-    reranked: int
-    """Its errors there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,15 +36,6 @@ class Length:
     """The metric in percent."""
     reranked: float
     """The metric in percent."""
-
-
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """A word of the reference and what stood for it in the wrong output (empty: nothing); how often."""
-
-    reference: str
-    hypothesis: str
-    count: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +76,7 @@ class Analysis:
     corrected: list[Pair] = field(default_factory=list)
     broken: list[Pair] = field(default_factory=list)
     correlations: list[Correlation] = field(default_factory=list)
+    by_class: list[ClassErrors] = field(default_factory=list)
 
 
 def analyse(
@@ -135,10 +108,11 @@ def analyse(
     if metric.words is not None and metric.unit == "word":
         references = [nbest.references[0] for nbest in lists]
         outputs = [one.text for one in first], [one.text for one in reranked]
-        result.by_position = _by_position(metric.words, references, *outputs)
-        result.corrected = _pairs(metric.words, references, wrong=outputs[0], right=outputs[1])
-        result.broken = _pairs(metric.words, references, wrong=outputs[1], right=outputs[0])
+        result.by_position = by_position(metric.words, references, *outputs)
+        result.corrected = pairs_of(metric.words, references, wrong=outputs[0], right=outputs[1])
+        result.broken = pairs_of(metric.words, references, wrong=outputs[1], right=outputs[0])
         result.correlations = _correlations(metric, lists, best, first)
+        result.by_class = by_class(metric.words, references, *outputs)
     return result
 
 
@@ -162,39 +136,6 @@ def _moves(metric: Metric, first: Sequence[Chosen], reranked: Sequence[Chosen]) 
             before, after = metric.sentence_values(np.stack([old.counts, new.counts]))
             changes.append(np.sign(after - before) * (1 if metric.higher_is_better else -1))
     return Moves(len(changes), changes.count(1), changes.count(-1), changes.count(0))
-
-
-def _by_position(
-    normaliser: Normaliser, references: Sequence[str], first: Sequence[str], reranked: Sequence[str]
-) -> list[Position]:
-    words, errors = Counter[int](), (Counter[int](), Counter[int]())
-    for reference, *outputs in zip(references, first, reranked, strict=True):
-        expected = normaliser(reference)
-        words.update(min(place, POSITIONS) for place in range(1, len(expected) + 1))
-        for counter, output in zip(errors, outputs, strict=True):
-            place = 0
-            for ours, theirs in align(expected, normaliser(output)):
-                place += ours is not None
-                if ours != theirs:
-                    counter[min(max(place, 1), POSITIONS)] += 1
-    return [Position(place, words[place], errors[0][place], errors[1][place]) for place in sorted(words)]
-
-
-def _pairs(normaliser: Normaliser, references: Sequence[str], wrong: Sequence[str], right: Sequence[str]) -> list[Pair]:
-    """The most frequent errors of one output at words that the other has right."""
-    found: Counter[tuple[str, str]] = Counter()
-    for reference, *outputs in zip(references, wrong, right, strict=True):
-        expected = normaliser(reference)
-        if outputs[0] == outputs[1]:
-            continue
-        bad, good = (
-            [pair for pair in align(expected, normaliser(output)) if pair[0] is not None] for output in outputs
-        )
-        for (word, theirs), (_, ours) in zip(bad, good, strict=True):
-            if word is not None and theirs != word == ours:
-                found[word, theirs or ""] += 1
-    ordered = sorted(found.items(), key=lambda item: (-item[1], item[0]))
-    return [Pair(word, theirs, count) for (word, theirs), count in ordered[:PAIRS]]
 
 
 def _correlations(
@@ -239,14 +180,11 @@ def render(analysis: Analysis) -> str:
         text(rows),
     ]
     if analysis.corrected or analysis.broken:
-        lines += ["", _pairs_line("corrected", analysis.corrected), _pairs_line("newly broken", analysis.broken)]
+        lines += ["", pairs_line("corrected", analysis.corrected), pairs_line("newly broken", analysis.broken)]
+    if analysis.by_class:
+        lines += ["", text(class_rows(analysis.by_class)), ""]
     lines += [
         f"perplexity of the first pass by {found.column} and its {analysis.metric}: Spearman {found.spearman:.3f}"
         for found in analysis.correlations
     ]
     return "\n".join([*lines, "", outlook_lines(analysis.outlook), "", analysis.signature])
-
-
-def _pairs_line(name: str, pairs: list[Pair]) -> str:
-    shown = (f"{pair.hypothesis or '(nothing)'} for {pair.reference} {pair.count}" for pair in pairs[:8])
-    return f"{name}: {', '.join(shown)}"

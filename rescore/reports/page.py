@@ -10,10 +10,11 @@ from typing import Any
 
 from rescore.nbest import FIRST_PASS
 from rescore.reports import outlook
-from rescore.reports.analysis import POSITIONS, Analysis
+from rescore.reports.analysis import Analysis
 from rescore.reports.details import Details, SpeakerErrors, Utterance
 from rescore.reports.figures import cells, gain
 from rescore.reports.results import Results
+from rescore.reports.words import POSITIONS, class_rows
 from rescore.tuning.tune import Step
 
 OUTPUTS = ("first pass", "reranked")
@@ -130,6 +131,8 @@ def _tables(results: Results, analysis: Analysis) -> list[dict[str, Any]]:
             ],
         },
     ]
+    if analysis.by_class:
+        tables.append({"title": "By kind of word", "rows": class_rows(analysis.by_class)})
     for title, pairs in (("Most often corrected", analysis.corrected), ("Most often newly broken", analysis.broken)):
         if pairs:
             body = [[pair.reference, pair.hypothesis or "(nothing)", str(pair.count)] for pair in pairs[:6]]

@@ -8,8 +8,9 @@ from typing import Any
 
 from rescore.errors import UserError
 from rescore.files import replacing
-from rescore.reports.analysis import POSITIONS, Analysis
+from rescore.reports.analysis import Analysis
 from rescore.reports.speed import Speed
+from rescore.reports.words import POSITIONS
 
 
 def save(path: Path, x_label: str, y_label: str, draw: Callable[[Any], object]) -> None:

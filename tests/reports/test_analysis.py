@@ -10,9 +10,12 @@ import pytest
 
 from rescore.decision import Decision
 from rescore.metrics.bleu import Bleu
+from rescore.metrics.normalise import Normaliser
 from rescore.metrics.wer import ErrorRate
 from rescore.nbest import Column, Hypothesis, NbestList
-from rescore.reports.analysis import Correlation, Depth, Length, Moves, Pair, Position, analyse
+from rescore.reports.analysis import Correlation, Length, Moves, analyse
+from rescore.reports.outlook import Depth
+from rescore.reports.words import ClassErrors, Pair, Position, by_class
 from rescore.tuning import FIRST_PASS_ALONE, Weights
 from tests.conftest import Run, write_json
 
@@ -48,6 +51,20 @@ def test_counts_by_hand() -> None:
     assert found.corrected == [Pair("b", "x", 1)] and found.broken == [Pair("b", "", 1)]
     # By perplexity a word 9/3, 9/2, 9, 1/6; by error rate 1/3, 0, 1, 0.
     assert found.correlations == [Correlation("lm", pytest.approx(0.6325, abs=1e-3))]
+
+
+def test_kinds_of_words_by_hand() -> None:
+    references = ["We saw Anna twice in room 7", "seven owls saw Lear", "they saw owls"]
+    first = ["we saw hanna twice in room", "seven owls saw lear", "they saw the owls nine"]
+    reranked = ["we saw anna twice in room 7", "eleven owls saw lear", "they saw owls"]
+    found = {one.name: one for one in by_class(Normaliser(), references, first, reranked)}
+    # nine, an insertion, is in no reference and counts for no kind; 7 was deleted, and seven became eleven
+    assert found["numbers"] == ClassErrors("numbers", 2, 50.0, 50.0)
+    assert found["names"] == ClassErrors("names", 2, 50.0, 0.0)
+    once = ["we", "anna", "twice", "in", "room", "7", "seven", "lear", "they"]
+    assert found["rare"] == ClassErrors("rare", len(once), pytest.approx(100 * 2 / 9), pytest.approx(100 / 9))
+    assert not by_class(Normaliser(), ["a a"], ["a"], ["a"])
+    assert "names" not in {one.name for one in by_class(Normaliser(), ["WE SAW ANNA"], ["a"], ["a"])}
 
 
 def test_insertions_count_with_the_word_before() -> None:

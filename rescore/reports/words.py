@@ -1,0 +1,171 @@
+"""Errors word by word: at what place of the sentence, which word for which, and of which kinds of words."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from rescore.metrics.alignment import align
+from rescore.metrics.normalise import Normaliser
+
+POSITIONS = 40
+"""Places beyond count with this one."""
+PAIRS = 20
+"""How many word pairs are listed."""
+NUMBERS = frozenset(
+    [
+        "zero",
+        "one",
+        "two",
+        "three",
+        "four",
+        "five",
+        "six",
+        "seven",
+        "eight",
+        "nine",
+        "ten",
+        "eleven",
+        "twelve",
+        "thirteen",
+        "fourteen",
+        "fifteen",
+        "sixteen",
+        "seventeen",
+        "eighteen",
+        "nineteen",
+        "twenty",
+        "thirty",
+        "forty",
+        "fifty",
+        "sixty",
+        "seventy",
+        "eighty",
+        "ninety",
+        "hundred",
+        "thousand",
+        "million",
+        "billion",
+    ]
+)
+"""English number words; whatever has a digit is a number, too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Word errors at one place of the reference (from 1; insertions count with the word before), and how many words."""
+
+    position: int
+    words: int
+    """References that have a word there."""
+    first_pass: int
+    """Its errors there."""
+    reranked: int
+    """Its errors there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A word of the reference and what stood for it in the wrong output (empty: nothing); how often."""
+
+    reference: str
+    hypothesis: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClassErrors:
+    """The word errors of one kind of words: of the reference's, and those inserted."""
+
+    name: str
+    """`numbers`, `names` (with a capital within a sentence, where the references have both cases), `rare` (once in all
+    references)."""
+    words: int
+    """In the references."""
+    first_pass: float
+    """Errors in a hundred of them."""
+    reranked: float
+
+
+def by_position(
+    normaliser: Normaliser, references: Sequence[str], first: Sequence[str], reranked: Sequence[str]
+) -> list[Position]:
+    words, errors = Counter[int](), (Counter[int](), Counter[int]())
+    for reference, *outputs in zip(references, first, reranked, strict=True):
+        expected = normaliser(reference)
+        words.update(min(place, POSITIONS) for place in range(1, len(expected) + 1))
+        for counter, output in zip(errors, outputs, strict=True):
+            place = 0
+            for ours, theirs in align(expected, normaliser(output)):
+                place += ours is not None
+                if ours != theirs:
+                    counter[min(max(place, 1), POSITIONS)] += 1
+    return [Position(place, words[place], errors[0][place], errors[1][place]) for place in sorted(words)]
+
+
+def pairs_of(
+    normaliser: Normaliser, references: Sequence[str], wrong: Sequence[str], right: Sequence[str]
+) -> list[Pair]:
+    """The most frequent errors of one output at words that the other has right."""
+    found: Counter[tuple[str, str]] = Counter()
+    for reference, *outputs in zip(references, wrong, right, strict=True):
+        expected = normaliser(reference)
+        if outputs[0] == outputs[1]:
+            continue
+        bad, good = (
+            [pair for pair in align(expected, normaliser(output)) if pair[0] is not None] for output in outputs
+        )
+        for (word, theirs), (_, ours) in zip(bad, good, strict=True):
+            if word is not None and theirs != word == ours:
+                found[word, theirs or ""] += 1
+    ordered = sorted(found.items(), key=lambda item: (-item[1], item[0]))
+    return [Pair(word, theirs, count) for (word, theirs), count in ordered[:PAIRS]]
+
+
+def by_class(
+    normaliser: Normaliser, references: Sequence[str], first: Sequence[str], reranked: Sequence[str]
+) -> list[ClassErrors]:
+    """The error rates of kinds of words; those that the references do not have are left out."""
+    counts = Counter(word for reference in references for word in normaliser(reference))
+    kinds = {
+        "numbers": {word for word in counts if word in NUMBERS or any(map(str.isdigit, word))},
+        "names": _names(normaliser, references),
+        "rare": {word for word, count in counts.items() if count == 1},
+    }
+    errors = [_errors(normaliser, references, output) for output in (first, reranked)]
+    found = []
+    for name, kind in kinds.items():
+        words = sum(counts[word] for word in kind)
+        if words:
+            rates = (100 * sum(one[word] for word in kind) / words for one in errors)
+            found.append(ClassErrors(name, words, *rates))
+    return found
+
+
+def _names(normaliser: Normaliser, references: Sequence[str]) -> set[str]:
+    """Words that begin with a capital within a sentence and go on in lower case."""
+    words = {word for reference in references for word in reference.split()[1:] if word.istitle()}
+    return {one for word in words for one in normaliser(word)}
+
+
+def _errors(normaliser: Normaliser, references: Sequence[str], output: Sequence[str]) -> Counter[str]:
+    """How often each word was wrong: the reference's, or one that was inserted."""
+    found = Counter[str]()
+    for reference, text in zip(references, output, strict=True):
+        expected, words = normaliser(reference), normaliser(text)
+        if expected != words:
+            pairs = align(expected, words)
+            found.update(str(theirs if ours is None else ours) for ours, theirs in pairs if ours != theirs)
+    return found
+
+
+def class_rows(found: Iterable[ClassErrors]) -> list[list[str]]:
+    """The cells of a table."""
+    head = ["errors in a hundred", "words", "first pass", "reranked"]
+    return [head, *([one.name, f"{one.words:,}", f"{one.first_pass:.2f}", f"{one.reranked:.2f}"] for one in found)]
+
+
+def pairs_line(name: str, pairs: list[Pair]) -> str:
+    shown = (f"{pair.hypothesis or '(nothing)'} for {pair.reference} {pair.count}" for pair in pairs[:8])
+    return f"{name}: {', '.join(shown)}"
