@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from rescore.cli import options
 from rescore.cli.bundle import GroupedCommand
 from rescore.cli.vectors import VectorsOptions, vector_options
+
+if TYPE_CHECKING:
+    from rescore.scoring.vectors import Embedder, Vectors
 
 CHUNK = 1_000
 
@@ -31,10 +35,7 @@ def command(file: str, lms: options.LanguageModelOptions, output: str, vectors: 
     `context` are hidden vectors of the last layer (or --layer), `embed` input embeddings. The vectors of several --lm
     are joined. Empty lines get zeros. .npy and .jsonl are written as a stream; .safetensors holds all in memory.
     """
-    import numpy as np
-
     from rescore import formats
-    from rescore.files import replacing
     from rescore.formats.source import Source
     from rescore.scoring.vectors import Embedder
 
@@ -46,39 +47,53 @@ def command(file: str, lms: options.LanguageModelOptions, output: str, vectors: 
         raise click.UsageError(f"{file}: no text in it")
     embedder = Embedder(lms.load(), vectors.options())
     with options.progress_bar(len(sentences), "embed", unit="sent") as bar:
-        starts = range(0, len(sentences), CHUNK)
-        if ending.startswith(".jsonl"):
-            with formats.opened(output) as lines:
-                for start in starts:
-                    some = sentences[start : start + CHUNK]
-                    if tokens:
-                        for text, (strings, found) in zip(some, embedder.tokens(some), strict=True):
-                            entry = {"text": text, "tokens": strings, "vectors": found.tolist()}
-                            lines.write(json.dumps(entry, ensure_ascii=False) + "\n")
-                    else:
-                        for text, vector in zip(some, embedder.sentences(some), strict=True):
-                            lines.write(
-                                json.dumps({"text": text, "vector": vector.tolist()}, ensure_ascii=False) + "\n"
-                            )
-                    bar.update(len(some))
-            return
-        with replacing(Path(output)) as temporary:
-            whole: np.ndarray | None = None
-            for start in starts:
-                some = sentences[start : start + CHUNK]
-                found_vectors = embedder.sentences(some)
-                if whole is None:
-                    shape = (len(sentences), found_vectors.shape[1])
-                    if ending == ".npy":
-                        whole = np.lib.format.open_memmap(temporary, "w+", np.dtype(np.float32), shape)
-                    else:
-                        whole = np.empty(shape, np.float32)
-                whole[start : start + len(some)] = found_vectors
-                bar.update(len(some))
-            assert whole is not None
-            if ending == ".npy":
-                cast(np.memmap, whole).flush()
-            else:
-                from safetensors.numpy import save_file
 
-                save_file({"vectors": whole}, temporary)
+        def parts() -> Iterator[list[str]]:
+            for start in range(0, len(sentences), CHUNK):
+                some = sentences[start : start + CHUNK]
+                yield some
+                bar.update(len(some))
+
+        if not ending.startswith(".jsonl"):
+            _write_array(Path(output), len(sentences), map(embedder.sentences, parts()))
+            return
+        with formats.opened(output) as lines:
+            for some in parts():
+                for entry in _tokens(embedder, some) if tokens else _sentences(embedder, some):
+                    lines.write(json.dumps(entry, ensure_ascii=False) + "\n")
+
+
+def _tokens(embedder: Embedder, sentences: Sequence[str]) -> Iterator[dict[str, Any]]:
+    for text, (strings, vectors) in zip(sentences, embedder.tokens(sentences), strict=True):
+        yield {"text": text, "tokens": strings, "vectors": vectors.tolist()}
+
+
+def _sentences(embedder: Embedder, sentences: Sequence[str]) -> Iterator[dict[str, Any]]:
+    for text, vector in zip(sentences, embedder.sentences(sentences), strict=True):
+        yield {"text": text, "vector": vector.tolist()}
+
+
+def _write_array(path: Path, rows: int, parts: Iterator[Vectors]) -> None:
+    """Write the (rows, d) vectors that come in parts: .npy as a stream, .safetensors at once.
+
+    Raises:
+        UserError: it cannot be written.
+    """
+    import numpy as np
+    from safetensors.numpy import save
+
+    from rescore.errors import UserError
+    from rescore.files import replacing
+
+    try:
+        with replacing(path) as temporary, open(temporary, "wb") as file:
+            if path.suffix == ".safetensors":
+                file.write(save({"vectors": np.concatenate(list(parts))}))
+                return
+            for rank, part in enumerate(parts):
+                if rank == 0:
+                    about = {"descr": "<f4", "fortran_order": False, "shape": (rows, part.shape[1])}
+                    np.lib.format.write_array_header_1_0(file, about)
+                file.write(part.astype("<f4").tobytes())
+    except OSError as error:
+        raise UserError(f"{path}: cannot be written ({error.strerror or error})") from None

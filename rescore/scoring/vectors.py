@@ -84,8 +84,7 @@ class Embedder:
         parts = []
         for lm in self.lms:
             every = [vectors for _, vectors in self._tokens_of(lm, sentences)]
-            width = next((vectors.shape[1] for vectors in every if len(vectors)), 1)
-            parts.append([pool(vectors) if len(vectors) else np.zeros(width, np.float32) for vectors in every])
+            parts.append([pool(vectors) if len(vectors) else vectors.sum(axis=0) for vectors in every])
         return np.concatenate([np.stack(part) for part in parts], axis=1) if sentences else np.zeros((0, 0), np.float32)
 
     def tokens(self, sentences: Sequence[str]) -> list[tuple[list[str], Vectors]]:
@@ -107,7 +106,7 @@ class Embedder:
         masked = isinstance(lm, MaskedScorer) and self._options.kind == "context"
         for index, vectors in self._masked(lm, distinct) if masked else self._plain(lm, distinct):
             found[index] = vectors
-        none = np.zeros((0, 1), np.float32)
+        none = np.zeros((0, self._width(lm)), np.float32)
         results = []
         for sentence in encoded:
             mine = found[rank[sentence]]
@@ -116,6 +115,11 @@ class Embedder:
                 ids = [*lm.network.before, *ids, *lm.network.after]
             results.append((lm.network.strings(ids), none if mine is None else mine))
         return results
+
+    def _width(self, lm: OnePassScorer) -> int:
+        """Of this network's vectors: looked at, as the networks of Hugging Face do not all say it in one way."""
+        one = padded([[lm.network.pad]], lm.network.pad)
+        return int(lm.network.vectors(*one, self._layer(lm)).shape[-1])
 
     def _layer(self, lm: OnePassScorer) -> int | None:
         if self._options.kind == "embed":

@@ -96,6 +96,20 @@ def test_command(rescore: Run, models: dict[str, Path], tmp_path: Path) -> None:
     assert_one_line_error(rescore("embed", "t.txt", *unilm, "-o", "v.npy", "--special-tokens"), "leave out --special")
 
 
+@pytest.mark.parametrize("ending", [".npy", ".safetensors", ".jsonl"])
+def test_empty_lines_first(rescore: Run, models: dict[str, Path], tmp_path: Path, ending: str) -> None:
+    """More of them than are embedded together: they are as wide as the others."""
+    (tmp_path / "t.txt").write_text("\n" * 1000 + "the\n", encoding="utf-8")
+    lms = ("--lm", f"tta:{models['tta']}", "--lm", f"unilm:{models['unilm']}")
+    done = rescore("embed", "t.txt", *lms, "-o", f"v{ending}")
+    assert done.returncode == 0, done.stderr
+    if ending == ".jsonl":
+        found = np.array([json.loads(line)["vector"] for line in (tmp_path / "v.jsonl").read_text().splitlines()])
+    else:
+        found = np.load(tmp_path / "v.npy") if ending == ".npy" else load_file(tmp_path / "v.safetensors")["vectors"]
+    assert found.shape == (1001, 64) and not found[:1000].any() and found[1000].all()
+
+
 def test_similarity(rescore: Run, models: dict[str, Path], tmp_path: Path) -> None:
     lines = [f"{index % 6}\t{one}\t{other}" for index, (one, other) in enumerate(pairwise(TEXTS))]
     (tmp_path / "p.tsv").write_text("\n".join(lines), encoding="utf-8")
