@@ -1,5 +1,5 @@
 """`python -m rescore`, which torchrun needs."""
 
-from rescore.cli.main import main
+from rescore.cli.start import main
 
 main()

@@ -5,17 +5,18 @@ from __future__ import annotations
 import contextlib
 import difflib
 import importlib
-import io
 import logging
 import os
 import signal
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
 
+from rescore.cli import streams
 from rescore.errors import UserError
 from rescore.version import VERSION
 
@@ -64,6 +65,16 @@ class Commands(click.Group):
         """Commands, and files: lists that `run` is to read may stand first."""
         commands = [CompletionItem(name, help=about) for name, about in COMMANDS.items() if name.startswith(incomplete)]
         return [*commands, CompletionItem(incomplete, type="file")]
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        with streams.reader_may_go():  # of a help text
+            return super().make_context(info_name, args, parent, **extra)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with streams.reader_may_go():
+            return super().invoke(ctx)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if args and args[0] not in COMMANDS and args[0] not in ("--help", "-h", "--version"):
@@ -119,15 +130,14 @@ def main() -> None:
     if not any(isinstance(handler, _ToStderr) for handler in log.handlers):
         log.addHandler(_ToStderr())
     log.setLevel(logging.INFO)
-    for stream in (sys.stdin, sys.stdout, sys.stderr):  # UTF-8 whatever the locale says; None where it is closed
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(encoding="utf-8", errors="backslashreplace" if stream is sys.stderr else "strict")
+    streams.prepare()
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, _terminated)
+        if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         status = cli(standalone_mode=False)
-        if sys.stdout is not None:
-            sys.stdout.flush()
+        sys.stdout.flush()
     except UserError as error:
         _fail(str(error))
     except click.exceptions.NoArgsIsHelpError as error:
@@ -138,15 +148,15 @@ def main() -> None:
     except (click.Abort, KeyboardInterrupt):
         click.echo("rescore: interrupted", err=True)
         sys.exit(130)
-    except BrokenPipeError:  # the reader of our output (head, less) went away; that is no error of ours
-        _forget_output()
+    except (streams.ReaderGoneError, BrokenPipeError):
+        streams.forget_output()
         sys.exit(141)
     except UnicodeDecodeError as error:
         _fail(f"<stdin>: not UTF-8 (byte 0x{error.object[error.start]:02x}); convert it with iconv")
     except MemoryError:
         _fail("out of memory; give fewer or smaller lists, or a smaller --batch-tokens")
     except OSError as error:  # a full disk, a folder that cannot be read: nothing that a traceback would explain
-        _forget_output()
+        streams.forget_output()
         place = f"{error.filename}: " if error.filename else ""
         _fail(f"{place}{error.strerror or error}")
     sys.exit(status if isinstance(status, int) else 0)
@@ -154,12 +164,6 @@ def main() -> None:
 
 def _terminated(number: int, frame: object) -> None:
     sys.exit(128 + number)  # as an exception, so that half-written files are removed
-
-
-def _forget_output() -> None:
-    """What is still to be written to stdout has nowhere to go."""
-    with contextlib.suppress(OSError, ValueError, AttributeError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _fail(message: str) -> None:

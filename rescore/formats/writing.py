@@ -40,6 +40,8 @@ def opened(path: str) -> Iterator[IO[str]]:
             else:
                 with io.TextIOWrapper(raw, "utf-8") as file:
                     yield file
+    except BrokenPipeError:  # the reader of a pipe went away
+        raise
     except OSError as error:
         raise UserError(f"{path}: cannot be written ({error.strerror or error})") from None
 

@@ -159,11 +159,63 @@ def test_streams(rescore_process: Process, tmp_path: Path) -> None:
         (f"{command} convert l.json > /dev/full", 2),
         (f"{command} convert - <&-", 2),
         (f"printf '\\xff' | {command} convert -", 2),
-        (f"printf '\\xff' | {command} score --text - --lm tta", 2),
+        (f"printf '\\xff' | {command} score --text - --lm tta --strict", 2),
     ):
         done = shell(line)
         assert done.returncode == status and done.stderr.count(b"\n") == 1, (line, done.stderr)
         assert b"Traceback" not in done.stderr
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Callable[[str], subprocess.CompletedProcess[str]]:
+    """A line of bash in a folder with lists, in which `rescore` is this program."""
+    write_json(tmp_path / "l.json", {f"u{index}": ENTRY for index in range(3000)})
+    (tmp_path / "lm.arpa").write_text(ARPA, encoding="utf-8")
+
+    def run(line: str) -> subprocess.CompletedProcess[str]:
+        defined = f'rescore() {{ "{sys.executable}" -m rescore "$@"; }}; {line}'
+        return subprocess.run(["bash", "-c", defined], cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    return run
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["convert l.json", "score l.json --lm ngram:lm.arpa", "rerank l.json", "convert l.json -o >(true; exec 0<&-)"],
+)
+def test_a_reader_that_goes_away(shell: Callable[[str], subprocess.CompletedProcess[str]], command: str) -> None:
+    piped = "" if ">(" in command else "| head -c 1 > /dev/null"
+    done = shell(f"rescore {command} {piped}; echo ${{PIPESTATUS[0]}}")
+    assert done.stdout == "141\n" and "Traceback" not in done.stderr and "Exception" not in done.stderr, done
+
+
+@pytest.mark.parametrize("command", ["convert l.json", "rerank l.json", "eval l.json", "models"])
+def test_a_closed_stdout(shell: Callable[[str], subprocess.CompletedProcess[str]], command: str) -> None:
+    done = shell(f"rescore {command} >&-")
+    assert done.returncode == 2 and done.stderr.splitlines()[-1] == "rescore: error: <stdout>: is closed", done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_what_needs_no_stdout_may_have_none(
+    shell: Callable[[str], subprocess.CompletedProcess[str]], tmp_path: Path
+) -> None:
+    done = shell("rescore convert l.json -o out.jsonl >&- 2>&-")
+    assert done.returncode == 0 and (tmp_path / "out.jsonl").read_text().count("\n") == 3000, done.stderr
+    assert shell("rescore convert nothing.json 2>&-").returncode == 2
+
+
+def test_interrupted_while_it_starts(tmp_path: Path) -> None:
+    """In the middle of an import, which makes something else of an exception."""
+    (tmp_path / "click.py").write_text(
+        "import os, signal\ntry:\n    os.kill(os.getpid(), signal.SIGINT)\n    [0 for _ in range(10_000)]\n"
+        "except BaseException:\n    raise ImportError('half of it')\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "rescore", "models"], capture_output=True, text=True, check=False,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *filter(None, sys.path)])},
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (130, "rescore: interrupted\n")
 
 
 def test_a_full_disk(tmp_path: Path) -> None:
