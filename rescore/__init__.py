@@ -3,7 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from rescore.api import cer, evaluate, load, read, rerank, score, to_frame, tune, wer
+from rescore.api import cer, compare, evaluate, load, read, rerank, score, to_frame, tune, wer
 from rescore.errors import UserError
 from rescore.nbest import Hypothesis, NbestList
 from rescore.version import VERSION
@@ -35,6 +35,7 @@ __all__ = [
     "Weights",
     "__version__",
     "cer",
+    "compare",
     "evaluate",
     "load",
     "read",
@@ -50,3 +51,7 @@ def __getattr__(name: str) -> Any:
     if name not in _LATER:
         raise AttributeError(f"module 'rescore' has no attribute {name!r}")
     return getattr(import_module(_LATER[name]), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from inspect import isfunction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -30,6 +29,7 @@ from rescore.nbest import FIRST_PASS, Hypothesis, NbestList
 
 # Imports wait until a function is called: `import rescore` costs nothing, and only networks need torch.
 if TYPE_CHECKING:
+    from rescore.reports.comparison import Comparison
     from rescore.reports.results import Results
     from rescore.scoring import LanguageModel
     from rescore.scoring.base import Public
@@ -40,12 +40,24 @@ Scorer = Callable[[Sequence[str]], Sequence[float]]
 
 
 def read(
-    paths: str | Path | Sequence[str | Path], references: str | Path | None = None, *, s2s: str = FIRST_PASS
+    paths: str | Path | Sequence[str | Path],
+    references: str | Path | Sequence[str | Path] | None = None,
+    *,
+    s2s: str = FIRST_PASS,
+    format: str | None = None,  # noqa: A002 (as --format)
+    field: Mapping[str, str] | None = None,
+    nbest_size: int | None = None,
+    strict: bool = False,
 ) -> list[NbestList]:
     """N-best lists of any known format, which is found out by looking inside.
 
     Args:
-        paths: a file or folder, or several. references: Kaldi text, trn, or plain lines. s2s: the first-pass column.
+        paths: a file or folder, or several. references: Kaldi text, trn, stm, or plain lines; of several files each has
+            one more reference of each utterance. s2s: the first-pass column; `rank` for the order of the file.
+        format: its name, as `--format` has it; None to find out.
+        field: JSON, CSV, TSV: which key or column is text, score, id, ref or src, such as `{"text": "hyp"}`.
+        nbest_size: hypotheses per list, where a file does not say it.
+        strict: whether what is else repaired (bytes that are no UTF-8, repeated hypotheses) is an error.
 
     Raises:
         UserError: something is missing, damaged, or of no known format.
@@ -57,7 +69,15 @@ def read(
     """
     from rescore import formats
 
-    return formats.read([paths] if isinstance(paths, (str, Path)) else paths, references=references, s2s=s2s)
+    files = [references] if isinstance(references, (str, Path)) else list(references or ())
+    return formats.read(
+        [paths] if isinstance(paths, (str, Path)) else paths,
+        references=formats.References(tuple(map(str, files))) if files else None,
+        format_name=format,
+        s2s=s2s,
+        strict=strict,
+        options=formats.ReadOptions(size=nbest_size, fields=dict(field or {})),
+    )
 
 
 def load(
@@ -94,12 +114,15 @@ def load(
 def score(
     lists: Iterable[NbestList | Sequence[str]], *lms: str | LanguageModel | Scorer, norm: str | None = None
 ) -> list[NbestList]:
-    """Copies of the lists with one more column a language model, called after it.
+    """Copies of the lists with one more column per language model, called after it.
+
+    Of the first model of pseudo-log-likelihoods (such as a T-TA) the tokens are counted in a column, too, for `tune`.
 
     Args:
         lists: N-best lists, or lists of texts, best first: their order is then the first pass.
         lms: names as in `load`, or models, or functions that give each of some sentences a score (natural log); a
-            function's column is called after it.
+            function's column is called after it. Where a name is taken, as by another model of the same kind, the
+            column is called `tta.2`.
         norm: `sum`, `mean` or `length^A` over tokens; None for the one that suits the first pass.
 
     Raises:
@@ -111,35 +134,55 @@ def score(
         >>> score([["a b c", "a b"]], brevity)[0].hypotheses[1].scores["brevity"]
         -2.0
     """
+    from rescore import pipeline
+
+    every = _checked("score", lists, texts=True)
+    config = pipeline.RunConfig(norm=norm).for_lists(every)
+    models = pipeline.models_for(config, lambda: [_as_model(lm) for lm in lms], every)
+    return list(pipeline.score(every, models, config))
+
+
+def _as_model(given: str | LanguageModel | Scorer) -> LanguageModel:
     from rescore import scoring
-    from rescore.engines import score_all
-    from rescore.experiment.run import choose_norm
     from rescore.scoring.base import Public
     from rescore.scoring.function import FunctionModel
 
-    every = [_as_list(one, number) for number, one in enumerate(lists, 1)]
-    models: list[LanguageModel] = [
-        scoring.load(lm) if isinstance(lm, str) else FunctionModel(lm) if isfunction(lm) else cast("LanguageModel", lm)
-        for lm in lms
-    ]
-    models = [lm.lm if isinstance(lm, Public) else lm for lm in models]
-    return score_all(models, every, choose_norm(norm, every))
+    if isinstance(given, str):
+        return scoring.load(given)
+    if isinstance(given, Public):
+        return given.lm
+    if hasattr(given, "score") and hasattr(given, "fingerprint"):
+        return cast("LanguageModel", given)
+    if callable(given):
+        return FunctionModel(given)
+    raise TypeError(f"expected a model's name, a model or a function of sentences, found {type(given).__name__}")
 
 
-def _as_list(given: NbestList | Sequence[str], number: int) -> NbestList:
-    if isinstance(given, NbestList):
-        return given
-    texts = [given] if isinstance(given, str) else given
-    return NbestList(
-        str(number), [Hypothesis(text, {FIRST_PASS: -math.log(rank)}) for rank, text in enumerate(texts, 1)]
-    )
+def _checked(function: str, lists: Iterable[Any], texts: bool = False) -> list[NbestList]:
+    """The lists, if they are such; with `texts` these may be lists of texts.
+
+    Raises:
+        TypeError: they are something else.
+    """
+    wanted = f"rescore.{function}: expected N-best lists (rescore.read makes them from files)"
+    if isinstance(lists, (str, Path, NbestList, Mapping)) or hasattr(lists, "iloc") or not isinstance(lists, Iterable):
+        raise TypeError(f"{wanted}, found one {type(lists).__name__}")
+    every = []
+    for number, one in enumerate(lists, 1):
+        if texts and isinstance(one, Sequence) and not isinstance(one, str) and all(isinstance(t, str) for t in one):
+            ranked = [Hypothesis(text, {FIRST_PASS: -math.log(rank)}) for rank, text in enumerate(one, 1)]
+            one = NbestList(str(number), ranked)
+        if not isinstance(one, NbestList):
+            raise TypeError(f"{wanted}, found a {type(one).__name__} in place {number}")
+        every.append(one)
+    return every
 
 
 def _as_weights(given: Weights | Mapping[str, float] | float | None, lists: Sequence[NbestList]) -> Weights:
     """Weights from what a user may give: also a dictionary, or the weight of the only LM column."""
     from rescore.errors import UserError
-    from rescore.nbest import score_columns
     from rescore.tuning import FIRST_PASS_ALONE, Weights
+    from rescore.tuning.sets import model_columns
 
     if given is None:
         return FIRST_PASS_ALONE
@@ -147,33 +190,35 @@ def _as_weights(given: Weights | Mapping[str, float] | float | None, lists: Sequ
         return given
     if isinstance(given, Mapping):
         return Weights({name: float(weight) for name, weight in given.items()}, "given")
-    columns = score_columns(lists[0]) if lists else []
+    columns = model_columns(lists[0]) if lists else []
     if len(columns) != 1:
         raise UserError(f"one number is the weight of one LM, but the lists have {len(columns)}: {', '.join(columns)}")
     return Weights.interpolation({columns[0]: float(given)}, "given", "given")
 
 
-def tune(lists: Sequence[NbestList], columns: Sequence[str] | None = None, metric: str | None = None) -> Weights:
+def tune(
+    lists: Iterable[NbestList],
+    columns: Sequence[str] | None = None,
+    metric: str | None = None,
+    decision: str | None = None,
+) -> Weights:
     """The weights of LM columns that give the best value of a metric on lists with references.
 
-    One column gets the best weight in [0, 1] of all; several are tuned together with a word bonus.
+    One column gets the best weight in [0, 1] of all; several are tuned together with a word bonus. On 500 lists or more
+    with a column of pseudo-log-likelihoods a bonus for each token is tuned as well.
 
     Args:
-        columns: None for all beside the first pass. metric: wer, cer, bleu, chrf or ter; None for BLEU where lists have
-            a source text, else WER.
+        columns: None for those that `score` added; else all beside the first pass. metric: wer, cer, bleu, chrf or ter;
+            None for BLEU where lists have a source text, else WER.
+        decision: best, mbr, mbr-aggregate or rover: what the weights (and the scale of posteriors) are tuned for.
 
     Raises:
-        UserError: a list has no reference, or there is no such column.
+        UserError: there are no lists, one has no reference, or there is no such column.
     """
-    from rescore import metrics
-    from rescore.errors import UserError
-    from rescore.nbest import score_columns
-    from rescore.tuning import tune as tune_weights
+    from rescore import pipeline
 
-    names = list(columns or score_columns(lists[0]))
-    if not names:
-        raise UserError("no column of LM scores in these lists; add one with rescore.score")
-    return tune_weights(metrics.choose_metric(metric, lists), lists, names)[0]
+    config = pipeline.RunConfig(metrics=(metric,) if metric else (), decide=decision, columns=tuple(columns or ()))
+    return pipeline.tune(_checked("tune", lists), config)[0]
 
 
 def rerank(lists: Iterable[NbestList], weights: Weights | Mapping[str, float] | float) -> list[NbestList]:
@@ -185,34 +230,57 @@ def rerank(lists: Iterable[NbestList], weights: Weights | Mapping[str, float] | 
     Raises:
         UserError: a column that has a weight is missing.
     """
-    from rescore.decision import rerank as sort
+    from rescore import pipeline
 
-    every = list(lists)
+    every = _checked("rerank", lists)
     found = _as_weights(weights, every)
-    return [sort(nbest, found.of) for nbest in every]
+    return [nbest for nbest, _ in pipeline.rerank(every, found, pipeline.RunConfig(), texts=False)]
 
 
 def evaluate(
-    lists: Sequence[NbestList],
+    lists: Iterable[NbestList],
     weights: Weights | Mapping[str, float] | float | None = None,
     metric: str | None = None,
+    decision: str | None = None,
+    scale: float | None = None,
 ) -> Results:
     """First pass, oracle and reranked figures in percent, with counts, confidence intervals and a signature.
 
     Args:
-        weights: as in `rerank`; None for the first pass alone.
+        weights: as in `rerank`; None for the first pass alone. metric, decision: None for those that the weights were
+            tuned for. scale: of the posteriors exp(scale * score), where the decision needs them and nothing is tuned.
 
     Raises:
-        UserError: a list has no reference, or lacks a column that has a weight.
+        UserError: there are no lists, one has no reference, or lacks a column that has a weight.
     """
-    from rescore import metrics
-    from rescore.reports.results import evaluate as evaluate_weights
+    from rescore import pipeline
 
-    found = _as_weights(weights, lists)
-    options = metrics.MetricOptions()
-    if metric is None and found.tuned_for:
-        metric, options = found.tuned_for.metric, found.tuned_for.options
-    return evaluate_weights(metrics.choose_metric(metric, lists, options), lists, found)[0]
+    every = _checked("evaluate", lists)
+    config = pipeline.RunConfig(metrics=(metric,) if metric else (), decide=decision, scale=scale)
+    return pipeline.evaluate(every, _as_weights(weights, every), config)[0]
+
+
+def compare(
+    lists: Iterable[NbestList],
+    dev: Iterable[NbestList],
+    *lms: str | LanguageModel | Scorer,
+    metric: str | None = None,
+    norm: str | None = None,
+    decision: str | None = None,
+) -> Comparison:
+    """Language models side by side: each tuned on `dev` and measured on `lists`, and all of them together.
+
+    Args:
+        lms, norm: as in `score`. metric, decision: as in `tune`.
+
+    Raises:
+        UserError: a model cannot be loaded, or a list has no reference.
+    """
+    from rescore import pipeline
+
+    config = pipeline.RunConfig(metrics=(metric,) if metric else (), norm=norm, decide=decision)
+    sets = _checked("compare", lists), _checked("compare", dev)
+    return pipeline.compare(*sets, config, lambda: [_as_model(lm) for lm in lms])
 
 
 def wer(reference: str | Sequence[str], hypothesis: str | Sequence[str]) -> float:
@@ -250,7 +318,7 @@ def _error_rate(name: str, reference: str | Sequence[str], hypothesis: str | Seq
 
 
 def to_frame(lists: Iterable[NbestList]) -> Any:
-    """A pandas (or else polars) table: a row a hypothesis, with id, rank, text, a column a score, reference, source.
+    """A pandas (or else polars) table, one row per hypothesis: id, rank, text, scores, reference, source.
 
     Raises:
         UserError: neither package is installed.
@@ -264,7 +332,7 @@ def to_frame(lists: Iterable[NbestList]) -> Any:
             "reference": nbest.references[0] if nbest.references else None,
             "source": nbest.source,
         }
-        for nbest in lists
+        for nbest in _checked("to_frame", lists)
         for rank, hypothesis in enumerate(nbest.hypotheses, 1)
     ]
     try:

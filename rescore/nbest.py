@@ -39,9 +39,6 @@ EDITS = "edits"
 RESPELLING = (CHANNEL, EDITS)
 """Columns of respelled lists, which are tuned as bonuses are, without bounds."""
 
-LARGE_SET = 500
-"""Lists from which on a bonus can be tuned beside a single weight without fitting accidents."""
-
 COUNTS = {WORDS: "word", TOKENS: "token"}
 """Columns that count something, whose weight is a bonus for each."""
 
@@ -82,7 +79,7 @@ class Hypothesis:
     scores: dict[str, float] = field(default_factory=dict)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class NbestList:
     """The hypotheses of one utterance (or source sentence), in the order of the file."""
 
@@ -94,6 +91,11 @@ class NbestList:
     """Where columns of scores come from, as far as it is known; one object for all lists of a file."""
     recording: str | None = None
     """What the utterance is a part of; None where its id says so (`rescore.scoring.context`)."""
+
+    def __repr__(self) -> str:
+        """One line: the rest is in the fields."""
+        first = f", {self.hypotheses[0].text[:60]!r}" if self.hypotheses else ""
+        return f"<NbestList {self.id}: {len(self.hypotheses)} hypotheses{first}>"
 
     def column(self, name: str) -> list[float]:
         """The scores of one column, in the order of the hypotheses.
@@ -114,7 +116,8 @@ class NbestList:
 
 def ranked_by_means(lists: Sequence[NbestList]) -> bool:
     """Whether the first-pass scores are means over tokens, as fairseq's: then the readers keep the sums beside them."""
-    return bool(lists) and all(SUM in hypothesis.scores for hypothesis in lists[0].hypotheses)
+    given = [one.scores for one in lists[0].hypotheses if not one.scores.get(COMBINED)] if lists else []
+    return bool(given) and all(SUM in scores for scores in given)
 
 
 def score_columns(nbest: NbestList) -> list[str]:

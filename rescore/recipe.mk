@@ -24,7 +24,7 @@ TESTS ?= test
 TEST_test ?= $(TEST)
 DEV_dev ?= $(DEV)
 
-_score = $(addprefix --lm ,$(LM)) --count-tokens $(SCORE_OPTIONS)
+_score = $(addprefix --lm ,$(LM)) $(SCORE_OPTIONS)
 # The name of the dev set that a test set is tuned on.
 _dev_of = $(if $(DEV_$(1)),$(1),dev)
 _devs := $(sort $(foreach set,$(TESTS),$(call _dev_of,$(set))))

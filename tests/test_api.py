@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import doctest
 import json
+import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 
@@ -150,3 +152,141 @@ def test_a_model_of_your_own_is_asked_what_it_reads() -> None:
     ]
     scored = rescore.score(lists, Reader())
     assert [one.hypotheses[0].scores["reader"] for one in scored] == [-2 - 2 - 3, -2 - 1 - 3 - 4, -2 - 2 - 4, -2 - 3]
+
+
+def test_what_is_asked_for_is_read(tmp_path: Path) -> None:
+    (tmp_path / "l.csv").write_text("key,hyp,logp\nu,a b,-1\nu,a,-2\n", encoding="utf-8")
+    for name, text in (("one", "u a\n"), ("two", "u a b\n")):
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    field = {"id": "key", "text": "hyp", "score": "logp"}
+    (read,) = rescore.read(tmp_path / "l.csv", [tmp_path / "one", tmp_path / "two"], format="csv", field=field)
+    assert read.references == ("a", "a b") and read.hypotheses[1].scores["s2s"] == -2.0
+    (tmp_path / "l.txt").write_text("a b\na\n", encoding="utf-8")
+    assert len(rescore.read(tmp_path / "l.txt", format="opennmt", nbest_size=2, s2s="rank")[0].hypotheses) == 2
+    (tmp_path / "twice.csv").write_text("key,hyp,logp\nu,a,-1\nu,a,-2\n", encoding="utf-8")
+    assert rescore.read(tmp_path / "twice.csv", field=field)
+    with pytest.raises(rescore.UserError):
+        rescore.read(tmp_path / "twice.csv", field=field, strict=True)
+
+
+def test_two_models_of_one_kind_have_a_column_each(models: dict[str, Path]) -> None:
+    lms = [rescore.load(f"tta:{path}") for path in (models["tta"], ROOT / "models" / "tta-small")]
+    for lists in (rescore.score(LISTS, *lms), rescore.score(rescore.score(LISTS, lms[0]), lms[1])):
+        assert lists[0].columns["tta"].fingerprint == lms[0].fingerprint
+        assert lists[0].columns["tta.2"].fingerprint == lms[1].fingerprint
+        assert lists[0].hypotheses[0].scores["tta"] != lists[0].hypotheses[0].scores["tta.2"]
+    again = rescore.score(lists, lms[0])
+    assert "tta.3" not in again[0].columns and [lm.name for lm in lms] == ["tta", "tta"]
+
+
+class Scaled:
+    def __init__(self, factor: float) -> None:
+        self.factor = factor
+
+    def __call__(self, sentences: Sequence[str]) -> list[float]:
+        return [self.factor * score for score in brevity(sentences)]
+
+    def bound(self, sentences: Sequence[str]) -> list[float]:
+        return self(sentences)
+
+
+def scaled(factor: float, sentences: Sequence[str]) -> list[float]:
+    return [factor * score for score in brevity(sentences)]
+
+
+def closed(factor: float) -> object:
+    def inner(sentences: Sequence[str]) -> list[float]:
+        return [(lambda score: factor * score)(score) for score in brevity(sentences)]
+
+    return inner
+
+
+def test_whatever_can_be_called_scores() -> None:
+    found = rescore.score(LISTS, partial(scaled, 2.0), Scaled(3.0), Scaled(4.0).bound, closed(5.0))  # type: ignore[arg-type]
+    assert found[0].hypotheses[0].scores == {"s2s": -1.0, "scaled": -4.0, "Scaled": -6.0, "bound": -8.0, "inner": -10.0}
+    with pytest.raises(TypeError, match="a model or a function of sentences, found int"):
+        rescore.score(LISTS, 3)  # type: ignore[arg-type]
+
+
+def prints() -> list[str]:
+    from rescore.scoring.content import content_of
+
+    makers = (
+        partial(scaled, 2.0),
+        Scaled(2.0),
+        Scaled(2.0).bound,
+        closed(2.0),
+        brevity,
+        lambda some: [0.0 for _ in some],
+    )
+    return [content_of(one) for one in makers]
+
+
+def test_a_function_is_known_by_its_content() -> None:
+    from rescore.scoring.content import content_of
+
+    here = prints()
+    assert len(set(here)) == len(here) and prints() == here
+    code = "from tests.test_api import prints; print(' '.join(prints()))"
+    for seed in ("1", "2"):
+        environment = os.environ | {"PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT)}
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
+        assert done.stdout.split() == here
+    for one, other in (
+        (closed(2.0), closed(3.0)),
+        (partial(scaled, 2.0), partial(scaled, 3.0)),
+        (Scaled(2.0), Scaled(3.0)),
+        (Scaled(2.0).bound, Scaled(3.0).bound),
+        (closed({"a", "b"}), closed({"a", "c"})),  # type: ignore[arg-type]
+        (closed(np.zeros(2)), closed(np.ones(2))),  # type: ignore[arg-type]
+    ):
+        assert content_of(one) != content_of(other)
+    # A function of itself ends; what shows nothing is known as itself alone.
+    this: list[object] = []
+    this.append(this)
+    assert content_of(closed(this)) == content_of(closed(this))  # type: ignore[arg-type]
+    first, second = iter_forever(), iter_forever()
+    assert content_of(first) == content_of(first) != content_of(second)
+
+
+def iter_forever() -> Iterator[int]:
+    while True:
+        yield 0
+
+
+def test_what_are_no_lists_is_said_in_one_line() -> None:
+    class DataFrame:
+        iloc = None
+
+        def __iter__(self) -> Iterator[str]:
+            return iter(["id", "text"])
+
+    for function in (rescore.tune, rescore.evaluate, rescore.to_frame, lambda lists: rescore.rerank(lists, 0.5)):
+        for wrong in (["a b", "c"], DataFrame(), LISTS[0], "lists.json", 3):
+            with pytest.raises(TypeError, match=r"^rescore\.\w+: expected N-best lists .*, found [^\n]*$"):
+                function(wrong)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="found a str in place 1"):
+        rescore.score(["a b", "c"], brevity)
+    for empty in (rescore.tune, rescore.evaluate):
+        with pytest.raises(rescore.UserError, match="no lists to"):
+            empty([])
+    assert rescore.evaluate(iter(LISTS)).reranked == rescore.evaluate(LISTS).reranked
+
+
+def test_decisions_and_comparisons() -> None:
+    lists = rescore.score([*LISTS, *LISTS], brevity)
+    weights = rescore.tune(lists, decision="mbr")
+    assert weights.decision.name == "mbr" and weights.decision.scale
+    results = rescore.evaluate(lists, weights)
+    assert (results.decision, results.scale) == ("mbr", weights.decision.scale)
+    assert rescore.evaluate(lists, weights, decision="best").decision == "best"
+    assert rescore.evaluate(lists, decision="rover", scale=2.0).scale == 2.0
+    found = rescore.compare(iter(LISTS), LISTS, brevity, partial(scaled, 2.0))
+    assert [row.name for row in found.rows] == ["brevity", "scaled", "brevity + scaled"]
+    assert found.first_pass == pytest.approx(100 / 3)
+
+
+def test_what_a_shell_shows() -> None:
+    assert dir(rescore) == sorted(rescore.__all__)
+    assert repr(LISTS[0]) == "<NbestList u1: 2 hypotheses, 'a b'>"
+    assert repr(rescore.Weights({"s2s": 0.75, "tta": 0.25}, "given")) == "<Weights: s2s 0.75, tta 0.25 (given)>"

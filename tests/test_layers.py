@@ -13,7 +13,8 @@ LAYERS = [
     ["cli"],
     ["__init__"],
     ["api"],
-    ["experiment"],
+    ["pipeline"],
+    ["config"],
     ["reports"],
     ["engines"],  # scores are computed below, columns are added here
     ["training"],

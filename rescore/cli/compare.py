@@ -31,6 +31,7 @@ from rescore.cli.types import StyleOrJson
 )
 @click.option("--json", "as_json", is_flag=True, help="JSON on stdout: --style json.")
 @options.norm_option
+@options.expansion_options
 @options.decision_options
 @options.metric_options
 @options.test_options
@@ -45,6 +46,7 @@ def command(
     output: tuple[str, ...],
     as_json: bool,
     lm_norm: str | None,
+    expansion: options.ExpansionOptions,
     decide: options.DecisionOptions,
     measure: options.MetricOptions,
     significance: options.TestOptions,
@@ -58,9 +60,7 @@ def command(
     Each row has its error, the change from the first pass, a p-value against the row above, and how many hypotheses a
     second were scored.
     """
-    from rescore import formats
-    from rescore.experiment.run import choose_norm, warn_of_overlap
-    from rescore.reports import comparison
+    from rescore import formats, pipeline
     from rescore.reports.comparison import JSON, render
     from rescore.reports.styles import endings, style_of
 
@@ -68,25 +68,13 @@ def command(
     for path, found_style in styles.items():
         if found_style is None:
             raise click.UsageError(f"--output {path}: its ending is none of {endings()}, .json")
+    config = options.run_config(
+        expansion, decide, measure.only(), lms=tuple(lms.specs), norm=lm_norm, dev=", ".join(dev),
+        word_bonus=None if word_bonus else False,
+    )  # fmt: skip
     lists, dev_lists = inputs.read(nbest, need_references=True), inputs.read_dev(dev, dev_ref)
-    chosen_metric = measure.only().choose(dev_lists)
-    warn_of_overlap(lists, dev_lists)
-    models = lms.load()
-    number = sum(len(one.hypotheses) for one in [*lists, *dev_lists])
-    with options.progress_bar(len(models) * number, "score") as bar:
-        found = comparison.compare(
-            lists,
-            dev_lists,
-            models,
-            chosen_metric,
-            source=", ".join(nbest),
-            dev_source=", ".join(dev),
-            norm=choose_norm(lm_norm, lists),
-            word_bonus=word_bonus,
-            test=significance.make(),
-            decide=decide.make(),
-            progress=bar.update,
-        )
+    with options.scoring_bar(config, lists, dev_lists) as bar:
+        found = pipeline.compare(lists, dev_lists, config, lms.load, significance.make(), ", ".join(nbest), bar.update)
     for path, found_style in styles.items():
         with formats.opened(path) as file:
             file.write(render(found, str(found_style)) + "\n")

@@ -64,10 +64,11 @@ def command(
     times = read_segments(segments) if segments else None
     confidences.check(output, times is not None)
     loaded = Weights.load(Path(weights)) if weights else FIRST_PASS_ALONE
-    decision = decide.make() if decide.decide != "best" else loaded.decision
+    config = options.run_config(decide, measure)
+    decision = config.decision(loaded)
     lists = inputs.read(nbest)
     dev_lists = inputs.read_dev(dev, dev_ref) if dev else None
-    metric = measure.choose(dev_lists or lists, loaded)
+    metric = config.metric(dev_lists or lists, loaded)
     if metric.words is None:
         raise click.UsageError(f"{metric.name} has no word errors; confidences need --metric wer")
     calibration = UNCALIBRATED

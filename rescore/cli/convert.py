@@ -21,9 +21,15 @@ from rescore.cli.types import OneOf
     help="Format to write.  [default: by the ending: .json, .csv, .tsv, else native JSON Lines]",
 )
 @options.detokenize_option
+@options.expansion_options
 @options.input_options
 def command(
-    nbest: tuple[str, ...], output: str, to: str | None, detokenize: str | None, inputs: options.InputOptions
+    nbest: tuple[str, ...],
+    output: str,
+    to: str | None,
+    detokenize: str | None,
+    expansion: options.ExpansionOptions,
+    inputs: options.InputOptions,
 ) -> None:
     """Read N-best lists of any known format and write them in any other.
 
@@ -34,10 +40,10 @@ def command(
 
     What the new format has no place for is told.
     """
-    from rescore import formats
+    from rescore import formats, pipeline
     from rescore.formats.text import detokeniser
 
-    lists = inputs.read(nbest)
+    lists = list(pipeline.expand(inputs.read(nbest), options.run_config(expansion)))
     if detokenize:
         undo = detokeniser(detokenize)
         for one in lists:

@@ -36,7 +36,8 @@ def command(
     from rescore.reports.systems import render
 
     read = [(name, inputs.read_output(name)) for name in outputs]
-    every = [measure.choose(read[0][1]), *measure.others(read[0][1])]
+    config = options.run_config(measure)
+    every = [config.metric(read[0][1]), *config.others(read[0][1])]
     found = [systems.compare_outputs(read, metric, significance.make()) for metric in every]
     report = "-" if as_json else report
     if report:

@@ -31,7 +31,6 @@ class InputOptions:
     nbest_size: int | None = None
     acoustic_scale: float | None = None
     field: tuple[tuple[str, str], ...] = ()
-    recombine: int = 0
     recordings: str | None = None
     strict: bool = False
     allow_missing: bool = False
@@ -51,18 +50,12 @@ class InputOptions:
         return list(self._prepared(lists))
 
     def _prepared(self, lists: Iterable[NbestList]) -> Iterator[NbestList]:
-        """Told their recordings, and recombined, where that is asked for."""
+        """With their recordings, where these are given."""
         if self.recordings:
             from rescore.formats.recordings import with_recordings
 
             lists = with_recordings(lists, Path(self.recordings))
-        if not self.recombine:
-            yield from lists
-            return
-        from rescore.expansion import recombine
-
-        for nbest in lists:
-            yield recombine(nbest, self.recombine)
+        return iter(lists)
 
     def references(self) -> References | None:
         """The files of references, if there are any."""
@@ -164,13 +157,6 @@ input_options = bundled(
             metavar="ROLE=KEY",
             help="JSON, CSV, TSV: which key or column is text, score, id, ref, src, or a column of that name; "
             "score=-KEY for costs.",
-        ),
-        click.option(
-            "--recombine",
-            type=click.IntRange(min=0),
-            default=0,
-            metavar="K",
-            help="Add up to K hypotheses to each list that combine what others have in different places.",
         ),
         click.option(
             "--recordings",

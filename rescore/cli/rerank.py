@@ -4,42 +4,82 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import nullcontext
-from itertools import islice
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from rescore.cli import options
-from rescore.cli.bundle import GroupedCommand
+from rescore.cli.bundle import MAIN, GroupedCommand, bundled
 
 if TYPE_CHECKING:
-    from rescore.decision import Decision
     from rescore.nbest import NbestList
-    from rescore.tuning.weights import Weights
 
-CHUNK = 1_000
+
+@dataclass(frozen=True, slots=True)
+class Outputs:
+    """Where reranked lists and texts go."""
+
+    output: str | None
+    best: str | None
+    segments: str | None
+    detokenize: str | None
+
+    def write(self, ranked: Iterator[tuple[NbestList, str]]) -> None:
+        """Lists and texts as a stream."""
+        from rescore import formats
+        from rescore.formats.recordings import read_segments
+        from rescore.formats.text import detokeniser
+
+        undo = detokeniser(self.detokenize) if self.detokenize else str
+        times = read_segments(self.segments) if self.segments else None
+        best = self.best or (None if self.output else "-")
+        with formats.opened(best) if best else nullcontext() as file:
+
+            def lists() -> Iterator[NbestList]:
+                for nbest, text in ranked:
+                    if best and file:
+                        formats.write_best(best, [(nbest, undo(text))], file, times)
+                    yield nbest
+
+            if self.output:
+                formats.write(lists(), self.output)
+            else:
+                for _ in lists():
+                    pass
+
+
+output_options = bundled(
+    "outputs",
+    Outputs,
+    MAIN,
+    [
+        click.option(
+            "-o", "--output", metavar="FILE", help="Write the reranked lists (.json, .jsonl, also .gz; - is stdout)."
+        ),
+        click.option("--best", metavar="FILE", help="Write the 1-best: .trn, .stm, .txt (plain), else Kaldi text."),
+        click.option("--segments", metavar="FILE", help="Kaldi's segments, with the times that --best x.stm needs."),
+        options.detokenize_option,
+    ],
+)
 
 
 @click.command("rerank", cls=GroupedCommand)
 @options.nbest_argument
 @click.option("--weights", metavar="FILE", help="A file that `rescore tune` wrote.  [default: the first pass alone]")
-@click.option("-o", "--output", metavar="FILE", help="Write the reranked lists (.json, .jsonl, also .gz; - is stdout).")
-@click.option("--best", metavar="FILE", help="Write the 1-best: .trn, .stm, .txt (plain), else Kaldi text.")
-@click.option("--segments", metavar="FILE", help="Kaldi's segments, with the times that --best x.stm needs.")
-@options.detokenize_option
+@output_options
 @options.report_options
+@options.expansion_options
 @options.decision_options
 @options.metric_options
 @options.input_options
 def command(
     nbest: tuple[str, ...],
     weights: str | None,
-    output: str | None,
-    best: str | None,
-    segments: str | None,
-    detokenize: str | None,
+    outputs: Outputs,
     reporting: options.ReportOptions,
+    expansion: options.ExpansionOptions,
     decide: options.DecisionOptions,
     measure: options.MetricOptions,
     inputs: options.InputOptions,
@@ -51,59 +91,21 @@ def command(
 
     JSON Lines are reranked as a stream, unless --report, --table or --ref needs them all.
     """
-    from rescore.reports.results import evaluate
+    from rescore import pipeline
+    from rescore.decision import rerank
     from rescore.tuning import FIRST_PASS_ALONE, Weights
 
-    options.check_outputs(("--output", output), ("--best", best), ("--report", reporting.report))
     reporting.check()
     loaded = Weights.load(Path(weights)) if weights else FIRST_PASS_ALONE
-    decision = decide.make() if decide.decide != "best" else loaded.decision
+    config = options.run_config(expansion, decide, measure)
+    choose = outputs.best is not None or outputs.output is None
     if not (reporting.report or reporting.table):
         with options.progress_bar(inputs.count(nbest), "rerank") as bar:
             stream = options.watched(inputs.iterate(nbest), bar.update)
-            _write(
-                stream, loaded, decision, measure, output, best or ("-" if not output else None), detokenize, segments
-            )
+            outputs.write(pipeline.rerank(stream, loaded, config, choose))
         return
-    lists = inputs.read(nbest, need_references=True)
-    results, _ = evaluate(measure.choose(lists, loaded), lists, loaded, decision, also=measure.others(lists))
-    results.system = loaded.system or "first pass"
+    lists = list(pipeline.expand(inputs.read(nbest, need_references=True), config))
+    results, texts = pipeline.evaluate(lists, loaded, config)
     reporting.write(results, nbest[0])
-    if output or best:
-        _write(iter(lists), loaded, decision, measure, output, best, detokenize, segments)
-
-
-def _write(
-    lists: Iterator[NbestList],
-    weights: Weights,
-    decision: Decision,
-    measure: options.MetricOptions,
-    output: str | None,
-    best: str | None,
-    detokenize: str | None,
-    segments: str | None,
-) -> None:
-    """Lists and 1-best texts as a stream: memory is bounded by `CHUNK` lists."""
-    from rescore import formats
-    from rescore.decision import rerank
-    from rescore.formats.recordings import read_segments
-    from rescore.formats.text import detokeniser
-
-    undo = detokeniser(detokenize) if detokenize else str
-    times = read_segments(segments) if segments else None
-    with formats.opened(best) if best else nullcontext() as file:
-
-        def reranked() -> Iterator[NbestList]:
-            metric = None
-            while chunk := list(islice(lists, CHUNK)):
-                if best and file:
-                    metric = metric or measure.choose(chunk, weights)  # once: it must not change within a file
-                    texts = [undo(text) for text in decision.texts(metric, chunk, weights.of)]
-                    formats.write_best(best, zip(chunk, texts, strict=True), file, times)
-                yield from (rerank(one, weights.of) for one in chunk)
-
-        if output:
-            formats.write(reranked(), output)
-        else:
-            for _ in reranked():
-                pass
+    if outputs.output or outputs.best:
+        outputs.write(zip((rerank(nbest, loaded.of) for nbest in lists), texts, strict=True))

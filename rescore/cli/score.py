@@ -40,8 +40,13 @@ if TYPE_CHECKING:
     show_default=True,
     help="Skip a line that cannot be read, or (--engine ray) lists whose scoring fails: it is told, the rest goes on.",
 )
-@click.option("--count-tokens", is_flag=True, help="Add a column with the number of the first model's tokens.")
+@click.option(
+    "--count-tokens/--no-count-tokens",
+    default=None,
+    help="Add a column with the number of a model's tokens.  [default: of the first one of pseudo-log-likelihoods]",
+)
 @options.norm_option
+@options.expansion_options
 @options.input_options
 def command(
     nbest: tuple[str, ...],
@@ -50,8 +55,9 @@ def command(
     tokens: str | None,
     output: str | None,
     on_error: str,
-    count_tokens: bool,
+    count_tokens: bool | None,
     lm_norm: str | None,
+    expansion: options.ExpansionOptions,
     inputs: options.InputOptions,
 ) -> None:
     """Add columns of LM scores (natural log) to N-best lists, or tell the perplexity of plain text.
@@ -62,10 +68,9 @@ def command(
 
     Columns are called after the model: tta (sums over tokens) or tta.mean. JSON Lines are scored as a stream.
     """
-    from rescore import formats
+    from rescore import formats, pipeline
     from rescore.engines import windows
     from rescore.engines.shards import Shards
-    from rescore.experiment.run import choose_norm
     from rescore.scoring.context import in_place
 
     if bool(nbest) == bool(text):
@@ -76,10 +81,13 @@ def command(
         if text:
             _score_text(text, lms, output, file, inputs.strict)
             return
-        lists = inputs.iterate(nbest, skip=on_error == "skip")
+        config = options.run_config(expansion, lms=tuple(lms.specs), norm=lm_norm, count_tokens=count_tokens)
+        lists = pipeline.expand(inputs.iterate(nbest, skip=on_error == "skip"), config)
         head = list(islice(lists, 1))
-        norm = choose_norm(lm_norm, head)
-        models = lms.load(skip=on_error == "skip")
+        config = config.for_lists(head)
+        norm = str(config.norm)
+        models = pipeline.models_for(config, lambda: lms.load(skip=on_error == "skip"), head)
+        counted = config.counted(models, head)
         number = inputs.count(nbest)
         total = None if number is None else number * len(models)
         with options.progress_bar(total, f"score {', '.join(model.name for model in models)}") as bar:
@@ -87,11 +95,11 @@ def command(
             shards = None
             if lms.engine != "local" and output and output != "-" and not tokens:
                 made_by = [f"{model.name} {model.fingerprint} {model.precision}" for model in models]
-                shards = Shards(output, [*made_by, norm, str(count_tokens)])
+                shards = Shards(output, [*made_by, norm, counted.name if counted else "none"])
                 todo: list[Path] = []
                 parts = _missing(parts, shards, todo, bar.update)
-            for rank, model in enumerate(models):
-                parts = _with_column(model, parts, norm, bar.update, file, count_tokens and rank == 0)
+            for model in models:
+                parts = _with_column(model, parts, norm, bar.update, file, model is counted)
             if shards is None:
                 formats.write((placed.nbest for part in parts for placed in part), output or "-")
                 return

@@ -37,6 +37,26 @@ class Number(click.ParamType):  # type: ignore[type-arg]  # generic in newer rel
         return number
 
 
+class BonusType(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
+    """`tune` (True), `off` (False), or a number to use."""
+
+    name = "bonus"
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
+        return "tune|off|NUMBER"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> bool | float:
+        if value in ("off", "tune"):
+            return bool(value == "tune")
+        try:
+            return float(value)
+        except ValueError:
+            self.fail(f"{value}: neither tune nor off nor a number", param, ctx)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        return _beginning(incomplete, ["tune", "off"])
+
+
 class OneOf(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
     """A name of a table of parts; what is in the table is looked up when it is needed, and shown in the help."""
 

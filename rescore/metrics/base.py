@@ -99,6 +99,15 @@ class MetricOptions:
     words: WordList | None = None
     """The words that BWER counts, and UWER does not."""
 
+    def beside(self, given: MetricOptions) -> MetricOptions:
+        """What `given` says, and where it says nothing, what is here."""
+        return MetricOptions(
+            given.tokenise or self.tokenise,
+            self.normaliser.beside(given.normaliser),
+            given.model or self.model,
+            given.words or self.words,
+        )
+
 
 def list_statistics(metric: Metric, lists: Sequence[NbestList]) -> list[Counts]:
     """The statistics of all hypotheses: one (hypotheses, k) array a list.

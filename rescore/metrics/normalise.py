@@ -16,6 +16,9 @@ from rescore.formats.source import read_lines
 
 LONGEST_RULE = 1_000
 UNKNOWN = ("<unk>", "<UNK>", "[UNK]")
+YES = ("split_hyphens", "drop_punctuation", "drop_apostrophes", "drop_unknown")
+FLAGS = ("case_sensitive", *YES, "whisper_english")
+"""What a `Normaliser` may do beside the replacements of a file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +58,22 @@ class Normaliser:
         return words
 
     @property
+    def flags(self) -> tuple[str, ...]:
+        """The names of what is on; `glm` aside."""
+        return tuple(name for name in FLAGS if getattr(self, name))
+
+    def beside(self, given: Normaliser) -> Normaliser:
+        """What either does; of two mapping files the one given."""
+        return Normaliser(
+            **{name: True for name in FLAGS if name in self.flags or name in given.flags}, glm=given.glm or self.glm
+        )
+
+    @property
     def settings(self) -> dict[str, str]:
         """For the signature: the case, and what is not the default."""
-        names = ("split_hyphens", "drop_punctuation", "drop_apostrophes", "drop_unknown")
         return {
             "case": "mixed" if self.case_sensitive else "lc",
-            **{name.replace("_", "-"): "yes" for name in names if getattr(self, name)},
+            **{name.replace("_", "-"): "yes" for name in YES if getattr(self, name)},
             **({"glm": self.glm.digest} if self.glm else {}),
             **({"whisper-english": _whisper_version()} if self.whisper_english else {}),
         }
@@ -95,6 +108,9 @@ class Glm:
 
     rules: tuple[tuple[re.Pattern[str], str], ...]
     digest: str
+    """Of the file's content."""
+    path: str = ""
+    """Where it was read."""
 
     def __call__(self, text: str) -> str:
         text = f" {' '.join(text.split())} "
@@ -124,7 +140,7 @@ class Glm:
             line = line.partition(";;")[0].strip()
             if line and not line.startswith("*"):
                 rules.append(_rule(line, f"{path}: line {number}"))
-        return cls(tuple(rules), hashlib.sha256(content).hexdigest()[:12])
+        return cls(tuple(rules), hashlib.sha256(content).hexdigest()[:12], str(path))
 
 
 def _rule(line: str, place: str) -> tuple[re.Pattern[str], str]:

@@ -19,7 +19,6 @@ LARGEST = {
 }
 """Beyond these a file is damaged, or made to fill the memory."""
 KINDS = ("tta", "bilm", "unilm", "unilm-bw", "unified")
-FIRST_QUERIES = ("position", "mask")
 IN_CONTEXT = ("tta", "bilm", "unilm")
 """The kinds that can read a sentence among its neighbours."""
 
@@ -48,12 +47,6 @@ class NetworkConfig:
     """A dense layer, gelu and LayerNorm before the softmax, as there."""
     output_bias: bool = False
     """A bias for each word of the vocabulary, as there."""
-    first_query: str = "position"
-    """What the query of a T-TA is before the first layer: `position`, P; or `mask`, what the embeddings of [MASK] would
-    be at that position, through the same LayerNorm, as in the authors' code."""
-    scaled_embeddings: bool = False
-    """Embeddings times sqrt(d_model) before the first layer of an encoder (Vaswani et al. 2017, section 3.4). Papers'
-    networks have none of this; an encoder's file without this field means it."""
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
@@ -62,9 +55,7 @@ class NetworkConfig:
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= LARGEST[name]:
                 raise UserError(f"{name} is {value!r}; it must be a whole number from 1 to {LARGEST[name]:,}")
-        if self.first_query not in FIRST_QUERIES:
-            raise UserError(f"first_query is {self.first_query!r}; it must be {' or '.join(FIRST_QUERIES)}")
-        for name in ("embedding_norm", "output_transform", "output_bias", "scaled_embeddings"):
+        for name in ("embedding_norm", "output_transform", "output_bias"):
             if not isinstance(getattr(self, name), bool):
                 raise UserError(f"{name} is {getattr(self, name)!r}; it must be true or false")
         if self.d_model % self.heads:
@@ -115,8 +106,6 @@ class NetworkConfig:
         unknown = sorted(set(values) - {field.name for field in fields(cls)})
         if unknown:
             raise UserError(f"{path}: unknown field {unknown[0]!r}; remove it or correct its name")
-        if values.get("kind", "tta") != "tta":
-            values.setdefault("scaled_embeddings", True)
         try:
             return cls(**values)
         except UserError as error:

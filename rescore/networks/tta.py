@@ -9,7 +9,6 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from rescore.networks.batch import Batch, Packing
-from rescore.networks.tokenizer import MASK_ID
 from rescore.networks.transformer import Transformer, additive, attend, padding_mask
 
 
@@ -37,8 +36,6 @@ class TTA(Transformer):
 
     def empty(self, places: Tensor, sentences: Tensor) -> Tensor:
         """The first queries (..., d), which know no token: of places in sentences, and the sentences' own."""
-        if self.config.first_query == "mask":
-            return self.embed_pairs(MASK_ID + sentences * self.config.vocab_size, places)
         found: Tensor = self.position_embedding(places)
         return found if self.config.sentences == 1 else found + self.sentence_embedding(sentences)
 

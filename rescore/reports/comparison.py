@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from rescore import decision
-from rescore.decision import Decision
-from rescore.engines import OnProgress, score_all
 from rescore.metrics import Metric, list_statistics, oracle, total, value
 from rescore.metrics.base import Counts
 from rescore.metrics.significance import Chosen, PairedTest
-from rescore.nbest import COUNTS, FIRST_PASS, LARGE_SET, TOKENS, WORDS, NbestList
+from rescore.nbest import COUNTS, FIRST_PASS, NbestList
 from rescore.parts import STYLES
 from rescore.reports.figures import choose, measured, original, sign
 from rescore.reports.styles import as_json, p_value
-from rescore.scoring import LanguageModel, column_name, is_pseudo
-from rescore.scoring.cache import Cached
-from rescore.tuning.tune import TuningOptions, tune
-from rescore.tuning.weights import FIRST_PASS_ALONE
+from rescore.tuning.weights import FIRST_PASS_ALONE, Weights
 
 JSON = "json"
 """Beside `STYLES`: all figures, in full precision."""
@@ -71,82 +65,65 @@ class Comparison:
     rows: list[Row] = field(default_factory=list)
 
 
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What is compared: one model, or several together, with weights tuned on dev."""
+
+    name: str
+    lists: Sequence[NbestList]
+    """The test lists with the columns that have a weight."""
+    weights: Weights
+    dev: float
+    """The metric on dev, in percent."""
+    speed: float | None
+    """Hypotheses scored a second; None where scores were looked up."""
+
+
 def compare(
+    metric: Metric,
     lists: Sequence[NbestList],
     dev: Sequence[NbestList],
-    lms: Sequence[LanguageModel],
-    metric: Metric,
-    *,
-    source: str = "test",
-    dev_source: str = "dev",
-    norm: str,
-    word_bonus: bool = True,
-    test: PairedTest | None = None,
-    decide: Decision | None = None,
-    progress: OnProgress = lambda done: None,
+    entries: Iterable[Entry],
+    test: PairedTest,
+    sources: tuple[str, str] = ("test", "dev"),
 ) -> Comparison:
-    """Score both sets with every model, tune each on `dev`, and measure on `lists`.
-
-    The last row, where there are several models, combines all but the intact readings of masked ones (which are there
-    to be looked at), with one weight each and a word bonus. Each row below the first pass has a p-value against the row
-    above it. With `LARGE_SET` dev lists or more, rows with pseudo-log-likelihoods have a token bonus, as in `run`.
+    """The figures of entries on the same lists: each has a p-value against the one before, the first one against the
+    first pass.
 
     Args:
-        norm: `sum`, `mean` or `length^A`.
-        decide: how texts are chosen; None for the best score.
+        sources: names of test and dev lists.
     """
-    decide = decide or Decision()
     test_set, dev_set = _Set(metric, lists), _Set(metric, dev)
-    significance = test or PairedTest()
-    first = {FIRST_PASS: 1.0}
     result = Comparison(
         metric=metric.name,
         higher_is_better=metric.higher_is_better,
-        source=source,
-        dev_source=dev_source,
+        source=sources[0],
+        dev_source=sources[1],
         utterances=len(lists),
         hypotheses=sum(len(nbest.hypotheses) for nbest in lists),
         oracle=test_set.oracle(),
         dev_oracle=dev_set.oracle(),
-        first_pass=test_set.value(first),
-        dev_first_pass=dev_set.value(first),
-        signature=str(sign(metric, lists, FIRST_PASS_ALONE, test=significance)),
+        first_pass=test_set.first_pass(),
+        dev_first_pass=dev_set.first_pass(),
+        signature=str(sign(metric, lists, FIRST_PASS_ALONE, test=test)),
     )
-    number = result.hypotheses + sum(len(nbest.hypotheses) for nbest in dev)
-    above = test_set.chosen(first)
-    counted = next((lm for lm in lms if is_pseudo(lm.model)), None) if len(dev) >= LARGE_SET else None
-
-    def add(models: Sequence[LanguageModel], bonuses: Sequence[str], speed: float | None) -> None:
-        nonlocal above
-        columns = [column_name(lm, norm) for lm in models]
-        if counted is not None and any(is_pseudo(lm.model) for lm in models):
-            bonuses = (*bonuses, TOKENS)
-        weights, tuned = tune(metric, dev_set.lists, columns, dev_source, TuningOptions(tuple(bonuses), decide=decide))
-        texts = weights.decision.texts(metric, test_set.lists, weights.of)
-        chosen = measured(metric, test_set.lists, texts)
+    above = test_set.chosen()
+    for entry in entries:
+        texts = entry.weights.decision.texts(metric, entry.lists, entry.weights.of)
+        chosen = measured(metric, entry.lists, texts)
         reranked = value(metric, np.sum([one.counts for one in chosen], axis=0))
         row = Row(
-            name=" + ".join(lm.name for lm in models),
-            weights=weights.weights,
-            dev=tuned.value,
+            name=entry.name,
+            weights=entry.weights.weights,
+            dev=entry.dev,
             value=reranked,
             gain=100 * (reranked - result.first_pass) / result.first_pass if result.first_pass else 0.0,
-            p_value=significance.p_value(metric, test_set.lists, above, chosen),
-            speed=speed,
-            signature=str(sign(metric, test_set.lists, weights, test=significance)),
+            p_value=test.p_value(metric, entry.lists, above, chosen),
+            speed=entry.speed,
+            signature=str(sign(metric, entry.lists, entry.weights, test=test)),
         )
         result.rows.append(row)
         above = chosen
-
-    for lm in lms:
-        began = time.perf_counter()
-        count = lm is counted
-        test_set.lists = score_all([lm], test_set.lists, norm, progress, count)
-        dev_set.lists = score_all([lm], dev_set.lists, norm, progress, count)
-        add([lm], (), None if isinstance(lm, Cached) else number / (time.perf_counter() - began))
-    together = [lm for lm in lms if "intact" not in lm.name.split(":")]
-    if len(together) > 1:
-        add(together, (WORDS,) if word_bonus else (), None)
     return result
 
 
@@ -161,12 +138,12 @@ class _Set:
     def __init__(self, metric: Metric, lists: Sequence[NbestList]) -> None:
         self.metric, self.lists, self.statistics = metric, lists, list_statistics(metric, lists)
 
-    def chosen(self, weights: dict[str, float]) -> list[Chosen]:
-        """The hypotheses with the best scores."""
-        return choose(self.lists, self.statistics, decision.best(self.lists, weights))
+    def chosen(self) -> list[Chosen]:
+        """The hypotheses that the first pass likes best."""
+        return choose(self.lists, self.statistics, decision.best(self.lists, FIRST_PASS_ALONE.weights))
 
-    def value(self, weights: dict[str, float]) -> float:
-        return value(self.metric, total(self.statistics, decision.best(self.lists, weights)))
+    def first_pass(self) -> float:
+        return value(self.metric, total(self.statistics, decision.best(self.lists, FIRST_PASS_ALONE.weights)))
 
     def oracle(self) -> float:
         """Of what the toolkit gave."""

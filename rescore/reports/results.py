@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from typing import Annotated
@@ -161,6 +161,18 @@ def evaluate(
     words = results.metrics[0].counts["first_pass"].get("ref_words")
     results.ref_words = int(sum(len(nbest.references[0].split()) for nbest in lists) if words is None else words)
     return results, texts
+
+
+def system_name(weights: Weights, columns: Mapping[str, Column], decision: str) -> str:
+    """The language models as tables name them together, without norms: those of a negative weight are subtracted."""
+    order = sorted(weights.language_models, key=lambda name: weights.weights[name] < 0)
+    if not order:
+        return decision if decision != "best" else "first pass"
+    names = [name.removesuffix(f".{columns[name].norm}") if name in columns else name for name in order]
+    if len(set(names)) < len(names):
+        names = order
+    signs = ["-" if weights.weights[name] < 0 else "+" for name in order]
+    return " ".join(f"{sign} {name}" for sign, name in zip(signs, names, strict=True)).removeprefix("+ ")
 
 
 def render(results: Results) -> str:

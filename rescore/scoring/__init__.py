@@ -15,6 +15,7 @@ from rescore.scoring.backends import (
     recommended_weight,
     shipped,
     shipped_models,
+    with_own_columns,
 )
 from rescore.scoring.base import Computing, LanguageModel, Question, TokenScores, alone, column_name, origin
 
@@ -37,4 +38,5 @@ __all__ = [
     "recommended_weight",
     "shipped",
     "shipped_models",
+    "with_own_columns",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import importlib
 import json
 import logging
@@ -12,9 +13,10 @@ from pathlib import Path
 
 from rescore.errors import UserError
 from rescore.files import read_json
+from rescore.nbest import NbestList
 from rescore.parts import BACKENDS
 from rescore.scoring import hub
-from rescore.scoring.base import AS_SUITS, Computing, LanguageModel
+from rescore.scoring.base import AS_SUITS, Computing, LanguageModel, column_name, origin
 from rescore.scoring.cache import Cached
 from rescore.scoring.cards import card, card_value
 from rescore.scoring.case import CASES, Recased
@@ -161,13 +163,35 @@ def load_all(
     models = [load(spec, computing) for spec in specs]
     if cache is not None:
         models = [Cached(model, Path(cache)) for model in models]
-    names: list[str] = []
+    return with_own_columns(models)
+
+
+def with_own_columns(
+    models: Sequence[LanguageModel], norm: str = "sum", heads: Sequence[NbestList] = ()
+) -> list[LanguageModel]:
+    """The models, each with a name of its own, and so a column: a copy called `tta.2` where `tta` is taken.
+
+    A name is taken if a model before has it, or if a list has such a column that is not this model's.
+
+    Args:
+        heads: a list of each set that will be scored.
+    """
+    found: list[LanguageModel] = []
+
+    def taken(lm: LanguageModel) -> bool:
+        column = column_name(lm, norm)
+        return any(lm.name == other.name for other in found) or any(
+            column in nbest.hypotheses[0].scores and nbest.columns.get(column) != origin(lm, norm) for nbest in heads
+        )
+
     for model in models:
-        same = sum(name == model.name for name in names)
-        names.append(model.name)
-        if same:
-            model.name = f"{model.name}.{same + 1}"
-    return models
+        lm, number = model, 1
+        while taken(lm):
+            number += 1
+            lm = copy.copy(model)  # the caller's model keeps its name
+            lm.name = f"{model.name}.{number}"
+        found.append(lm)
+    return found
 
 
 def model_card(spec: str) -> str:

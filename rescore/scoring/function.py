@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
 
 import numpy as np
 
 from rescore.errors import UserError
 from rescore.scoring.base import Question, TokenScores
+from rescore.scoring.content import content_of
 
 
 class FunctionModel:
@@ -17,15 +19,13 @@ class FunctionModel:
     precision = "float64"
 
     def __init__(self, function: Callable[[Sequence[str]], Sequence[float]]) -> None:
-        self.name = self.model = getattr(function, "__name__", type(function).__name__).strip("<>")
+        self.name = self.model = _name_of(function)
         self._function = function
 
     @property
     def fingerprint(self) -> str:
-        """Of its code, as far as Python shows that."""
-        code = getattr(self._function, "__code__", None)
-        content = repr((code.co_code, code.co_consts)) if code else repr(type(self._function))
-        return hashlib.sha256(content.encode()).hexdigest()
+        """Of the function's content (`rescore.scoring.content`)."""
+        return content_of(self._function)
 
     def score(self, questions: Sequence[Question]) -> list[TokenScores]:
         """One result per question, of its text alone.
@@ -41,3 +41,10 @@ class FunctionModel:
             TokenScores(text.split(), np.zeros(len(text.split())), total=float(value))
             for text, value in zip(sentences, values, strict=True)
         ]
+
+
+def _name_of(function: Any) -> str:
+    """Its own; that of what a partial calls; the class's of a callable object."""
+    while isinstance(function, partial):
+        function = function.func
+    return str(getattr(function, "__name__", type(function).__name__)).strip("<>")

@@ -18,7 +18,7 @@ from rescore.networks.config import IN_CONTEXT, NAMED, NetworkConfig
 from rescore.networks.tokenizer import Tokenizer, train_wordpiece
 from rescore.training.corpus import Corpus, encode_corpus, encode_pairs
 from rescore.training.loop import STATE, Device, Recipe, Task, Trainer
-from rescore.training.objectives import MIXTURE, OBJECTIVES, USUAL, InContext, ObjectiveOptions, unified_objectives
+from rescore.training.objectives import MIXTURE, OBJECTIVES, InContext, unified_objectives
 
 CORPUS, PAIRS = "corpus", "pairs"  # folders of encoded text beside the checkpoint; nobody needs them after training
 
@@ -91,7 +91,7 @@ def train(
         return
     corpus = Corpus(out / CORPUS, tokens, held_out, recipe.seed, network.config.sentences if context else 1)
     translations = Corpus(out / PAIRS, tokens, held_out, recipe.seed) if kind == "unified" else None
-    what = turns(kind, tokens, corpus, translations, context > 0, recipe.objective)
+    what = turns(kind, tokens, corpus, translations, context > 0)
     trainer = Trainer(network, tokens, what, recipe, machine, out)
     if resume:
         trainer.resume()
@@ -110,20 +110,15 @@ def train(
 
 
 def turns(
-    kind: str,
-    tokenizer: Tokenizer,
-    text: Corpus,
-    pairs: Corpus | None = None,
-    context: bool = False,
-    options: ObjectiveOptions = USUAL,
+    kind: str, tokenizer: Tokenizer, text: Corpus, pairs: Corpus | None = None, context: bool = False
 ) -> list[Task]:
     """What a network of `kind` learns, batch by batch; `pairs` is for `unified`."""
     if pairs is None:
-        alone = Task(kind, text, OBJECTIVES[kind](tokenizer, options))
+        alone = Task(kind, text, OBJECTIVES[kind](tokenizer))
         return [alone, Task("context", text.windows(), InContext(alone.objective, tokenizer))] if context else [alone]
     tasks = {
         name: Task(name, pairs if name == "seq2seq" else text, objective)
-        for name, objective in unified_objectives(tokenizer, options).items()
+        for name, objective in unified_objectives(tokenizer).items()
     }
     return [tasks[name] for name in MIXTURE]
 

@@ -12,7 +12,7 @@ from rescore.decision import Decision
 from rescore.errors import UserError
 from rescore.metrics.base import Counts, Metric, list_statistics
 from rescore.metrics.resampling import paired_bootstrap
-from rescore.nbest import COUNTS, FIRST_PASS, WORDS, NbestList, content_hash
+from rescore.nbest import COUNTS, FIRST_PASS, NbestList, content_hash
 from rescore.signature import origins
 from rescore.tuning.average import averaged, certain
 from rescore.tuning.joint import tune_jointly
@@ -26,8 +26,8 @@ from rescore.tuning.weights import TunedFor, Weights, check_condition, condition
 class TuningOptions:
     """How weights are tuned."""
 
-    bonuses: tuple[str, ...] | None = None
-    """For what there are bonuses (names of `COUNTS`); None for words, where there are several language models."""
+    bonuses: tuple[str, ...] = ()
+    """For what there are bonuses (names of `COUNTS`)."""
     flat: bool = False
     """Of one weight, the middle of those that the set cannot tell from the best."""
     optimum: bool = False
@@ -89,8 +89,7 @@ def tune(
         if name not in columns:
             raise UserError(f"--allow-negative {name}: not a column of an LM; there are {', '.join(columns)}")
     columns = [name for name in columns if name not in options.negative]
-    bonuses = ((WORDS,) if len(columns) > 1 else ()) if options.bonuses is None else options.bonuses
-    bonuses = (*bonuses, *options.negative)
+    bonuses = (*options.bonuses, *options.negative)
     tuned = _choose(metric, lists, columns, bonuses, options)
     weights = replace(
         Weights.interpolation(tuned.lm, f"tuned on {source}", f"{len(lists)}@{content_hash(lists)}", tuned.bonuses),
@@ -104,18 +103,11 @@ def tune(
         weights, decide = replace(weights, weights=found), Decision("mbr", scale)
     elif decide.needs_scale:
         decide = tune_scale(decide.name, metric, lists, weights.of)
-    if decide.name != "best":
-        tuned = replace(tuned, value=text_value(metric, lists, decide.texts(metric, lists, weights.of)))
-    about = TunedFor(
-        metric.name.lower(),
-        metric.options.tokenise,
-        tuned.value,
-        tuned.first_pass,
-        len(lists),
-        tuned.low,
-        tuned.high,
-    )
-    return replace(weights, decision=decide, tuned_for=about), tuned
+    if decide.name != "best":  # the interval is that of the best score
+        value = text_value(metric, lists, decide.texts(metric, lists, weights.of))
+        tuned = replace(tuned, value=value, low=None, high=None)
+    about = TunedFor.by(metric, tuned.value, tuned.first_pass, len(lists))
+    return replace(weights, decision=decide, tuned_for=replace(about, low=tuned.low, high=tuned.high)), tuned
 
 
 def _choose(

@@ -8,15 +8,43 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
+from typing import TypeVar
 
 from rescore.decision import Decision
 from rescore.errors import UserError
 from rescore.files import parsed, read_json, replacing
-from rescore.metrics import MetricOptions
+from rescore.metrics import Metric, MetricOptions, Normaliser
+from rescore.metrics.normalise import FLAGS, Glm, WordList
 from rescore.nbest import COUNTS, FIRST_PASS, Column, NbestList
 from rescore.patterns import finder
 
 SCHEMA = "rescore/weights/1"
+
+
+Content = TypeVar("Content", Glm, WordList)
+
+
+@dataclass(frozen=True, slots=True)
+class UsedFile:
+    """A file that a metric reads."""
+
+    path: str
+    digest: str
+    """Of its content."""
+
+    @classmethod
+    def of(cls, content: Glm | WordList | None) -> UsedFile | None:
+        return cls(content.path, content.digest) if content else None
+
+    def checked(self, content: Content) -> Content:
+        """What was read there now, if it is the same.
+
+        Raises:
+            UserError: it is not.
+        """
+        if content.digest != self.digest:
+            raise UserError(f"{self.path}: is not the file that the weights were tuned with; tune again, or restore it")
+        return content
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +64,42 @@ class TunedFor:
     """A single weight is as good from here ..."""
     high: float | None = None
     """... to here."""
+    normaliser: tuple[str, ...] = ()
+    """What counts as the same word: the `FLAGS` of the `Normaliser` that are on, such as `case_sensitive`."""
+    glm: UsedFile | None = None
+    """Its global mapping file."""
+    words: UsedFile | None = None
+    """The words that BWER counts."""
+    model: str | None = None
+    """The folder of COMET's model."""
+
+    @classmethod
+    def by(cls, metric: Metric, value: float, first_pass: float, utterances: int) -> TunedFor:
+        """A metric with all that it was told, and what it gave."""
+        options = metric.options
+        return cls(
+            metric.name.lower(), options.tokenise, value, first_pass, utterances, normaliser=options.normaliser.flags,
+            glm=UsedFile.of(options.normaliser.glm), words=UsedFile.of(options.words), model=options.model,
+        )  # fmt: skip
 
     @property
     def options(self) -> MetricOptions:
-        return MetricOptions(self.tokenise)
+        """What makes the same metric again.
+
+        Raises:
+            UserError: a file is absent, or another one now.
+        """
+        unknown = sorted(set(self.normaliser) - set(FLAGS))
+        if unknown:
+            raise UserError(f"weights are tuned with {unknown[0]}, which is none of {', '.join(FLAGS)}; tune again")
+        glm = Glm.load(Path(self.glm)) if self.glm else None
+        if glm and glm.digest != self.glm_digest:
+            raise UserError(f"{self.glm}: is not the file that the weights were tuned with; tune again, or restore it")
+        flags = dict.fromkeys(self.normaliser, True)
+        return MetricOptions(self.tokenise, Normaliser(**flags, glm=glm), self.model)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Weights:
     """One weight a column of scores, where they come from, and how they are used to decide."""
 
@@ -66,12 +123,10 @@ class Weights:
         """The columns that language models gave."""
         return [name for name in self.weights if name not in (FIRST_PASS, *COUNTS)]
 
-    @property
-    def system(self) -> str:
-        """The language models as tables name them together: those of a negative weight are subtracted."""
-        models = sorted(self.language_models, key=lambda name: self.weights[name] < 0)
-        joined = "".join(f" {'-' if self.weights[name] < 0 else '+'} {name}" for name in models)
-        return joined.removeprefix(" + ").strip()
+    def __repr__(self) -> str:
+        """One line: the rest is in the fields."""
+        named = ", ".join(f"{name} {weight:.4g}" for name, weight in self.weights.items())
+        return f"<Weights: {named} ({self.origin})>"
 
     def with_origin(self, origin: str, tuned: str) -> Weights:
         """The same weights, said to come from elsewhere."""

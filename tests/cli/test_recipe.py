@@ -125,8 +125,8 @@ def test_several_sets_of_a_translator(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     rows = (tmp_path / "rescored" / "RESULTS.md").read_text().splitlines()
     assert [row.split(" |")[0] for row in rows if ", " in row and row.startswith("| ")] == [
-        "| dev.dev, first pass", "| dev.dev, ngram.mean",
-        "| one, first pass", "| one, ngram.mean", "| two, first pass", "| two, ngram.mean",
+        "| dev.dev, first pass", "| dev.dev, ngram",
+        "| one, first pass", "| one, ngram", "| two, first pass", "| two, ngram",
     ]  # fmt: skip
 
 
@@ -142,7 +142,7 @@ def test_a_translator_is_measured_as_translations_are(tmp_path: Path) -> None:
         rows = table.split(f"### {metric}\n\n")[1].splitlines()
         assert rows[0] == f"| dataset | Snt | {metric} | 95 % CI |"
         assert [row.split(" |")[0] for row in rows[2:6]] == [
-            "| dev.dev, first pass", "| dev.dev, ngram.mean", "| test, first pass", "| test, ngram.mean",
+            "| dev.dev, first pass", "| dev.dev, ngram", "| test, first pass", "| test, ngram",
         ]  # fmt: skip
     assert "rescore " not in make(tmp_path).stdout.replace("make: ", "")
 

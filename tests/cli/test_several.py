@@ -46,6 +46,7 @@ def test_run_with_several_models(rescore: Run, lists: Path, arpa: str, models: d
         assert part in both["signature"]
     assert json.loads((tmp_path / "out.jsonl").read_text().splitlines()[1])["hyps"][0]["scores"].keys() == {
         "tta",
+        "tokens",
         "ngram",
     }
     for lm in (tta, arpa):
@@ -79,7 +80,7 @@ def test_the_same_kind_twice_gets_two_columns(rescore: Run, lists: Path, models:
     lm = f"tta:{models['tta']}"
     done = rescore("score", lists, "--lm", lm, "--lm", lm)
     record, first = map(json.loads, done.stdout.splitlines()[:2])
-    assert first["hyps"][0]["scores"].keys() == {"tta", "tta.2"}
+    assert first["hyps"][0]["scores"].keys() == {"tta", "tokens", "tta.2"}
     assert record["columns"]["tta"] == record["columns"]["tta.2"]  # a fingerprint is of the content, not of the place
 
 

@@ -16,6 +16,7 @@ from rescore.errors import UserError
 from rescore.expansion.recombine import Edit, combinations, edits_between, estimate, recombine
 from rescore.nbest import Hypothesis, NbestList
 from tests.conftest import ROOT, Run, assert_one_line_error, read_report, some_lists
+from tests.scoring.test_ngram import ARPA
 
 TEXTS = st.lists(st.text("abc", min_size=1, max_size=1), min_size=1, max_size=6)
 
@@ -103,3 +104,32 @@ def test_scores_of_models_would_be_missing() -> None:
     with pytest.raises(UserError, match="has scores tta already"):
         recombine(NbestList("u", [Hypothesis("a", {"s2s": 0.0, "tta": -1.0})]))
     assert len(recombine(listed(("a b", float("-inf")), ("a", -1.0))).hypotheses) == 2
+
+
+def test_the_norm_stays(rescore: Run, tmp_path: Path) -> None:
+    """fairseq's scores are means: so are those of the LM, also where hypotheses without sums are new."""
+    lines = ["S-0\tx", "T-0\ta b c"]
+    for rank, text in enumerate(("a b c", "d b c", "a b e")):
+        lines += [f"H-0\t-{rank + 1}\t{text}", "P-0\t-1 -1 -1 -1"]
+    (tmp_path / "log").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (tmp_path / "lm.arpa").write_text(ARPA, encoding="utf-8")
+    done = rescore("score", "log", "--lm", "ngram:lm.arpa", "--recombine", "5", "-o", "l.jsonl")
+    assert done.returncode == 0, done.stderr
+    (found,) = formats.read([tmp_path / "l.jsonl"])
+    assert len(found.hypotheses) == 4 and all("ngram.mean" in one.scores for one in found.hypotheses)
+    # And where the result is read again.
+    assert rescore("score", "l.jsonl", "--lm", "ngram:lower:lm.arpa", "-o", "m.jsonl").returncode == 0
+    assert "ngram:lower.mean" in formats.read([tmp_path / "m.jsonl"])[0].columns
+
+
+def test_features_of_toolkits_are_no_obstacle(rescore: Run, tmp_path: Path) -> None:
+    lines = [f"0 ||| {text} ||| LM0= -1 ||| -{rank + 1}" for rank, text in enumerate(("a b c", "d b c", "a b e"))]
+    (tmp_path / "l.nbest").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (tmp_path / "ref").write_text("d b e\n", encoding="utf-8")
+    (tmp_path / "lm.arpa").write_text(ARPA, encoding="utf-8")
+    how = ("--ref", "ref", "--lm", "ngram:lm.arpa", "--recombine", "5")
+    done = rescore("l.nbest", *how, "--weight", "0.1", "-o", "l.jsonl")
+    assert done.returncode == 0, done.stderr
+    (found,) = formats.read([tmp_path / "l.jsonl"])
+    assert {one.text for one in found.hypotheses} > {"d b e"} and "LM0" in found.hypotheses[0].scores
+    assert rescore("tune", "l.jsonl").returncode == 0  # the LM's column alone

@@ -42,7 +42,10 @@ def test_page_holds_all_and_needs_nothing(page: str) -> None:
     assert first["outputs"][0]["errors"] == 2 and first["outputs"][0]["tokens"][0][0] == "the"
     assert {one["title"].split()[0] for one in data["charts"]} == {"WER", "oracle", "errors"}
     assert len(data["figures"]) == 5 and "lm:tta=tta@" in data["signature"]
-    assert data["columns"] == ["s2s", "tta"] and [one[1:3] for one in first["list"]] == [[2, False], [1, True]]
+    assert data["columns"] == ["s2s", "tta", "tokens"] and [one[1:3] for one in first["list"]] == [
+        [2, False],
+        [1, True],
+    ]
     # Nothing is fetched, and nothing from a list is markup.
     assert not re.search(r"(src|href)\s*=|@import|url\(|https?://(?!www\.w3\.org/2000/svg)", page)
     assert "<b>bold" not in page and page.count("</script>") == 2

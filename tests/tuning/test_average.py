@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from rescore import metrics
-from rescore.nbest import Hypothesis, NbestList
+from rescore.nbest import WORDS, Hypothesis, NbestList
 from rescore.tuning import TuningOptions, tune
 from tests.conftest import ROOT, Run, some_lists
 
@@ -60,7 +60,7 @@ def test_several_columns_and_a_bonus() -> None:
         for hypothesis in nbest.hypotheses:
             hypothesis.scores["other"] = hypothesis.scores["lm"] / 2
     metric = metrics.choose_metric("wer", some)
-    found, tuned = tune(metric, some, ["lm", "other"])
+    found, tuned = tune(metric, some, ["lm", "other"], options=TuningOptions((WORDS,)))
     assert set(found.weights) == {"s2s", "lm", "other", "words"}
     assert tuned.value < tuned.first_pass
     assert sum(found.weights[name] for name in ("s2s", "lm", "other")) == pytest.approx(1.0)
@@ -82,7 +82,7 @@ def test_a_large_set_gets_a_token_bonus(rescore: Run, tmp_path: Path, monkeypatc
     lm = ("--lm", f"tta:{ROOT / 'models' / 'tta-small'}", "--cache", "cache")
     small = rescore(test, *lm, "--dev", dev)
     assert small.returncode == 0 and "tokens" not in small.stdout
-    monkeypatch.setattr("rescore.nbest.LARGE_SET", 50)
+    monkeypatch.setattr("rescore.tuning.sets.LARGE_SET", 50)
     whole = rescore(test, *lm, "--dev", dev, "--report", "r.json").stdout
     assert "|w:tokens=" in whole
     assert "tokens" not in rescore(test, *lm, "--dev", dev, "--token-bonus", "off").stdout

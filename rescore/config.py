@@ -1,0 +1,170 @@
+"""What is to be decided about an experiment, and what is decided where nobody says it: in one place, for every road."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from rescore import scoring
+from rescore.decision import DECISIONS, Decision
+from rescore.errors import UserError
+from rescore.metrics import METRICS, Metric, MetricOptions, choose_metric
+from rescore.nbest import TOKENS, WORDS, NbestList, ranked_by_means
+from rescore.scoring import LanguageModel, is_pseudo
+from rescore.tuning import FIRST_PASS_ALONE, TuningOptions, Weights
+from rescore.tuning.sets import suits_token_bonus, suits_word_bonus
+
+Bonus = bool | float | None
+"""True to tune one, False for none, or the number to add for each; None for what suits."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunConfig:
+    """One field per decision; None (or nothing) leaves it to the methods below, which say what the default is."""
+
+    lms: tuple[str, ...] = ()
+    """The language models as --lm names them, where they have such names."""
+    recombine: int = 0
+    """How many hypotheses are added to each list that combine what others have in different places."""
+    norm: str | None = None
+    """LM scores: `sum`, `mean` or `length^A` over tokens."""
+    count_tokens: bool | None = None
+    """Whether a column has the number of a model's tokens."""
+
+    metrics: tuple[str, ...] = ()
+    """The first is tuned for; the others are reported, too."""
+    measuring: MetricOptions = field(default_factory=MetricOptions)
+    """How they count."""
+    decide: str | None = None
+    """How a text is chosen from a list, a name of `DECISIONS`."""
+    scale: float | None = None
+    """Of the posteriors exp(scale * score), where the decision needs them."""
+
+    weights: tuple[float, ...] = ()
+    """Given, not tuned: one per language model."""
+    dev: str | None = None
+    """The name of the dev lists that weights are tuned on."""
+    folds: int | None = None
+    """Without dev lists: into how many parts the test lists are cut, each decided with weights of the others."""
+    speaker: str | None = None
+    """Where an id has its speaker, whom a fold keeps whole."""
+    word_bonus: Bonus = None
+    token_bonus: Bonus = None
+    columns: tuple[str, ...] = ()
+    """What is tuned, where the lists are scored already; nothing for the columns of language models."""
+    nth: int | None = None
+    """Of these the Nth alone, from 1."""
+    flat: bool = False
+    """As `optimum`, `negative` and `condition`: see `TuningOptions`."""
+    optimum: bool = False
+    negative: tuple[str, ...] = ()
+    condition: str | None = None
+
+    @property
+    def tunes(self) -> bool:
+        """Whether anything is tuned."""
+        return self.dev is not None or self.folds is not None
+
+    def checked(self) -> RunConfig:
+        """Itself, if a whole run can be made of it: looked at before anything is read or scored.
+
+        Raises:
+            UserError: two decisions contradict each other, or one lacks another.
+        """
+        if self.dev is not None and self.weights:
+            raise UserError("--dev and --weight exclude each other: the one tunes what the other gives")
+        if self.folds and (self.dev is not None or self.weights):
+            raise UserError("--folds tunes on the test lists themselves; leave out --dev and --weight")
+        decision = self.decision()
+        if decision.needs_scale and not self.tunes:
+            raise UserError(
+                f"--decide {decision.name} needs --dev lists to tune the scale of posteriors on, or --scale"
+            )
+        if (self.flat or self.optimum or self.condition or self.negative) and not self.tunes:
+            raise UserError("--flat, --optimum, --allow-negative, --condition are about tuning; give --dev or --folds")
+        for option, bonus in (("--word-bonus", self.word_bonus), ("--token-bonus", self.token_bonus)):
+            if bonus is True and not self.tunes:
+                raise UserError(f"{option} tune needs --dev lists to tune on")
+            if self.tunes and bonus is not None and not isinstance(bonus, bool):
+                raise UserError(f"{option} NUMBER goes with --weight; with --dev it is tuned")
+        if not self.tunes and self.lms:
+            self.given_weights(self.lms)
+        return self
+
+    def for_lists(self, lists: Sequence[NbestList]) -> RunConfig:
+        """With the norm that suits the first pass of lists: mean where its scores are means over tokens, else sum."""
+        return replace(self, norm=self.norm or ("mean" if ranked_by_means(lists) else "sum"))
+
+    def counted(self, lms: Sequence[LanguageModel], lists: Sequence[NbestList]) -> LanguageModel | None:
+        """The model whose tokens are counted, for a bonus: the first one of pseudo-log-likelihoods, if there is any.
+
+        If a count is asked for, and there is none of these, the first model; if lists have a count, and no other one
+        is asked for, none.
+        """
+        pseudo = next((lm for lm in lms if is_pseudo(lm.model)), None)
+        asked = self.count_tokens
+        if asked is None and self.token_bonus is not None:
+            asked = bool(self.token_bonus)
+        if asked is None:
+            return None if lists and TOKENS in lists[0].columns else pseudo
+        return (pseudo or next(iter(lms), None)) if asked else None
+
+    def decision(self, weights: Weights = FIRST_PASS_ALONE) -> Decision:
+        """That asked for; of what is not, that for which the weights were tuned; else the best score.
+
+        Raises:
+            UserError: a scale is given, and the decision needs none.
+        """
+        name = weights.decision.name if self.decide is None else DECISIONS.check(self.decide)
+        if self.scale is not None:
+            if not DECISIONS[name].needs_scale:
+                able = [name for name in DECISIONS.names if DECISIONS[name].needs_scale]
+                raise UserError(f"--scale is for --decide {', '.join(able)}")
+            return Decision(name, self.scale)
+        return weights.decision if name == weights.decision.name else Decision(name)
+
+    def metric(self, lists: Sequence[NbestList], weights: Weights | None = None) -> Metric:
+        """The first metric asked for; else that for which weights were tuned; else BLEU for translations, and WER."""
+        tuned = weights.tuned_for if weights else None
+        name = self.metrics[0] if self.metrics else tuned.metric if tuned else None
+        return choose_metric(name, lists, self._measuring(weights))
+
+    def others(self, lists: Sequence[NbestList], weights: Weights | None = None) -> list[Metric]:
+        """The further metrics asked for."""
+        names = dict.fromkeys(map(METRICS.check, self.metrics[1:]))
+        return [choose_metric(name, lists, self._measuring(weights)) for name in names]
+
+    def _measuring(self, weights: Weights | None) -> MetricOptions:
+        """How the metrics count: as the weights were tuned, if it is for the same metric, and as is asked for."""
+        tuned = weights.tuned_for if weights else None
+        if tuned is None or (self.metrics and METRICS.check(self.metrics[0]) != tuned.metric):
+            return self.measuring
+        return tuned.options.beside(self.measuring)
+
+    def tuning(self, lists: Sequence[NbestList], columns: Sequence[str]) -> TuningOptions:
+        """How weights of columns are tuned on lists."""
+        words = suits_word_bonus(columns) if self.word_bonus is None else bool(self.word_bonus)
+        tokens = suits_token_bonus(lists, columns) if self.token_bonus is None else bool(self.token_bonus)
+        bonuses = (*([WORDS] if words else []), *([TOKENS] if tokens else []))
+        return TuningOptions(bonuses, self.flat, self.optimum, self.negative, self.condition, self.decision())
+
+    def given_weights(self, columns: Sequence[str]) -> Weights:
+        """The weights where nothing is tuned: as given, else the one that the model's card recommends.
+
+        Raises:
+            UserError: there are more or fewer weights than models, one is out of range, or the card has none.
+        """
+        bonuses = {WORDS: float(self.word_bonus or 0), TOKENS: float(self.token_bonus or 0)}
+        if not (columns or self.weights):
+            return Weights.interpolation({}, "first pass", "given", bonuses)
+        numbers, origin, tuned = list(self.weights), "given", "given"
+        if not numbers:
+            if len(columns) > 1:
+                raise UserError("several --lm need --dev lists to tune on, or a --weight each")
+            if not self.lms:
+                raise UserError(f"{columns[0]}: neither dev lists nor a weight; give one of them")
+            numbers, origin = [scoring.recommended_weight(self.lms[0])], "recommended by the model card"
+            tuned = "card"
+        if len(numbers) != len(columns):
+            raise UserError(f"{len(columns)} --lm, but {len(numbers)} --weight; give one each")
+        return Weights.interpolation(dict(zip(columns, numbers, strict=True)), origin, tuned, bonuses)

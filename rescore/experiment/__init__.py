@@ -1,1 +1,0 @@
-"""What a user runs: the main job."""

@@ -1,0 +1,271 @@
+"""The main job, and its stages, for every road: commands, recipes and Python.
+
+    lists -> expand -> score -> tune (on dev lists) -> evaluate, rerank
+
+Each stage can be called alone; what lies between them are lists that say where their columns come from, so that the
+same experiment has the same figures by `run` and by stages. What nobody says is decided by `RunConfig`.
+
+    from rescore import formats, pipeline
+
+    config = pipeline.RunConfig(lms=("tta",), dev="dev.json")
+    outcome = pipeline.run(formats.read(["test.json"]), config, formats.read(["dev.json"]))
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from itertools import chain, islice
+
+from rescore import decision, scoring
+from rescore.config import RunConfig
+from rescore.engines import OnProgress, add_column
+from rescore.errors import UserError
+from rescore.expansion import recombine
+from rescore.metrics import Metric
+from rescore.metrics.significance import PairedTest
+from rescore.nbest import NbestList
+from rescore.reports import comparison
+from rescore.reports.results import Dev, Results, system_name
+from rescore.reports.results import evaluate as evaluate_weights
+from rescore.scoring import LanguageModel, column_name
+from rescore.scoring.cache import Cached
+from rescore.tuning import Tuned, Weights, tuned_in_folds
+from rescore.tuning import tune as tune_weights
+from rescore.tuning.folds import split
+from rescore.tuning.sets import choose_columns, warn_of_overlap, warn_of_scales
+
+__all__ = ["Outcome", "RunConfig", "compare", "evaluate", "expand", "rerank", "run", "score", "tune"]
+
+log = logging.getLogger(__name__)
+
+CHUNK = 1_000
+"""Lists that are reranked together: bounds memory."""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """All that a run made."""
+
+    lists: list[NbestList]
+    """The test lists with their new columns."""
+    texts: list[str]
+    """The text chosen for each."""
+    weights: Weights
+    results: Results
+    metric: Metric
+    """What was tuned for."""
+    lms: Sequence[LanguageModel] = ()
+    dev: list[NbestList] | None = None
+    """The lists that weights were tuned on, with their new columns."""
+
+
+def run(
+    lists: Sequence[NbestList],
+    config: RunConfig,
+    dev: Sequence[NbestList] | None = None,
+    load: Callable[[], Sequence[LanguageModel]] | None = None,
+    progress: OnProgress = lambda done: None,
+) -> Outcome:
+    """Score lists, tune on `dev` (or in folds, or take the weights that `config` gives), decide, and evaluate.
+
+    Args:
+        load: gives the models, where these are not made of their names in `config`. progress: see `OnProgress`.
+
+    Raises:
+        UserError: what `config` says cannot be done with these lists.
+    """
+    config = (replace(config, dev="dev") if dev is not None and config.dev is None else config).checked()
+    if dev is not None:
+        warn_of_overlap(lists, dev)
+        warn_of_scales(lists, dev)
+    parts = split([nbest.id for nbest in lists], config.folds, config.speaker) if config.folds else None
+    config, clock = config.for_lists(lists), _Clock()
+    metric, others = config.metric(dev or lists), config.others(lists)
+    lms = models_for(config, load, lists, dev or [])
+    columns = [column_name(lm, str(config.norm)) for lm in lms]
+    with clock.measure("scoring"):
+        scored = list(score(expand(lists, config), lms, config, progress))
+        tuned_on = scored if parts else None
+        if dev is not None:
+            tuned_on = list(score(expand(dev, config), lms, config, progress))
+    texts = None
+    with clock.measure("tuning"):
+        if tuned_on is None:
+            weights = config.given_weights(columns)
+            if weights.tuned == "card":
+                recommended = weights.weights[columns[0]]
+                log.info("lambda %g, as the model card of %s recommends", recommended, config.lms[0])
+        else:
+            if parts:
+                texts = tuned_in_folds(parts, metric, scored, columns, config.tuning(scored, columns))
+                config = replace(config, dev=f"{parts.number} folds by {parts.unit}")
+            weights, _ = tune(tuned_on, config, columns, metric)
+            if parts:
+                weights = replace(weights, tuned=parts.signature(scored))
+    with clock.measure("evaluation"):
+        results, texts = evaluate(scored, weights, config, texts, [metric, *others])
+    results.stages, results.seconds = clock.seconds, sum(clock.seconds.values())
+    return Outcome(scored, texts, weights, results, metric, lms, tuned_on)
+
+
+def models_for(
+    config: RunConfig, load: Callable[[], Sequence[LanguageModel]] | None, *sets: Sequence[NbestList]
+) -> list[LanguageModel]:
+    """The models, each with a column that no other one has in these sets."""
+    heads = [lists[0] for lists in sets if lists]
+    return scoring.with_own_columns(load() if load else scoring.load_all(config.lms), str(config.norm), heads)
+
+
+def expand(lists: Iterable[NbestList], config: RunConfig) -> Iterator[NbestList]:
+    """The lists with the new hypotheses that were asked for, as a stream."""
+    return (recombine(nbest, config.recombine) for nbest in lists) if config.recombine else iter(lists)
+
+
+def score(
+    lists: Iterable[NbestList],
+    lms: Sequence[LanguageModel],
+    config: RunConfig,
+    progress: OnProgress = lambda done: None,
+) -> Iterator[NbestList]:
+    """Copies of the lists with one more column per model, and the number of tokens (`RunConfig.counted`); a stream."""
+    lists = iter(lists)
+    head = list(islice(lists, 1))
+    lists, norm = chain(head, lists), str(config.for_lists(head).norm)
+    counted = config.counted(lms, head)
+    for lm in lms:
+        lists = add_column(lm, lists, norm, progress, lm is counted)
+    return iter(lists)
+
+
+def tune(
+    lists: Sequence[NbestList],
+    config: RunConfig,
+    columns: Sequence[str] | None = None,
+    metric: Metric | None = None,
+) -> tuple[Weights, Tuned]:
+    """The weights that are best on lists, for one decision.
+
+    Args:
+        columns, metric: as `config` chooses them.
+
+    Raises:
+        UserError: there is no list, or no column; a list has no reference, or lacks a column.
+    """
+    if not lists:
+        raise UserError("no lists to tune on")
+    if columns is None:
+        columns = choose_columns(lists, config.columns, config.nth)
+        if not columns and config.decision().name == "best":
+            raise UserError(f"{config.dev or 'the lists'}: no column of LM scores; add one with `rescore score`")
+    options = config.tuning(lists, columns)
+    return tune_weights(metric or config.metric(lists), lists, columns, config.dev or "dev", options)
+
+
+def evaluate(
+    lists: Sequence[NbestList],
+    weights: Weights,
+    config: RunConfig,
+    texts: list[str] | None = None,
+    metrics: Sequence[Metric] = (),
+) -> tuple[Results, list[str]]:
+    """The figures of lists under weights, and the text chosen for each.
+
+    Args:
+        texts: what was chosen already, in another way. metrics: as `config` chooses them; the first is the main one.
+
+    Raises:
+        UserError: there is no list, or one lacks a column that has a weight.
+    """
+    if not lists:
+        raise UserError("no lists to evaluate")
+    metric, *others = metrics or [config.metric(lists, weights), *config.others(lists, weights)]
+    decide = config.decision(weights)
+    results, texts = evaluate_weights(metric, lists, weights, decide, texts, others)
+    results.system = system_name(weights, results.columns, decide.name)
+    tuned = weights.tuned_for
+    if tuned and tuned.utterances is not None and tuned.first_pass is not None and tuned.value is not None:
+        source = weights.origin.removeprefix("tuned on ")
+        results.dev = Dev(source, tuned.utterances, tuned.first_pass, tuned.value, tuned.low, tuned.high)
+    return results, texts
+
+
+def rerank(
+    lists: Iterable[NbestList], weights: Weights, config: RunConfig, texts: bool = True
+) -> Iterator[tuple[NbestList, str]]:
+    """Each list, sorted by the combined score, with the text chosen for it; a stream.
+
+    Args:
+        texts: whether they are wanted; else the first hypothesis stands there.
+    """
+    lists = expand(lists, config)
+    decide, metric = config.decision(weights), None
+    while chunk := list(islice(lists, CHUNK)):
+        ranked = [decision.rerank(nbest, weights.of) for nbest in chunk]
+        if not texts:
+            yield from ((nbest, nbest.hypotheses[0].text) for nbest in ranked)
+            continue
+        metric = metric or config.metric(chunk, weights)  # once: it must not change within a set
+        yield from zip(ranked, decide.texts(metric, chunk, weights.of), strict=True)
+
+
+def compare(
+    lists: Sequence[NbestList],
+    dev: Sequence[NbestList],
+    config: RunConfig,
+    load: Callable[[], Sequence[LanguageModel]] | None = None,
+    test: PairedTest | None = None,
+    source: str = "test",
+    progress: OnProgress = lambda done: None,
+) -> comparison.Comparison:
+    """Score both sets with every model, tune each on `dev`, and all together, and compare them on `lists`.
+
+    The last entry, where there are several models, combines all but the intact readings of masked ones (which are there
+    to be looked at).
+    """
+    config = config.for_lists(lists)
+    warn_of_overlap(lists, dev)
+    metric, test = config.metric(dev), test or PairedTest()
+    lms = models_for(config, load, lists, dev)
+    lists, dev = list(expand(lists, config)), list(expand(dev, config))
+    entries = _entries(lists, dev, lms, config, metric, progress)
+    return comparison.compare(metric, lists, dev, entries, test, (source, config.dev or "dev"))
+
+
+def _entries(
+    lists: Sequence[NbestList],
+    dev: Sequence[NbestList],
+    lms: Sequence[LanguageModel],
+    config: RunConfig,
+    metric: Metric,
+    progress: OnProgress,
+) -> Iterator[comparison.Entry]:
+    """Each model alone, and all together, tuned; one after another, as columns are added."""
+
+    def entry(some: Sequence[LanguageModel], speed: float | None) -> comparison.Entry:
+        weights, tuned = tune(dev, config, [column_name(lm, str(config.norm)) for lm in some], metric)
+        return comparison.Entry(" + ".join(lm.name for lm in some), lists, weights, tuned.value, speed)
+
+    number = sum(len(nbest.hypotheses) for nbest in [*lists, *dev])
+    for lm in lms:
+        began = time.perf_counter()
+        lists, dev = ([*score(some, [lm], config, progress)] for some in (lists, dev))
+        seconds = time.perf_counter() - began
+        yield entry([lm], None if isinstance(lm, Cached) else number / seconds)
+    together = [lm for lm in lms if "intact" not in lm.name.split(":")]
+    if len(together) > 1:
+        yield entry(together, None)
+
+
+@dataclass(slots=True)
+class _Clock:
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def measure(self, name: str) -> Iterator[None]:
+        began = time.perf_counter()
+        yield
+        self.seconds[name] = time.perf_counter() - began

@@ -1,0 +1,161 @@
+"""One pipeline: the same experiment has one result, whichever way it is made; and what is decided by default."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rescore
+from rescore import formats, pipeline
+from rescore.errors import UserError
+from rescore.nbest import TOKENS, Column, Hypothesis, NbestList
+from rescore.tuning.sets import choose_columns, suits_token_bonus
+from tests.cli.test_recipe import make
+from tests.conftest import ROOT, Run
+
+SMALL = f"tta:{ROOT / 'models' / 'tta-small'}"
+
+
+@pytest.fixture
+def run_in(request: pytest.FixtureRequest) -> Run:
+    """The fixture `rescore`, under a name that leaves the package its own."""
+    return request.getfixturevalue("rescore")
+
+
+def many(name: str, number: int, depth: int = 3) -> list[NbestList]:
+    """So many short lists: those of the demo data, again and again under new ids."""
+    given = formats.read([ROOT / "data" / f"{name}.json"])
+    return [
+        NbestList(f"{name}{index:04d}", nbest.hypotheses[:depth], nbest.references)
+        for index in range(number)
+        for nbest in [given[index % len(given)]]
+    ]
+
+
+def figures(report: dict[str, Any]) -> dict[str, Any]:
+    """All but what is named after files, and how long it took."""
+    kept = {name: value for name, value in report.items() if name not in ("dataset", "seconds", "stages", "origin")}
+    return kept | {"dev": report["dev"] | {"source": ""}}
+
+
+def test_one_experiment_by_every_road(run_in: Run, tmp_path: Path) -> None:
+    """600 lists, a T-TA and the default bonuses: `run`, the stages, the recipe and Python, byte for byte."""
+    for name in ("dev", "test"):
+        formats.write(many(name, 600), str(tmp_path / f"{name}.json"))
+    lm = ("--lm", SMALL, "--cache", "cache")
+    done = run_in("test.json", *lm, "--dev", "dev.json", "--report", "run.json")
+    assert done.returncode == 0, done.stderr
+    for name in ("dev", "test"):
+        assert run_in("score", f"{name}.json", *lm, "-o", f"{name}.jsonl").returncode == 0
+    assert run_in("tune", "dev.jsonl", "-o", "w.json").returncode == 0
+    assert run_in("rerank", "test.jsonl", "--weights", "w.json", "--report", "staged.json").returncode == 0
+    lines = ["DEV := dev.json", "TEST := test.json", f"LM := {SMALL}", "CACHE := cache"]
+    (tmp_path / "Makefile").write_text("\n".join([*lines, "include $(shell rescore recipe)"]), encoding="utf-8")
+    made = make(tmp_path)
+    assert made.returncode == 0, made.stderr
+    model = rescore.load(SMALL, cache="cache")
+    dev, test = (rescore.score(rescore.read(f"{name}.json"), model) for name in ("dev", "test"))
+    by_python = json.dumps(asdict(rescore.evaluate(test, rescore.tune(dev))))
+    run, *others = (
+        figures(json.loads(text))
+        for text in (
+            *((tmp_path / name).read_text() for name in ("run.json", "staged.json", "rescored/test.results.json")),
+            by_python,
+        )
+    )
+    assert "|w:tokens=" in run["signature"] and "|lm:tokens=tta@" in run["signature"]
+    for other in others:
+        assert json.dumps(other) == json.dumps(run)
+    # The last stage alone, on the reranked lists: what is measured of what is there.
+    assert run_in("rerank", "test.jsonl", "--weights", "w.json", "-o", "out.jsonl").returncode == 0
+    measured = json.loads(run_in("eval", "out.jsonl", "--json").stdout)
+    assert measured["systems"][0]["oracle"] == run["oracle"]
+
+
+def scored(number: int, model: str = "tta", *columns: str) -> list[NbestList]:
+    """Lists with a column of a model, and what is counted."""
+    records = {name: Column(model, "0" * 12, "sum", "float32") for name in ("lm", *columns)}
+    scores = {"s2s": -1.0, "lm": -1.0, **dict.fromkeys(columns, 2.0)}
+    return [NbestList(str(index), [Hypothesis("a", scores)], ("a",), columns=records) for index in range(number)]
+
+
+def test_a_token_bonus_is_for_large_sets_of_pseudo_log_likelihoods() -> None:
+    assert suits_token_bonus(scored(500, "tta", TOKENS), ["lm"])
+    assert not suits_token_bonus(scored(499, "tta", TOKENS), ["lm"])
+    assert not suits_token_bonus(scored(500, "unilm", TOKENS), ["lm"])
+    assert not suits_token_bonus(scored(500, "tta"), ["lm"])
+    for asked in (True, False):
+        config = pipeline.RunConfig(token_bonus=asked)
+        assert (TOKENS in config.tuning(scored(2, "unilm", TOKENS), ["lm"]).bonuses) == asked
+
+
+def test_columns_of_models_are_tuned_not_those_of_toolkits() -> None:
+    lists = scored(1)
+    lists[0].hypotheses[0].scores["LM0"] = -3.0
+    assert choose_columns(lists) == ["lm"] and choose_columns(lists, ["LM0", "s2s"]) == ["LM0"]
+    lists[0].columns = {}
+    assert choose_columns(lists) == ["lm", "LM0"] and choose_columns(lists, (), 2) == ["LM0"]
+    with pytest.raises(UserError, match="--nth 3: the lists have 2 columns"):
+        choose_columns(lists, (), 3)
+
+
+@pytest.mark.parametrize(
+    ("decisions", "message"),
+    [
+        ({"dev": "d", "weights": (0.5,)}, "--dev and --weight exclude each other"),
+        ({"folds": 3, "dev": "d"}, "leave out --dev"),
+        ({"decide": "mbr"}, "--decide mbr needs --dev"),
+        ({"decide": "best", "scale": 1.0, "dev": "d"}, "--scale is for --decide mbr"),
+        ({"optimum": True}, "about tuning"),
+        ({"word_bonus": True}, "--word-bonus tune needs"),
+        ({"token_bonus": 0.5, "dev": "d"}, "with --dev it is tuned"),
+        ({"lms": ("tta", "unilm")}, "a --weight each"),
+        ({"lms": ("tta",), "weights": (0.5, 0.5)}, "1 --lm, but 2 --weight"),
+        ({"lms": ("tta",), "weights": (1.5,)}, "not between 0 and 1"),
+    ],
+)
+def test_decisions_that_contradict_each_other(decisions: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        pipeline.RunConfig(**decisions).checked()
+
+
+def test_as_tuned_unless_something_else_is_asked_for(run_in: Run, tmp_path: Path) -> None:
+    """`rerank` decides and measures as weights were tuned; what is asked for there goes before."""
+    formats.write(many("dev", 20), str(tmp_path / "l.json"))
+    assert run_in("score", "l.json", "--lm", SMALL, "-o", "l.jsonl").returncode == 0
+    (tmp_path / "map.glm").write_text("the => a / [ ] __ [ ]\n", encoding="utf-8")
+    how = ("--case-sensitive", "--drop-punctuation", "--glm", "map.glm")
+    done = run_in("tune", "l.jsonl", "--decide", "mbr", *how, "-o", "w.json")
+    assert done.returncode == 0 and "same from" not in done.stderr, done.stderr
+
+    def signature(*options: str) -> str:
+        done = run_in("rerank", "l.jsonl", "--weights", "w.json", "--report", "r.json", *options)
+        assert done.returncode == 0, done.stderr
+        return str(json.loads((tmp_path / "r.json").read_text())["signature"])
+
+    assert signature().startswith("WER|case:mixed|drop-punctuation:yes|glm:") and "|decide:mbr," in signature()
+    assert "|decide:" not in signature("--decide", "best")
+    assert "|decide:mbr,0.5|" in signature("--scale", "0.5")
+    assert signature("--split-hyphens").startswith("WER|case:mixed|split-hyphens:yes|drop-punctuation:yes|glm:")
+    assert signature("--metric", "cer").startswith("CER|case:lc|")
+    (tmp_path / "map.glm").write_text("an => a / [ ] __ [ ]\n", encoding="utf-8")
+    done = run_in("rerank", "l.jsonl", "--weights", "w.json", "--report", "r.json")
+    assert done.returncode == 2 and "map.glm: is not the file that the weights were tuned with" in done.stderr
+
+
+def test_mbr_tells_no_interval_of_the_best_score(run_in: Run, tmp_path: Path) -> None:
+    formats.write(many("dev", 40), str(tmp_path / "l.json"))
+    lm = ("--lm", SMALL, "--cache", "cache")
+    assert "the same for any lambda" in run_in("l.json", *lm, "--dev", "l.json").stdout
+    done = run_in("l.json", *lm, "--dev", "l.json", "--decide", "mbr")
+    assert done.returncode == 0 and "the same for any lambda" not in done.stdout
+
+
+def test_every_output_is_a_file_of_its_own(run_in: Run, tmp_path: Path) -> None:
+    formats.write(many("dev", 3), str(tmp_path / "l.json"))
+    done = run_in("rerank", "l.json", "--best", "x.txt", "--table", "x.txt")
+    assert done.returncode == 2 and "--best and --table both write to x.txt" in done.stderr
