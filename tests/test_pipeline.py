@@ -142,6 +142,13 @@ def test_as_tuned_unless_something_else_is_asked_for(run_in: Run, tmp_path: Path
     assert "|decide:mbr,0.5|" in signature("--scale", "0.5")
     assert signature("--split-hyphens").startswith("WER|case:mixed|split-hyphens:yes|drop-punctuation:yes|glm:")
     assert signature("--metric", "cer").startswith("CER|case:lc|")
+    (tmp_path / "words").write_text("the\nan\n", encoding="utf-8")
+    rare = ("--metric", "bwer", "--words", "words")
+    assert run_in("tune", "l.jsonl", *rare, "-o", "b.json").returncode == 0
+    assert run_in("rerank", "l.jsonl", "--weights", "b.json", "--report", "b.json.txt").returncode == 0
+    assert run_in("rerank", "l.jsonl", "--weights", "b.json", *rare, "--report", "c.json.txt").returncode == 0
+    one, other = (json.loads((tmp_path / f"{name}.json.txt").read_text()) for name in "bc")
+    assert one["signature"] == other["signature"] and one["signature"].startswith("BWER|")
     (tmp_path / "map.glm").write_text("an => a / [ ] __ [ ]\n", encoding="utf-8")
     done = run_in("rerank", "l.jsonl", "--weights", "w.json", "--report", "r.json")
     assert done.returncode == 2 and "map.glm: is not the file that the weights were tuned with" in done.stderr

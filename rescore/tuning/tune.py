@@ -19,7 +19,8 @@ from rescore.tuning.joint import tune_jointly
 from rescore.tuning.line import best_interval, padded
 from rescore.tuning.multi import Space, coordinate, search
 from rescore.tuning.scale import text_value, tune_scale
-from rescore.tuning.weights import TunedFor, Weights, check_condition, condition_of
+from rescore.tuning.tuned_for import TunedFor
+from rescore.tuning.weights import Weights, check_condition, condition_of
 
 
 @dataclass(frozen=True, slots=True)
