@@ -27,7 +27,7 @@ def _with_all_options(command: Any) -> Any:
     type=click.Choice([kind for module in MODULES.values() for kind in module.KINDS]),
     help="What to train.",
 )
-@click.option("--text", metavar="FILE", help="A sentence a line, UTF-8; plain, .gz or .xz.")
+@click.option("--text", metavar="FILE", help="A sentence a line, UTF-8; plain, .gz or .xz. channel: N-best lists.")
 @click.option(
     "--pairs",
     nargs=2,
@@ -63,6 +63,7 @@ def command(
     rescore train --lm unified --text corpus.en --pairs train.de train.en --out lm --normalize text
     rescore train --lm lexical --pairs train.de train.en --out lm
     rescore train --lm ngram -o 5 --prune 0,0,1 --text corpus.txt.xz --out lm
+    rescore train --lm channel --text dev.json --out channel
 
     Interrupted, the same command with --resume goes on as if nothing had happened. An n-gram model is estimated by
     KenLM's lmplz, which has to be on PATH; how to get it is told where it is not.

@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from rescore.errors import UserError
 from rescore.files import parsed, read_json, replacing
+from rescore.scoring import shipped_models
 
 NAME = "channel.json"
 """The file's name in a channel's folder."""
@@ -73,6 +74,16 @@ class Channel:
         """The alphabet; letters that are not in it are all alike."""
         return "".join(sorted({letter for block in self.totals for letter in block}))
 
+    @staticmethod
+    def shipped() -> Path:
+        """The folder of the one that is used where no lists are at hand to learn one from."""
+        return shipped_models() / "channel"
+
+    @property
+    def size(self) -> int:
+        """How many pairs of blocks were counted more than once."""
+        return sum(number > 1 for row in self.counts.values() for number in row.values())
+
     @cached_property
     def digest(self) -> str:
         """Twelve hexadecimal digits that say which counts these are, for signatures."""
@@ -100,7 +111,7 @@ class Channel:
         }
         folder.mkdir(parents=True, exist_ok=True)
         with replacing(folder / NAME) as temporary:
-            temporary.write_text(json.dumps(content, ensure_ascii=False, indent=0) + "\n", encoding="utf-8")
+            temporary.write_text(json.dumps(content, ensure_ascii=False) + "\n", encoding="utf-8")
 
     @classmethod
     def load(cls, folder: Path) -> Channel:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
 
 import numpy as np
 from rapidfuzz.distance import Levenshtein
 
+from rescore import formats
 from rescore.errors import UserError
 from rescore.expansion.channel import BLOCK, Channel, framed
-from rescore.nbest import NbestList
+from rescore.files import replacing
+from rescore.formats.references import References
+from rescore.nbest import NbestList, content_hash
 
 ROUNDS = 2
 """Alignments under the counts of the one before; the first is one of fewest edits."""
@@ -148,3 +152,45 @@ def _fewest(meant: str, heard: str) -> Atoms:
         size = max(len(ours), len(theirs))
         atoms += [(ours[k : k + 1], theirs[k : k + 1]) for k in range(size)]
     return atoms
+
+
+def train(
+    paths: Sequence[str], out: Path, references: Sequence[str] = (), report: Callable[[str], None] = lambda line: None
+) -> None:
+    """Learn a channel from N-best lists and write its folder: channel.json, and a card.
+
+    Args:
+        paths: of the lists. references: files of their references, where the lists have none.
+
+    Raises:
+        UserError: a list has no reference.
+    """
+    known = References(tuple(references)) if references else None
+    lists = formats.read(paths, references=known, need_references=True)
+    pairs = collect(lists)
+    other = sum(number for (meant, heard), number in pairs.items() if meant != heard)
+    source = f"{len(lists):,} lists, {content_hash(lists)}"
+    channel = learn(pairs, source)
+    channel.save(out)
+    report(f"channel: {pairs.total():,} words of {source}; {other:,} were heard as others")
+    with replacing(out / "README.md") as path:
+        path.write_text(_card(channel, pairs.total(), other), encoding="utf-8")
+
+
+def _card(channel: Channel, words: int, other: int) -> str:
+    return f"""---
+kind: channel
+trained_on: {channel.source}
+---
+
+# channel
+
+What a recogniser writes where something else was said, for `--respell`: counts of blocks of up to {BLOCK} letters.
+
+| | |
+| --- | --- |
+| learned from | {channel.source} |
+| words | {words:,}, with repeats in hypotheses; {other:,} were heard as others |
+| pairs of blocks | {channel.size:,} |
+| licence | yours to choose |
+"""

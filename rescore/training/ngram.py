@@ -15,6 +15,7 @@ from rescore.errors import UserError
 from rescore.files import replacing
 from rescore.formats.source import read_lines
 from rescore.networks.tokenizer import Tokenizer, word_tokenizer
+from rescore.training import lexicon
 
 GET_KENLM = (
     "pip download --no-deps --no-binary kenlm kenlm==0.3.0 && tar xzf kenlm-0.3.0.tar.gz && "
@@ -78,6 +79,7 @@ def train(
         if recipe.keep_arpa:
             arpa.replace(out / "lm.arpa")
     found.save(out / "tokenizer.json")
+    lexicon.write(text, found, out)
     with replacing(out / "README.md") as path:
         path.write_text(_card(recipe, sentences, counts), encoding="utf-8")
 

@@ -16,6 +16,7 @@ from rescore.formats.source import read_lines
 from rescore.networks import checkpoint
 from rescore.networks.config import IN_CONTEXT, NAMED, NetworkConfig
 from rescore.networks.tokenizer import Tokenizer, train_wordpiece
+from rescore.training import lexicon
 from rescore.training.corpus import Corpus, encode_corpus, encode_pairs
 from rescore.training.loop import STATE, Device, Recipe, Task, Trainer
 from rescore.training.objectives import MIXTURE, OBJECTIVES, InContext, unified_objectives
@@ -72,6 +73,8 @@ def train(
     if machine.rank == 0:
         texts = list(dict.fromkeys([*([text] if text else []), *(pairs or ())]))
         _prepare_tokenizer(out, texts, config, init, resume, tokenizer, normalisation, report)
+        if text is not None and not resume:
+            lexicon.write(text, Tokenizer.load(out / "tokenizer.json"), out)
         if recipe.steps != 0 and text is not None:
             tokens = Tokenizer.load(out / "tokenizer.json")
             longest = _config(kind, config, tokens, init, context).max_positions - 2

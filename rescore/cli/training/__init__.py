@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import click
 
-WAYS = ("neural", "ngram", "lexical")
+WAYS = ("neural", "ngram", "lexical", "channel")
 """Modules of this package."""
 
 
