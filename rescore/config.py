@@ -13,6 +13,7 @@ from rescore.nbest import TOKENS, WORDS, NbestList, ranked_by_means
 from rescore.scoring import LanguageModel, is_pseudo
 from rescore.tuning import FIRST_PASS_ALONE, TuningOptions, Weights
 from rescore.tuning.sets import suits_token_bonus, suits_word_bonus
+from rescore.tuning.weights import check_condition
 
 Bonus = bool | float | None
 """True to tune one, False for none, or the number to add for each; None for what suits."""
@@ -82,6 +83,7 @@ class RunConfig:
             )
         if (self.flat or self.optimum or self.condition or self.negative) and not self.tunes:
             raise UserError("--flat, --optimum, --allow-negative, --condition are about tuning; give --dev or --folds")
+        check_condition(self.condition)
         for option, bonus in (("--word-bonus", self.word_bonus), ("--token-bonus", self.token_bonus)):
             if bonus is True and not self.tunes:
                 raise UserError(f"{option} tune needs --dev lists to tune on")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -290,3 +291,5 @@ def test_what_a_shell_shows() -> None:
     assert dir(rescore) == sorted(rescore.__all__)
     assert repr(LISTS[0]) == "<NbestList u1: 2 hypotheses, 'a b'>"
     assert repr(rescore.Weights({"s2s": 0.75, "tta": 0.25}, "given")) == "<Weights: s2s 0.75, tta 0.25 (given)>"
+    assert repr(rescore.TokenScores(["a", "b"], np.array([-0.5, -1.0]))) == "<TokenScores -1.5000: 'a b'>"
+    assert re.fullmatch(r"<LanguageModel tta: [0-9a-f]{12}, float32>", repr(rescore.load("tta-small")))

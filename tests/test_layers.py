@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ast
+import re
+import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -93,6 +96,22 @@ def test_torch_is_imported_where_networks_are() -> None:
         and not str(place := path.relative_to(ROOT / "rescore")).startswith(WITH_TORCH)
     ]
     assert not found
+
+
+WITHOUT_A_LINE = {"pandas", "polars", "huggingface_hub"}
+"""Packages that a user has or has not (`to_frame`), or that come with another one (transformers)."""
+DISTRIBUTIONS = {"comet": "unbabel-comet", "re2": "google-re2"}
+
+
+def test_packages_that_are_imported_are_declared() -> None:
+    names = {name.split(".")[0] for path in modules() for name in imports(path)}
+    names -= {"rescore", "__future__", *sys.stdlib_module_names, *WITHOUT_A_LINE}
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    lines = [*project["dependencies"], *(line for some in project["optional-dependencies"].values() for line in some)]
+    declared = [re.split(r"[<>=~\[; ]", line)[0] for line in lines]
+    assert {DISTRIBUTIONS.get(name, name.replace("_", "-")) for name in names} <= set(declared)
+    required = [re.split(r"[<>=~\[; ]", line)[0] for line in project["dependencies"]]
+    assert len(set(required)) == len(required)
 
 
 def test_files_are_read_in_ten_minutes() -> None:

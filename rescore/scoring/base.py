@@ -61,6 +61,10 @@ class TokenScores:
         self._tokens, self._log_probs, self.unknown = tokens, log_probs, unknown
         self._sum = float(log_probs.sum()) if total is None else total
 
+    def __repr__(self) -> str:
+        """One line; the rest is in `tokens` and `log_probs`."""
+        return f"<TokenScores {self.sum:.4f}: {' '.join(self.tokens)[:60]!r}>"
+
     @property
     def tokens(self) -> list[str]:
         return self._tokens
@@ -176,6 +180,10 @@ class Public(Wrapped):
     def __init__(self, lm: LanguageModel) -> None:
         super().__init__(lm)
         self.lm = lm
+
+    def __repr__(self) -> str:
+        """What signatures show of it."""
+        return f"<LanguageModel {self.name}: {self.fingerprint[:12]}, {self.precision}>"
 
     @property
     def fingerprint(self) -> str:
