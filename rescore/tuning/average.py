@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from rescore.metrics.base import Counts
+from rescore.metrics.base import Counts, Metric
 from rescore.tuning.line import Floats, best_interval
 from rescore.tuning.multi import SEED, Space, climb
 
@@ -52,20 +52,27 @@ def _best(sample: Space, optimum: Floats, alone: Floats) -> Floats:
     return point if better else alone
 
 
-def certain(space: Space, weights: Floats, trials: int = TRIALS, seed: int = SEED) -> bool:
-    """Whether weights are better than the first pass by `ERRORS` standard errors, by a paired bootstrap over lists."""
+def certain(space: Space, weights: Floats) -> bool:
+    """Whether weights are better than the first pass."""
+    return certainly_better(space.metric, _chosen(space, weights), _chosen(space, first_pass(space)))
+
+
+def certainly_better(metric: Metric, ours: Counts, theirs: Counts, trials: int = TRIALS, seed: int = SEED) -> bool:
+    """Whether choices are better than others by `ERRORS` standard errors, by a paired bootstrap over lists.
+
+    Args:
+        ours, theirs: (lists, k) statistics of what is chosen from each list.
+    """
     random = np.random.default_rng(seed)
-    ours, theirs = _chosen(space, weights), _chosen(space, first_pass(space))
     number = len(ours)
-    draws = [random.integers(0, number, number) for _ in range(trials)]
-    sign = 1.0 if space.metric.higher_is_better else -1.0
+    sign = 1.0 if metric.higher_is_better else -1.0
 
     def gain(rows: np.ndarray) -> Floats:
-        values = space.metric.values(np.stack([ours[rows].sum(axis=0), theirs[rows].sum(axis=0)]))
+        values = metric.values(np.stack([ours[rows].sum(axis=0), theirs[rows].sum(axis=0)]))
         return sign * (values[0] - values[1])
 
     observed = float(gain(np.arange(number)))
-    return observed > ERRORS * float(np.std([gain(rows) for rows in draws]))
+    return observed > ERRORS * float(np.std([gain(random.integers(0, number, number)) for _ in range(trials)]))
 
 
 def first_pass(space: Space) -> Floats:

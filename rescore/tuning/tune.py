@@ -100,7 +100,9 @@ def tune(
         weights, tuned = _by_condition(metric, lists, columns, bonuses, options, weights, tuned)
     decide = options.decide
     if decide.needs_scale and decide.name == "mbr" and options.condition is None:
-        found, scale, _ = tune_jointly(metric, lists, {FIRST_PASS: 1.0} | weights.weights, options.negative)
+        found, scale, _ = tune_jointly(
+            metric, lists, {FIRST_PASS: 1.0} | weights.weights, options.negative, options.optimum
+        )
         weights, decide = replace(weights, weights=found), Decision("mbr", scale)
     elif decide.needs_scale:
         decide = tune_scale(decide.name, metric, lists, weights.of)

@@ -9,7 +9,8 @@ from rescore import formats, metrics
 from rescore.decision import Decision, rules
 from rescore.nbest import NbestList
 from rescore.tuning import TuningOptions, Weights, tune
-from rescore.tuning.joint import Risk, pruned, tune_jointly
+from rescore.tuning.joint import tune_jointly
+from rescore.tuning.risk import Risk, pruned
 from rescore.tuning.scale import text_value, tune_scale
 from tests.conftest import ROOT
 
@@ -43,7 +44,7 @@ def test_the_value_is_that_of_the_decision(lists: list[NbestList], name: str, th
 def test_never_worse_than_one_after_the_other(lists: list[NbestList], name: str) -> None:
     metric = metrics.choose_metric(name, lists)
     before = {"s2s": 0.5, "lm": 0.5}
-    weights, scale, value = tune_jointly(metric, lists, before)
+    weights, scale, value = tune_jointly(metric, lists, before, optimum=True)
     assert sum(weights.values()) == pytest.approx(1.0) and all(one >= 0 for one in weights.values())
     texts = Decision("mbr", scale).texts(metric, lists, lambda nbest: weights)
     assert value == pytest.approx(text_value(metric, lists, texts))
@@ -51,6 +52,30 @@ def test_never_worse_than_one_after_the_other(lists: list[NbestList], name: str)
     sequential = text_value(metric, lists, old.texts(metric, lists, lambda nbest: before))
     sign = 1 if metric.higher_is_better else -1
     assert sign * value >= sign * sequential - 1e-9
+
+
+@pytest.mark.parametrize("name", ["wer", "bleu"])
+def test_accidents_of_the_lists_get_no_weight(lists: list[NbestList], name: str) -> None:
+    """A column that helps in two lists only improves these lists, and others not: the first pass alone is kept."""
+    metric = metrics.choose_metric(name, lists)
+    for place, nbest in enumerate(lists):
+        for hypothesis in nbest.hypotheses:
+            right = hypothesis.text == nbest.references[0]
+            hypothesis.scores |= {"accident": float(place in (11, 25) and right), "true": 3.0 * right}
+    before = {"s2s": 1.0, "accident": 0.0}
+    assert tune_jointly(metric, lists, before, optimum=True)[0]["accident"] > 0
+    alone = tune_jointly(metric, lists, {"s2s": 1.0})
+    assert tune_jointly(metric, lists, before) == (before, alone[1], pytest.approx(alone[2]))
+    assert tune_jointly(metric, lists, {"s2s": 1.0, "true": 0.0})[0]["true"] > 0.1
+
+
+def test_a_sample_is_the_lists_as_often_as_they_were_drawn(lists: list[NbestList]) -> None:
+    metric = metrics.choose_metric("bleu", lists)
+    risk, theta = Risk.of(metric, lists, ["s2s", "lm"]), np.array([1.0, 0.5])
+    sample = risk.sample(np.random.default_rng(3))
+    assert sample.times.sum() == len(lists) and (sample.times == 0).any()
+    drawn = [nbest for nbest, times in zip(lists, sample.times, strict=True) for _ in range(times)]
+    assert sample.value(theta) == pytest.approx(Risk.of(metric, drawn, ["s2s", "lm"]).value(theta))
 
 
 def test_tune_uses_it(lists: list[NbestList]) -> None:
