@@ -20,7 +20,6 @@ from rapidfuzz.distance import Levenshtein
 
 from rescore.errors import UserError
 from rescore.nbest import COMBINED, FIRST_PASS, Hypothesis, NbestList, score_columns
-from rescore.parts import BACKENDS
 
 RIDGE = 0.3
 """How far estimates are drawn to the mean of the list's edits, against the square of one hypothesis' error."""
@@ -53,10 +52,10 @@ def recombine(nbest: NbestList, number: int = DEFAULT_NUMBER) -> NbestList:
     """The list with up to `number` further hypotheses, which have 1 in the column `combined`, the original ones 0.
 
     Raises:
-        UserError: the list has scores of language models, which the new hypotheses would lack. A toolkit's own
-            features they lack, too: these are not tuned beside language models.
+        UserError: the list has scores of models, which the new hypotheses would lack. Component scores of a toolkit they
+            lack, too: these are weighed only where that is asked for.
     """
-    columns = [name for name in score_columns(nbest) if name in nbest.columns or _kind(name) in BACKENDS]
+    columns = score_columns(nbest)
     if columns:
         raise UserError(
             f"utterance {nbest.id}: has scores {columns[0]} already; recombine lists before they are scored"
@@ -72,11 +71,6 @@ def recombine(nbest: NbestList, number: int = DEFAULT_NUMBER) -> NbestList:
                 known.add(text)
                 new.append(Hypothesis(text, {FIRST_PASS: estimate, COMBINED: 1.0}))
     return replace(nbest, hypotheses=[*old, *new])
-
-
-def _kind(column: str) -> str:
-    """The kind of language model that a column may be called after."""
-    return column.partition(":")[0].partition(".")[0]
 
 
 def combinations(
