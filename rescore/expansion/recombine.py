@@ -52,8 +52,8 @@ def recombine(nbest: NbestList, number: int = DEFAULT_NUMBER) -> NbestList:
     """The list with up to `number` further hypotheses, which have 1 in the column `combined`, the original ones 0.
 
     Raises:
-        UserError: the list has scores of models, which the new hypotheses would lack. Component scores of a toolkit they
-            lack, too: these are weighed only where that is asked for.
+        UserError: the list has scores of models, which the new hypotheses would lack. Component scores of a toolkit
+            they lack, too: these are weighed only where that is asked for.
     """
     columns = score_columns(nbest)
     if columns:
