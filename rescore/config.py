@@ -9,7 +9,7 @@ from rescore import scoring
 from rescore.decision import DECISIONS, Decision
 from rescore.errors import UserError
 from rescore.metrics import METRICS, Metric, MetricOptions, choose_metric
-from rescore.nbest import TOKENS, WORDS, NbestList, ranked_by_means
+from rescore.nbest import TOKENS, WORDS, NbestList, component_columns, ranked_by_means
 from rescore.scoring import LanguageModel, is_pseudo
 from rescore.tuning import FIRST_PASS_ALONE, TuningOptions, Weights
 from rescore.tuning.sets import suits_token_bonus, suits_word_bonus
@@ -53,6 +53,8 @@ class RunConfig:
     token_bonus: Bonus = None
     columns: tuple[str, ...] = ()
     """What is tuned, where the lists are scored already; nothing for the columns of language models."""
+    components: bool = False
+    """Whether the parts of the toolkit's own score (decoder, ctc, lm, ...) are tuned, too, without bounds."""
     nth: int | None = None
     """Of these the Nth alone, from 1."""
     flat: bool = False
@@ -81,8 +83,10 @@ class RunConfig:
             raise UserError(
                 f"--decide {decision.name} needs --dev lists to tune the scale of posteriors on, or --scale"
             )
-        if (self.flat or self.optimum or self.condition or self.negative) and not self.tunes:
-            raise UserError("--flat, --optimum, --allow-negative, --condition are about tuning; give --dev or --folds")
+        if (self.flat or self.optimum or self.condition or self.negative or self.components) and not self.tunes:
+            raise UserError(
+                "--flat, --optimum, --allow-negative, --condition, --components are about tuning; give --dev or --folds"
+            )
         check_condition(self.condition)
         for option, bonus in (("--word-bonus", self.word_bonus), ("--token-bonus", self.token_bonus)):
             if bonus is True and not self.tunes:
@@ -148,7 +152,23 @@ class RunConfig:
         words = suits_word_bonus(columns) if self.word_bonus is None else bool(self.word_bonus)
         tokens = suits_token_bonus(lists, columns) if self.token_bonus is None else bool(self.token_bonus)
         bonuses = (*([WORDS] if words else []), *([TOKENS] if tokens else []))
-        return TuningOptions(bonuses, self.flat, self.optimum, self.negative, self.condition, self.decision())
+        free = [name for name in self.component_columns(lists) if name in columns and name not in self.negative]
+        negative = (*self.negative, *free)
+        return TuningOptions(bonuses, self.flat, self.optimum, negative, self.condition, self.decision())
+
+    def component_columns(self, lists: Sequence[NbestList]) -> list[str]:
+        """The columns of the toolkit's own parts that are tuned.
+
+        Raises:
+            UserError: they are asked for, and the lists have none.
+        """
+        found = component_columns(lists[0]) if self.components and lists else []
+        if self.components and not found:
+            raise UserError(
+                "--components: the lists have no parts of the first-pass score; of ESPnet2 these are in "
+                "{n}best_recog/scores, of Kaldi and SRILM the acoustic and the LM score"
+            )
+        return found
 
     def given_weights(self, columns: Sequence[str]) -> Weights:
         """The weights where nothing is tuned: as given, else the one that the model's card recommends.

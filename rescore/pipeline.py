@@ -101,7 +101,8 @@ def run(
                 log.info("lambda %g, as the model card of %s recommends", recommended, config.lms[0])
         else:
             if parts:
-                texts = tuned_in_folds(parts, metric, scored, columns, config.tuning(scored, columns))
+                every = [*columns, *config.component_columns(scored)]
+                texts = tuned_in_folds(parts, metric, scored, every, config.tuning(scored, every))
                 config = replace(config, dev=f"{parts.number} folds by {parts.unit}")
             weights, _ = tune(tuned_on, config, columns, metric)
             if parts:
@@ -150,7 +151,7 @@ def tune(
     """The weights that are best on lists, for one decision.
 
     Args:
-        columns, metric: as `config` chooses them.
+        columns: of language models. metric: both as `config` chooses them.
 
     Raises:
         UserError: there is no list, or no column; a list has no reference, or lacks a column.
@@ -159,8 +160,9 @@ def tune(
         raise UserError("no lists to tune on")
     if columns is None:
         columns = choose_columns(lists, config.columns, config.nth)
-        if not columns and config.decision().name == "best":
+        if not (columns or config.components) and config.decision().name == "best":
             raise UserError(f"{config.dev or 'the lists'}: no column of LM scores; add one with `rescore score`")
+    columns = list(dict.fromkeys([*columns, *config.component_columns(lists)]))
     options = config.tuning(lists, columns)
     return tune_weights(metric or config.metric(lists), lists, columns, config.dev or "dev", options)
 

@@ -112,6 +112,13 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     table = "utt,what,cost,lm_logp\n1,a b,2,-7\n1,a,1,-9\n"
     (folder / "lists.csv").write_text(table, encoding="utf-8")
     formats.write(formats.read([folder / "test.json"]), str(folder / "lists.jsonl"))
+    for name in ("dev", "test"):
+        shutil.copytree(folder / "exp" / "asr" / f"decode_{name}", folder / f"{name}_strong")
+        shutil.copy(folder / "data" / name / "text", folder / f"{name}_strong" / "text")
+        for text in list((folder / f"{name}_strong").rglob("*best_recog/score")):
+            rows = [line.split() for line in text.read_text(encoding="utf-8").splitlines()]
+            parts = [f"{row[0]} {{'decoder': {row[1]}}}" for row in rows]
+            text.with_name("scores").write_text("\n".join(parts) + "\n", encoding="utf-8")
     places = "".join(f"{one.id} recording {at} {at + 1}\n" for at, one in enumerate(lists))
     (folder / "data" / "segments").write_text(places, encoding="utf-8")
     (folder / "lm").mkdir()

@@ -15,7 +15,7 @@ from rescore.errors import UserError
 from rescore.nbest import TOKENS, Column, Hypothesis, NbestList
 from rescore.tuning.sets import choose_columns, suits_token_bonus
 from tests.cli.test_recipe import make
-from tests.conftest import ROOT, Run
+from tests.conftest import ROOT, Run, assert_one_line_error
 
 SMALL = f"tta:{ROOT / 'models' / 'tta-small'}"
 
@@ -166,3 +166,44 @@ def test_every_output_is_a_file_of_its_own(run_in: Run, tmp_path: Path) -> None:
     formats.write(many("dev", 3), str(tmp_path / "l.json"))
     done = run_in("rerank", "l.json", "--best", "x.txt", "--table", "x.txt")
     assert done.returncode == 2 and "--best and --table both write to x.txt" in done.stderr
+
+
+def with_components(number: int) -> list[NbestList]:
+    """Lists whose first pass weighs two parts wrongly: `lm` alone would be right."""
+    about = {"decoder": Column.component("espnet2"), "lm": Column.component("espnet2")}
+    return [
+        NbestList(
+            f"u{index:03d}",
+            [
+                Hypothesis("wrong", {"s2s": -1.1, "decoder": -1.0, "lm": -1.0 - index % 3}),
+                Hypothesis("right", {"s2s": -2.05, "decoder": -2.0, "lm": -0.5}),
+            ],
+            ("right",),
+            columns=about,
+        )
+        for index in range(number)
+    ]
+
+
+def test_components_are_tuned_where_asked(run_in: Run, tmp_path: Path) -> None:
+    dev, test = with_components(60), with_components(30)
+    config = pipeline.RunConfig(components=True)
+    outcome = pipeline.run(test, config, dev)
+    assert outcome.results.metrics[0].reranked == 0.0 and {"decoder", "lm"} <= outcome.weights.weights.keys()
+    assert pipeline.run(test, pipeline.RunConfig(), dev).results.metrics[0].reranked == 100.0
+    formats.write(dev, str(tmp_path / "dev.jsonl"))
+    formats.write(test, str(tmp_path / "test.jsonl"))
+    assert run_in("tune", "dev.jsonl", "--components", "-o", "w.json").returncode == 0
+    done = run_in("rerank", "test.jsonl", "--weights", "w.json", "--best", "-")
+    assert done.stdout.count("right") == 30
+    by_run = run_in("test.jsonl", "--dev", "dev.jsonl", "--components", "--save-weights", "run.json")
+    assert by_run.returncode == 0, by_run.stderr
+    assert (
+        json.loads((tmp_path / "run.json").read_text())["weights"]
+        == json.loads((tmp_path / "w.json").read_text())["weights"]
+    )
+    assert_one_line_error(run_in("test.jsonl", "--components"), "--components are about tuning")
+    plain = ROOT / "data" / "test.json"
+    assert_one_line_error(
+        run_in(plain, "--folds", "2", "--components"), "the lists have no parts of the first-pass score"
+    )

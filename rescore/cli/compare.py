@@ -15,6 +15,7 @@ from rescore.cli.types import StyleOrJson
 @click.option("--dev", multiple=True, required=True, metavar="NBEST", help="Lists to tune on. May be repeated.")
 @click.option("--dev-ref", multiple=True, metavar="FILE", help="References of the dev lists.")
 @click.option("--word-bonus/--no-word-bonus", default=True, show_default=True, help="Tune one for the models together.")
+@options.components_option
 @click.option(
     "--style",
     type=StyleOrJson(),
@@ -42,6 +43,7 @@ def command(
     dev: tuple[str, ...],
     dev_ref: tuple[str, ...],
     word_bonus: bool,
+    components: bool,
     style: str,
     output: tuple[str, ...],
     as_json: bool,
@@ -70,7 +72,7 @@ def command(
             raise click.UsageError(f"--output {path}: its ending is none of {endings()}, .json")
     config = options.run_config(
         expansion, decide, measure.only(), lms=tuple(lms.specs), norm=lm_norm, dev=", ".join(dev),
-        word_bonus=None if word_bonus else False,
+        word_bonus=None if word_bonus else False, components=components,
     )  # fmt: skip
     lists, dev_lists = inputs.read(nbest, need_references=True), inputs.read_dev(dev, dev_ref)
     with options.scoring_bar(config, lists, dev_lists) as bar:

@@ -183,6 +183,7 @@ class SearchOptions:
     optimum: bool
     allow_negative: tuple[str, ...]
     condition: str | None
+    components: bool
 
     def fields(self) -> dict[str, Any]:
         return {
@@ -190,7 +191,15 @@ class SearchOptions:
             "optimum": self.optimum,
             "negative": self.allow_negative,
             "condition": self.condition,
+            "components": self.components,
         }
+
+
+components_option = click.option(
+    "--components",
+    is_flag=True,
+    help="Tune the parts of the toolkit's own score, too (decoder, ctc, lm, ...), without bounds.",
+)
 
 
 search_options = bundled(
@@ -218,6 +227,7 @@ search_options = bundled(
             metavar="REGEX|column:NAME",
             help="Weights of their own for each condition: what the expression finds in an id, or a column's value.",
         ),
+        components_option,
     ],
 )
 

@@ -20,6 +20,7 @@ from rescore.cli.deciding import ExpansionOptions as ExpansionOptions
 from rescore.cli.deciding import MetricOptions as MetricOptions
 from rescore.cli.deciding import SearchOptions as SearchOptions
 from rescore.cli.deciding import WeightOptions as WeightOptions
+from rescore.cli.deciding import components_option as components_option
 from rescore.cli.deciding import decision_options as decision_options
 from rescore.cli.deciding import expansion_options as expansion_options
 from rescore.cli.deciding import metric_options as metric_options
