@@ -32,7 +32,7 @@ def command(file: str, lms: options.LanguageModelOptions, output: str, vectors: 
     rescore embed sentences.txt --lm tta -o vectors.npy
     rescore embed sentences.txt --lm unilm --lm unilm-bw -o vectors.jsonl
 
-    `context` are hidden vectors of the last layer (or --layer), `embed` input embeddings. The vectors of several --lm
+    Hidden vectors are those of the last layer (or --layer). The vectors of several --lm
     are joined. Empty lines get zeros. .npy and .jsonl are written as a stream; .safetensors holds all in memory.
     """
     from rescore import formats

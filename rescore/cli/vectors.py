@@ -35,10 +35,11 @@ vector_options = bundled(
     [
         click.option(
             "--kind",
-            type=click.Choice(["context", "embed"]),
+            type=click.Choice(["context", "hidden", "embed", "token"]),
             default="context",
             show_default=True,
-            help="Hidden vectors, or input embeddings.",
+            help="Hidden vectors that predict the tokens (context) or stand at them (hidden), the embeddings of tokens "
+            "with their positions (embed) or without (token).",
         ),
         click.option(
             "--layer", type=click.IntRange(0), metavar="N", help="Hidden vectors behind N layers.  [default: all]"

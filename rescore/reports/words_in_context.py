@@ -117,9 +117,11 @@ def words_vectors(embedder: Embedder, sentences: Sequence[str], places: Sequence
         for more in (0, 1)
     ]
     found = []
-    for (_, vectors), before, through in zip(embedder.tokens(sentences), *until, strict=True):
-        start = len(before.ids)
-        mine = vectors[start : max(len(through.ids), start + 1)]
+    whole = network.encode(alone(sentences))
+    for (_, vectors), sentence, before, through in zip(embedder.tokens(sentences), whole, *until, strict=True):
+        missing = len(sentence.ids) - len(vectors)  # first tokens without a vector
+        start = max(len(before.ids) - missing, 0)
+        mine = vectors[start : max(len(through.ids) - missing, start + 1)]
         found.append((mine if len(mine) else vectors).mean(axis=0))
     return np.stack(found).astype(np.float64)
 

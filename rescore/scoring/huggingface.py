@@ -7,7 +7,7 @@ import logging
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Tensor
@@ -62,6 +62,11 @@ class HuggingFaceNetwork:
         self._device = choose_device(computing.device)
         self.precision = choose_precision(computing.precision, self._device)
         self._model.to(self._device, DTYPES[self.precision])
+        self.positions = _positions(self._model, self._tokenizer)
+        if self.positions < 1:
+            raise UserError(f"{folder}: reads sequences of {self.positions} tokens, as its config.json says; none fits")
+        if not masked:
+            self._check_causal()
         if self.precision == "int8":
             self._model = quantised(self._model)
         tokenizer = self._tokenizer
@@ -78,10 +83,26 @@ class HuggingFaceNetwork:
         self.vocabulary = max(len(tokenizer), self._model.config.get_text_config().vocab_size)
         # Byte-level vocabularies have no unknown token, but some name another one so.
         self.unknown: int | None = None if tokenizer.unk_token == tokenizer.eos_token else tokenizer.unk_token_id
-        self.positions = _positions(self._model, tokenizer)
         # Each position of a causal model has logits for the whole vocabulary at once.
         limit = max(64, min(2048, LOGITS // self._model.config.get_text_config().vocab_size))
         self.batch_tokens = computing.batch_tokens or limit
+
+    def _check_causal(self) -> None:
+        """
+        Raises:
+            UserError: what the last token of a text is changes the predictions before it.
+        """
+        vocabulary = self._model.config.get_text_config().vocab_size
+        tokens = (torch.arange(min(8, self.positions), device=self._device) + vocabulary // 2) % vocabulary
+        other = tokens.clone()
+        other[-1] = (tokens[-1] + vocabulary // 3 + 1) % vocabulary
+        with torch.inference_mode():
+            one, two = (self._model(input_ids=some[None]).logits[0, :-1].float() for some in (tokens, other))
+        near = 1e-4 if self.precision == "float32" else 1e-2
+        if not torch.allclose(one, two, atol=near, rtol=near):
+            raise UserError(
+                f"{self._folder}: not a causal model: a later word changes what it predicts before; is it hf-masked?"
+            )
 
     @cached_property
     def reads_trees(self) -> bool:
@@ -172,13 +193,16 @@ class HuggingFaceNetwork:
     def layers(self) -> int:
         return int(self._model.config.get_text_config().num_hidden_layers)
 
-    def vectors(self, tokens: Tensor, lengths: Tensor, layer: int | None) -> Tensor:
+    def embeddings(self, tokens: Tensor, lengths: Tensor, positions: bool) -> Tensor:
+        if positions:
+            return self.vectors(tokens, lengths, 0)
+        return cast(Tensor, self._model.get_input_embeddings()(tokens.to(self._device)).float())
+
+    def vectors(self, tokens: Tensor, lengths: Tensor, layer: int) -> Tensor:
         tokens = tokens.to(self._device)
-        if layer is None:
-            return self._model.get_input_embeddings()(tokens).float()
         mask = torch.arange(tokens.shape[1], device=self._device) < lengths.to(self._device)[:, None]
         found = self._model(input_ids=tokens, attention_mask=mask.long(), output_hidden_states=True)
-        return found.hidden_states[layer].float()
+        return cast(Tensor, found.hidden_states[layer].float())
 
     def digest(self) -> bytes:
         digest = hashlib.sha256()

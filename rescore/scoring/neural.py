@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from torch import Tensor
 
@@ -86,11 +86,14 @@ class OwnNetwork:
     def layers(self) -> int:
         return self.network.config.layers
 
-    def vectors(self, tokens: Tensor, lengths: Tensor, layer: int | None) -> Tensor:
-        tokens, lengths = tokens.to(self._device), lengths.to(self._device)
-        if layer is None:
-            return self.network.token_embedding(tokens).float()
-        return self.network(tokens, lengths, layer).float()
+    def vectors(self, tokens: Tensor, lengths: Tensor, layer: int) -> Tensor:
+        return cast(Tensor, self.network(tokens.to(self._device), lengths.to(self._device), layer).float())
+
+    def embeddings(self, tokens: Tensor, lengths: Tensor, positions: bool) -> Tensor:
+        tokens = tokens.to(self._device)
+        if positions:
+            return self.network.embed(tokens).float()
+        return cast(Tensor, self.network.token_embedding(tokens % self.vocabulary).float())
 
     def digest(self) -> bytes:
         files = ("config.json", "tokenizer.json", "model.safetensors")

@@ -88,9 +88,13 @@ class Network(Protocol):
         """How many there are."""
         ...
 
-    def vectors(self, tokens: Tensor, lengths: Tensor, layer: int | None) -> Tensor:
-        """Sequences (batch, n) and their lengths -> hidden vectors (batch, n, d) behind a layer; None for token
-        embeddings, which know no context."""
+    def vectors(self, tokens: Tensor, lengths: Tensor, layer: int) -> Tensor:
+        """Sequences (batch, n) and their lengths -> hidden vectors (batch, n, d) behind a layer."""
+        ...
+
+    def embeddings(self, tokens: Tensor, lengths: Tensor, positions: bool) -> Tensor:
+        """The same before the first layer: of the tokens alone, or with all that the first layer is given (positions,
+        a LayerNorm)."""
         ...
 
     def digest(self) -> bytes:

@@ -1,8 +1,8 @@
 """Sentence and token vectors of a network (Shin et al. 2020, section 5.4): hidden vectors, or input embeddings.
 
-A token's vector is the hidden vector at its own position: of a T-TA, and of a masked model where the token is masked,
-it does not depend on the token itself; of a causal model it depends on it and those before. With `intact` a masked
-model sees the token.
+The context vector of a token is the hidden vector that predicts it: of a T-TA that at its position, of a masked model
+that at its position where it is masked, of a causal model that at the position before it, h(x_<i). None depends on the
+token itself. What a network says of a token that it sees is its hidden vector.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import torch
+from torch import Tensor
 
 from rescore.errors import UserError
 from rescore.scoring import LanguageModel, alone
@@ -30,7 +31,13 @@ POOLINGS: dict[str, Callable[[Vectors], Vectors]] = {
     "max": lambda vectors: vectors.max(axis=0),
     "sum": lambda vectors: vectors.sum(axis=0),
 }
-KINDS = ("context", "embed")
+KINDS = {
+    "context": "hidden vectors that predict the tokens and do not depend on them",
+    "hidden": "hidden vectors at the tokens, which causal and masked models then see",
+    "embed": "what the first layer reads: embeddings of token and position",
+    "token": "token embeddings",
+}
+"""What a token's vector can be. The first and the third are those of the paper."""
 MASKED_TOGETHER = 200
 """Sentences whose masked copies are made together."""
 
@@ -44,7 +51,7 @@ class VectorOptions:
     """
 
     kind: str = "context"
-    """`context`: hidden vectors; `embed`: input embeddings of the tokens."""
+    """One of `KINDS`."""
     layer: int | None = None
     """Behind so many layers; None for the last."""
     pooling: str = "mean"
@@ -55,6 +62,8 @@ class VectorOptions:
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
             raise UserError(f"kind {self.kind!r} is not one of {', '.join(KINDS)}")
+        if self.layer is not None and self.kind in ("embed", "token"):
+            raise UserError(f"layer {self.layer} is of hidden vectors; {self.kind} is what the first layer is given")
         if self.pooling not in POOLINGS:
             raise UserError(f"pooling {self.pooling!r} is not one of {', '.join(POOLINGS)}")
 
@@ -75,8 +84,6 @@ class Embedder:
                 raise UserError(f"{lm.name}: layer {self._options.layer} is not between 0 and {layers}")
             if self._options.special and (isinstance(lm, CausalScorer | MaskedScorer)):
                 raise UserError(f"{lm.name}: has no vectors of special tokens; leave out --special-tokens")
-            if isinstance(lm, CausalScorer) and not lm.network.end:
-                lm.network.end = [lm.network.pad]  # read, so that the last token has a vector; never scored here
 
     def sentences(self, sentences: Sequence[str]) -> Vectors:
         """(sentences, d) the pooled vectors; zeros for a sentence without tokens."""
@@ -88,7 +95,8 @@ class Embedder:
         return np.concatenate([np.stack(part) for part in parts], axis=1) if sentences else np.zeros((0, 0), np.float32)
 
     def tokens(self, sentences: Sequence[str]) -> list[tuple[list[str], Vectors]]:
-        """Of each sentence its tokens and their vectors (tokens, d).
+        """Of each sentence its tokens and their vectors (tokens, d); nothing predicts the first token of a causal model
+        that has no [BOS]: it has no context vector, and is left out.
 
         Raises:
             UserError: there are several networks: their tokens may differ.
@@ -111,25 +119,28 @@ class Embedder:
         for sentence in encoded:
             mine = found[rank[sentence]]
             ids = list(sentence.ids)
-            if self._options.special:
+            mine = none if mine is None else mine
+            if len(mine) > len(ids):  # the special tokens with them
                 ids = [*lm.network.before, *ids, *lm.network.after]
-            results.append((lm.network.strings(ids), none if mine is None else mine))
+            results.append((lm.network.strings(ids[len(ids) - len(mine) :]), mine))
         return results
 
     def _width(self, lm: OnePassScorer) -> int:
         """Of this network's vectors: looked at, as the networks of Hugging Face do not all say it in one way."""
-        one = padded([[lm.network.pad]], lm.network.pad)
-        return int(lm.network.vectors(*one, self._layer(lm)).shape[-1])
+        return int(self._vectors(lm, *padded([[lm.network.pad]], lm.network.pad)).shape[-1])
 
-    def _layer(self, lm: OnePassScorer) -> int | None:
-        if self._options.kind == "embed":
-            return None
-        return lm.network.layers if self._options.layer is None else self._options.layer
+    def _vectors(self, lm: OnePassScorer, tokens: Tensor, lengths: Tensor) -> Tensor:
+        """Sequences (batch, n), lengths (batch,) -> (batch, n, d)."""
+        options, network = self._options, lm.network
+        if options.kind in ("embed", "token"):
+            return network.embeddings(tokens, lengths, positions=options.kind == "embed")
+        return network.vectors(tokens, lengths, network.layers if options.layer is None else options.layer)
 
     def _plain(self, lm: OnePassScorer, sentences: Sequence[Encoded]) -> Iterator[tuple[int, Vectors]]:
         """One pass; what is longer than the network's positions is read in overlapping windows."""
-        network, layer = lm.network, self._layer(lm)
+        network = lm.network
         before = network.before
+        behind = int(isinstance(lm, CausalScorer) and self._options.kind == "context")  # the vector is before the token
         after = [] if isinstance(lm, CausalScorer) else network.after
         frame = len(before) + len(after)
         rows = [
@@ -144,12 +155,14 @@ class Embedder:
             for index, start, stop, *_ in some:
                 ids = sentences[index].ids[start:stop]
                 sequences.append([*before, *(ids[::-1] if isinstance(lm, BackwardScorer) else ids), *after])
-            hidden = network.vectors(*padded(sequences, network.pad), layer).cpu().numpy()
+            hidden = self._vectors(lm, *padded(sequences, network.pad)).cpu().numpy()
             for row, (index, start, stop, first, last) in enumerate(some):
-                inner = hidden[row, len(before) : len(before) + stop - start]
+                shift = len(before) - behind
+                inner = hidden[row, max(shift, 0) : shift + stop - start]
                 if isinstance(lm, BackwardScorer):
                     inner = inner[::-1]
-                kept = inner[first - start : last - start]
+                missing = stop - start - len(inner)  # without a token before the sentence, its first has no context
+                kept = inner[max(first - start - missing, 0) : last - start - missing]
                 if self._options.special and start == 0 and stop == len(sentences[index].ids):
                     kept = hidden[row, : len(sequences[row])]
                 parts.setdefault(index, []).append((start, np.array(kept)))
@@ -158,12 +171,11 @@ class Embedder:
 
     def _masked(self, lm: OnePassScorer, sentences: Sequence[Encoded]) -> Iterator[tuple[int, Vectors]]:
         """Mask and predict: each token's vector where it is masked."""
-        layer = self._layer(lm)
         for begin in range(0, len(sentences), MASKED_TOGETHER):
             some = sentences[begin : begin + MASKED_TOGETHER]
             found: list[Vectors | None] = [None] * len(some)
             for batch, rows, _, spans in lm.requests(some):
-                hidden = lm.network.vectors(batch.tokens, batch.lengths, layer).flatten(0, 1)
+                hidden = self._vectors(lm, batch.tokens, batch.lengths).flatten(0, 1)
                 values = hidden[batch.at.to(hidden.device)].cpu().numpy()
                 for span in spans:
                     for offset, value in enumerate(values[rows.numpy()[span.values]]):

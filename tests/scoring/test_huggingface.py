@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -286,3 +287,23 @@ def test_minicons_agrees_on_real_hypotheses(name: str, tmp_path: Path) -> None:
             wanted = theirs.token_score(texts, PLL_metric=metric.replace("-", "_"))
         sums = [sum(value for _, value in sentence) for sentence in wanted]
         assert [found.sum for found in lm.score(alone(texts))] == pytest.approx(sums, abs=1e-3)
+
+
+def test_models_that_look_ahead_are_no_causal_models(bert: Path, tmp_path: Path) -> None:
+    """Their log-probabilities would know what they predict: of a BERT partly, of an XLNet wholly."""
+    with pytest.raises(UserError, match="not a causal model: a later word changes what it predicts before"):
+        scoring.load(f"hf-causal:{bert}")
+    folder = tmp_path / "xlnet"
+    transformers.AutoTokenizer.from_pretrained(bert).save_pretrained(folder)
+    config = transformers.XLNetConfig(vocab_size=500, d_model=32, n_layer=2, n_head=4, d_inner=64)
+    transformers.XLNetLMHeadModel(config).save_pretrained(folder)
+    with pytest.raises(UserError, match="reads sequences of -1 tokens"):
+        scoring.load(f"hf-causal:{folder}")
+
+
+def test_a_model_without_positions_is_refused(gpt2: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(gpt2, tmp_path / "gpt2"))
+    told = json.loads((folder / "tokenizer_config.json").read_text())
+    (folder / "tokenizer_config.json").write_text(json.dumps({**told, "model_max_length": 0}))
+    with pytest.raises(UserError, match="reads sequences of 0 tokens"):
+        scoring.load(f"hf-causal:{folder}")

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import load_file
 
 from rescore import scoring
 from rescore.errors import UserError
+from rescore.networks import checkpoint
+from rescore.networks.config import NetworkConfig
+from rescore.networks.tokenizer import Tokenizer
 from rescore.reports.similarity import cosines, read_pairs
 from rescore.reports.words_in_context import read_words
+from rescore.scoring import alone
 from rescore.scoring.vectors import Embedder, VectorOptions
 from tests.conftest import SENTENCES, Run, assert_one_line_error
 from tests.scoring.test_huggingface import build
@@ -28,7 +34,16 @@ def load(backend: str, models: dict[str, Path]) -> scoring.LanguageModel:
     return scoring.load(f"{backend}:{models[backend.split(':')[0]]}")
 
 
-@pytest.mark.parametrize("options", [VectorOptions(), VectorOptions(layer=1), VectorOptions("embed", pooling="max")])
+@pytest.mark.parametrize(
+    "options",
+    [
+        VectorOptions(),
+        VectorOptions(layer=1),
+        VectorOptions("embed", pooling="max"),
+        VectorOptions("token"),
+        VectorOptions("hidden"),
+    ],
+)
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_batches_give_what_single_sentences_give(backend: str, options: VectorOptions, models: dict[str, Path]) -> None:
     embedder = Embedder([load(backend, models)], options)
@@ -45,25 +60,71 @@ def test_batches_give_what_single_sentences_give(backend: str, options: VectorOp
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.sampled_from(["the", "old", "clock", "on", "wall"]), min_size=2, max_size=8), st.data())
 def test_a_vector_knows_its_context_only(models: dict[str, Path], words: list[str], data: st.DataObject) -> None:
-    """Of a T-TA and a masked biLM the vector at i does not change with token i; the others do."""
+    """The vector at i does not change with token i; the others do, of causal models those behind it."""
     place = data.draw(st.integers(0, len(words) - 1))
     other = data.draw(st.sampled_from([word for word in ["the", "old", "clock"] if word != words[place]]))
     changed = [*words[:place], other, *words[place + 1 :]]
-    for backend in ("tta", "bilm"):
+    for backend in ("tta", "bilm", "unilm", "unilm-bw"):
         embedder = Embedder([load(backend, models)])
         (tokens, one), (others, two) = embedder.tokens([" ".join(words), " ".join(changed)])
         if len(tokens) != len(words) or len(others) != len(words):
             continue  # a word of several tokens
         difference = np.abs(one - two).max(axis=1)
-        assert difference[place] < 1e-5 and (np.delete(difference, place) > 1e-7).all()
+        seen = [rank for rank in range(len(words)) if rank > place] if backend == "unilm" else [*range(place)]
+        seen = seen if backend.startswith("unilm") else [rank for rank in range(len(words)) if rank != place]
+        assert all((difference[rank] > 1e-7) == (rank in seen) for rank in range(len(words)))
+        assert difference[place] < 1e-5
 
 
-def test_a_causal_vector_knows_its_token(models: dict[str, Path]) -> None:
-    embedder = Embedder([load("unilm", models)])
-    (_, one), (_, two) = embedder.tokens(["the old clock", "the old wall"])
+def test_a_hidden_vector_knows_its_token(models: dict[str, Path]) -> None:
+    """h(x_<=i); and h(x_<i), the context vector, is that of the token before."""
+    seeing = VectorOptions("hidden")
+    (_, one), (_, two) = Embedder([load("unilm", models)], seeing).tokens(["the old clock", "the old wall"])
     assert np.allclose(one[:2], two[:2], atol=1e-6) and np.abs(one[2] - two[2]).max() > 1e-3
-    (_, one), (_, two) = Embedder([load("unilm-bw", models)]).tokens(["the old clock", "on old clock"])
+    ((_, context),) = Embedder([load("unilm", models)]).tokens(["the old clock"])
+    assert np.allclose(context[1:], one[:-1], atol=1e-5)
+    (_, one), (_, two) = Embedder([load("unilm-bw", models)], seeing).tokens(["the old clock", "on old clock"])
     assert np.allclose(one[1:3], two[1:3], atol=1e-6) and np.abs(one[0] - two[0]).max() > 1e-3
+    ((_, context),) = Embedder([load("unilm-bw", models)]).tokens(["the old clock"])
+    assert np.allclose(context[:-1], one[1:], atol=1e-5)
+    ((_, masked),) = Embedder([load("bilm", models)], seeing).tokens(["the old clock"])
+    ((_, intact),) = Embedder([load("bilm:intact", models)]).tokens(["the old clock"])
+    assert np.allclose(masked, intact, atol=1e-6)
+
+
+@pytest.mark.parametrize("norm", [False, True])
+def test_what_the_first_layer_is_given(norm: bool, tokenizer: Tokenizer, config: NetworkConfig, tmp_path: Path) -> None:
+    """`embed` is the paper's: LayerNorm(X + P), or X + P; `token` is X."""
+    for spec in ("tta", "unilm", "unified:r2l"):
+        torch.manual_seed(1)
+        network = checkpoint.build(replace(config, kind=spec.partition(":")[0], embedding_norm=norm))
+        checkpoint.save(tmp_path, network, tokenizer)
+        lm = scoring.load(f"{spec}:{tmp_path}")
+        ids = torch.tensor(tokenizer.encode([TEXTS[-2]])[0])
+        ((_, found),) = Embedder([lm], VectorOptions("token")).tokens([TEXTS[-2]])
+        with torch.no_grad():
+            weights = network.token_embedding.weight.half().float()
+            assert np.allclose(found, weights[ids], atol=1e-6)
+            if spec == "unified:r2l":
+                continue
+            given = weights[ids] + network.position_embedding.weight.half().float()[1 : len(ids) + 1]
+            expected = network.embedding_norm(given).numpy()
+        ((_, found),) = Embedder([lm], VectorOptions("embed")).tokens([TEXTS[-2]])
+        assert np.allclose(found, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama-without-bos"])
+def test_a_model_is_not_changed_by_its_vectors(name: str, tmp_path: Path) -> None:
+    lm = scoring.load(f"hf-causal:{build(name, tmp_path)}")
+    before = [found.log_probs.tolist() for found in lm.score(alone(TEXTS))]
+    tokens, vectors = Embedder([lm]).tokens(TEXTS)[0]
+    assert len(tokens) == len(vectors) == len(before[0])  # what is scored is what has a context
+    assert [found.log_probs.tolist() for found in lm.score(alone(TEXTS))] == before
+
+
+def test_layers_are_of_hidden_vectors() -> None:
+    with pytest.raises(UserError, match="layer 1 is of hidden vectors"):
+        VectorOptions("embed", layer=1)
 
 
 def test_several_are_joined(models: dict[str, Path]) -> None:
@@ -138,8 +199,6 @@ def test_similarity(rescore: Run, models: dict[str, Path], tmp_path: Path) -> No
 def test_hugging_face(tmp_path: Path) -> None:
     """Mean pooling as sentence-transformers does it: over all tokens, the special ones with them."""
     transformers = pytest.importorskip("transformers")
-    import torch
-
     folder = build("bert", tmp_path)
     model = transformers.AutoModel.from_pretrained(folder).eval()
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
@@ -151,3 +210,7 @@ def test_hugging_face(tmp_path: Path) -> None:
     mask = batch["attention_mask"][..., None].float()
     theirs = (hidden * mask).sum(1) / mask.sum(1)
     assert ours == pytest.approx(theirs.numpy(), abs=1e-4)
+    ours = Embedder([lm], VectorOptions("embed", special=True)).sentences(TEXTS)
+    with torch.no_grad():
+        hidden = model.embeddings(batch["input_ids"])
+    assert ours == pytest.approx(((hidden * mask).sum(1) / mask.sum(1)).numpy(), abs=1e-4)
