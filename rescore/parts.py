@@ -30,6 +30,7 @@ FORMATS: Table[Format] = Table(
         "icefall": ("rescore.formats.icefall", "icefall (k2) recogs"),
         "sherpa": ("rescore.formats.sherpa", "sherpa-onnx results"),
         "whisper": ("rescore.formats.whisper", "Whisper JSON"),
+        "speech": ("rescore.formats.speech", "Azure, Google, AWS or Vosk JSON"),
         "fairseq": ("rescore.formats.fairseq", "fairseq log"),
         "moses": ("rescore.formats.moses", "Moses or Marian n-best"),
         "opennmt": ("rescore.formats.opennmt", "OpenNMT log or n_best lines"),

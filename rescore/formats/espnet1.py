@@ -63,6 +63,11 @@ def _read_file(source: Source) -> Iterator[NbestList]:
 
 
 def _hypothesis(value: Any, place: str) -> Hypothesis:
+    if isinstance(value, list):
+        raise UserError(
+            f"{place}: is a list, as of recognisers of several speakers; "
+            'write a file for each speaker, with that one\'s list as "output"'
+        )
     if not isinstance(value, dict) or "rec_text" not in value:
         raise UserError(
             f'{place}: no "rec_text"; is this the data.json of a data folder? Give the one that decoding wrote'

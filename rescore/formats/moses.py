@@ -1,4 +1,7 @@
-"""n-best files of Moses, Marian and Sockeye: `id ||| hypothesis ||| features ||| total`, perhaps with more columns."""
+"""n-best files of Moses, Marian, Sockeye and Joshua: `id ||| hypothesis ||| features ||| total`, or more columns.
+
+Nematus writes three columns, of which the last is a cost.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ from rescore.formats.writing import check_holds, checked_number, line, opened
 from rescore.nbest import FIRST_PASS, Column, Hypothesis, NbestList
 
 _COMPONENT = Column.component("moses")
+_OF_WORDS = "WordScores="
 _FIRST = re.compile(r"\s*\d+\s*\|\|\|")
 
 
@@ -37,20 +41,34 @@ def read(source: Source, options: ReadOptions) -> Iterator[NbestList]:
 
 def _entry(text: str, place: str) -> tuple[str, Hypothesis]:
     columns = [column.strip() for column in text.split("|||")]
-    if len(columns) < 4:
+    if len(columns) < 3:
         raise UserError(f"{place}: expected `id ||| hypothesis ||| features ||| total`, found {len(columns)} columns")
-    name, said, features, total = columns[:4]
-    return name, Hypothesis(plain(said), {FIRST_PASS: as_number(total, place), **_features(features, place)})
+    name, said = columns[:2]
+    if len(columns) == 3:
+        cost = as_number(columns[2], place)
+        return name, Hypothesis(plain(said), {FIRST_PASS: -cost if cost > 0 else cost})
+    at = _features_at(columns)
+    return name, Hypothesis(
+        plain(said), {FIRST_PASS: as_number(columns[at + 1], place), **_features(columns[at], place)}
+    )
+
+
+def _features_at(columns: list[str]) -> int:
+    """Which column has the features: the third, or where Marian writes alignments and scores of words before it."""
+    named = (at for at in range(2, len(columns) - 1) if "=" in columns[at] and not columns[at].startswith(_OF_WORDS))
+    return next(named, 2)
 
 
 def _features(text: str, place: str) -> dict[str, float]:
+    """`LM0= -1 -2` of Moses and Marian, `lm_0=-1` of Joshua."""
     values: dict[str, list[float]] = {}
     name = "feature"
     for word in text.split():
-        if word.endswith("=") and len(word) > 1:
-            name = word[:-1]
-        else:
-            values.setdefault(name, []).append(as_number(word, place))
+        before, equals, number = word.rpartition("=")
+        if equals and before:
+            name = before
+        if number or not equals:
+            values.setdefault(name, []).append(as_number(number if before else word, place))
     return {
         column if len(numbers) == 1 else f"{column}.{rank}": number
         for column, numbers in values.items()

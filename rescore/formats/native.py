@@ -21,6 +21,8 @@ from rescore.nbest import FIRST_PASS, Column, Hypothesis, NbestList
 log = logging.getLogger(__name__)
 
 _HYPOTHESIS = re.compile(r"hyp_(\d{1,9})")
+OTHERS = {"hyps", "hypotheses", "nbest", "beams", "hyp", "text", "prediction", "predictions"}
+"""Under such keys records of others have their hypotheses."""
 COLUMNS = "columns"
 """The key of the record that says where columns come from."""
 
@@ -29,9 +31,11 @@ def sniff(source: Source) -> bool:
     outline = source.outline
     if outline.root != "{" or is_espnet1(outline):
         return False
-    if not outline.keys or "hyps" in outline.keys or COLUMNS in outline.keys:
+    if any(_HYPOTHESIS.fullmatch(key) for key in outline.inner):
         return True
-    return any(key.startswith("hyp_") or key in ("ref", "src") for key in outline.inner)
+    if not outline.keys or COLUMNS in outline.keys or ("hyps" in outline.keys and "hyps" not in outline.plain_lists):
+        return True
+    return bool({"ref", "src"} & set(outline.inner)) and not OTHERS & set(outline.inner)
 
 
 def read(source: Source, options: ReadOptions) -> Iterator[NbestList]:

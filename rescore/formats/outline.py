@@ -16,6 +16,8 @@ class Outline:
     """Of the root object, or of the first object in the root list."""
     inner: tuple[str, ...]
     """Of the first object within that object."""
+    plain_lists: tuple[str, ...]
+    """Those of the keys whose value is a list that begins with a text or a list, not with an object."""
     lines: bool
     """Whether further documents follow, or the first is whole on the first line."""
 
@@ -25,19 +27,21 @@ class Outline:
         start = head.lstrip()
         root = start[:1] if start[:1] in ("{", "[") else ""
         if not root:
-            return cls("", (), (), False)
-        keys, inner, end = _scan(start, root)
+            return cls("", (), (), (), False)
+        keys, inner, plain_lists, end = _scan(start, root)
         first_line, newline, _ = start.partition("\n")
         if end is None:  # cut: a line that goes on beyond the head is one record, and not an indented document
-            return cls(root, keys, inner, not newline and root == "{")
-        return cls(root, keys, inner, end == len(first_line.rstrip()) and root == "{")
+            return cls(root, keys, inner, plain_lists, not newline and root == "{")
+        return cls(root, keys, inner, plain_lists, end == len(first_line.rstrip()) and root == "{")
 
 
-def _scan(text: str, root: str) -> tuple[tuple[str, ...], tuple[str, ...], int | None]:
-    """Keys of the first object and of the first within it, and where the first document ends, if that is seen."""
+def _scan(text: str, root: str) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], int | None]:
+    """Keys of the first object, of the first within it, of plain lists, and where the first document ends, if seen."""
     depth, level = 0, 1 if root == "{" else 2
     keys: list[str] = []
     inner: list[str] = []
+    plain_lists: list[str] = []
+    opened = False  # whether a list of the first object has just begun
     first_open = inner_open = True
     string = ""
     at = 0
@@ -49,9 +53,15 @@ def _scan(text: str, root: str) -> tuple[tuple[str, ...], tuple[str, ...], int |
             if end is None:
                 break
             string, at = text[start : end + 1], end + 1
+            if opened:
+                plain_lists.append(keys[-1])
+            opened = False
             continue
         if character.isspace():
             continue
+        if opened and character == "[":
+            plain_lists.append(keys[-1])
+        opened = character == "[" and depth == level and first_open and bool(keys)
         if character in "{[":
             depth += 1
         elif character in "}]":
@@ -61,14 +71,14 @@ def _scan(text: str, root: str) -> tuple[tuple[str, ...], tuple[str, ...], int |
                 inner_open = False
             depth -= 1
             if depth == 0:
-                return tuple(keys), tuple(inner), at
+                return tuple(keys), tuple(inner), tuple(plain_lists), at
         elif character == ":" and string:
             if depth == level and first_open:
                 keys.append(_unquoted(string))
             elif depth == level + 1 and first_open and inner_open:
                 inner.append(_unquoted(string))
         string = ""
-    return tuple(keys), tuple(inner), None
+    return tuple(keys), tuple(inner), tuple(plain_lists), None
 
 
 def _end_of_string(text: str, at: int) -> int | None:

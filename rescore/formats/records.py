@@ -24,8 +24,10 @@ from rescore.formats.outline import Outline
 from rescore.formats.source import ReadOptions, Source
 from rescore.formats.text import plain
 from rescore.formats.writing import check_holds, opened
-from rescore.nbest import FIRST_PASS, Hypothesis, NbestList
+from rescore.nbest import FIRST_PASS, Column, Hypothesis, NbestList
 
+PARTS = ("_score", "_scores", "_logprob", "_log_prob")
+"""How keys end that have parts of a score, such as `am_score`."""
 ROLES = ("id", "text", "score", "ref", "src")
 
 
@@ -56,7 +58,8 @@ class Records:
         """Records without an id are called after their place, from 1."""
         layout = self.with_fields(options.fields)
         yield from grouped(
-            (layout._lists(value, number, place) for number, value, place in _records(source)), source.name
+            (layout._lists(value, number, place) for number, value, place in _records(source, layout.text)),
+            source.name,
         )
 
     def with_fields(self, fields: Mapping[str, str]) -> Records:
@@ -82,32 +85,48 @@ class Records:
             raise UserError(f"{place}: expected an object, found {json.dumps(value)[:40]}")
         key = _first(value, self.text)
         if key is None:
+            if len(self.text) == 1 and self.text != HUGGING_FACE.text and self.text != HYPORADISE.text:
+                raise UserError(f"{place}: no {self.text[0]} in it (its keys: {_shown(list(value))})")
             raise UserError(f"{place}: {missing_text(list(value))}")
         named = _first(value, self.id)
         identity = _identity(value[named]) if named else str(number)
         hypotheses = self._hypotheses(value, key, place)
-        nbest = NbestList(identity, hypotheses, self._references(value, key, place), self._source(value, place))
+        about = self._references(value, key, place), self._source(value, place)
+        nbest = NbestList(identity, hypotheses, *about, columns=self._provenance(hypotheses))
         return (identity if named and isinstance(value[key], str) else None), nbest
 
     def _hypotheses(self, value: dict[str, Any], key: str, place: str) -> list[Hypothesis]:
         found = value[key]
-        score_key = next((name for name in self.score if name in value and name != key), None)
         if isinstance(found, str):
-            scores = {} if score_key is None else {FIRST_PASS: self._score(value[score_key], place, score_key)}
-            return [Hypothesis(plain(found), {**scores, **self._columns(value, place)})]
+            return [Hypothesis(plain(found), self._scores(value, key, place))]
         if not isinstance(found, list):
             raise UserError(f"{place}: {key} is {json.dumps(found)[:40]}, neither a text nor a list of texts")
         if found and all(isinstance(one, str) for one in found):
-            apart = value.get(score_key) if score_key else None
-            if apart is not None and (not isinstance(apart, list) or len(apart) != len(found)):
-                raise UserError(
-                    f"{place}: {len(apart) if isinstance(apart, list) else 'no'} scores for {len(found)} hypotheses"
-                )
-            scores_of = [
-                {} if apart is None else {FIRST_PASS: self._score(one, place, score_key)} for one in apart or found
-            ]
-            return [Hypothesis(plain(text), scores) for text, scores in zip(found, scores_of, strict=True)]
+            apart = self._apart(value, key, len(found), place)
+            return [Hypothesis(plain(text), scores) for text, scores in zip(found, apart, strict=True)]
         return [self._nested(one, f"{place}, {key} {rank}") for rank, one in enumerate(found, 1)]
+
+    def _score_key(self, value: Mapping[str, Any], text_key: str) -> str | None:
+        keys = (*self.score, *GENERIC.score)
+        return next((key for key in keys if key != text_key and _is_given(value.get(key))), None)
+
+    def _apart(self, value: dict[str, Any], key: str, size: int, place: str) -> list[dict[str, float]]:
+        """The scores of texts that stand in a list of their own, as the scores do."""
+        score_key = self._score_key(value, key)
+        found: list[dict[str, float]] = [{} for _ in range(size)]
+        if score_key is not None:
+            apart = value[score_key]
+            if not isinstance(apart, list) or len(apart) != size:
+                raise UserError(
+                    f"{place}: {len(apart) if isinstance(apart, list) else 'no'} scores for {size} hypotheses"
+                )
+            for scores, one in zip(found, apart, strict=True):
+                scores[FIRST_PASS] = self._score(one, place, score_key)
+        for name, numbers in value.items():
+            if name != score_key and name.endswith(PARTS) and isinstance(numbers, list) and len(numbers) == size:
+                for scores, one in zip(found, numbers, strict=True):
+                    scores[name] = json_number(one, place, name)
+        return found
 
     def _nested(self, one: Any, place: str) -> Hypothesis:
         if isinstance(one, str):
@@ -117,10 +136,24 @@ class Records:
         if isinstance(one, dict):
             key = _first(one, (*self.text, *GENERIC.text))
             if key is not None and isinstance(one[key], str):
-                score = _first(one, (*self.score, *GENERIC.score))
-                scores = {} if score is None else {FIRST_PASS: self._score(one[score], place, score)}
-                return Hypothesis(plain(one[key]), {**scores, **self._columns(one, place)})
+                return Hypothesis(plain(one[key]), self._scores(one, key, place))
         raise UserError(f"{place}: expected a text, [text, score] or an object with them, found {json.dumps(one)[:40]}")
+
+    def _scores(self, value: Mapping[str, Any], text_key: str, place: str) -> dict[str, float]:
+        """Of one text: its score, its parts (`am_score`, `"scores": {"am": -1}`), and what --field names."""
+        score_key = self._score_key(value, text_key)
+        found = {} if score_key is None else {FIRST_PASS: self._score(value[score_key], place, score_key)}
+        for name, one in value.items():
+            if name == "scores" and isinstance(one, dict):
+                found |= {part: json_number(number, place, part) for part, number in one.items() if part != FIRST_PASS}
+            elif name != score_key and name.endswith(PARTS) and isinstance(one, (int, float)):
+                found[name] = json_number(one, place, name)
+        return {**found, **self._columns(value, place)}
+
+    def _provenance(self, hypotheses: list[Hypothesis]) -> dict[str, Column]:
+        """Parts of a score are no language model's; what --field names is what its user says."""
+        names = {name for hypothesis in hypotheses for name in hypothesis.scores if name.endswith(PARTS)}
+        return {name: Column.component(self.title) for name in sorted(names - self.columns.keys() - {FIRST_PASS})}
 
     def _columns(self, value: Mapping[str, Any], place: str) -> dict[str, float]:
         found = {}
@@ -175,8 +208,8 @@ class Records:
         return record
 
 
-def _records(source: Source) -> Iterator[tuple[int, Any, str]]:
-    """The records with their numbers and places; JSON Lines as a stream."""
+def _records(source: Source, text_keys: Sequence[str] = ()) -> Iterator[tuple[int, Any, str]]:
+    """The records with their numbers and places; JSON Lines as a stream. `text_keys`: where they have hypotheses."""
     outline = Outline.of(source.head)
     if outline.root == "{" and outline.lines:
         number = 0
@@ -184,12 +217,38 @@ def _records(source: Source) -> Iterator[tuple[int, Any, str]]:
             if line.strip():
                 number += 1
                 place = f"{source.name}: line {line_number}"
-                yield number, loads(line, place, line=True), place
+                value = loads(line, place, line=True)
+                for one in _by_id(value, text_keys) or [value]:
+                    yield number, one, place
         return
     document = loads(source.read_all(), source.name)
+    if by_id := _by_id(document, text_keys):
+        for number, value in enumerate(by_id, 1):
+            yield number, value, f"{source.name}: utterance {value['id']}"
+        return
     values = document if isinstance(document, list) else [document]
     for number, value in enumerate(values, 1):
         yield number, value, f"{source.name}: entry {number}" if isinstance(document, list) else source.name
+
+
+def _by_id(document: Any, text_keys: Sequence[str]) -> list[dict[str, Any]]:
+    """The records of `{"utt": {"reference": ..., "hypotheses": [...]}}` or `{"utt": ["text", ...]}`; [] of others."""
+    if not isinstance(document, dict) or not document or set(document) & {*text_keys, *GENERIC.text, *HYPORADISE.text}:
+        return []
+    if all(isinstance(value, list) and value and not isinstance(value[0], (int, float)) for value in document.values()):
+        return [{"id": name, "hyps": value} for name, value in document.items()]
+    if all(isinstance(value, dict) for value in document.values()):
+        return [{**value, "id": name} for name, value in document.items()]
+    return []
+
+
+def _is_given(value: Any) -> bool:
+    """Whether a score is there: an object of scores has parts of it."""
+    return value is not None and not isinstance(value, dict)
+
+
+def _shown(keys: Sequence[str]) -> str:
+    return ", ".join(keys[:8])[:200] + (", ..." if len(keys) > 8 else "") or "none"
 
 
 def _first(value: Mapping[str, Any], keys: Sequence[str]) -> str | None:
@@ -205,9 +264,8 @@ def _identity(value: Any) -> str:
 def missing_text(keys: Sequence[str]) -> str:
     """What to tell of records without hypotheses: the nearest layout, and what it lacks."""
     near = max(LAYOUTS, key=lambda layout: len({*layout.text, *layout.score, *layout.id, *layout.ref} & set(keys)))
-    shown = ", ".join(keys[:8]) + (", ..." if len(keys) > 8 else "") or "nothing"
     return (
-        f"no hypotheses in it (its keys: {shown}); nearest is {near.title}, which has them as {near.text[0]}; "
+        f"no hypotheses in it (its keys: {_shown(keys)}); nearest is {near.title}, which has them as {near.text[0]}; "
         "tell with --field text=KEY, and score=KEY, id=KEY"
     )
 
@@ -248,9 +306,9 @@ HYPORADISE = Records(
 GENERIC = Records(
     "a JSON record",
     text=("nbest", "hyps", "hypotheses", "hyp", "hypothesis", "text", "prediction", "predictions", "transcript"),
-    score=("score", "scores", "s2s", "logp", "log_prob", "logprob", "avg_logprob"),
-    id=("id", "utt", "utt_id", "utterance", "utterance_id", "key", "audio", "audio_filepath"),
-    ref=("ref", "reference", "references", "target"),
+    score=("score", "scores", "s2s", "sequences_scores", "logp", "log_prob", "logprob", "avg_logprob"),
+    id=("id", "utt", "utt_id", "utterance", "utterance_id", "key", "audio", "audio_filepath", "path"),
+    ref=("ref", "reference", "references", "target", "sentence"),
 )
 _MANIFEST_TEXT = ("text", "sentence", "transcript", "reference", "ref")
 

@@ -32,7 +32,7 @@ def test_moses(tmp_path: Path) -> None:
     ("line", "message"),
     [
         ("0 ||| a ||| F= x ||| -1", "line 2: score is 'x'"),
-        ("0 ||| a ||| -1", "line 2: expected `id"),
+        ("0 ||| a", "line 2: expected `id"),
         ("0 ||| a ||| F= 1 ||| nan", "score s2s is nan"),
     ],
 )

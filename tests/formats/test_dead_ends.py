@@ -1,0 +1,170 @@
+"""Files of toolkits that look a little different from what their own formats say; small ones of the same form."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from rescore import formats
+from rescore.nbest import component_columns
+from tests.conftest import Run, assert_one_line_error
+
+Expected = list[tuple[str, list[tuple[str, float | None]]]]
+
+CASES: dict[str, tuple[str, str, Expected]] = {
+    # Marian: OutputPrinter::print with --alignment and --word-scores beside --n-best.
+    "marian alignment": (
+        "n.best",
+        "0 ||| a b ||| 0-0 1-1 ||| F0= -1.66 ||| -0.8\n0 ||| a ||| 0-0 ||| F0= -2 ||| -1\n",
+        [("0", [("a b", -0.8), ("a", -1.0)])],
+    ),
+    "marian word scores": (
+        "n.best",
+        "0 ||| a b ||| WordScores= -0.1 -0.2 -0.3 ||| F0= -1.66 ||| -0.8\n",
+        [("0", [("a b", -0.8)])],
+    ),
+    "marian both": (
+        "n.best",
+        "0 ||| a b ||| 0-0 1-1 ||| WordScores= -0.1 -0.2 ||| F0= -1.66 F1= -2 ||| -0.8\n",
+        [("0", [("a b", -0.8)])],
+    ),
+    # Moses: lists of the mert tests, where the number stands close to the bars.
+    "moses": ("n.best", "0||| a b ||| d: -1 lm= -2 ||| -3\n".replace("d:", "d="), [("0", [("a b", -3.0)])]),
+    # Joshua: features with their values, name=value.
+    "joshua": ("n.best", "0 ||| a b ||| lm_0=-28.045 tm_pt_0=-3 ||| -30.2\n", [("0", [("a b", -30.2)])]),
+    # Nematus: three columns, costs.
+    "nematus": ("n.best", "0 ||| a b ||| 1.5\n0 ||| a ||| 2.5\n", [("0", [("a b", -1.5), ("a", -2.5)])]),
+    # icefall: store_transcripts_and_timestamps in icefall/utils.py.
+    "icefall": (
+        "recogs.txt",
+        "c-1:\tref=['A', 'B']\nc-1:\thyp=['A']\nc-1:\ttimestamp_ref=[0.1, 0.2]\nc-1:\ttimestamp_hyp=[0.1]\n",
+        [("c-1", [("A", None)])],
+    ),
+    "texts by id": (
+        "l.json",
+        '{"u1": ["a b", "a"], "u2": ["c"]}',
+        [("u1", [("a b", None), ("a", None)]), ("u2", [("c", None)])],
+    ),
+    "pairs by id": ("l.json", '{"u1": [["a b", -1], ["a", -2.5]]}', [("u1", [("a b", -1.0), ("a", -2.5)])]),
+    "records by id": (
+        "l.json",
+        '{"u1": {"reference": "a", "hypotheses": ["a b", "a"]}, "u2": {"reference": "c", "hypotheses": ["c"]}}',
+        [("u1", [("a b", None), ("a", None)]), ("u2", [("c", None)])],
+    ),
+    "hyps and scores": (
+        "l.jsonl",
+        '{"hyps": ["a b", "a"], "scores": [-1, -2]}\n{"hyps": ["c"], "scores": [-3]}\n',
+        [("1", [("a b", -1.0), ("a", -2.0)]), ("2", [("c", -3.0)])],
+    ),
+    # Hugging Face: evaluation scripts that keep `sentence` of Common Voice beside the beams.
+    "predictions": (
+        "l.json",
+        '[{"predictions": ["a b", "a"], "sequences_scores": [-0.5, -0.75], "sentence": "a b"}]',
+        [("1", [("a b", -0.5), ("a", -0.75)])],
+    ),
+    # Azure: detailed output of the speech-to-text REST API, and of batch transcription.
+    "azure": (
+        "call.json",
+        json.dumps({"RecognitionStatus": "Success", "Offset": 1, "DisplayText": "A b.", "NBest": [
+            {"Confidence": 0.5, "Lexical": "a b", "ITN": "a b", "Display": "A b."},
+            {"Confidence": 0.25, "Lexical": "a", "ITN": "a", "Display": "A."}]}),
+        [("call", [("a b", math.log(0.5)), ("a", math.log(0.25))])],
+    ),
+    "azure batch": (
+        "call.json",
+        json.dumps({"source": "x.wav", "recognizedPhrases": [
+            {"channel": 0, "nBest": [{"confidence": 0.5, "lexical": "a b", "display": "A b."}]},
+            {"channel": 0, "nBest": [{"confidence": 1, "lexical": "c", "display": "C."}]}]}),
+        [("call-1", [("a b", math.log(0.5))]), ("call-2", [("c", 0.0)])],
+    ),
+    # Google: SpeechRecognitionResult; only the first alternative has a confidence.
+    "google": (
+        "call.json",
+        json.dumps({"results": [
+            {"alternatives": [{"transcript": "a b", "confidence": 0.5}, {"transcript": "a"}]}, {"alternatives": []}]}),
+        [("call", [("a b", None), ("a", None)])],
+    ),
+    # AWS Transcribe with ShowAlternatives.
+    "aws": (
+        "call.json",
+        json.dumps({"jobName": "j", "results": {"transcripts": [{"transcript": "a b"}], "segments": [
+            {"start_time": "0", "alternatives": [{"transcript": "a b", "items": []}, {"transcript": "a"}]}]}}),
+        [("call", [("a b", None), ("a", None)])],
+    ),
+    # Vosk: SetMaxAlternatives; what it calls confidence is a score.
+    "vosk": (
+        "call.json",
+        '{"alternatives": [{"confidence": 231.5, "text": "a b"}, {"confidence": 230.25, "text": "a"}]}',
+        [("call", [("a b", 231.5), ("a", 230.25)])],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_read(case: str, tmp_path: Path) -> None:
+    name, content, expected = CASES[case]
+    (tmp_path / name).write_text(content, encoding="utf-8")
+    found = formats.read([tmp_path / name])
+    assert [nbest.id for nbest in found] == [name for name, _ in expected]
+    for nbest, (_, hypotheses) in zip(found, expected, strict=True):
+        assert [one.text for one in nbest.hypotheses] == [text for text, _ in hypotheses]
+        for rank, (one, (_, score)) in enumerate(zip(nbest.hypotheses, hypotheses, strict=True), 1):
+            assert one.scores["s2s"] == pytest.approx(-math.log(rank) if score is None else score)
+
+
+def test_features_have_their_names(tmp_path: Path) -> None:
+    columns = {"marian both": ["F0", "F1"], "joshua": ["lm_0", "tm_pt_0"], "moses": ["d", "lm"], "nematus": []}
+    for case, names in columns.items():
+        (tmp_path / "n").write_text(CASES[case][1])
+        assert component_columns(formats.read([tmp_path / "n"])[0]) == names
+
+
+def test_references_come_along(tmp_path: Path) -> None:
+    for case, references in {"records by id": ("a",), "predictions": ("a b",), "icefall": ("A B",)}.items():
+        name, content, _ = CASES[case]
+        (tmp_path / name).write_text(content)
+        assert formats.read([tmp_path / name])[0].references == references
+
+
+def test_parts_of_scores_in_records(tmp_path: Path) -> None:
+    apart = {"sequences": ["a", "b"], "sequences_scores": [-1, -2], "am_scores": [-3, -4]}
+    (tmp_path / "l.jsonl").write_text(json.dumps(apart))
+    nbest = formats.read([tmp_path / "l.jsonl"])[0]
+    assert [one.scores for one in nbest.hypotheses] == [{"s2s": -1, "am_scores": -3}, {"s2s": -2, "am_scores": -4}]
+    assert component_columns(nbest) == ["am_scores"]
+    objects = {"hypotheses": [{"text": "a", "score": -1, "lm_score": -2, "scores": {"tta": -3}}]}
+    (tmp_path / "l.jsonl").write_text(json.dumps(objects))
+    nbest = formats.read([tmp_path / "l.jsonl"])[0]
+    assert nbest.hypotheses[0].scores == {"s2s": -1, "lm_score": -2, "tta": -3} and component_columns(nbest) == [
+        "lm_score"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "parts"),
+    [
+        ('{"utts": {"u": {"output": [[{"rec_text": "A", "score": 1}], [{"rec_text": "B", "score": 1}]]}}}',
+         ["several speakers", "a file for each speaker"]),
+        ('{"results": [{"results": [{"results": []}]}]}', ["phrase 1: no alternatives"]),
+        ('{"alternatives": [7]}', ["alternative 1: no text"]),
+        ('{"NBest": [{"Lexical": "a", "Confidence": "x"}]}', ["confidence is \"x\", not a number"]),
+        ('{"u": ["a", 7]}', ["line 1, hyps 2: expected a text"]),
+        ('{"hyps": ["a", "b"], "scores": [-1]}', ["1 scores for 2 hypotheses"]),
+        ("0 ||| a ||| F0= x ||| -1\n", ["line 1: score is 'x'"]),
+        ("0 ||| a ||| 0-0 ||| F0= -1\n", ["line 1: score is"]),
+    ],
+)  # fmt: skip
+def test_refused(content: str, parts: list[str], rescore: Run, tmp_path: Path) -> None:
+    (tmp_path / "x").write_text(content)
+    assert_one_line_error(rescore("convert", "x"), *parts)
+
+
+def test_a_hint_is_not_repeated(rescore: Run, tmp_path: Path) -> None:
+    (tmp_path / "x.jsonl").write_text('{"said": "a", "nll": 1}\n')
+    assert_one_line_error(rescore("convert", "x.jsonl"), "its keys: said, nll", "--field text=KEY")
+    done = rescore("convert", "x.jsonl", "--field", "text=spoken")
+    assert_one_line_error(done, "no spoken in it (its keys: said, nll)")
+    assert "--field text=KEY" not in done.stderr
