@@ -208,7 +208,7 @@ def _advice(found: Outlook, has_lm: bool) -> list[str]:
     advice = []
     if not has_lm:
         advice.append(f"score the lists with a language model: at most {found.possible:.2f} points are in them")
-    elif not found.gain:
+    elif found.gain <= 0:
         advice.append("another LM: this one does not help here")
     elif not found.certain:
         advice.append("another LM, or more lists to tune on: this gain may be chance")
@@ -216,7 +216,7 @@ def _advice(found: Outlook, has_lm: bool) -> list[str]:
         advice.append(f"another LM, nearer to these texts: {100 * (1 - found.share):.0f} % of what is possible is left")
     drop = abs(found.beyond[0].oracle - found.oracle) if found.beyond else 0.0
     if drop > STEEP * found.oracle and drop > STEEP * found.possible:
-        about = f", of which this LM would take {max(found.share, 0.0) * drop:.2f}" if has_lm else ""
+        about = f", of which this LM would take {found.share * drop:.2f}" if found.certain else ""
         advice.append(f"deeper lists: {found.beyond[0].n} hypotheses hold {drop:.2f} points more{about}")
     if found.words and found.words.wrong and found.words.absent > MANY_ABSENT * found.words.wrong:
         share = f"{100 * found.words.absent / found.words.wrong:.0f} %"
