@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import re
 from collections.abc import Iterable, Iterator
@@ -13,6 +14,9 @@ from rescore.formats.text import plain, undo_bpe, undo_entities
 from rescore.formats.writing import check_holds, checked_number, line, opened
 from rescore.nbest import FIRST_PASS, SUM, Hypothesis, NbestList
 
+log = logging.getLogger(__name__)
+
+MOST_TOKENS = 100_000
 _LINE = re.compile(r"([STHDP])-(\d{1,18})(?:\t(.*))?", re.DOTALL)
 
 
@@ -96,6 +100,7 @@ def write(lists: Iterable[NbestList], path: str) -> None:
 
     P has the mean as often as there were tokens, so that the sum can be read back (--lenpen 1).
     """
+    lost = False
     with opened(path) as file:
         for nbest in check_holds(lists, frozenset({"reference", "source", SUM}), path):
             number = checked_number(nbest, path)
@@ -105,8 +110,22 @@ def write(lists: Iterable[NbestList], path: str) -> None:
                 file.write(f"T-{number}\t{line(nbest.references[0])}\n")
             for hypothesis in nbest.hypotheses:
                 mean, text = hypothesis.scores[FIRST_PASS], line(hypothesis.text)
-                tokens = round(hypothesis.scores[SUM] / mean) if SUM in hypothesis.scores and mean else 0
+                tokens = _tokens(hypothesis)
+                lost |= tokens is None
                 tokens = tokens or len(text.split()) + 1
                 score = repr(mean / math.log(2))
                 file.write(f"H-{number}\t{score}\t{text}\nD-{number}\t{score}\t{text}\n")
                 file.write(f"P-{number}\t{' '.join([f'{mean / math.log(2):.4f}'] * tokens)}\n")
+    if lost:
+        log.warning("%s: not written: sums that are no whole number of times the first pass, which is their mean", path)
+
+
+def _tokens(hypothesis: Hypothesis) -> int | None:
+    """How many tokens the first pass is a mean of, as the sum says; None where it is no mean of these."""
+    mean, total = hypothesis.scores[FIRST_PASS], hypothesis.scores.get(SUM)
+    usual = len(hypothesis.text.split()) + 1
+    if total is None or mean * usual == total:
+        return usual
+    ratio = total / mean if mean and math.isfinite(mean) and math.isfinite(total) else 0.0
+    whole = round(ratio) if 0.5 < ratio < MOST_TOKENS else 0
+    return whole if whole and math.isclose(whole * mean, total, rel_tol=1e-6) else None

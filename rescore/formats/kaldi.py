@@ -130,14 +130,11 @@ def _costs_of(hypothesis: Hypothesis) -> tuple[dict[str, float], bool]:
     """The scores that become costs, by the names of their files; and whether the first pass can be read back."""
     scores = dict(hypothesis.scores)
     total, acoustic, graph = scores.pop(FIRST_PASS), scores.pop(ACOUSTIC, None), scores.pop(LANGUAGE, None)
-    made = graph is not None and acoustic is not None
-    if not made:
+    if graph is None or acoustic is None:
         if graph is not None:
             scores[LANGUAGE] = graph
-        graph = total - ACOUSTIC_SCALE * (acoustic or 0.0)
-    assert graph is not None
+        graph = total - ACOUSTIC_SCALE * acoustic if acoustic is not None and math.isfinite(acoustic) else total
     costs = {"lmwt.withlm": graph, **({} if acoustic is None else {"acwt": acoustic})}
-    same = total == graph + ACOUSTIC_SCALE * (acoustic or 0.0) or math.isclose(
-        total, graph + ACOUSTIC_SCALE * (acoustic or 0.0), rel_tol=1e-6, abs_tol=1e-6
-    )
+    again = graph + ACOUSTIC_SCALE * (acoustic or 0.0)
+    same = total == again or math.isclose(total, again, rel_tol=1e-6, abs_tol=1e-6)
     return costs | {f"lmwt.{name}": score for name, score in scores.items()}, same

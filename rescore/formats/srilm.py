@@ -107,20 +107,34 @@ def _text(words: list[str]) -> str:
 
 def write(lists: Iterable[NbestList], path: str) -> None:
     """A gzipped file an utterance, in SRILM's own format: what is not acoustic stands in the place of the LM score."""
-    changed = False
+    lost: dict[str, None] = {}
     with new_folder(path) as target:
         for nbest in check_holds(lists, frozenset({ACOUSTIC, LANGUAGE}), path):
             with opened(str(inside(target, f"{checked_id(nbest, path, '/.')}.gz", "the id"))) as file:
                 for hypothesis in nbest.hypotheses:
-                    acoustic, total = hypothesis.scores.get(ACOUSTIC, 0.0), hypothesis.scores[FIRST_PASS]
-                    language = total - ACOUSTIC_SCALE * acoustic
-                    if LANGUAGE in hypothesis.scores:
-                        before = hypothesis.scores[LANGUAGE]
-                        changed |= not (acoustic and math.isclose(before, language, rel_tol=1e-6, abs_tol=1e-6))
+                    acoustic, language = _written(hypothesis, lost)
                     words = line(hypothesis.text)
                     cells = f"{acoustic / LN10!r} {language / LN10!r} {len(words.split())} {words}"
                     file.write(cells.rstrip() + "\n")
-    if changed:
+    if lost:
         log.warning(
-            "%s: column lm is what the first pass has beside am / 8, as SRILM's files have no place for both", path
+            "%s: not written: %s; SRILM's files have am, and what with am / 8 is the first pass", path, ", ".join(lost)
         )
+
+
+def _written(hypothesis: Hypothesis, lost: dict[str, None]) -> tuple[float, float]:
+    """The acoustic and the LM score that stand in the file; what cannot be read back from them is put into `lost`."""
+    total, scores = hypothesis.scores[FIRST_PASS], hypothesis.scores
+    acoustic = scores.get(ACOUSTIC, 0.0)
+    language = total - ACOUSTIC_SCALE * acoustic if math.isfinite(acoustic) else total
+    if not _close(language + ACOUSTIC_SCALE * acoustic, total):
+        lost["first-pass scores"] = None
+    if LANGUAGE in scores and not (acoustic and _close(scores[LANGUAGE], language)):
+        lost["column lm"] = None
+    if ACOUSTIC in scores and not acoustic:
+        lost["column am where it is 0"] = None
+    return acoustic, language
+
+
+def _close(one: float, other: float) -> bool:
+    return one == other or math.isclose(one, other, rel_tol=1e-6, abs_tol=1e-6)

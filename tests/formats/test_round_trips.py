@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import logging
+import math
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rescore import formats
+from rescore.errors import UserError
 from rescore.formats import read_references
 from rescore.nbest import Column, Hypothesis, NbestList
 
@@ -56,3 +60,86 @@ def test_texts(tmp_path: Path, texts: dict[str, str], name: str) -> None:
         assert lines == list(texts.values())
     else:
         assert read_references(tmp_path / name, list(texts)) == {key: (text,) for key, text in texts.items()}
+
+
+class Told(logging.Handler):
+    """What writers say that they lose."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.text = ""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.text += record.getMessage() + "\n"
+
+
+MARKED = st.sampled_from(["a@@ b", "x <eos>", "&lt; y", "a | b", "{ a", 'caf\u00e9, "so"'])
+SAID = WORDS.filter(bool) | MARKED
+ORDINARY = st.floats(-1e6, 0, allow_subnormal=False) | st.just(float("-inf"))
+WRITERS = [name for name in formats.FORMATS.names if hasattr(formats.FORMATS[name], "write")]
+
+
+@st.composite
+def sets(draw: st.DrawFn) -> list[NbestList]:
+    """Lists as tools have them: all with the same columns, with references and sources or without."""
+    ids = [str(number) for number in range(1, 4)] if draw(st.booleans()) else ["u-1", "u-2", "v"]
+    names = draw(st.lists(st.sampled_from(["am", "lm", "sum", "tta", "x.y"]), max_size=3, unique=True))
+    columns = {"tta": Column("tta", "ab12", "sum", "float32")} if "tta" in names else {}
+    references, sources, same = draw(st.integers(0, 2)), draw(st.booleans()), draw(st.integers(0, 3))
+    found = []
+    for name in ids[: draw(st.integers(1, 3))]:
+        hypotheses = [
+            Hypothesis(draw(SAID), {"s2s": draw(ORDINARY), **{key: draw(ORDINARY) for key in names}})
+            for _ in range(same or draw(st.integers(1, 3)))
+        ]
+        texts = tuple(draw(st.lists(SAID, min_size=references, max_size=references, unique=True)))
+        found.append(NbestList(name, hypotheses, texts, draw(WORDS.filter(bool)) if sources else None, columns))
+    return found
+
+
+@pytest.mark.parametrize("name", WRITERS)
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(given_lists=sets())
+def test_convert_loses_only_what_it_says(name: str, tmp_path: Path, given_lists: list[NbestList]) -> None:
+    target = tmp_path / f"{len(list(tmp_path.iterdir()))}.{name}"
+    told = Told()
+    logging.getLogger("rescore").addHandler(told)
+    try:
+        formats.write(given_lists, str(target), name)
+    except UserError:  # it cannot hold such lists, and says so
+        assert not target.exists()
+        return
+    finally:
+        logging.getLogger("rescore").removeHandler(told)
+    size = len(given_lists[0].hypotheses)
+    again = list(formats.iterate([target], name, options=formats.ReadOptions(size=size)))
+    if "ids are not written" not in told.text:
+        again.sort(key=lambda one: [nbest.id for nbest in given_lists].index(one.id))
+    assert len(again) == len(given_lists)
+    for before, after in zip(given_lists, again, strict=True):
+        compare(before, after, told.text)
+
+
+def compare(before: NbestList, after: NbestList, told: str) -> None:
+    """Everything is there again, but for what was told."""
+    scored = "scores (the best hypothesis comes first)" not in told
+    hypotheses = before.hypotheses if scored else sorted(before.hypotheses, key=lambda one: -one.scores["s2s"])
+    assert len(after.hypotheses) == len(hypotheses)
+    if "texts with marks" not in told:
+        assert [one.text for one in after.hypotheses] == [one.text for one in hypotheses]
+    if "place for it: references" not in told and ", references" not in told:
+        assert after.references == before.references or "texts with marks" in told
+    elif "references after the first" in told:
+        assert after.references == before.references[:1] or "texts with marks" in told
+    assert after.source == before.source or "sources" in told
+    for ours, theirs in zip(hypotheses, after.hypotheses, strict=True):
+        if scored and "first-pass scores" not in told:
+            assert same(ours.scores["s2s"], theirs.scores["s2s"])
+        for column in ours.scores.keys() - {"s2s"}:
+            lost = f"column {column}" in told or (column == "sum" and "not written: sums" in told)
+            assert lost or same(ours.scores[column], theirs.scores[column]), column
+    assert after.columns == before.columns or "which models" in told or "column tta" in told or not before.columns
+
+
+def same(one: float, other: float) -> bool:
+    return one == other or math.isclose(one, other, rel_tol=1e-6, abs_tol=1e-6)

@@ -167,3 +167,15 @@ def test_what_to_frame_writes_is_read(rescore: Run, tmp_path: Path) -> None:
 def test_numbers_of_400_digits(content: str, rescore: Run, tmp_path: Path) -> None:
     (tmp_path / "l.json").write_text(content % ("1" * 400))
     assert_one_line_error(rescore("convert", "l.json"), "l.json")
+
+
+@pytest.mark.parametrize("total", [-1e-300, -1e300, -math.inf, 0.0, -3.7])
+def test_sums_that_are_no_sums_of_tokens(total: float, rescore: Run, tmp_path: Path) -> None:
+    """fairseq's log has a value of each token: their number is that of the text where the sum does not tell it."""
+    lists(tmp_path / "l.jsonl", hyp("a b", -1, sum=total), id="7")
+    done = rescore("convert", "l.jsonl", "--to", "fairseq", "-o", "log")
+    assert done.returncode == 0 and "not written: sums" in done.stderr
+    assert (tmp_path / "log").stat().st_size < 1000
+    lists(tmp_path / "m.jsonl", hyp("a b", -1, sum=-4), id="8")
+    assert rescore("convert", "m.jsonl", "--to", "fairseq", "-o", "log").stderr == ""
+    assert formats.read([tmp_path / "log"])[0].hypotheses[0].scores == pytest.approx({"s2s": -1, "sum": -4})
