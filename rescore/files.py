@@ -12,21 +12,27 @@ from typing import Any, TypeVar
 from rescore.errors import UserError
 
 T = TypeVar("T")
+LARGEST_JSON = 1 << 26
+"""Bytes of a JSON document of the project's own: weights, results, a configuration."""
 
 
 def read_json(path: Path) -> Any:
     """One JSON document.
 
     Raises:
-        UserError: the file is absent or not JSON.
+        UserError: the file is absent, too large, or not JSON.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        with open(path, "rb") as file:
+            data = file.read(LARGEST_JSON + 1)
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror or error})") from None
-    except ValueError as error:
+    if len(data) > LARGEST_JSON:
+        raise UserError(f"{path}: more than {LARGEST_JSON:,} bytes; expected one JSON document")
+    try:
+        return loads(data.decode(), str(path))
+    except UnicodeDecodeError as error:
         raise UserError(f"{path}: not UTF-8 ({error})") from None
-    return loads(text, str(path))
 
 
 def loads(text: str, place: str, line: bool = False) -> Any:

@@ -282,7 +282,12 @@ weight_options = bundled(
             help="Added for each token of the first --lm that gives pseudo-log-likelihoods.  [default: tune with such "
             "an --lm and 500 dev lists or more, else off]",
         ),
-        click.option("--folds", type=int, metavar="K", help="Without --dev: tune on the other parts for each of K."),
+        click.option(
+            "--folds",
+            type=click.IntRange(min=2),
+            metavar="K",
+            help="Without --dev: tune on the other parts for each of K.",
+        ),
         click.option("--speaker", metavar="REGEX", help="Where an id has its speaker, which a fold keeps whole."),
     ],
 )

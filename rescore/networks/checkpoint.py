@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
@@ -81,17 +81,30 @@ def load(folder: Path, kind: str | None = None) -> tuple[Transformer, Tokenizer]
     if not path.is_file():
         raise UserError(f"{path}: no such file (weights are read from safetensors only)")
     try:
+        _check_shapes(path, config)  # before there is room for either
         weights = load_file(path)
     except (SafetensorError, OSError) as error:
         raise UserError(f"{path}: not a whole safetensors file ({error})") from None
     network = build(config)
-    own = {name: value.shape for name, value in network.state_dict().items()}
-    for name in sorted(own.keys() | weights.keys()):
-        found = tuple(weights[name].shape) if name in weights else "nothing"
-        wanted = tuple(own[name]) if name in own else "nothing"
-        if found != wanted:
-            raise UserError(f"{path}: {name} is {found}, config.json asks for {wanted}")
+    for name in sorted(weights):
         if not weights[name].isfinite().all():
             raise UserError(f"{path}: {name} has values that are no numbers; the training went wrong")
     network.load_state_dict(weights)
     return network.eval(), tokenizer
+
+
+def _check_shapes(path: Path, config: NetworkConfig) -> None:
+    """See that a file has the weights of such a network.
+
+    Raises:
+        UserError: one is missing, of another shape, or too many.
+    """
+    with torch.device("meta"):
+        wanted = {name: tuple(value.shape) for name, value in build(config).state_dict().items()}
+    with safe_open(path, "pt") as file:
+        found = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118 (no mapping)
+    for name in sorted(wanted.keys() | found.keys()):
+        if found.get(name) != wanted.get(name):
+            raise UserError(
+                f"{path}: {name} is {found.get(name, 'nothing')}, config.json asks for {wanted.get(name, 'nothing')}"
+            )

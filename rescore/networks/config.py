@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 
 from rescore.errors import UserError
+from rescore.files import read_json
 
 LARGEST = {
     "vocab_size": 10_000_000,
@@ -85,12 +86,9 @@ class NetworkConfig:
         Raises:
             UserError: the file is absent, no JSON object, or has a field that is unknown or out of range.
         """
-        try:
-            values = json.loads(path.read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            raise UserError(f"{path}: no such file") from None
-        except (OSError, ValueError, RecursionError) as error:
-            raise UserError(f"{path}: not readable as JSON ({error})") from None
+        if not path.exists():
+            raise UserError(f"{path}: no such file")
+        values = read_json(path)
         if not isinstance(values, dict):
             raise UserError(f"{path}: expected a JSON object with the fields of a network configuration")
         if "model_type" in values or "architectures" in values:

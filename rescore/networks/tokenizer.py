@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
+from tokenizers import Encoding, Regex, decoders, models, normalizers, pre_tokenizers, trainers
 from tokenizers import Tokenizer as HuggingFaceTokenizer
 
 from rescore.errors import UserError
@@ -21,6 +21,8 @@ SPECIAL = (PAD, UNK, BOS, EOS, MASK)
 #   text:    compatibility forms only; case is kept, punctuation marks are tokens
 #   folded:  the same in lower case
 LONGEST_WORD = 100
+PROBE = "a \u9f98 \ue000"
+"""Letters of which some are in no vocabulary: who cannot cut this, cannot cut any text with an unknown word."""
 NORMALISATIONS = ("english", "speech", "text", "folded")
 
 
@@ -28,13 +30,19 @@ class Tokenizer:
     """A tokenizer.json with the five special tokens a network here needs."""
 
     def __init__(self, tokenizer: HuggingFaceTokenizer, source: str = "tokenizer") -> None:
-        self._tokenizer = tokenizer
+        self._tokenizer, self._source = tokenizer, source
+        tokenizer.no_truncation()
+        tokenizer.no_padding()
         ids = []
         for token in SPECIAL:
             index = tokenizer.token_to_id(token)
             if index is None:
                 raise UserError(f"{source}: no token {token}; add it to the vocabulary or train a new tokenizer")
             ids.append(index)
+        known = tokenizer.get_vocab().values()
+        if max(known) >= len(known):
+            raise UserError(f"{source}: ids are not 0 to {len(known) - 1} (there is {max(known)})")
+        self._batch([PROBE])
         self.pad, self.unk, self.bos, self.eos, self.mask = ids
 
     @classmethod
@@ -50,8 +58,8 @@ class Tokenizer:
             return cls(HuggingFaceTokenizer.from_file(str(path)), str(path))
         except UserError:
             raise
-        except Exception as error:  # the library raises plain Exception for whatever it cannot parse
-            raise UserError(f"{path}: not a tokenizer.json ({error})") from None
+        except BaseException as error:  # the library raises plain Exception, or panics, for what it cannot parse
+            raise _told(error, f"{path}: not a tokenizer.json") from None
 
     def save(self, path: Path) -> None:
         self._tokenizer.save(str(path))
@@ -65,13 +73,23 @@ class Tokenizer:
         """SHA-256 of the tokenizer's JSON, in hexadecimal."""
         return hashlib.sha256(self._tokenizer.to_str().encode()).hexdigest()
 
+    def _batch(self, sentences: Sequence[str]) -> list[Encoding]:
+        """
+        Raises:
+            UserError: the tokenizer can be read, but not used.
+        """
+        try:
+            return self._tokenizer.encode_batch(sentences, add_special_tokens=False)
+        except BaseException as error:
+            raise _told(error, f"{self._source}: cannot cut text into tokens") from None
+
     def encode(self, sentences: Sequence[str]) -> list[list[int]]:
         """Token ids of each sentence, without [BOS] and [EOS]."""
-        return [encoding.ids for encoding in self._tokenizer.encode_batch(sentences, add_special_tokens=False)]
+        return [encoding.ids for encoding in self._batch(sentences)]
 
     def encode_words(self, sentences: Sequence[str]) -> list[tuple[list[int], list[int]]]:
         """Token ids of each sentence as `encode` has them, and for each token the number of its word."""
-        encodings = self._tokenizer.encode_batch(sentences, add_special_tokens=False)
+        encodings = self._batch(sentences)
         return [(found.ids, [-1 if word is None else word for word in found.word_ids]) for found in encodings]
 
     def words(self, sentences: Sequence[str]) -> list[list[str]]:
@@ -84,10 +102,17 @@ class Tokenizer:
 
     def pieces(self, sentences: Sequence[str]) -> list[list[str]]:
         """The WordPieces of each sentence, as text."""
-        return [encoding.tokens for encoding in self._tokenizer.encode_batch(sentences, add_special_tokens=False)]
+        return [encoding.tokens for encoding in self._batch(sentences)]
 
     def tokens(self, ids: Sequence[int]) -> list[str]:
         return [str(self._tokenizer.id_to_token(index)) for index in ids]
+
+
+def _told(error: BaseException, what: str) -> BaseException:
+    """An error of the library as one of the user's; what ends the program stays what it is."""
+    if isinstance(error, KeyboardInterrupt | SystemExit | GeneratorExit):
+        return error
+    return UserError(f"{what} ({' '.join(str(error).split())[:200]})")
 
 
 def train_wordpiece(lines: Iterable[str], vocab_size: int, normalisation: str = "english") -> Tokenizer:

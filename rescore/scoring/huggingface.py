@@ -13,7 +13,9 @@ import torch
 from torch import Tensor
 
 from rescore.errors import UserError
+from rescore.files import read_json
 from rescore.networks.batch import Batch, Tree
+from rescore.networks.config import LARGEST
 from rescore.networks.device import choose_device
 from rescore.networks.precision import DTYPES, choose_precision, quantised
 from rescore.scoring.base import AS_SUITS, Computing, Question
@@ -247,6 +249,7 @@ def _load(folder: Path, masked: bool) -> tuple[Any, Any]:
     logging.getLogger("transformers").setLevel(logging.ERROR)
     kind: Any = transformers.AutoModelForMaskedLM if masked else transformers.AutoModelForCausalLM
     safely = {"local_files_only": True, "trust_remote_code": False}
+    check_sizes(folder)
     try:
         tokenizer = transformers.AutoTokenizer.from_pretrained(str(folder), **safely)
         model, about = kind.from_pretrained(str(folder), use_safetensors=True, output_loading_info=True, **safely)
@@ -259,6 +262,36 @@ def _load(folder: Path, masked: bool) -> tuple[Any, Any]:
     if not tokenizer.is_fast:
         raise UserError(f"{folder}: no tokenizer.json, and none could be made; save it from a fast tokenizer")
     return model.eval(), tokenizer
+
+
+_MANY = (
+    "vocab_size",
+    "_size",
+    "d_model",
+    "n_embd",
+    "n_inner",
+    "ffn_dim",
+    "_embeddings",
+    "n_positions",
+    "heads",
+    "n_head",
+)
+SIZES = {"layers": LARGEST["layers"], "n_layer": LARGEST["layers"], **dict.fromkeys(_MANY, LARGEST["vocab_size"])}
+"""Endings of names in the library's configurations, and how large what they name may be."""
+
+
+def check_sizes(folder: Path) -> None:
+    """Refuse what a damaged or hostile config.json would make the library build before it looks at any weights.
+
+    Raises:
+        UserError: a number of layers is beyond that of any network, or another size is.
+    """
+    path = folder / "config.json"
+    values = read_json(path) if path.is_file() else {}
+    for name, value in values.items() if isinstance(values, dict) else ():
+        most = next((number for ending, number in SIZES.items() if name.endswith(ending)), None)
+        if isinstance(value, int) and most is not None and value > most:
+            raise UserError(f"{path}: {name} is {value}; at most {most:,} are allowed")
 
 
 def _frame(tokenizer: Any) -> tuple[list[int], list[int]]:

@@ -19,7 +19,7 @@ from rescore.errors import UserError
 from rescore.networks.device import choose_device
 from rescore.networks.precision import DTYPES, choose_precision
 from rescore.scoring.base import AS_SUITS, Computing, Question, TokenScores
-from rescore.scoring.huggingface import check_files, content_digest
+from rescore.scoring.huggingface import check_files, check_sizes, content_digest
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -160,6 +160,7 @@ def _load(folder: Path) -> tuple[Any, Any]:
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     safely = {"local_files_only": True, "trust_remote_code": False}
+    check_sizes(folder)
     try:
         tokenizer: Any = transformers.AutoTokenizer.from_pretrained(str(folder), **safely)
         kind: Any = transformers.AutoModelForSeq2SeqLM

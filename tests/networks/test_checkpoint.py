@@ -26,7 +26,7 @@ def test_round_trip(model: Path) -> None:
 @pytest.mark.parametrize(
     ("file", "content", "message"),
     [
-        ("config.json", b"{", "not readable as JSON"),
+        ("config.json", b"{", "not valid JSON"),
         ("config.json", b'{"kind": "tta", "depth": 3}', "unknown field 'depth'"),
         ("config.json", b'{"heads": 0}', "heads is 0"),
         ("tokenizer.json", b"{}", "not a tokenizer.json"),
