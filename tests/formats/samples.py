@@ -54,6 +54,11 @@ SAMPLES: dict[str, dict[str, str]] = {
             }
         )
     },
+    # speech: detailed output of Azure's speech-to-text REST API.
+    "speech": {
+        "call.json": '{"RecognitionStatus": "Success", "NBest": [{"Confidence": 1.0, "Lexical": "hello", '
+        '"Display": "Hello."}, {"Confidence": 0.5, "Lexical": "hollow", "Display": "Hollow."}]}'
+    },
     # opennmt: OpenNMT-py's translator log with -verbose and -n_best 2.
     "opennmt": {
         "log": "\nSENT 1: ['Hallo', '▁Welt']\nPRED 1: Hello world\nPRED SCORE: -1.5000\n\nBEST HYP:\n"
