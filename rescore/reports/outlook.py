@@ -61,6 +61,8 @@ class Outlook:
     """What rescoring gains on lists with references, and could. Values are percentages."""
 
     metric: str
+    has_lm: bool
+    """Whether a language model's scores have a weight."""
     first_pass: float
     reranked: float
     """Of the texts chosen; in folds where the weights were tuned on these very lists."""
@@ -114,6 +116,7 @@ def outlook(metric: Metric, lists: Sequence[NbestList], weights: Weights) -> Out
     depths = by_depth(metric, original(lists, statistics), lists)
     found = Outlook(
         metric=metric.name,
+        has_lm=bool(weights.language_models),
         first_pass=before,
         reranked=after,
         in_folds=texts is not None,
@@ -127,7 +130,7 @@ def outlook(metric: Metric, lists: Sequence[NbestList], weights: Weights) -> Out
         else None,
         next=[],
     )
-    found.next.extend(_advice(found, bool(weights.language_models)))
+    found.next.extend(_advice(found))
     return found
 
 
@@ -204,9 +207,9 @@ def _missing(reference: Sequence[str], hypothesis: Sequence[str]) -> set[int]:
     return {place for place, (word, found) in enumerate(pairs) if word != found}
 
 
-def _advice(found: Outlook, has_lm: bool) -> list[str]:
+def _advice(found: Outlook) -> list[str]:
     advice = []
-    if not has_lm:
+    if not found.has_lm:
         advice.append(f"score the lists with a language model: at most {found.possible:.2f} points are in them")
     elif found.gain <= 0:
         advice.append("another LM: this one does not help here")
@@ -228,19 +231,11 @@ def _advice(found: Outlook, has_lm: bool) -> list[str]:
 
 def rows(found: Outlook) -> list[tuple[str, str]]:
     """What each line is about, and what it says."""
-    p = f"p = {p_value(found.p_value)}".replace("= <", "< ")
-    low, high = found.interval
-    relative = f" ({100 * found.gain / found.first_pass:.1f} %)" if found.first_pass else ""
-    lines = [
-        ("gain", f"{found.metric} {found.first_pass:.2f} -> {found.reranked:.2f}, {found.gain:.2f} points{relative}"),
-        ("certain", f"{'yes' if found.certain else 'no'}: 95 % CI {low:.2f} to {high:.2f} points, {p}"),
-        (
-            "perfect LM",
-            f"{found.oracle:.2f}, {found.possible:.2f} points; this LM takes {100 * found.share:.0f} % of them",
-        ),
-    ]
-    if found.in_folds:
-        lines[1:1] = [("", f"each of {FOLDS} folds with weights tuned on the others: what to expect of other lists")]
+    perfect = f"{found.metric} {found.first_pass:.2f} -> {found.oracle:.2f}, {found.possible:.2f} points"
+    lines = _gain(found) if found.has_lm else []
+    lines.append(
+        ("perfect LM", perfect + (f"; this LM takes {100 * found.share:.0f} % of them" if found.has_lm else ""))
+    )
     if found.beyond:
         deeper = ", ".join(f"{one.oracle:.2f} with {one.n} hypotheses" for one in found.beyond)
         lines.append(("deeper lists", f"oracle {deeper} (extrapolated)"))
@@ -251,6 +246,18 @@ def rows(found: Outlook) -> list[tuple[str, str]]:
         )
         lines.append(("words", about))
     return [*lines, *(("next", one) for one in found.next)]
+
+
+def _gain(found: Outlook) -> list[tuple[str, str]]:
+    low, high = found.interval
+    p = f"p = {p_value(found.p_value)}".replace("= <", "< ")
+    relative = f" ({100 * found.gain / found.first_pass:.1f} %)" if found.first_pass else ""
+    lines = [
+        ("gain", f"{found.metric} {found.first_pass:.2f} -> {found.reranked:.2f}, {found.gain:.2f} points{relative}")
+    ]
+    if found.in_folds:
+        lines.append(("", f"each of {FOLDS} folds with weights tuned on the others: what to expect of other lists"))
+    return [*lines, ("certain", f"{'yes' if found.certain else 'no'}: 95 % CI {low:.2f} to {high:.2f} points, {p}")]
 
 
 def render(found: Outlook) -> str:

@@ -41,6 +41,8 @@ def test_page_holds_all_and_needs_nothing(page: str) -> None:
     assert first["outputs"][0]["pairs"] == [["the"] * 2, ["old", "odd"], ["clock"] * 2, ["ticked", None]]
     assert first["outputs"][0]["errors"] == 2 and first["outputs"][0]["tokens"][0][0] == "the"
     assert {one["title"].split()[0] for one in data["charts"]} == {"WER", "oracle", "errors"}
+    worth = next(one["rows"] for one in data["tables"] if one["title"] == "Is it worth it?")
+    assert {"gain", "certain", "perfect LM", "words", "next"} <= {row[0] for row in worth}
     assert len(data["figures"]) == 5 and "lm:tta=tta@" in data["signature"]
     assert data["columns"] == ["s2s", "tta", "tokens"] and [one[1:3] for one in first["list"]] == [
         [2, False],
