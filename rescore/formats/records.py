@@ -11,16 +11,13 @@ A record is a list of hypotheses, in one of the shapes
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 from rescore.errors import UserError
-from rescore.files import loads
+from rescore.formats.documents import first_of, identity_of, records_of
 from rescore.formats.lines import grouped, json_number
-from rescore.formats.outline import Outline
 from rescore.formats.source import ReadOptions, Source
 from rescore.formats.text import plain
 from rescore.formats.writing import check_holds, opened
@@ -58,7 +55,10 @@ class Records:
         """Records without an id are called after their place, from 1."""
         layout = self.with_fields(options.fields)
         yield from grouped(
-            (layout._lists(value, number, place) for number, value, place in _records(source, layout.text)),
+            (
+                layout._lists(value, number, place)
+                for number, value, place in records_of(source, (*layout.text, *GENERIC.text, *HYPORADISE.text))
+            ),
             source.name,
         )
 
@@ -83,13 +83,13 @@ class Records:
             value = {self.text[0]: value}
         if not isinstance(value, dict):
             raise UserError(f"{place}: expected an object, found {json.dumps(value)[:40]}")
-        key = _first(value, self.text)
+        key = first_of(value, self.text)
         if key is None:
             if len(self.text) == 1 and self.text != HUGGING_FACE.text and self.text != HYPORADISE.text:
                 raise UserError(f"{place}: no {self.text[0]} in it (its keys: {_shown(list(value))})")
             raise UserError(f"{place}: {missing_text(list(value))}")
-        named = _first(value, self.id)
-        identity = _identity(value[named]) if named else str(number)
+        named = first_of(value, self.id)
+        identity = identity_of(value[named]) if named else str(number)
         hypotheses = self._hypotheses(value, key, place)
         about = self._references(value, key, place), self._source(value, place)
         nbest = NbestList(identity, hypotheses, *about, columns=self._provenance(hypotheses))
@@ -134,7 +134,7 @@ class Records:
         if isinstance(one, list) and len(one) == 2 and isinstance(one[0], str):
             return Hypothesis(plain(one[0]), {FIRST_PASS: self._score(one[1], place, "score")})
         if isinstance(one, dict):
-            key = _first(one, (*self.text, *GENERIC.text))
+            key = first_of(one, (*self.text, *GENERIC.text))
             if key is not None and isinstance(one[key], str):
                 return Hypothesis(plain(one[key]), self._scores(one, key, place))
         raise UserError(f"{place}: expected a text, [text, score] or an object with them, found {json.dumps(one)[:40]}")
@@ -208,40 +208,6 @@ class Records:
         return record
 
 
-def _records(source: Source, text_keys: Sequence[str] = ()) -> Iterator[tuple[int, Any, str]]:
-    """The records with their numbers and places; JSON Lines as a stream. `text_keys`: where they have hypotheses."""
-    outline = Outline.of(source.head)
-    if outline.root == "{" and outline.lines:
-        number = 0
-        for line_number, line in enumerate(source.lines(), 1):
-            if line.strip():
-                number += 1
-                place = f"{source.name}: line {line_number}"
-                value = loads(line, place, line=True)
-                for one in _by_id(value, text_keys) or [value]:
-                    yield number, one, place
-        return
-    document = loads(source.read_all(), source.name)
-    if by_id := _by_id(document, text_keys):
-        for number, value in enumerate(by_id, 1):
-            yield number, value, f"{source.name}: utterance {value['id']}"
-        return
-    values = document if isinstance(document, list) else [document]
-    for number, value in enumerate(values, 1):
-        yield number, value, f"{source.name}: entry {number}" if isinstance(document, list) else source.name
-
-
-def _by_id(document: Any, text_keys: Sequence[str]) -> list[dict[str, Any]]:
-    """The records of `{"utt": {"reference": ..., "hypotheses": [...]}}` or `{"utt": ["text", ...]}`; [] of others."""
-    if not isinstance(document, dict) or not document or set(document) & {*text_keys, *GENERIC.text, *HYPORADISE.text}:
-        return []
-    if all(isinstance(value, list) and value and not isinstance(value[0], (int, float)) for value in document.values()):
-        return [{"id": name, "hyps": value} for name, value in document.items()]
-    if all(isinstance(value, dict) for value in document.values()):
-        return [{**value, "id": name} for name, value in document.items()]
-    return []
-
-
 def _is_given(value: Any) -> bool:
     """Whether a score is there: an object of scores has parts of it."""
     return value is not None and not isinstance(value, dict)
@@ -249,16 +215,6 @@ def _is_given(value: Any) -> bool:
 
 def _shown(keys: Sequence[str]) -> str:
     return ", ".join(keys[:8])[:200] + (", ..." if len(keys) > 8 else "") or "none"
-
-
-def _first(value: Mapping[str, Any], keys: Sequence[str]) -> str | None:
-    return next((key for key in keys if value.get(key) is not None), None)
-
-
-def _identity(value: Any) -> str:
-    """An id; of the path of an audio file its name without folder and ending."""
-    text = str(value)
-    return Path(text).stem if re.search(r"\.(wav|flac|mp3|ogg|m4a|opus|sph)$", text) else text
 
 
 def missing_text(keys: Sequence[str]) -> str:
@@ -310,34 +266,6 @@ GENERIC = Records(
     id=("id", "utt", "utt_id", "utterance", "utterance_id", "key", "audio", "audio_filepath", "path"),
     ref=("ref", "reference", "references", "target", "sentence"),
 )
-_MANIFEST_TEXT = ("text", "sentence", "transcript", "reference", "ref")
-
-
-def is_manifest(source: Source) -> bool:
-    """Whether records have an audio file and a text, but no hypotheses: NeMo's manifests as training reads them."""
-    keys = set(source.outline.keys)
-    return bool({"audio_filepath", "audio", "path"} & keys and set(_MANIFEST_TEXT) & keys) and not set(NEMO.text) & keys
-
-
-def references_of(source: Source) -> dict[str, tuple[str, ...]]:
-    """The texts of a manifest, called after their audio files.
-
-    Raises:
-        UserError: an utterance comes twice, or has no text.
-    """
-    found: dict[str, tuple[str, ...]] = {}
-    for _, value, place in _records(source):
-        key = _first(value, ("audio_filepath", "audio", "path")) if isinstance(value, dict) else None
-        text = next((value[name] for name in _MANIFEST_TEXT if isinstance(value.get(name), str)), None) if key else None
-        if key is None or text is None:
-            raise UserError(f"{place}: expected an object with audio_filepath and text")
-        name = _identity(value[key])
-        if name in found:
-            raise UserError(f"{place}: utterance {name} comes twice; give each utterance once")
-        found[name] = (" ".join(text.split()),)
-    return found
-
-
 LAYOUTS = (HUGGING_FACE, SOCKEYE, NEMO, HYPORADISE, GENERIC)
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from rescore.errors import UserError
+from rescore.formats.documents import is_manifest, references_of
 from rescore.formats.lines import split_id
 from rescore.formats.oddities import Oddities
 from rescore.formats.source import ReadOptions, Source
@@ -157,8 +158,6 @@ class ReferenceFile:
 
 def _of_records(source: Source) -> dict[str, tuple[str, ...]]:
     """The references of lists, of which some formats ask how to read hypotheses; or of a manifest without any."""
-    from rescore.formats.records import is_manifest, references_of
-
     if is_manifest(source):
         found = references_of(source)
     else:
