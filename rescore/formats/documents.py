@@ -56,7 +56,7 @@ def identity_of(value: Any) -> str:
     return Path(text).stem if re.search(r"\.(wav|flac|mp3|ogg|m4a|opus|sph)$", text) else text
 
 
-_MANIFEST_TEXT = ("text", "sentence", "transcript", "reference", "ref")
+_MANIFEST_TEXT = ("reference", "ref", "text", "sentence", "transcript")
 
 
 def is_manifest(source: Source) -> bool:

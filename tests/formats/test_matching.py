@@ -91,6 +91,8 @@ def test_a_manifest_without_hypotheses(lists: Path, tmp_path: Path) -> None:
     (tmp_path / "m.json").write_text("".join(json.dumps(line) + "\n" for line in lines))
     found = formats.read([lists], references=tmp_path / "m.json")
     assert [nbest.references for nbest in found] == [(f"ref {name}",) for name in IDS]
+    (tmp_path / "m.json").write_text('[{"audio": "u.wav", "text": "said", "reference": "meant"}]')
+    assert formats.read_references(tmp_path / "m.json", ["u"]) == {"u": ("meant",)}
     (tmp_path / "m.json").write_text('{"audio_filepath": "a.wav", "text": "a"}\n{"audio_filepath": "a.wav"}\n')
     with pytest.raises(UserError, match="line 2: expected an object with audio_filepath and text"):
         formats.read([lists], references=tmp_path / "m.json")
