@@ -73,7 +73,7 @@ def test_one_experiment_by_every_road(run_in: Run, tmp_path: Path) -> None:
     # The last stage alone, on the reranked lists: what is measured of what is there.
     assert run_in("rerank", "test.jsonl", "--weights", "w.json", "-o", "out.jsonl").returncode == 0
     measured = json.loads(run_in("eval", "out.jsonl", "--json").stdout)
-    assert measured["systems"][0]["oracle"] == run["oracle"]
+    assert measured["systems"][0]["oracle"] == run["metrics"][0]["oracle"]
 
 
 def scored(number: int, model: str = "tta", *columns: str) -> list[NbestList]:

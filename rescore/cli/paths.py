@@ -14,7 +14,7 @@ OUTPUTS = {
 """Names of parameters that are written to."""
 INPUTS = {
     "nbest", "outputs", "results", "pairs", "file", "ref", "dev", "dev_ref", "weights", "text", "golden", "glm", "gold",
-    "segments", "recordings", "lm", "tokenizer", "config",
+    "segments", "recordings", "lm", "tokenizer", "config", "words",
 }  # fmt: skip
 """Names of parameters that are read from."""
 

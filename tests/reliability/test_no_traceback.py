@@ -72,7 +72,9 @@ def test_results_of_wrong_types(rescore: Run, tmp_path: Path, field: str) -> Non
     write_json(tmp_path / "w.json", {"weights": {"s2s": 1}})
     assert rescore("rerank", "l.json", "--weights", "w.json", "--report", "r.json").returncode == 0
     for value in ("x", [7], {"a": "b"}, True):
-        write_json(tmp_path / "bad.json", json.loads((tmp_path / "r.json").read_text()) | {field: value})
+        report = json.loads((tmp_path / "r.json").read_text())
+        (report if field in report else report["metrics"][0])[field] = value
+        write_json(tmp_path / "bad.json", report)
         assert_one_line_error(rescore("check", "bad.json", "--golden", "r.json"), "bad.json: ")
         assert_one_line_error(rescore("check", "r.json", "--golden", "bad.json"), "bad.json: ")
 
@@ -316,7 +318,8 @@ def test_cells_and_xml(rescore: Run, tmp_path: Path) -> None:
     assert "| [set \\\\\\|" in rescore("report", "r.json", "--style", "markdown").stdout
     from xml.etree import ElementTree
 
-    report = json.loads((tmp_path / "r.json").read_text()) | {"metric": "W\x00\x01"}
+    report = json.loads((tmp_path / "r.json").read_text())
+    report["metrics"][0]["metric"] = "W\x00\x01"
     write_json(tmp_path / "g.json", report)
     assert rescore("check", "r.json", "--golden", "g.json", "--junit", "j.xml").returncode == 1
     ElementTree.parse(tmp_path / "j.xml")
