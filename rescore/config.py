@@ -9,7 +9,7 @@ from rescore import scoring
 from rescore.decision import DECISIONS, Decision
 from rescore.errors import UserError
 from rescore.metrics import METRICS, Metric, MetricOptions, choose_metric
-from rescore.nbest import TOKENS, WORDS, NbestList, component_columns, ranked_by_means
+from rescore.nbest import EDITS, RESPELLING, TOKENS, WORDS, NbestList, component_columns, ranked_by_means
 from rescore.scoring import LanguageModel, is_pseudo
 from rescore.tuning import FIRST_PASS_ALONE, TuningOptions, Weights
 from rescore.tuning.sets import suits_token_bonus, suits_word_bonus
@@ -27,6 +27,13 @@ class RunConfig:
     """The language models as --lm names them, where they have such names."""
     recombine: int = 0
     """How many hypotheses are added to each list that combine what others have in different places."""
+    respell: int = 0
+    """How many hypotheses are added to each list, after that, with other words where it has some that no text has."""
+    channel: str | None = None
+    """For that a channel's folder, or a name of `CHANNELS`; None for `dev` where there are many dev lists, else
+    `shipped`."""
+    lexicon: str | None = None
+    """A lexicon's file; None for that beside the first LM that has one, else the shipped T-TA's."""
     norm: str | None = None
     """LM scores: `sum`, `mean` or `length^A` over tokens."""
     count_tokens: bool | None = None
@@ -35,7 +42,7 @@ class RunConfig:
     metrics: tuple[str, ...] = ()
     """The first is tuned for; the others are reported, too."""
     measuring: MetricOptions = field(default_factory=MetricOptions)
-    """How they count."""
+    """How they count. Its list of words is of those that respelling takes for known, and proposes, too."""
     decide: str | None = None
     """How a text is chosen from a list, a name of `DECISIONS`."""
     scale: float | None = None
@@ -78,6 +85,10 @@ class RunConfig:
             raise UserError("--dev and --weight exclude each other: the one tunes what the other gives")
         if self.folds and (self.dev is not None or self.weights):
             raise UserError("--folds tunes on the test lists themselves; leave out --dev and --weight")
+        if self.respell and not self.tunes:
+            raise UserError("--respell needs --dev lists (or --folds): the weights of its columns are tuned")
+        if self.respell and self.flat:
+            raise UserError("--flat is for one language model without respelling")
         decision = self.decision()
         if decision.needs_scale and not self.tunes:
             raise UserError(
@@ -151,7 +162,8 @@ class RunConfig:
         """How weights of columns are tuned on lists."""
         words = suits_word_bonus(columns) if self.word_bonus is None else bool(self.word_bonus)
         tokens = suits_token_bonus(lists, columns) if self.token_bonus is None else bool(self.token_bonus)
-        bonuses = (*([WORDS] if words else []), *([TOKENS] if tokens else []))
+        respelled = RESPELLING if lists and EDITS in lists[0].hypotheses[0].scores else ()
+        bonuses = (*([WORDS] if words else []), *([TOKENS] if tokens else []), *respelled)
         free = [name for name in self.component_columns(lists) if name in columns and name not in self.negative]
         negative = (*self.negative, *free)
         return TuningOptions(bonuses, self.flat, self.optimum, negative, self.condition, self.decision())

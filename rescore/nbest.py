@@ -37,10 +37,10 @@ EDITS = "edits"
 """The column with the number of respelled words."""
 
 RESPELLING = (CHANNEL, EDITS)
-"""Columns of respelled lists, which are tuned as bonuses are, without bounds."""
+"""Columns of respelled lists."""
 
-COUNTS = {WORDS: "word", TOKENS: "token"}
-"""Columns that count something, whose weight is a bonus for each."""
+COUNTS = {WORDS: "word", TOKENS: "token", CHANNEL: "nat of the channel", EDITS: "respelled word"}
+"""Columns that count something, whose weight is a bonus for each, without bounds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ def ranked_by_means(lists: Sequence[NbestList]) -> bool:
 
 def score_columns(nbest: NbestList) -> list[str]:
     """The columns beside the first pass that hold scores of models, in the order of the file."""
-    return [name for name in _columns(nbest) if name not in (SUM, FORMER_FIRST_PASS, COMBINED, *RESPELLING, *COUNTS)]
+    return [name for name in _columns(nbest) if name not in (SUM, FORMER_FIRST_PASS, COMBINED, *COUNTS)]
 
 
 def component_columns(nbest: NbestList) -> list[str]:

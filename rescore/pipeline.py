@@ -33,6 +33,7 @@ from rescore.reports.results import Dev, Results, system_name
 from rescore.reports.results import evaluate as evaluate_weights
 from rescore.scoring import LanguageModel, column_name
 from rescore.scoring.cache import Cached
+from rescore.training.respelling import find_lexicon, respelled
 from rescore.tuning import Tuned, Weights, tuned_in_folds
 from rescore.tuning import tune as tune_weights
 from rescore.tuning.folds import split
@@ -88,10 +89,10 @@ def run(
     lms = models_for(config, load, lists, dev or [])
     columns = [column_name(lm, str(config.norm)) for lm in lms]
     with clock.measure("scoring"):
-        scored = list(score(expand(lists, config), lms, config, progress))
+        scored = list(score(expand(lists, config, dev), lms, config, progress))
         tuned_on = scored if parts else None
         if dev is not None:
-            tuned_on = list(score(expand(dev, config), lms, config, progress))
+            tuned_on = list(score(expand(dev, config, dev), lms, config, progress))
     texts = None
     with clock.measure("tuning"):
         if tuned_on is None:
@@ -121,9 +122,21 @@ def models_for(
     return scoring.with_own_columns(load() if load else scoring.load_all(config.lms), str(config.norm), heads)
 
 
-def expand(lists: Iterable[NbestList], config: RunConfig) -> Iterator[NbestList]:
-    """The lists with the new hypotheses that were asked for, as a stream."""
-    return (recombine(nbest, config.recombine) for nbest in lists) if config.recombine else iter(lists)
+def expand(
+    lists: Iterable[NbestList], config: RunConfig, dev: Sequence[NbestList] | None = None
+) -> Iterator[NbestList]:
+    """The lists with the new hypotheses that were asked for, as a stream.
+
+    Args:
+        dev: what a channel may be learned from; if these are the lists themselves, in folds.
+    """
+    own = lists is dev
+    if config.recombine:
+        lists = (recombine(nbest, config.recombine) for nbest in lists)
+    if not config.respell:
+        return iter(lists)
+    lexicon = find_lexicon(config.lexicon, config.lms, config.measuring.words)
+    return respelled(lists, config.respell, lexicon, config.channel, dev, own)
 
 
 def score(
@@ -232,7 +245,7 @@ def compare(
     warn_of_overlap(lists, dev)
     metric, test = config.metric(dev), test or PairedTest()
     lms = models_for(config, load, lists, dev)
-    lists, dev = list(expand(lists, config)), list(expand(dev, config))
+    lists, dev = list(expand(lists, config, dev)), list(expand(dev, config, dev))
     entries = _entries(lists, dev, lms, config, metric, progress)
     return comparison.compare(metric, lists, dev, entries, test, (source, config.dev or "dev"))
 

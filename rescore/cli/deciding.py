@@ -113,7 +113,12 @@ metric_options = bundled(
             type=click.Choice(["whisper-english"]),
             help="WER, CER: compare what is left after Whisper's normaliser of English.",
         ),
-        click.option("--words", metavar="FILE", help="BWER, UWER: the words to count, or to leave out; one per line."),
+        click.option(
+            "--words",
+            metavar="FILE",
+            help="BWER, UWER: the words to count, or to leave out, one per line. --respell takes them for known, and "
+            "proposes them.",
+        ),
     ],
 )
 
@@ -154,9 +159,15 @@ class ExpansionOptions:
     """New hypotheses from those of a list, before it is scored."""
 
     recombine: int
+    respell: int
+    channel: str | None
+    lexicon: str | None
 
     def fields(self) -> dict[str, Any]:
-        return {"recombine": self.recombine}
+        if not self.respell and (self.channel or self.lexicon):
+            raise click.UsageError("--channel and --lexicon are for --respell N")
+        names = ("recombine", "respell", "channel", "lexicon")
+        return {name: getattr(self, name) for name in names}
 
 
 expansion_options = bundled(
@@ -171,6 +182,20 @@ expansion_options = bundled(
             metavar="K",
             help="Add up to K hypotheses to each list that combine what others have in different places.",
         ),
+        click.option(
+            "--respell",
+            type=click.IntRange(min=0),
+            default=0,
+            metavar="N",
+            help="Add, after that, up to N hypotheses with words of a lexicon where a list has some that no text has.",
+        ),
+        click.option(
+            "--channel",
+            metavar="DIR|dev|folds|shipped",
+            help="--respell: what is misheard as what. dev: learned from the dev lists; folds: from these very lists, "
+            "each part from the others.  [default: dev with 500 dev lists or more, else shipped]",
+        ),
+        click.option("--lexicon", metavar="FILE", help="--respell: counts of words.  [default: beside the first --lm]"),
     ],
 )
 

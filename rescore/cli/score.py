@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     default=None,
     help="Add a column with the number of a model's tokens.  [default: of the first one of pseudo-log-likelihoods]",
 )
+@click.option("--words", metavar="FILE", help="--respell: words of your own, such as names: known, and proposed.")
 @options.norm_option
 @options.expansion_options
 @options.input_options
@@ -56,6 +57,7 @@ def command(
     output: str | None,
     on_error: str,
     count_tokens: bool | None,
+    words: str | None,
     lm_norm: str | None,
     expansion: options.ExpansionOptions,
     inputs: options.InputOptions,
@@ -71,6 +73,8 @@ def command(
     from rescore import formats, pipeline
     from rescore.engines import windows
     from rescore.engines.shards import Shards
+    from rescore.metrics import MetricOptions
+    from rescore.metrics.normalise import WordList
     from rescore.scoring.context import in_place
 
     if bool(nbest) == bool(text):
@@ -81,7 +85,12 @@ def command(
         if text:
             _score_text(text, lms, output, file, inputs.strict)
             return
-        config = options.run_config(expansion, lms=tuple(lms.specs), norm=lm_norm, count_tokens=count_tokens)
+        if words and not expansion.respell:
+            raise click.UsageError("--words is for --respell N")
+        measuring = MetricOptions(words=WordList.load(Path(words)) if words else None)
+        config = options.run_config(
+            expansion, measuring=measuring, lms=tuple(lms.specs), norm=lm_norm, count_tokens=count_tokens
+        )
         lists = pipeline.expand(inputs.iterate(nbest, skip=on_error == "skip"), config)
         head = list(islice(lists, 1))
         config = config.for_lists(head)

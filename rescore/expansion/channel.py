@@ -81,13 +81,14 @@ class Channel:
 
     @property
     def size(self) -> int:
-        """How many pairs of blocks were counted more than once."""
-        return sum(number > 1 for row in self.counts.values() for number in row.values())
+        """How many pairs of blocks were counted."""
+        return sum(map(len, self.counts.values()))
 
     @cached_property
     def digest(self) -> str:
         """Twelve hexadecimal digits that say which counts these are, for signatures."""
-        content = json.dumps([BLOCK, self.counts, self.totals], sort_keys=True)
+        counts = sorted((meant, heard, float(n)) for meant, row in self.counts.items() for heard, n in row.items())
+        content = json.dumps([BLOCK, counts, sorted((block, float(n)) for block, n in self.totals.items())])
         return hashlib.sha256(content.encode()).hexdigest()[:12]
 
     def confusions(self, number: int) -> list[tuple[str, str, float, float]]:
@@ -101,13 +102,12 @@ class Channel:
         return sorted(found, key=lambda item: (-item[2], item[:2]))[:number]
 
     def save(self, folder: Path) -> None:
-        """Write the counts into a folder, as JSON; pairs of blocks that were heard once are left out."""
-        counts = {meant: {heard: n for heard, n in sorted(row.items()) if n > 1} for meant, row in self.counts.items()}
+        """Write the counts into a folder, as JSON."""
         content = {
             "block": BLOCK,
             "source": self.source,
             "totals": dict(sorted(self.totals.items())),
-            "counts": {meant: row for meant, row in sorted(counts.items()) if row},
+            "counts": {meant: dict(sorted(row.items())) for meant, row in sorted(self.counts.items())},
         }
         folder.mkdir(parents=True, exist_ok=True)
         with replacing(folder / NAME) as temporary:

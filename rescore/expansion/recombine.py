@@ -55,11 +55,7 @@ def recombine(nbest: NbestList, number: int = DEFAULT_NUMBER) -> NbestList:
         UserError: the list has scores of models, which the new hypotheses would lack. Component scores of a toolkit
             they lack, too: these are weighed only where that is asked for.
     """
-    columns = score_columns(nbest)
-    if columns:
-        raise UserError(
-            f"utterance {nbest.id}: has scores {columns[0]} already; recombine lists before they are scored"
-        )
+    refuse_scored(nbest, "recombine")
     scores = np.array(nbest.column(FIRST_PASS))
     old = [replace(hypothesis, scores={**hypothesis.scores, COMBINED: 0.0}) for hypothesis in nbest.hypotheses]
     new: list[Hypothesis] = []
@@ -71,6 +67,15 @@ def recombine(nbest: NbestList, number: int = DEFAULT_NUMBER) -> NbestList:
                 known.add(text)
                 new.append(Hypothesis(text, {FIRST_PASS: estimate, COMBINED: 1.0}))
     return replace(nbest, hypotheses=[*old, *new])
+
+
+def refuse_scored(nbest: NbestList, verb: str) -> None:
+    """
+    Raises:
+        UserError: the list has scores of models; `verb` says what cannot be done with it.
+    """
+    if columns := score_columns(nbest):
+        raise UserError(f"utterance {nbest.id}: has scores {columns[0]} already; {verb} lists before they are scored")
 
 
 def combinations(

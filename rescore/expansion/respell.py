@@ -19,6 +19,7 @@ from typing import NamedTuple
 from rescore.expansion.candidates import PRIOR, Candidate, Proposer
 from rescore.expansion.channel import Channel
 from rescore.expansion.lexicon import Lexicon, spelled
+from rescore.expansion.recombine import refuse_scored
 from rescore.nbest import CHANNEL, COMBINED, EDITS, FIRST_PASS, Hypothesis, NbestList
 
 DEFAULT_NUMBER = 20
@@ -76,7 +77,12 @@ class Respeller:
         return word not in self._lexicon and spelled(word)
 
     def respell(self, nbest: NbestList, candidates: Mapping[str, Sequence[Candidate]]) -> NbestList:
-        """A copy of one list with new hypotheses, given candidates for words in lower case."""
+        """A copy of one list with new hypotheses, given candidates for words in lower case.
+
+        Raises:
+            UserError: the list has scores of models, which the new hypotheses would lack.
+        """
+        refuse_scored(nbest, "respell")
         original = {CHANNEL: 0.0, EDITS: 0.0, COMBINED: 0.0}
         old = [replace(one, scores=original | one.scores) for one in nbest.hypotheses]
         texts = [one.text.split() for one in nbest.hypotheses]

@@ -14,7 +14,7 @@ from rescore.errors import UserError
 from rescore.expansion.channel import BLOCK, Channel, framed
 from rescore.files import replacing
 from rescore.formats.references import References
-from rescore.nbest import NbestList, content_hash
+from rescore.nbest import COMBINED, NbestList, content_hash
 
 ROUNDS = 2
 """Alignments under the counts of the one before; the first is one of fewest edits."""
@@ -43,11 +43,8 @@ def spans(meant: Sequence[str], heard: Sequence[str]) -> Iterator[tuple[str, str
             right += heard[code.dest_start : code.dest_end]
 
 
-def collect(lists: Iterable[NbestList], hypotheses: int | None = None) -> Pairs:
-    """Spans of references and of what was heard instead, each with its number.
-
-    Args:
-        hypotheses: of each list, the first ones.
+def collect(lists: Iterable[NbestList]) -> Pairs:
+    """Spans of references and of what was heard instead, each with its number; of what the toolkit gave.
 
     Raises:
         UserError: a list has no reference.
@@ -57,7 +54,9 @@ def collect(lists: Iterable[NbestList], hypotheses: int | None = None) -> Pairs:
         if not nbest.references:
             raise UserError(f"utterance {nbest.id}: no reference; a channel is learned from lists with references")
         meant = nbest.references[0].lower().split()
-        for hypothesis in nbest.hypotheses[:hypotheses]:
+        for hypothesis in nbest.hypotheses:
+            if hypothesis.scores.get(COMBINED):
+                continue
             pairs.update(spans(meant, hypothesis.text.lower().split()))
     return Counter({pair: number for pair, number in pairs.items() if _alike(*pair)})
 
@@ -71,13 +70,15 @@ def _alike(meant: str, heard: str) -> bool:
 def learn(pairs: Pairs, source: str = "") -> Channel:
     """A channel from spans: Viterbi training of single letters, then counts of all blocks in the last alignment.
 
-    Each alignment is one of single letters; a block is what lies between two of its places (Brill, Moore 2000).
+    What was heard once is left out. Each alignment is one of single letters;
+    a block is what lies between two of its places (Brill, Moore 2000).
     """
     channel: Channel | None = None
     for _ in range(ROUNDS + 1):
         channel = _counted(pairs, channel, source)
     assert channel is not None
-    return channel
+    often = {meant: {heard: n for heard, n in row.items() if n > 1} for meant, row in channel.counts.items()}
+    return Channel({meant: row for meant, row in often.items() if row}, channel.totals, source)
 
 
 def _counted(pairs: Pairs, before: Channel | None, source: str) -> Channel:

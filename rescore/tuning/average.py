@@ -52,9 +52,10 @@ def _best(sample: Space, optimum: Floats, alone: Floats) -> Floats:
     return point if better else alone
 
 
-def certain(space: Space, weights: Floats) -> bool:
-    """Whether weights are better than the first pass."""
-    return certainly_better(space.metric, _chosen(space, weights), _chosen(space, first_pass(space)))
+def certain(space: Space, weights: Floats, than: Floats | None = None) -> bool:
+    """Whether weights are better than others, or than the first pass."""
+    others = first_pass(space) if than is None else than
+    return certainly_better(space.metric, _chosen(space, weights), _chosen(space, others))
 
 
 def certainly_better(metric: Metric, ours: Counts, theirs: Counts, trials: int = TRIALS, seed: int = SEED) -> bool:

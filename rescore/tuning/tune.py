@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 import numpy as np
+import numpy.typing as npt
 
 from rescore.decision import Decision
 from rescore.errors import UserError
 from rescore.metrics.base import Counts, Metric, list_statistics
 from rescore.metrics.resampling import paired_bootstrap
-from rescore.nbest import COUNTS, FIRST_PASS, NbestList, content_hash
+from rescore.nbest import COUNTS, EDITS, FIRST_PASS, RESPELLING, NbestList, content_hash
 from rescore.signature import origins
 from rescore.tuning.average import averaged, certain
 from rescore.tuning.joint import tune_jointly
@@ -21,6 +23,11 @@ from rescore.tuning.multi import Space, coordinate, search
 from rescore.tuning.scale import text_value, tune_scale
 from rescore.tuning.tuned_for import TunedFor
 from rescore.tuning.weights import Weights, check_condition, condition_of
+
+log = logging.getLogger(__name__)
+
+NEVER = -1e6
+"""The weight of a column that nothing with a value above 0 in it is chosen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,13 +127,52 @@ def _choose(
     bonuses: Sequence[str],
     options: TuningOptions,
 ) -> Tuned:
+    """What is likely to hold on other lists; of respelled lists the original hypotheses alone, unless more is certain.
+
+    That nothing is respelled is said by a weight: each respelled word then costs `NEVER`.
+    """
+    found = _likely(metric, lists, columns, bonuses, options)
+    if EDITS not in bonuses or options.optimum:
+        return found
+    without = _likely(
+        metric, list(map(original, lists)), columns, [name for name in bonuses if name not in RESPELLING], options
+    )
+    off = replace(without, bonuses={name: without.bonuses.get(name, 0.0) for name in bonuses} | {EDITS: NEVER})
+    space = _space(metric, lists, columns, bonuses)
+    if certain(space, _point(found), than=_point(off)):
+        return found
+    log.warning(
+        "respelling gains nothing for certain on these %s lists (%.2f with it, %.2f without): nothing is respelled",
+        f"{len(lists):,}",
+        found.value,
+        off.value,
+    )
+    return off
+
+
+def original(nbest: NbestList) -> NbestList:
+    """A list without its respelled hypotheses."""
+    return replace(nbest, hypotheses=[one for one in nbest.hypotheses if not one.scores.get(EDITS)])
+
+
+def _point(tuned: Tuned) -> npt.NDArray[np.float64]:
+    """The weights as a space has them: of the first pass, of LM columns, bonuses."""
+    return np.array([1.0 - sum(tuned.lm.values()), *tuned.lm.values(), *tuned.bonuses.values()])
+
+
+def _likely(
+    metric: Metric,
+    lists: Sequence[NbestList],
+    columns: Sequence[str],
+    bonuses: Sequence[str],
+    options: TuningOptions,
+) -> Tuned:
     """The optimum, or what of it is likely to hold on other lists."""
     tuned = best_weights(metric, lists, columns, bonuses, options.flat)
     if options.optimum or options.flat or not tuned.helps:
         return tuned
     space = _space(metric, lists, columns, bonuses)
-    optimum = np.array([1.0 - sum(tuned.lm.values()), *tuned.lm.values(), *tuned.bonuses.values()])
-    point = averaged(space, optimum)
+    point = averaged(space, _point(tuned))
     if not certain(space, point):
         return Tuned(dict.fromkeys(columns, 0.0), dict.fromkeys(bonuses, 0.0), tuned.first_pass, tuned.first_pass)
     lm = dict(zip(columns, point[1 : len(columns) + 1].tolist(), strict=True))

@@ -12,7 +12,7 @@ from pathlib import Path
 from rescore.decision import Decision
 from rescore.errors import UserError
 from rescore.files import parsed, read_json, replacing
-from rescore.nbest import COUNTS, FIRST_PASS, Column, NbestList
+from rescore.nbest import COUNTS, FIRST_PASS, RESPELLING, Column, NbestList
 from rescore.patterns import finder
 from rescore.tuning.tuned_for import TunedFor
 
@@ -91,7 +91,12 @@ class Weights:
                 raise UserError(f"{what} {bonus} is not a number")
         columns = {FIRST_PASS: max(0.0, 1 - total), **lm}
         return cls(
-            columns | {name: bonus for name, bonus in (bonuses or {}).items() if bonus or name not in COUNTS},
+            columns
+            | {
+                name: bonus
+                for name, bonus in (bonuses or {}).items()
+                if bonus or name not in COUNTS or name in RESPELLING
+            },
             origin,
             tuned,
         )
