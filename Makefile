@@ -19,6 +19,7 @@ test-slow: .venv/installed-dev kenlm  ## the long ones, some against other tools
 FUZZ ?= 100000
 fuzz: .venv/installed-dev  ## mutated inputs for every reader: make fuzz FUZZ=20000
 	$(BIN)/python -m tests.reliability.fuzz --number $(FUZZ)
+	$(BIN)/python -m tests.reliability.values --number $(FUZZ)
 
 LISTS ?= data/test.json
 bench: .venv/installed-dev kenlm  ## against other tools: make bench LISTS=test.json BENCH_OPTIONS="--ngram lm.binary"

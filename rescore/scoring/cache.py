@@ -133,8 +133,7 @@ class Cached(Wrapped):
             for row in database.execute(query, some):
                 key, tokens, log_probs, unknown, total, checksum = row
                 if checksum == _checksum(row[:-1]):  # what a disk has damaged is scored anew
-                    values = np.frombuffer(log_probs)
-                    yield key, TokenScores(json.loads(tokens), values, tuple(json.loads(unknown)), total)
+                    yield key, _scores(tokens, log_probs, unknown, total)
 
 
 def _key(question: Question) -> bytes:
@@ -143,6 +142,19 @@ def _key(question: Question) -> bytes:
         return hashlib.blake2b(question.text.encode(), digest_size=16).digest()
     whole = json.dumps([question.text, question.source, question.before, question.after])
     return hashlib.blake2b(whole.encode(), digest_size=16, person=b"question").digest()
+
+
+def _scores(tokens: str, log_probs: bytes, unknown: str, total: float) -> TokenScores:
+    """
+    Raises:
+        TypeError, ValueError: these are no scores of a sentence.
+    """
+    names, places, values = json.loads(tokens), json.loads(unknown), np.frombuffer(log_probs)
+    if not all(isinstance(name, str) for name in names) or not isinstance(names, list):
+        raise TypeError("tokens are texts")
+    if not isinstance(total, float) or not all(0 <= place < len(values) for place in places):
+        raise TypeError("sums are numbers, and unknown tokens are among the tokens")
+    return TokenScores(names, values, tuple(places), total)
 
 
 def _row(key: bytes, scores: TokenScores) -> tuple[object, ...]:
