@@ -22,7 +22,9 @@ from rescore.scoring.lexical_table import Table, distinct
 PART = 1 << 24
 """Links of the words of a part, or of one word."""
 PORTION = 1 << 22
-"""Links that are looked at together."""
+"""Links whose pairs of words are sorted together."""
+STEP = 1 << 16
+"""Links whose probabilities are computed together: as many as the cache of a core holds."""
 LEAST = 1e-3
 """Expected counts below which a pair of words gets no entry."""
 NARROW, WIDE = 0.1, 20.0
@@ -136,18 +138,28 @@ def _expect(parts: list[Part], alignment: Alignment, size: int) -> Expectations:
     found = Expectations(np.zeros(size))
     for part in parts:
         part.counts = np.zeros(len(part.given))
-        for stored, entries in zip(part.links, part.entries, strict=True):
-            links = replace(stored)  # what it computes is not kept
+        for links, entries in _steps(part):
             prior = alignment.prior(links)
             posterior = part.probabilities[entries] * prior
             sums = links.sums(posterior)
             posterior /= links.spread(sums)
             found.log_likelihood += float(np.log(sums).sum())
-            part.counts += np.bincount(entries, posterior, len(part.given))
+            np.add.at(part.counts, entries, posterior)
             if alignment.tension is not None:
                 _add_distances(found, links, prior, posterior)
         found.totals += np.bincount(part.given, part.counts, size)
     return found
+
+
+def _steps(part: Part) -> Iterator[tuple[Links, npt.NDArray[np.int32]]]:
+    """A part's links, and their entries."""
+    for links, entries in zip(part.links, part.entries, strict=True):
+        lengths = links.given.lengths[links.texts]  # what links compute of themselves is not kept
+        begin = 0
+        for few in portions(lengths, STEP):
+            end = begin + int(lengths[few].sum())
+            yield Links(links.given, links.predicted, links.words[few], links.texts[few]), np.array(entries[begin:end])
+            begin = end
 
 
 def _add_distances(found: Expectations, links: Links, prior: Floats, posterior: Floats) -> None:
