@@ -235,19 +235,23 @@ def compare(
     test: PairedTest | None = None,
     source: str = "test",
     progress: OnProgress = lambda done: None,
+    leave_out: bool = False,
 ) -> comparison.Comparison:
     """Score both sets with every model, tune each on `dev`, and all together, and compare them on `lists`.
 
     The last entry, where there are several models, combines all but the intact readings of masked ones (which are there
     to be looked at).
+
+    Args:
+        leave_out: whether all but one follow, for each one.
     """
     config = config.for_lists(lists)
     warn_of_overlap(lists, dev)
     metric, test = config.metric(dev), test or PairedTest()
     lms = models_for(config, load, lists, dev)
     lists, dev = list(expand(lists, config, dev)), list(expand(dev, config, dev))
-    entries = _entries(lists, dev, lms, config, metric, progress)
-    return comparison.compare(metric, lists, dev, entries, test, (source, config.dev or "dev"))
+    entries = _entries(lists, dev, lms, config, metric, progress, leave_out)
+    return comparison.compare(metric, lists, dev, entries, test, (source, config.dev or "dev"), config.others(lists))
 
 
 def _entries(
@@ -257,14 +261,21 @@ def _entries(
     config: RunConfig,
     metric: Metric,
     progress: OnProgress,
+    leave_out: bool,
 ) -> Iterator[comparison.Entry]:
-    """Each model alone, and all together, tuned; one after another, as columns are added."""
+    """Without a model (for decisions other than the best score), each model alone, and all together, tuned; one after
+    another, as columns are added."""
 
-    def entry(some: Sequence[LanguageModel], speed: float | None) -> comparison.Entry:
+    def entry(
+        some: Sequence[LanguageModel], speed: float | None = None, missing: LanguageModel | None = None
+    ) -> comparison.Entry:
         weights, tuned = tune(dev, config, [column_name(lm, str(config.norm)) for lm in some], metric)
-        return comparison.Entry(" + ".join(lm.name for lm in some), lists, weights, tuned.value, speed)
+        name = " + ".join(lm.name for lm in some) if missing is None else f"without {missing.name}"
+        return comparison.Entry(name or str(config.decide), lists, weights, tuned.value, speed, missing is not None)
 
     number = sum(len(nbest.hypotheses) for nbest in [*lists, *dev])
+    if config.decision().name != "best":
+        yield entry([])
     for lm in lms:
         began = time.perf_counter()
         lists, dev = ([*score(some, [lm], config, progress)] for some in (lists, dev))
@@ -272,7 +283,9 @@ def _entries(
         yield entry([lm], None if isinstance(lm, Cached) else number / seconds)
     together = [lm for lm in lms if "intact" not in lm.name.split(":")]
     if len(together) > 1:
-        yield entry(together, None)
+        yield entry(together)
+        for missing in together if leave_out else ():
+            yield entry([lm for lm in together if lm is not missing], missing=missing)
 
 
 @dataclass(slots=True)

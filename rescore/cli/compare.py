@@ -16,6 +16,7 @@ from rescore.cli.types import StyleOrJson
 @click.option("--dev-ref", multiple=True, metavar="FILE", help="References of the dev lists.")
 @click.option("--word-bonus/--no-word-bonus", default=True, show_default=True, help="Tune one for the models together.")
 @options.components_option
+@click.option("--leave-out", is_flag=True, help="Also all together but one, for each one.")
 @click.option(
     "--style",
     type=StyleOrJson(),
@@ -43,6 +44,7 @@ def command(
     dev: tuple[str, ...],
     dev_ref: tuple[str, ...],
     word_bonus: bool,
+    leave_out: bool,
     components: bool,
     style: str,
     output: tuple[str, ...],
@@ -71,12 +73,14 @@ def command(
         if found_style is None:
             raise click.UsageError(f"--output {path}: its ending is none of {endings()}, .json")
     config = options.run_config(
-        expansion, decide, measure.only(), lms=tuple(lms.specs), norm=lm_norm, dev=", ".join(dev),
+        expansion, decide, measure, lms=tuple(lms.specs), norm=lm_norm, dev=", ".join(dev),
         word_bonus=None if word_bonus else False, components=components,
     )  # fmt: skip
     lists, dev_lists = inputs.read(nbest, need_references=True), inputs.read_dev(dev, dev_ref)
     with options.scoring_bar(config, lists, dev_lists) as bar:
-        found = pipeline.compare(lists, dev_lists, config, lms.load, significance.make(), ", ".join(nbest), bar.update)
+        found = pipeline.compare(
+            lists, dev_lists, config, lms.load, significance.make(), ", ".join(nbest), bar.update, leave_out
+        )
     for path, found_style in styles.items():
         with formats.opened(path) as file:
             file.write(render(found, str(found_style)) + "\n")

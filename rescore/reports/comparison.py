@@ -38,6 +38,10 @@ class Row:
     speed: float | None
     """Hypotheses scored a second; None where scores were looked up."""
     signature: str
+    others: dict[str, float] = field(default_factory=dict)
+    """Further metrics on test, in percent, by name."""
+    against_last: bool = True
+    """Whether the p-value is against the row above; else against the last row of which that is true."""
 
 
 @dataclass(slots=True)
@@ -62,6 +66,8 @@ class Comparison:
     dev_first_pass: float
     signature: str
     """Of the first pass."""
+    others: dict[str, float] = field(default_factory=dict)
+    """Further metrics of the first pass on test, in percent, by name."""
     rows: list[Row] = field(default_factory=list)
 
 
@@ -77,6 +83,8 @@ class Entry:
     """The metric on dev, in percent."""
     speed: float | None
     """Hypotheses scored a second; None where scores were looked up."""
+    ablation: bool = False
+    """Whether something is left out of all together: the row is compared with that, and no other row with it."""
 
 
 def compare(
@@ -86,12 +94,13 @@ def compare(
     entries: Iterable[Entry],
     test: PairedTest,
     sources: tuple[str, str] = ("test", "dev"),
+    also: Sequence[Metric] = (),
 ) -> Comparison:
     """The figures of entries on the same lists: each has a p-value against the one before, the first one against the
     first pass.
 
     Args:
-        sources: names of test and dev lists.
+        sources: names of test and dev lists. also: further metrics to report.
     """
     test_set, dev_set = _Set(metric, lists), _Set(metric, dev)
     result = Comparison(
@@ -106,6 +115,7 @@ def compare(
         first_pass=test_set.first_pass(),
         dev_first_pass=dev_set.first_pass(),
         signature=str(sign(metric, lists, FIRST_PASS_ALONE, test=test)),
+        others=_others(also, lists, FIRST_PASS_ALONE.decision.texts(None, lists, FIRST_PASS_ALONE.weights)),
     )
     above = test_set.chosen()
     for entry in entries:
@@ -121,10 +131,21 @@ def compare(
             p_value=test.p_value(metric, entry.lists, above, chosen),
             speed=entry.speed,
             signature=str(sign(metric, entry.lists, entry.weights, test=test)),
+            others=_others(also, entry.lists, texts),
+            against_last=not entry.ablation,
         )
         result.rows.append(row)
-        above = chosen
+        if not entry.ablation:
+            above = chosen
     return result
+
+
+def _others(metrics: Sequence[Metric], lists: Sequence[NbestList], texts: Sequence[str]) -> dict[str, float]:
+    found = {}
+    for metric in metrics:
+        chosen = measured(metric, lists, texts)
+        found[metric.name] = value(metric, np.sum([one.counts for one in chosen], axis=0))
+    return found
 
 
 @dataclass(slots=True)
@@ -165,6 +186,7 @@ def render(comparison: Comparison, style: str) -> str:
     about = (
         f"{comparison.source}: {comparison.utterances:,} utterances, {comparison.hypotheses:,} hypotheses; "
         f"weights tuned on {comparison.dev_source}; p against the row above"
+        + ("" if all(row.against_last for row in comparison.rows) else ", of those with one less against all together")
     )
     if style == "markdown":
         lines = [table, "", about + ".", "", *(f"- {name}: `{signature}`" for name, signature in signatures)]
@@ -174,16 +196,18 @@ def render(comparison: Comparison, style: str) -> str:
 
 
 def _cells(comparison: Comparison) -> list[list[str]]:
-    metric = comparison.metric
+    metric, others = comparison.metric, list(comparison.others)
+    first = [f"{comparison.others[name]:.2f}" for name in others]
     rows = [
-        ["", "weight", f"dev {metric}", metric, "gain %", "p", "hyp/s"],
-        ["oracle", "", f"{comparison.dev_oracle:.2f}", f"{comparison.oracle:.2f}", "", "", ""],
-        ["first pass", "", f"{comparison.dev_first_pass:.2f}", f"{comparison.first_pass:.2f}", "", "", ""],
+        ["", "weight", f"dev {metric}", metric, *others, "gain %", "p", "hyp/s"],
+        ["oracle", "", f"{comparison.dev_oracle:.2f}", f"{comparison.oracle:.2f}", *[""] * len(others), "", "", ""],
+        ["first pass", "", f"{comparison.dev_first_pass:.2f}", f"{comparison.first_pass:.2f}", *first, "", "", ""],
     ]
     for row in comparison.rows:
         weights = [f"{weight:.3f}" for name, weight in row.weights.items() if name not in (FIRST_PASS, *COUNTS)]
         weights += [f"{row.weights[name]:+.2f} a {unit}" for name, unit in COUNTS.items() if name in row.weights]
         speed = "" if row.speed is None else f"{row.speed:,.0f}"
-        figures = [f"{row.dev:.2f}", f"{row.value:.2f}", f"{row.gain:+.1f}", p_value(row.p_value), speed]
-        rows.append([row.name, ", ".join(weights), *figures])
+        figures = [row.dev, row.value, *(row.others[name] for name in others)]
+        gain = [f"{row.gain:+.1f}", p_value(row.p_value), speed]
+        rows.append([row.name, ", ".join(weights), *(f"{figure:.2f}" for figure in figures), *gain])
     return rows

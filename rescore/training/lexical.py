@@ -35,15 +35,17 @@ TENSION = 4.0
 class LexicalRecipe:
     """What decides the model."""
 
-    unit: str = "word"
-    """`word` or `subword`."""
-    pieces: int = 16_000
-    """The vocabulary of subwords, where a tokenizer is trained."""
+    pieces: int = 8_000
+    """The vocabulary of subwords, where a tokenizer is trained; 0 for words."""
     alignment: str = "diagonal"
     """A name of `ALIGNMENTS`."""
     iterations: tuple[int, int] = (5, 5)
     """Of Model 1, and then with the alignment."""
     smoothing: Smoothing = field(default_factory=Smoothing)
+
+    @property
+    def unit(self) -> str:
+        return "subword" if self.pieces else "word"
 
 
 @dataclass(slots=True)

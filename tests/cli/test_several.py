@@ -112,6 +112,32 @@ def test_compare(rescore: Run, lists: Path, arpa: str, models: dict[str, Path], 
     assert_one_line_error(rescore("compare", lists, "--dev", lists, *lms, "-o", "t.doc"), "t.doc", ".md")
 
 
+def test_compare_translations(rescore: Run, lists: Path, arpa: str, models: dict[str, Path], tmp_path: Path) -> None:
+    """chrF beside BLEU, minimum Bayes risk without a model, and all models but one."""
+    table = {name: entry | {"src": "x"} for name, entry in json.loads(lists.read_text(encoding="utf-8")).items()}
+    write_json(tmp_path / "mt.json", table)
+    lms = ("--lm", f"tta:{models['tta']}", "--lm", arpa)
+    compare = ("compare", "mt.json", "--dev", "mt.json", *lms, "--no-word-bonus", "-o", "t.json", "-o", "t.csv")
+    done = rescore(*compare, "--leave-out", "--decide", "mbr")
+    assert done.returncode == 0, done.stderr
+    table = json.loads((tmp_path / "t.json").read_text())
+    rows = {row["name"]: row for row in table["rows"]}
+    assert list(rows) == ["mbr", "tta", "ngram", "tta + ngram", "without tta", "without ngram"]
+    assert table["metric"] == "BLEU" and table["others"].keys() == {"chrF"}
+    for row, other in (("without tta", "ngram"), ("without ngram", "tta")):
+        for figure in ("value", "others", "weights"):
+            assert rows[row][figure] == rows[other][figure]
+    # Each is compared with all together, not with the row above.
+    assert [row["against_last"] for row in rows.values()] == [True] * 4 + [False] * 2
+    assert rows["mbr"]["signature"].count("decide:mbr") and "lm:" not in rows["mbr"]["signature"]
+    assert "of those with one less against all together" in done.stdout
+    assert (tmp_path / "t.csv").read_text().splitlines()[0] == ",weight,dev BLEU,BLEU,chrF,gain %,p,hyp/s"
+    assert rescore("mt.json", "--dev", "mt.json", *lms, "--report", "r.json").returncode == 0
+    assert [one["metric"] for one in read_report(tmp_path / "r.json")["metrics"]] == ["BLEU", "chrF"]
+    assert rescore("mt.json", "--metric", "bleu", "--report", "r.json").returncode == 0
+    assert [one["metric"] for one in read_report(tmp_path / "r.json")["metrics"]] == ["BLEU"]
+
+
 def test_cells_are_text_in_every_style() -> None:
     rows = [["", "a|b"], ["x_1 & 5 %", 'say "no", \\today']]
     assert STYLES["markdown"](rows).splitlines()[0] == "|  | a\\|b |"

@@ -113,7 +113,7 @@ def test_subwords(rescore: Run, files: Path) -> None:
 def test_lists_are_further_pairs(rescore: Run, files: Path) -> None:
     hypotheses = {"hyp_1": {"score": -2, "text": "worse"}, "hyp_2": {"score": -1, "text": "better"}}
     write_json(files / "l.json", {"u": {"ref": "unseen", "src": "besser", **hypotheses}})
-    done = rescore(*TRAIN, "lm", "--lists", "l.json")
+    done = rescore(*TRAIN, "lm", "--pieces", "0", "--lists", "l.json")
     assert done.returncode == 0, done.stderr
     vocabulary = LexicalModel.load(files / "lm").vocabulary
     assert {"besser", "better"} <= vocabulary.keys() and not {"worse", "unseen"} & vocabulary.keys()

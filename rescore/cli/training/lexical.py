@@ -18,7 +18,7 @@ TITLE = "Lexical translation models"
 class LexicalOptions:
     alignment: str
     iterations: int
-    pieces: int | None
+    pieces: int
     lists: tuple[str, ...]
 
 
@@ -44,9 +44,11 @@ options = bundled(
         ),
         click.option(
             "--pieces",
-            type=click.IntRange(100, 1_000_000),
+            type=click.IntRange(0, 1_000_000),
+            default=8_000,
+            show_default=True,
             metavar="N",
-            help="Use so many subwords, trained on both sides, instead of words; with --tokenizer, its subwords.",
+            help="Of so many subwords, trained on both sides or those of --tokenizer; 0: of words.",
         ),
         click.option(
             "--lists",
@@ -67,8 +69,7 @@ def train(common: Common, options: LexicalOptions) -> None:
     if common.text is not None:
         raise click.UsageError(f"--text does not apply to --lm {common.kind}")
     recipe = lexical.LexicalRecipe(
-        unit="subword" if options.pieces else "word",
-        pieces=options.pieces or 0,
+        pieces=options.pieces,
         alignment=options.alignment,
         iterations=(options.iterations, options.iterations),
     )
