@@ -48,6 +48,9 @@ class NetworkConfig:
     """A dense layer, gelu and LayerNorm before the softmax, as there."""
     output_bias: bool = False
     """A bias for each word of the vocabulary, as there."""
+    towers: int = 0
+    """tta: blocks of each of two causal towers that the layers look at, instead of at tokens; 0 for none, as in the
+    paper."""
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
@@ -56,6 +59,10 @@ class NetworkConfig:
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= LARGEST[name]:
                 raise UserError(f"{name} is {value!r}; it must be a whole number from 1 to {LARGEST[name]:,}")
+        if type(self.towers) is not int or not 0 <= self.towers <= LARGEST["layers"]:
+            raise UserError(f"towers is {self.towers!r}; it must be a whole number from 0 to {LARGEST['layers']:,}")
+        if self.towers and self.kind != "tta":
+            raise UserError(f"towers is {self.towers}; a {self.kind} has none, a tta may")
         for name in ("embedding_norm", "output_transform", "output_bias"):
             if not isinstance(getattr(self, name), bool):
                 raise UserError(f"{name} is {getattr(self, name)!r}; it must be true or false")

@@ -11,7 +11,7 @@ from torch import nn
 
 from rescore.errors import UserError
 from rescore.networks.softmax import TiedSoftmax, split
-from rescore.networks.transformer import Transformer
+from rescore.networks.transformer import Block, Transformer
 
 DTYPES = {"float32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16, "int8": torch.float32}
 """The precisions, and the type of what is not quantised."""
@@ -52,7 +52,7 @@ def convert(network: Transformer, precision: str) -> TiedSoftmax:
         kind = torch.float16
     else:
         return TiedSoftmax(embeddings, bias=bias)
-    for block in network.layers():
+    for block in (module for module in network.modules() if isinstance(module, Block)):
         attention = block.attention
         attention.query, attention.output = quantised(attention.query, kind), quantised(attention.output, kind)
         block.fc1, block.fc2 = quantised(block.fc1, kind), quantised(block.fc2, kind)

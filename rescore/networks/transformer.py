@@ -96,7 +96,7 @@ class Transformer(nn.Module):
         self.blocks = nn.ModuleList(Block(config) for _ in range(config.layers))
         self.output_transform = OutputTransform(config) if config.output_transform else nn.Identity()
         self.output_bias = nn.Parameter(torch.zeros(config.vocab_size)) if config.output_bias else None
-        self.apply(_initialise)
+        self.apply(initialise)
         if config.sentences > 1:  # at first a sentence reads alike wherever it stands: weights without these fit
             nn.init.zeros_(self.sentence_embedding.weight)
 
@@ -141,7 +141,8 @@ class Transformer(nn.Module):
                 module.p = probability
 
 
-def _initialise(module: nn.Module) -> None:
+def initialise(module: nn.Module) -> None:
+    """Fresh random weights of one module, as `apply` wants it."""
     # Variances are kept from layer to layer (Glorot and Bengio 2010). BERT's 0.02 everywhere presumes its LayerNorm on
     # the embeddings; without one, as here, values start so small that training stays at unigram statistics for long.
     if isinstance(module, nn.Linear):

@@ -8,8 +8,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from rescore.networks.batch import Batch, Packing
-from rescore.networks.transformer import Transformer, additive, attend, padding_mask
+from rescore.networks.batch import Batch, Packing, real_positions
+from rescore.networks.config import NetworkConfig
+from rescore.networks.towers import Towers, on_both_sides
+from rescore.networks.transformer import Transformer, additive, attend, initialise, padding_mask
 
 
 class TTA(Transformer):
@@ -18,18 +20,34 @@ class TTA(Transformer):
     Input isolation: keys and values are X + P in every layer; only the query, which starts as P, is updated.
     Diagonal masking: position i never attends to itself. Together they make the network self-unknown: the hidden vector
     at i does not depend on token i.
+
+    With `towers` keys and values are those of two causal towers, the same in every layer, and the first query is P plus
+    what both towers have where they meet.
     """
+
+    def __init__(self, config: NetworkConfig) -> None:
+        super().__init__(config)
+        self.towers = Towers(config) if config.towers else None
+        if self.towers is not None:
+            self.towers.apply(initialise)
 
     def forward(self, tokens: Tensor, lengths: Tensor, layers: int | None = None) -> Tensor:
         """tokens (batch, n) with [BOS] and [EOS], lengths (batch,) -> hidden vectors (batch, n, d).
 
-        layers: of so many blocks only, before the transform to the softmax; 0 gives positions, which know no token.
+        layers: of so many blocks only, before the transform to the softmax; 0 gives the first queries, of positions
+            alone unless there are towers.
         """
         size = tokens.shape[1]
         memory = self.embedding_dropout(self.embed(tokens))
         query = self.empty(self.places(tokens), tokens // self.config.vocab_size).expand_as(memory)
-        others = ~torch.eye(size, dtype=torch.bool, device=tokens.device)
-        mask = padding_mask(lengths, size)[:, None, None, :] & others
+        if self.towers is None:
+            others = ~torch.eye(size, dtype=torch.bool, device=tokens.device)
+            mask = padding_mask(lengths, size)[:, None, :] & others
+        else:
+            mask = on_both_sides(lengths, torch.arange(size, device=tokens.device)[None], size)
+            memory = self.towers(memory, lengths)
+            query = query + self.towers.meet(memory)
+        mask = mask[:, None]
         for block in self.layers()[:layers]:
             query = block(query, memory, mask)
         return query if layers is not None else cast(Tensor, self.output_transform(query))
@@ -49,6 +67,8 @@ class TTA(Transformer):
           it does not come apart: then once for each distinct pair of both.)
         - The first layer's query depends on the position alone, in the sentence and of the sentence.
         """
+        if self.towers is not None:
+            return self._predict_from_towers(batch, self.towers)
         rows, columns = batch.tokens.shape
         positions = self.position_embedding.weight[:columns]
         places = self.places(batch.tokens)
@@ -59,11 +79,8 @@ class TTA(Transformer):
         else:
             pairs, which = (batch.tokens * len(positions) + places).unique(return_inverse=True)
             memory = self.embed_pairs(pairs // len(positions), pairs % len(positions))
-        row, column = batch.at // columns, batch.at % columns
-        rank = torch.arange(len(row), device=row.device) - torch.searchsorted(row, row)  # of a query in its row
-        width = int(rank.max()) + 1
-        packing = Packing(row * width + rank, rows, width)
-        others = torch.arange(columns, device=row.device) != packing.pad(column[:, None])
+        packing, column = asked_together(batch.at, rows, columns)
+        others = torch.arange(columns, device=column.device) != packing.pad(column[:, None])
         mask = additive(padding_mask(batch.lengths, columns)[:, None, :] & others, positions.dtype)
         sentence = batch.tokens.flatten()[batch.at] // self.config.vocab_size
         asked = places.expand_as(batch.tokens).flatten()[batch.at] * self.config.sentences + sentence
@@ -82,3 +99,35 @@ class TTA(Transformer):
             context = attend(attention.heads, packing.pad(projected), key, value, mask)
             query = block.finish(query, packing.pack(context))
         return cast(Tensor, self.output_transform(query))
+
+    def _predict_from_towers(self, batch: Batch, towers: Towers) -> Tensor:
+        """The same with towers, whose states of padding, and queries of other positions, are not computed."""
+        rows, columns = batch.tokens.shape
+        places = self.places(batch.tokens).expand_as(batch.tokens)
+        real = Packing(real_positions(batch), rows, columns)
+        memory = towers.fast(
+            real, self.embed_pairs(batch.tokens.flatten()[real.at], places.flatten()[real.at]), batch.lengths
+        )
+        packing, column = asked_together(batch.at, rows, columns)
+        mask = additive(on_both_sides(batch.lengths, packing.pad(column[:, None])[..., 0], columns), memory.dtype)
+        sentence = batch.tokens.flatten()[batch.at] // self.config.vocab_size
+        query = self.empty(places.flatten()[batch.at], sentence) + towers.meet(memory).flatten(0, 1)[batch.at]
+        for block in self.layers():
+            attention = block.attention
+            context = attend(
+                attention.heads,
+                packing.pad(attention.query(query)),
+                attention.key(memory),
+                attention.value(memory),
+                mask,
+            )
+            query = block.finish(query, packing.pack(context))
+        return cast(Tensor, self.output_transform(query))
+
+
+def asked_together(at: Tensor, rows: int, columns: int) -> tuple[Packing, Tensor]:
+    """Queries (k,) of a (rows, columns) grid as a narrower one that has no others, and their columns (k,)."""
+    row, column = at // columns, at % columns
+    rank = torch.arange(len(row), device=row.device) - torch.searchsorted(row, row)  # of a query in its row
+    width = int(rank.max()) + 1
+    return Packing(row * width + rank, rows, width), column

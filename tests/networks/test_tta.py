@@ -9,7 +9,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rescore.networks.batch import Batch
 from rescore.networks.config import NAMED, NetworkConfig
+from rescore.networks.precision import convert
+from rescore.networks.transformer import Block
 from rescore.networks.tta import TTA
 
 VOCABULARY, SIZE = 50, 16
@@ -20,7 +23,11 @@ AUTHORS = {"embedding_norm": True, "output_transform": True, "output_bias": True
 """What the authors' released code has beside the paper's equations."""
 
 
-def network(seed: int, dtype: torch.dtype = torch.float32, **options: bool) -> TTA:
+TOWERS = {"towers": 2}
+WAYS = st.sampled_from([{}, TOWERS])
+
+
+def network(seed: int, dtype: torch.dtype = torch.float32, **options: int) -> TTA:
     torch.manual_seed(seed)
     config = NetworkConfig("tta", VOCABULARY, layers=3, d_model=16, heads=2, d_ff=32, max_positions=SIZE, **options)
     made = TTA(config).to(dtype).eval()
@@ -40,10 +47,10 @@ def hidden(made: TTA, tokens: torch.Tensor, lengths: list[int] | None = None) ->
         return made(tokens, torch.tensor(lengths or [tokens.shape[1]] * len(tokens)))
 
 
-@settings(max_examples=30, deadline=None)
-@given(SENTENCE, st.integers(0, 100), st.data())
-def test_self_unknown(sentence: list[int], seed: int, data: st.DataObject) -> None:
-    made = network(seed)
+@settings(max_examples=40, deadline=None)
+@given(SENTENCE, st.integers(0, 100), WAYS, st.data())
+def test_self_unknown(sentence: list[int], seed: int, options: dict[str, int], data: st.DataObject) -> None:
+    made = network(seed, **options)
     before = hidden(made, framed(sentence))[0]
     for position in range(1, len(sentence) + 1):
         old = sentence[position - 1]
@@ -57,9 +64,11 @@ def test_self_unknown(sentence: list[int], seed: int, data: st.DataObject) -> No
 
 
 @settings(max_examples=20, deadline=None)
-@given(SENTENCE, SENTENCE, st.integers(0, 100))
-def test_padding_and_neighbours_change_nothing(sentence: list[int], neighbour: list[int], seed: int) -> None:
-    made = network(seed)
+@given(SENTENCE, SENTENCE, st.integers(0, 100), WAYS)
+def test_padding_and_neighbours_change_nothing(
+    sentence: list[int], neighbour: list[int], seed: int, options: dict[str, int]
+) -> None:
+    made = network(seed, **options)
     alone = hidden(made, framed(sentence))[0]
     tokens = torch.zeros((2, SIZE), dtype=torch.long)
     for row, one in zip(tokens, (sentence, neighbour), strict=True):
@@ -99,12 +108,72 @@ def definition(made: TTA, tokens: list[int]) -> torch.Tensor:
 
 @pytest.mark.parametrize("options", [{}, AUTHORS], ids=["paper", "released code"])
 @pytest.mark.parametrize("sentence", [[7], [5, 6, 7, 8], [9] * 14])
-def test_equals_the_definition(sentence: list[int], options: dict[str, bool]) -> None:
+def test_equals_the_definition(sentence: list[int], options: dict[str, int]) -> None:
     made = network(0, torch.float64, **options)
     tokens = framed(sentence)
     with torch.no_grad():
         slow = definition(made, tokens[0].tolist())
     assert torch.allclose(hidden(made, tokens)[0], slow, atol=1e-12)
+
+
+@pytest.mark.parametrize("sentence", [[7], [5, 6, 7, 8]])
+def test_towers_are_self_attention_of_what_stands_before_and_behind(sentence: list[int]) -> None:
+    """Each tower is run on the part of the sentence that it may know, alone; then one query at a time."""
+    made, tokens = network(0, torch.float64, **TOWERS), framed(sentence)
+    towers, size = made.towers, tokens.shape[1]
+    assert towers is not None
+    embedded = made.embed(tokens)[0]
+
+    def run(tower: torch.nn.ModuleList, part: torch.Tensor, causal: torch.Tensor) -> torch.Tensor:
+        for block in tower:
+            part = block(part[None], part[None], causal[None, None])[0]
+        return part
+
+    slow = []
+    with torch.no_grad():
+        for place in range(1, size - 1):
+            before, behind = embedded[:place], embedded[place + 1 :]
+            left = run(towers.left, before, torch.ones(len(before), len(before), dtype=torch.bool).tril())
+            right = run(towers.right, behind, torch.ones(len(behind), len(behind), dtype=torch.bool).triu())
+            query = made.position_embedding.weight[place] + towers.join(torch.cat([left[-1], right[0]]))
+            query, keys = query[None, None], torch.cat([left, right])[None]
+            for block in made.blocks:
+                query = block(query, keys, torch.ones(1, 1, 1, len(keys[0]), dtype=torch.bool))
+            slow.append(made.output_transform(query[0, 0]))
+    assert torch.allclose(hidden(made, tokens)[0, 1:-1], torch.stack(slow), atol=1e-12)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(SENTENCE, min_size=1, max_size=4), st.booleans(), st.data())
+def test_predicts_from_towers_what_is_defined(sentences: list[list[int]], together: bool, data: st.DataObject) -> None:
+    made = network(1, **TOWERS, sentences=4)
+    if together:  # one window of several sentences
+        flat = [token + n * VOCABULARY for n, one in enumerate(sentences) for token in (2, *one, 3)]
+        tokens, lengths = torch.tensor([flat]), torch.tensor([len(flat)])
+    else:
+        lengths = torch.tensor([len(one) + 2 for one in sentences])
+        tokens = torch.zeros((len(sentences), int(lengths.max())), dtype=torch.long)
+        for row, one in zip(tokens, sentences, strict=True):
+            row[: len(one) + 2] = framed(one)[0]
+    inner = (tokens % VOCABULARY > 4).flatten().nonzero()[:, 0].tolist()
+    asked = torch.tensor(sorted(data.draw(st.sets(st.sampled_from(inner), min_size=1))))
+    with torch.no_grad():
+        fast = made.predict(Batch(tokens, lengths, asked))
+        assert torch.allclose(fast, made(tokens, lengths).flatten(0, 1)[asked], atol=1e-5)
+
+
+@pytest.mark.parametrize("options", [{}, TOWERS], ids=["paper", "towers"])
+@pytest.mark.parametrize(("precision", "error"), [("float32", 1e-4), ("int8", 0.5)])
+def test_packed_weights_predict_alike(options: dict[str, int], precision: str, error: float) -> None:
+    made, tokens = network(0, **options).half().float(), framed([5, 6, 7, 8])
+    batch = Batch(tokens, torch.tensor([6]), torch.arange(1, 5))
+    with torch.no_grad():
+        before = made.predict(batch)
+        convert(made, precision)
+        blocks = [one for one in made.modules() if isinstance(one, Block)]
+        assert len(blocks) == 3 + 2 * made.config.towers
+        assert not any(isinstance(block.fc1, torch.nn.Linear) for block in blocks)  # packed
+        assert (made.predict(batch) - before).abs().max() < error
 
 
 def test_named_sizes_are_the_papers() -> None:
