@@ -19,6 +19,8 @@ LARGEST = {
     "sentences": 1_000,
 }
 """Beyond these a file is damaged, or made to fill the memory."""
+TTA_ONLY = {"towers": LARGEST["layers"], "ngram_memory": 1 << 28}
+"""What a T-TA may have beside what the paper says, and how much of it at most; 0 is none."""
 KINDS = ("tta", "bilm", "unilm", "unilm-bw", "unified")
 IN_CONTEXT = ("tta", "bilm", "unilm")
 """The kinds that can read a sentence among its neighbours."""
@@ -49,8 +51,9 @@ class NetworkConfig:
     output_bias: bool = False
     """A bias for each word of the vocabulary, as there."""
     towers: int = 0
-    """tta: blocks of each of two causal towers that the layers look at, instead of at tokens; 0 for none, as in the
-    paper."""
+    """Blocks of each of two causal towers that the layers of a T-TA look at, instead of at tokens."""
+    ngram_memory: int = 0
+    """Rows of a table of hashed neighbours from which the first query of a T-TA is made."""
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
@@ -59,10 +62,12 @@ class NetworkConfig:
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= LARGEST[name]:
                 raise UserError(f"{name} is {value!r}; it must be a whole number from 1 to {LARGEST[name]:,}")
-        if type(self.towers) is not int or not 0 <= self.towers <= LARGEST["layers"]:
-            raise UserError(f"towers is {self.towers!r}; it must be a whole number from 0 to {LARGEST['layers']:,}")
-        if self.towers and self.kind != "tta":
-            raise UserError(f"towers is {self.towers}; a {self.kind} has none, a tta may")
+        for name in TTA_ONLY:
+            value = getattr(self, name)
+            if type(value) is not int or not 0 <= value <= TTA_ONLY[name]:
+                raise UserError(f"{name} is {value!r}; it must be a whole number from 0 to {TTA_ONLY[name]:,}")
+            if value and self.kind != "tta":
+                raise UserError(f"{name} is {value}; a {self.kind} has none, a tta may")
         for name in ("embedding_norm", "output_transform", "output_bias"):
             if not isinstance(getattr(self, name), bool):
                 raise UserError(f"{name} is {getattr(self, name)!r}; it must be true or false")

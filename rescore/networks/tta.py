@@ -10,6 +10,7 @@ from torch.nn import functional as F
 
 from rescore.networks.batch import Batch, Packing, real_positions
 from rescore.networks.config import NetworkConfig
+from rescore.networks.memory import NgramMemory
 from rescore.networks.towers import Towers, on_both_sides
 from rescore.networks.transformer import Transformer, additive, attend, initialise, padding_mask
 
@@ -22,7 +23,7 @@ class TTA(Transformer):
     at i does not depend on token i.
 
     With `towers` keys and values are those of two causal towers, the same in every layer, and the first query is P plus
-    what both towers have where they meet.
+    what both towers have where they meet. With `ngram_memory` what it has on the neighbours of i is added, too.
     """
 
     def __init__(self, config: NetworkConfig) -> None:
@@ -30,6 +31,8 @@ class TTA(Transformer):
         self.towers = Towers(config) if config.towers else None
         if self.towers is not None:
             self.towers.apply(initialise)
+        sizes = config.ngram_memory, config.vocab_size, config.d_model
+        self.ngram_memory = NgramMemory(*sizes) if config.ngram_memory else None
 
     def forward(self, tokens: Tensor, lengths: Tensor, layers: int | None = None) -> Tensor:
         """tokens (batch, n) with [BOS] and [EOS], lengths (batch,) -> hidden vectors (batch, n, d).
@@ -47,6 +50,10 @@ class TTA(Transformer):
             mask = on_both_sides(lengths, torch.arange(size, device=tokens.device)[None], size)
             memory = self.towers(memory, lengths)
             query = query + self.towers.meet(memory)
+        if self.ngram_memory is not None:
+            query = query + self.ngram_memory(
+                self.ngram_memory.neighbours(tokens, lengths), self.token_embedding.weight
+            )
         mask = mask[:, None]
         for block in self.layers()[:layers]:
             query = block(query, memory, mask)
@@ -65,7 +72,8 @@ class TTA(Transformer):
         - Keys and values depend on a token and its position alone, and their sum comes apart, W (x + p) = W x + W p:
           W x is computed once for each distinct token, W p once for each position. (With a LayerNorm on the embeddings
           it does not come apart: then once for each distinct pair of both.)
-        - The first layer's query depends on the position alone, in the sentence and of the sentence.
+        - The first layer's query depends on the position alone, in the sentence and of the sentence (unless there is
+          an n-gram memory).
         """
         if self.towers is not None:
             return self._predict_from_towers(batch, self.towers)
@@ -87,9 +95,11 @@ class TTA(Transformer):
         asked, where = asked.unique(return_inverse=True)
         first = self.empty(asked // self.config.sentences, asked % self.config.sentences)
         query = first[where]
+        query = self._remember(batch, query)
         for number, block in enumerate(self.layers()):
             attention = block.attention
-            projected = attention.query(query) if number else attention.query(first)[where]
+            alike = number == 0 and self.ngram_memory is None
+            projected = attention.query(first)[where] if alike else attention.query(query)
             key, value = (
                 F.embedding(which, F.linear(memory, linear.weight)) + F.embedding(places, linear(positions))
                 if apart
@@ -99,6 +109,13 @@ class TTA(Transformer):
             context = attend(attention.heads, packing.pad(projected), key, value, mask)
             query = block.finish(query, packing.pack(context))
         return cast(Tensor, self.output_transform(query))
+
+    def _remember(self, batch: Batch, query: Tensor) -> Tensor:
+        """The first queries (k, d) at the positions asked for, with what the memory adds to them."""
+        if self.ngram_memory is None:
+            return query
+        near = self.ngram_memory.neighbours(batch.tokens, batch.lengths).at(batch.at)
+        return query + self.ngram_memory(near, self.token_embedding.weight)
 
     def _predict_from_towers(self, batch: Batch, towers: Towers) -> Tensor:
         """The same with towers, whose states of padding, and queries of other positions, are not computed."""
@@ -112,6 +129,7 @@ class TTA(Transformer):
         mask = additive(on_both_sides(batch.lengths, packing.pad(column[:, None])[..., 0], columns), memory.dtype)
         sentence = batch.tokens.flatten()[batch.at] // self.config.vocab_size
         query = self.empty(places.flatten()[batch.at], sentence) + towers.meet(memory).flatten(0, 1)[batch.at]
+        query = self._remember(batch, query)
         for block in self.layers():
             attention = block.attention
             context = attend(

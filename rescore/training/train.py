@@ -16,9 +16,11 @@ from rescore.formats.source import read_lines
 from rescore.networks import checkpoint
 from rescore.networks.config import IN_CONTEXT, NAMED, NetworkConfig
 from rescore.networks.tokenizer import Tokenizer, train_wordpiece
+from rescore.networks.tta import TTA
 from rescore.training import lexicon
 from rescore.training.corpus import Corpus, encode_corpus, encode_pairs
 from rescore.training.loop import STATE, Device, Recipe, Task, Trainer
+from rescore.training.memory import fill_memory
 from rescore.training.objectives import MIXTURE, OBJECTIVES, InContext, unified_objectives
 
 CORPUS, PAIRS = "corpus", "pairs"  # folders of encoded text beside the checkpoint; nobody needs them after training
@@ -33,6 +35,7 @@ def train(
     pairs: tuple[Path, Path] | None = None,
     config: str = "base",
     context: int = 0,
+    ngram_memory: int = 0,
     init: Path | None = None,
     resume: bool = False,
     tokenizer: Path | None = None,
@@ -50,6 +53,9 @@ def train(
 
     With `context`, every second batch is of windows of consecutive sentences, so many on each side of the one in the
     middle (before it only, for a uniLM), from documents that empty lines part.
+
+    With `ngram_memory` a T-TA gets a table of so many rows, filled from the text before training; see
+    `networks.memory`. A model to start from that has one keeps it.
 
     With `recipe.steps == 0` the network is written as it was initialised; then `text` is needed only where a tokenizer
     has to be trained.
@@ -77,7 +83,7 @@ def train(
             lexicon.write(text, Tokenizer.load(out / "tokenizer.json"), out)
         if recipe.steps != 0 and text is not None:
             tokens = Tokenizer.load(out / "tokenizer.json")
-            longest = _config(kind, config, tokens, init, context).max_positions - 2
+            longest = _config(kind, config, tokens, init, context, ngram_memory).max_positions - 2
             encode_corpus(text, tokens, out / CORPUS, longest)
             if pairs is not None:
                 count = encode_pairs(*pairs, tokens, out / PAIRS, longest)
@@ -86,13 +92,23 @@ def train(
         torch.distributed.barrier()
     tokens = Tokenizer.load(out / "tokenizer.json")
     torch.manual_seed(recipe.seed)
-    network = checkpoint.build(_config(kind, config, tokens, init, context))
+    known: dict[str, torch.Tensor] = {}
+    network = checkpoint.build(_config(kind, config, tokens, init, context, ngram_memory))
     if init is not None:  # a model that has read single sentences gets positions of sentences, which are zero at first
-        network.load_state_dict(network.state_dict() | checkpoint.load(init)[0].state_dict())
+        known = checkpoint.load(init)[0].state_dict()
+        network.load_state_dict(network.state_dict() | known)
     if recipe.steps == 0:
         checkpoint.save(out, network, tokens)
         return
     corpus = Corpus(out / CORPUS, tokens, held_out, recipe.seed, network.config.sentences if context else 1)
+    if (
+        isinstance(network, TTA)
+        and network.ngram_memory
+        and not resume
+        and not any(n.startswith("ngram_memory.") for n in known)
+    ):
+        report(f"filling the n-gram memory of {network.config.ngram_memory:,} rows")
+        fill_memory(network, corpus)
     translations = Corpus(out / PAIRS, tokens, held_out, recipe.seed) if kind == "unified" else None
     what = turns(kind, tokens, corpus, translations, context > 0)
     trainer = Trainer(network, tokens, what, recipe, machine, out)
@@ -161,12 +177,18 @@ def _named_or_file(config: str) -> NetworkConfig:
     return NetworkConfig.load(Path(config))
 
 
-def _config(kind: str, config: str, tokenizer: Tokenizer, init: Path | None, context: int) -> NetworkConfig:
+def _config(
+    kind: str, config: str, tokenizer: Tokenizer, init: Path | None, context: int, ngram_memory: int
+) -> NetworkConfig:
     """The named size with the tokenizer's vocabulary, or the configuration of the model to start from."""
     if init is not None:
         found = replace(NetworkConfig.load(init / "config.json"), kind=kind)
     else:
         found = replace(_named_or_file(config), kind=kind, vocab_size=tokenizer.vocab_size)
+    if ngram_memory:
+        if found.ngram_memory not in (0, ngram_memory):
+            raise UserError(f"--ngram-memory {ngram_memory}: the model has one of {found.ngram_memory} rows")
+        found = replace(found, ngram_memory=ngram_memory)
     if not context:
         return found
     if kind not in IN_CONTEXT:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -23,8 +24,8 @@ AUTHORS = {"embedding_norm": True, "output_transform": True, "output_bias": True
 """What the authors' released code has beside the paper's equations."""
 
 
-TOWERS = {"towers": 2}
-WAYS = st.sampled_from([{}, TOWERS])
+TOWERS, MEMORY = {"towers": 2}, {"ngram_memory": 64}
+WAYS = st.sampled_from([{}, TOWERS, MEMORY, TOWERS | MEMORY])
 
 
 def network(seed: int, dtype: torch.dtype = torch.float32, **options: int) -> TTA:
@@ -35,6 +36,9 @@ def network(seed: int, dtype: torch.dtype = torch.float32, **options: int) -> TT
         for value in made.parameters():
             if value.dim() == 1:
                 value.add_(torch.randn_like(value) * 0.1)
+        if made.ngram_memory is not None:  # zero at first
+            made.ngram_memory.project.weight.normal_(std=0.3)
+            made.ngram_memory.beside.weight.normal_(std=0.3)
     return made
 
 
@@ -84,7 +88,7 @@ def definition(made: TTA, tokens: list[int]) -> torch.Tensor:
     memory = [
         made.embedding_norm(made.token_embedding.weight[token] + positions[index]) for index, token in enumerate(tokens)
     ]
-    query = [positions[index] for index in range(size)]
+    query = [positions[index] + remembered(made, tokens, index) for index in range(size)]
     width = config.d_model // config.heads
     for block in made.blocks:
         attention = block.attention
@@ -106,7 +110,26 @@ def definition(made: TTA, tokens: list[int]) -> torch.Tensor:
     return made.output_transform(torch.stack(query))
 
 
-@pytest.mark.parametrize("options", [{}, AUTHORS], ids=["paper", "released code"])
+def remembered(made: TTA, tokens: list[int], index: int) -> torch.Tensor:
+    """What the n-gram memory adds to the first query at `index`."""
+    memory, none = made.ngram_memory, made.config.vocab_size
+    if memory is None:
+        return torch.zeros(made.config.d_model)
+    near = {d: tokens[index + d] if 0 <= index + d < len(tokens) else none for d in (-2, -1, 1, 2)}
+    parts = []
+    for number, (first, second) in enumerate([(-1, 1), (-2, -1), (1, 2)]):
+        key = ((near[first] * (none + 1) + near[second]) * 3 + number) * 0x9E3779B97F4A7C15
+        row = (key >> 32) % 2**31 % made.config.ngram_memory
+        parts.append(memory.table_embedding.weight[row])
+    added = memory.project.weight @ torch.cat(parts)
+    before, behind = memory.beside.weight.chunk(2)
+    for weight, token in ((before, near[-1]), (behind, near[1])):
+        if token != none:
+            added = added + weight @ made.token_embedding.weight[token]
+    return added
+
+
+@pytest.mark.parametrize("options", [{}, AUTHORS, MEMORY], ids=["paper", "released code", "memory"])
 @pytest.mark.parametrize("sentence", [[7], [5, 6, 7, 8], [9] * 14])
 def test_equals_the_definition(sentence: list[int], options: dict[str, int]) -> None:
     made = network(0, torch.float64, **options)
@@ -143,10 +166,12 @@ def test_towers_are_self_attention_of_what_stands_before_and_behind(sentence: li
     assert torch.allclose(hidden(made, tokens)[0, 1:-1], torch.stack(slow), atol=1e-12)
 
 
-@settings(max_examples=30, deadline=None)
-@given(st.lists(SENTENCE, min_size=1, max_size=4), st.booleans(), st.data())
-def test_predicts_from_towers_what_is_defined(sentences: list[list[int]], together: bool, data: st.DataObject) -> None:
-    made = network(1, **TOWERS, sentences=4)
+@settings(max_examples=60, deadline=None)
+@given(st.lists(SENTENCE, min_size=1, max_size=4), st.booleans(), WAYS, st.data())
+def test_predicts_what_is_defined(
+    sentences: list[list[int]], together: bool, options: dict[str, int], data: st.DataObject
+) -> None:
+    made = network(1, **options, sentences=4)
     if together:  # one window of several sentences
         flat = [token + n * VOCABULARY for n, one in enumerate(sentences) for token in (2, *one, 3)]
         tokens, lengths = torch.tensor([flat]), torch.tensor([len(flat)])
@@ -162,7 +187,7 @@ def test_predicts_from_towers_what_is_defined(sentences: list[list[int]], togeth
         assert torch.allclose(fast, made(tokens, lengths).flatten(0, 1)[asked], atol=1e-5)
 
 
-@pytest.mark.parametrize("options", [{}, TOWERS], ids=["paper", "towers"])
+@pytest.mark.parametrize("options", [{}, TOWERS, MEMORY], ids=["paper", "towers", "memory"])
 @pytest.mark.parametrize(("precision", "error"), [("float32", 1e-4), ("int8", 0.5)])
 def test_packed_weights_predict_alike(options: dict[str, int], precision: str, error: float) -> None:
     made, tokens = network(0, **options).half().float(), framed([5, 6, 7, 8])
@@ -174,6 +199,24 @@ def test_packed_weights_predict_alike(options: dict[str, int], precision: str, e
         assert len(blocks) == 3 + 2 * made.config.towers
         assert not any(isinstance(block.fc1, torch.nn.Linear) for block in blocks)  # packed
         assert (made.predict(batch) - before).abs().max() < error
+
+
+def test_a_memory_does_not_reach_into_another_sentence() -> None:
+    memory = network(0, **MEMORY, sentences=2).ngram_memory
+    assert memory is not None
+    two = torch.tensor([[2, 7, 8, 3, *(token + VOCABULARY for token in (2, 9, 3))]])
+    near = memory.neighbours(two, torch.tensor([7]))
+    one, other = (memory.neighbours(framed(words), torch.tensor([len(words) + 2])) for words in ([7, 8], [9]))
+    for found, *apart in zip(near, one, other, strict=True):
+        assert torch.equal(found, torch.cat(apart, dim=1))
+
+
+def test_a_memory_changes_nothing_at_first() -> None:
+    torch.manual_seed(0)
+    plain, tokens = network(0), framed([7, 8, 9])
+    made = TTA(replace(plain.config, ngram_memory=64)).eval()
+    made.load_state_dict(made.state_dict() | plain.state_dict())
+    assert torch.equal(hidden(made, tokens), hidden(plain, tokens))
 
 
 def test_named_sizes_are_the_papers() -> None:

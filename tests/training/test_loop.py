@@ -190,7 +190,9 @@ class KilledError(Exception):
     pass
 
 
-@pytest.mark.parametrize(("kind", "neighbours"), [("tta", 0), ("tta", 2), ("unified", 0)])
+@pytest.mark.parametrize(
+    ("kind", "neighbours", "memory"), [("tta", 0, 0), ("tta", 2, 0), ("tta", 2, 256), ("unified", 0, 0)]
+)
 def test_resume_is_exact(
     tmp_path: Path,
     tokenizer: Tokenizer,
@@ -198,8 +200,9 @@ def test_resume_is_exact(
     monkeypatch: pytest.MonkeyPatch,
     kind: str,
     neighbours: int,
+    memory: int,
 ) -> None:
-    config = replace(config, kind=kind).with_neighbours(neighbours)
+    config = replace(config, kind=kind, ngram_memory=memory).with_neighbours(neighbours)
     recipe = Recipe(steps=30, batch_tokens=300, learning_rate=1e-2, dropout=0.1, checkpoint_seconds=0.0)
     whole = trainer(tmp_path / "whole", tokenizer, config, recipe)
     whole.run(lambda line: None)

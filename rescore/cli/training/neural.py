@@ -28,6 +28,7 @@ STEPS = 100_000
 class NeuralOptions:
     config: str
     context: int
+    ngram_memory: int
     steps: int | None
     minutes: float | None
     init: str | None
@@ -93,6 +94,14 @@ options = bundled(
             metavar="N",
             help="tta, bilm, unilm: learn to read N neighbouring lines on each side as well; an empty line ends a "
             "document.",
+        ),
+        click.option(
+            "--ngram-memory",
+            type=click.IntRange(0, 1 << 28),
+            default=0,
+            show_default=True,
+            metavar="ROWS",
+            help="tta: a table of hashed neighbours, of 131072 rows say, filled from the text before training.",
         ),
         click.option("--steps", type=click.IntRange(min=0), help="How many updates; 0 writes a random model."),
         click.option(
@@ -166,6 +175,7 @@ def train(common: Common, options: NeuralOptions) -> None:
             pairs=common.pairs,
             config=options.config,
             context=options.context,
+            ngram_memory=options.ngram_memory,
             init=Path(options.init) if options.init else None,
             resume=options.resume,
             tokenizer=common.tokenizer,
