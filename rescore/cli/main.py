@@ -32,6 +32,7 @@ COMMANDS = {
     "compare": "Language models side by side on the same lists.",
     "report": "One table of many results.",
     "check": "Compare results with a golden file; exit 1 on regression.",
+    "merge": "Lists of several systems as one, with a column each.",
     "convert": "Turn N-best lists of any format into the native one.",
     "recipe": "Where the Makefile fragment for recipes is.",
     "train": "Train a language model from text.",

@@ -1,0 +1,70 @@
+"""Lists of several systems as one."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from rescore import formats, pipeline
+from rescore.errors import UserError
+from rescore.expansion.merge import merge
+from rescore.nbest import COMBINED, Column, Hypothesis, NbestList
+from tests.conftest import Run, assert_one_line_error
+
+
+def lists(*rows: tuple[str, dict[str, float]]) -> list[NbestList]:
+    """One list per pair of id and scores by text."""
+    return [
+        NbestList(name, [Hypothesis(text, {"s2s": score}) for text, score in scores.items()], ("right",))
+        for name, scores in rows
+    ]
+
+
+def test_each_system_has_a_column_and_a_sign_of_what_it_lacks() -> None:
+    a, b = lists(("u", {"x": -1.0, "y": -3.0})), lists(("u", {"y": -2.0, "z": -5.0}))
+    (found,) = merge(a, {"b": b})
+    assert [one.text for one in found.hypotheses] == ["x", "y", "z"]
+    assert found.column("s2s") == [-1.0, -3.0, -3.0] and found.column("missing.s2s") == [0.0, 0.0, 1.0]
+    assert found.column("b") == [-5.0, -2.0, -5.0] and found.column("missing.b") == [1.0, 0.0, 0.0]
+    assert found.column(COMBINED) == [0.0, 0.0, 1.0]
+    assert all(found.columns[name].is_component for name in ("b", "missing.b", "missing.s2s"))
+
+
+def test_parts_of_the_first_pass_get_the_worst_of_the_list() -> None:
+    a, b = lists(("u", {"x": -1.0, "y": -3.0})), lists(("u", {"z": -5.0}))
+    a[0].columns = {"ctc": Column.component("espnet2")}
+    for score, hypothesis in zip((-7.0, -6.0), a[0].hypotheses, strict=True):
+        hypothesis.scores["ctc"] = score
+    (found,) = merge(a, {"b": b})
+    assert found.column("ctc") == [-7.0, -6.0, -7.0]
+
+
+def test_an_utterance_that_a_system_lacks(caplog: pytest.LogCaptureFixture) -> None:
+    a, b = lists(("u", {"x": -1.0}), ("v", {"x": -1.0})), lists(("u", {"x": -2.0}))
+    with caplog.at_level(logging.WARNING):
+        _, alone = merge(a, {"b": b})
+    assert alone.column("b") == [0.0] and alone.column("missing.b") == [1.0]
+    assert "b: 1 of 2 utterances are missing" in caplog.text
+    with pytest.raises(UserError, match="b: utterance v is not in the lists of the first system"):
+        list(merge(a[:1], {"b": a}))
+    with pytest.raises(UserError, match="a column of that name"):
+        list(merge(a, {"s2s": a}))
+
+
+def test_the_better_system_decides_after_tuning(rescore: Run, tmp_path: Path) -> None:
+    poor = lists(*((f"u{index}", {"wrong": -1.0, "right": -2.0}) for index in range(40)))
+    good = lists(*((f"u{index}", {"right": -0.1, "odd": -4.0}) for index in range(40)))
+    merged = list(merge(poor, {"good": good}))
+    outcome = pipeline.run(merged[20:], pipeline.RunConfig(components=True), merged[:20])
+    assert outcome.results.metrics[0].first_pass == 100.0 and outcome.results.metrics[0].reranked == 0.0
+    for name, some in (("poor", poor), ("good", good)):
+        formats.write(some, str(tmp_path / f"{name}.jsonl"))
+    assert rescore("merge", "poor.jsonl", "good.jsonl", "-o", "both.jsonl").returncode == 0
+    assert rescore("both.jsonl", "--folds", "2", "--components", "--decide", "rover").returncode == 0
+    again = formats.read([tmp_path / "both.jsonl"])
+    assert again[0].column("good") == merged[0].column("good") and again[0].columns["good"].is_component
+    assert_one_line_error(rescore("merge", "poor.jsonl"), "two systems or more")
+    assert_one_line_error(rescore("merge", "poor.jsonl", "good.jsonl", "good.jsonl"), "would be called good")
+    assert_one_line_error(rescore("merge", "poor.jsonl", "good.jsonl", "--name", "a", "--name", "b"), "give one each")
