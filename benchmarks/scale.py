@@ -1,4 +1,4 @@
-"""How scoring by Ray scales on this machine: hypotheses a second, and whether the scores are equal to the last bit.
+"""How scoring by Ray scales on this machine: hypotheses a second, and whether the scores are the same bits.
 
     python benchmarks/scale.py LISTS [--lm tta] [--workers 1,2,3,4]
 

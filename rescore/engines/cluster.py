@@ -1,17 +1,21 @@
 """Scoring on many processes or machines, by Ray: workers hold the language models, this process reads and writes.
 
-A worker scores what the local engine would score at once, so that results are equal to the last bit, however many
-workers there are. Workers that die are replaced, and what they had is scored anew.
+A worker scores what the local engine would score at once: however many workers there are, results are equal to 1e-4,
+and with as many threads on the same processor bit by bit. Workers that die are replaced, and what they had is scored
+anew.
 """
 
 from __future__ import annotations
 
 import logging
 import os
+import socket
+import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +29,8 @@ ATTEMPTS = 3
 """How often texts are tried whose worker died."""
 AHEAD = 2
 """Tasks a worker has at a time: one in work, one to go on with."""
+CONNECTING = 30.0
+"""Seconds to wait for a running cluster to answer."""
 PATIENCE = 60.0
 """Seconds to wait for a worker where there is none left."""
 OBJECT_STORE = 256 << 20
@@ -124,12 +130,26 @@ class Cluster:
         if self._ray.is_initialized():
             return False
         address = self._options.address
+        begin = partial(
+            self._ray.init,
+            address=address or "local",
+            log_to_driver=False,
+            logging_level="error",
+            **({} if address else quiet),
+        )
         try:
-            self._ray.init(
-                address=address or "local", log_to_driver=False, logging_level="error", **({} if address else quiet)
-            )
-        except (ConnectionError, ValueError, RuntimeError) as error:
-            raise UserError(f"--engine ray: {str(error).splitlines()[0]}") from None
+            if address:
+                _wait_for(address, CONNECTING)
+                _within(CONNECTING, begin)
+            else:
+                begin()
+        except TimeoutError:
+            raise UserError(
+                f"--engine ray:{address}: no cluster answers within {CONNECTING:.0f} s; is its head running, and at "
+                "this address?"
+            ) from None
+        except Exception as error:  # also plain Exception, as where a node starts slowly
+            raise UserError(f"--engine ray: {(str(error) or type(error).__name__).splitlines()[0]}") from None
         return True
 
     def _start(self) -> _Worker:
@@ -290,6 +310,48 @@ class _Holder:
             TokenScores(list(one.tokens), one.log_probs, one.unknown, one.sum)
             for one in self._models[rank].score(questions)
         ]
+
+
+def _wait_for(address: str, seconds: float) -> None:
+    """Until somebody listens at HOST:PORT; Ray itself would print a line for each attempt.
+
+    Raises:
+        TimeoutError: nobody does.
+    """
+    host, _, port = address.rpartition("://")[2].rpartition(":")
+    until = time.monotonic() + seconds
+    while port.isdecimal():  # else it is no address, such as auto
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), timeout=seconds).close()
+            return
+        except (OSError, OverflowError):
+            if time.monotonic() > until:
+                raise TimeoutError from None
+            time.sleep(min(0.5, seconds))
+
+
+def _within(seconds: float, call: Callable[[], object]) -> None:
+    """Call, in a thread of its own: what waits in Ray's C++ neither ends after a time nor hears a signal.
+
+    Raises:
+        TimeoutError: it has not ended. What it raises itself is raised here.
+    """
+    ended: list[Exception | None] = []
+
+    def run() -> None:
+        try:
+            call()
+            ended.append(None)
+        except Exception as error:
+            ended.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if not ended:
+        raise TimeoutError
+    if ended[0] is not None:
+        raise ended[0]
 
 
 def _absolute(spec: str) -> str:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import importlib.util
 import os
 import signal
+import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -151,6 +153,44 @@ def test_poisoned_input(nodes: Any, monkeypatch: pytest.MonkeyPatch, poison: str
 @installed
 def test_an_error_of_the_user_in_a_worker(rescore: Run, nodes: Any) -> None:
     assert_one_line_error(rescore("score", LISTS, "--lm", "tta:nowhere", "--engine", "ray"), "nowhere")
+
+
+@pytest.mark.parametrize("listens", [False, True], ids=["nobody", "no cluster"])
+def test_an_address_that_does_not_answer(listens: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One line, soon; Ray itself would wait for minutes, deaf to signals."""
+
+    class SilentRay:
+        def is_initialized(self) -> bool:
+            return False
+
+        def init(self, **options: object) -> None:
+            assert listens  # else it is not even asked
+            time.sleep(60)
+
+    monkeypatch.setattr(engine, "_import_ray", SilentRay)
+    monkeypatch.setattr(engine, "CONNECTING", 0.2)
+    began = time.monotonic()
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        if listens:
+            server.listen()
+        with pytest.raises(UserError, match=f"^--engine ray:{address}: no cluster answers within 0 s"):
+            Cluster(["tta"], AS_SUITS, None, ClusterOptions(address))
+    assert time.monotonic() - began < 30
+
+
+def test_a_cluster_that_starts_too_slowly(monkeypatch: pytest.MonkeyPatch) -> None:
+    class SlowRay:
+        def is_initialized(self) -> bool:
+            return False
+
+        def init(self, **options: object) -> None:
+            raise Exception("the node timed out\nduring startup")  # as Ray does
+
+    monkeypatch.setattr(engine, "_import_ray", SlowRay)
+    with pytest.raises(UserError, match=r"^--engine ray: the node timed out$"):
+        Cluster(["tta"], AS_SUITS, None, ClusterOptions())
 
 
 def test_shards_that_are_there_are_not_made_again(tmp_path: Path) -> None:
