@@ -13,7 +13,7 @@ from rescore.errors import UserError
 from rescore.files import replacing
 from rescore.networks.bilm import BiLM
 from rescore.networks.config import NetworkConfig
-from rescore.networks.tokenizer import Tokenizer
+from rescore.networks.tokenizer import MASK_ID, Tokenizer
 from rescore.networks.transformer import Transformer
 from rescore.networks.tta import TTA
 from rescore.networks.unified import Unified
@@ -77,6 +77,8 @@ def load(folder: Path, kind: str | None = None) -> tuple[Transformer, Tokenizer]
             f"{folder}: tokenizer.json has {tokenizer.vocab_size} tokens, config.json says {config.vocab_size}; "
             "they belong to different models"
         )
+    if config.first_query == "mask" and tokenizer.mask != MASK_ID:
+        raise UserError(f"{folder / 'tokenizer.json'}: [MASK] is {tokenizer.mask}; first_query mask needs {MASK_ID}")
     path = folder / "model.safetensors"
     if not path.is_file():
         raise UserError(f"{path}: no such file (weights are read from safetensors only)")

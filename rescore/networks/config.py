@@ -22,6 +22,7 @@ LARGEST = {
 TTA_ONLY = {"towers": LARGEST["layers"], "ngram_memory": 1 << 28}
 """What a T-TA may have beside what the paper says, and how much of it at most; 0 is none."""
 KINDS = ("tta", "bilm", "unilm", "unilm-bw", "unified")
+FIRST_QUERIES = ("position", "mask")
 IN_CONTEXT = ("tta", "bilm", "unilm")
 """The kinds that can read a sentence among its neighbours."""
 
@@ -54,6 +55,12 @@ class NetworkConfig:
     """Blocks of each of two causal towers that the layers of a T-TA look at, instead of at tokens."""
     ngram_memory: int = 0
     """Rows of a table of hashed neighbours from which the first query of a T-TA is made."""
+    first_query: str = "position"
+    """What the query of a T-TA is before the first layer: `position`, P; or `mask`, what the embeddings of [MASK] would
+    be at that position, through the same LayerNorm, as in the authors' code."""
+    scaled_embeddings: bool = False
+    """Embeddings times sqrt(d_model) before the first layer of an encoder (Vaswani et al. 2017, section 3.4). Papers'
+    networks have none of this; an encoder's file without this field means it."""
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
@@ -68,7 +75,9 @@ class NetworkConfig:
                 raise UserError(f"{name} is {value!r}; it must be a whole number from 0 to {TTA_ONLY[name]:,}")
             if value and self.kind != "tta":
                 raise UserError(f"{name} is {value}; a {self.kind} has none, a tta may")
-        for name in ("embedding_norm", "output_transform", "output_bias"):
+        if self.first_query not in FIRST_QUERIES:
+            raise UserError(f"first_query is {self.first_query!r}; it must be {' or '.join(FIRST_QUERIES)}")
+        for name in ("embedding_norm", "output_transform", "output_bias", "scaled_embeddings"):
             if not isinstance(getattr(self, name), bool):
                 raise UserError(f"{name} is {getattr(self, name)!r}; it must be true or false")
         if self.d_model % self.heads:
@@ -116,6 +125,8 @@ class NetworkConfig:
         unknown = sorted(set(values) - {field.name for field in fields(cls)})
         if unknown:
             raise UserError(f"{path}: unknown field {unknown[0]!r}; remove it or correct its name")
+        if values.get("kind", "tta") != "tta":
+            values.setdefault("scaled_embeddings", True)
         try:
             return cls(**values)
         except UserError as error:

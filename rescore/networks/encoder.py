@@ -12,14 +12,14 @@ from rescore.networks.transformer import Attention, Transformer, additive, atten
 
 
 class Encoder(Transformer):
-    """Embeddings times sqrt(d) (Vaswani et al. 2017, section 3.4), then blocks whose memory is their query."""
+    """The T-TA's embeddings, then blocks whose memory is their query."""
 
     causal: ClassVar[bool]
     """Whether a position sees only itself and those before it."""
 
     @property
     def scale(self) -> float:
-        return self.config.d_model**0.5
+        return self.config.d_model**0.5 if self.config.scaled_embeddings else 1.0
 
     def forward(self, tokens: Tensor, lengths: Tensor, layers: int | None = None) -> Tensor:
         """tokens (batch, n) with their frame, lengths (batch,) -> hidden vectors (batch, n, d).

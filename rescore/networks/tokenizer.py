@@ -14,6 +14,8 @@ from rescore.errors import UserError
 
 PAD, UNK, BOS, EOS, MASK = "[PAD]", "[UNK]", "[BOS]", "[EOS]", "[MASK]"
 SPECIAL = (PAD, UNK, BOS, EOS, MASK)
+MASK_ID = SPECIAL.index(MASK)
+"""In every vocabulary that is trained here."""
 
 # How text is normalised before it is cut into WordPieces.
 #   english: as LibriSpeech transcripts are: lower case, no accents, no punctuation but the apostrophe within a word

@@ -11,6 +11,7 @@ from torch.nn import functional as F
 from rescore.networks.batch import Batch, Packing, real_positions
 from rescore.networks.config import NetworkConfig
 from rescore.networks.memory import NgramMemory
+from rescore.networks.tokenizer import MASK_ID
 from rescore.networks.towers import Towers, on_both_sides
 from rescore.networks.transformer import Transformer, additive, attend, initialise, padding_mask
 
@@ -61,6 +62,8 @@ class TTA(Transformer):
 
     def empty(self, places: Tensor, sentences: Tensor) -> Tensor:
         """The first queries (..., d), which know no token: of places in sentences, and the sentences' own."""
+        if self.config.first_query == "mask":
+            return self.embed_pairs(MASK_ID + sentences * self.config.vocab_size, places)
         found: Tensor = self.position_embedding(places)
         return found if self.config.sentences == 1 else found + self.sentence_embedding(sentences)
 

@@ -25,7 +25,7 @@ from rescore.networks.device import choose_device
 from rescore.networks.tokenizer import Tokenizer
 from rescore.networks.transformer import Transformer
 from rescore.training.corpus import Corpus, SentenceBatch
-from rescore.training.objectives import Objective, tied_cross_entropy
+from rescore.training.objectives import USUAL, Objective, ObjectiveOptions, tied_cross_entropy
 
 STATE = "training.safetensors"
 
@@ -52,6 +52,7 @@ class Recipe:
     seed: int = 0
     checkpoint_seconds: float = 300.0
     validation_seconds: float = 600.0
+    objective: ObjectiveOptions = USUAL
 
 
 @dataclass(frozen=True, slots=True)
@@ -387,7 +388,7 @@ def _with_prefix(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
 
 def _check_same(path: Path, before: dict[str, Any], now: dict[str, Any]) -> None:
     # How long training goes on and how often it saves may change; what decides the batches, or the network, may not.
-    for name in ("batch_tokens", "seed", "optimizer", "network", "tokenizer", "text", "held_out"):
+    for name in ("batch_tokens", "seed", "optimizer", "objective", "network", "tokenizer", "text", "held_out"):
         if before.get(name) != now[name]:
             raise UserError(
                 f"{path}: was made with {name} {before.get(name)}, not {now[name]}; resume with the same, "

@@ -11,7 +11,9 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from rescore.errors import UserError
 from rescore.networks.tokenizer import Tokenizer
+from rescore.networks.transformer import padding_mask
 from rescore.networks.unified import Segment
 
 
@@ -28,6 +30,31 @@ class Example:
         if device.type == "cpu":
             return self
         return Example(*(getattr(self, name).to(device, non_blocking=True) for name in self.__slots__))
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectiveOptions:
+    """What an objective can be told; each takes what it knows.
+
+    Raises:
+        UserError: a value is out of range.
+    """
+
+    mask_rate: float = 0.15
+    """Share of a sentence's tokens that are masked, rounded, at least one token."""
+    mask_cap: int | None = None
+    """So many at most; the dissertation's chapter 3 has 4."""
+    predict_frame: bool = False
+    """Whether a T-TA learns to predict [BOS] and [EOS], too, as in the authors' code."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.mask_rate < 1:
+            raise UserError(f"--mask-rate {self.mask_rate:g}: expected a share between 0 and 1")
+        if self.mask_cap is not None and self.mask_cap < 1:
+            raise UserError(f"--mask-cap {self.mask_cap}: expected a number from 1 on")
+
+
+USUAL = ObjectiveOptions()
 
 
 class Objective(Protocol):
@@ -48,42 +75,43 @@ class Objective(Protocol):
 class LanguageAutoencoding:
     """LAE (section 4.1 of the T-TA paper): every token of the intact sentence is predicted.
 
-    [BOS] and [EOS] are context, never predicted: nothing that is scored depends on how well they are.
+    [BOS] and [EOS] are context, predicted with `predict_frame` only: nothing that is scored depends on how well they
+    are.
     """
 
     perplexity: ClassVar[str] = "pseudo-perplexity"
     predicts_end: ClassVar[bool] = False
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
-        pass
+    def __init__(self, tokenizer: Tokenizer, options: ObjectiveOptions = USUAL) -> None:
+        self._frame = options.predict_frame
 
     def __call__(self, tokens: Tensor, lengths: Tensor, seed: Sequence[int]) -> Example:
-        inner = _inner(tokens, lengths)
-        return Example(tokens, lengths, inner, tokens[inner])
+        predicted = padding_mask(lengths, tokens.shape[1]) if self._frame else _inner(tokens, lengths)
+        return Example(tokens, lengths, predicted, tokens[predicted])
 
 
 class MaskedLanguageModelling:
     """MLM as the dissertation trains the biLM (chapters 3 and 4).
 
-    15 % of a sentence's tokens, at least one, are replaced by [MASK], always: none is kept or swapped, since scoring
-    always masks. Single sentences, no next-sentence objective.
+    15 % of a sentence's tokens (or as options say), at least one, are replaced by [MASK], always: none is kept or
+    swapped, since scoring always masks. Single sentences, no next-sentence objective.
     """
 
-    perplexity: ClassVar[str] = "pseudo-perplexity (at 15 % masked)"
     predicts_end: ClassVar[bool] = False
-    share = 0.15
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
-        self._mask = tokenizer.mask
+    def __init__(self, tokenizer: Tokenizer, options: ObjectiveOptions = USUAL) -> None:
+        self._mask, self._options = tokenizer.mask, options
+        most = "" if options.mask_cap is None else f", at most {options.mask_cap}"
+        self.perplexity = f"pseudo-perplexity (at {100 * options.mask_rate:g} % masked{most})"
 
     def __call__(self, tokens: Tensor, lengths: Tensor, seed: Sequence[int]) -> Example:
-        inner = _inner(tokens, lengths)
+        inner = _inner(tokens, lengths).numpy()
+        sizes = inner.sum(axis=1)
+        numbers = np.rint(self._options.mask_rate * sizes).clip(1, self._options.mask_cap).astype(int)
         lots = np.random.default_rng(list(seed)).random(tokens.shape)
-        lots[~inner.numpy()] = np.inf
-        chosen = lots < self.share
-        nothing = ~chosen.any(axis=1) & inner.numpy().any(axis=1)
-        chosen[nothing, lots[nothing].argmin(axis=1)] = True
-        predicted = torch.from_numpy(chosen)
+        lots[~inner] = np.inf
+        ranks = lots.argsort(axis=1).argsort(axis=1)  # of each token's lot in its sentence
+        predicted = torch.from_numpy(inner & (ranks < numbers[:, None]))
         return Example(tokens.masked_fill(predicted, self._mask), lengths, predicted, tokens[predicted])
 
 
@@ -93,7 +121,7 @@ class CausalLanguageModelling:
     perplexity: ClassVar[str] = "perplexity"
     predicts_end: ClassVar[bool] = True
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
+    def __init__(self, tokenizer: Tokenizer, options: ObjectiveOptions = USUAL) -> None:
         pass
 
     def __call__(self, tokens: Tensor, lengths: Tensor, seed: Sequence[int]) -> Example:
@@ -169,10 +197,10 @@ class SequenceToSequence:
         return Example(tokens + segments * self._size, lengths, predicted, tokens.roll(-1, dims=1)[predicted])
 
 
-def unified_objectives(tokenizer: Tokenizer) -> dict[str, Objective]:
+def unified_objectives(tokenizer: Tokenizer, options: ObjectiveOptions = USUAL) -> dict[str, Objective]:
     """The four objectives of a `unified` network, by the reading that they train."""
     return {
-        "bi": InSegment(MaskedLanguageModelling(tokenizer), Segment.BOTH, tokenizer),
+        "bi": InSegment(MaskedLanguageModelling(tokenizer, options), Segment.BOTH, tokenizer),
         "l2r": InSegment(CausalLanguageModelling(tokenizer), Segment.FORWARD, tokenizer),
         "r2l": InSegment(BackwardLanguageModelling(tokenizer), Segment.BACKWARD, tokenizer),
         "seq2seq": SequenceToSequence(tokenizer),
@@ -183,7 +211,7 @@ MIXTURE = ("bi", "l2r", "seq2seq", "bi", "r2l", "seq2seq")
 """Which of them each batch is for, in turn: a third bidirectional, a third with a source, a sixth in each direction
 (Dong et al. 2019, section 2.3)."""
 
-OBJECTIVES: dict[str, Callable[[Tokenizer], Objective]] = {
+OBJECTIVES: dict[str, Callable[[Tokenizer, ObjectiveOptions], Objective]] = {
     "tta": LanguageAutoencoding,
     "bilm": MaskedLanguageModelling,
     "unilm": CausalLanguageModelling,

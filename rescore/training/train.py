@@ -21,7 +21,7 @@ from rescore.training import lexicon
 from rescore.training.corpus import Corpus, encode_corpus, encode_pairs
 from rescore.training.loop import STATE, Device, Recipe, Task, Trainer
 from rescore.training.memory import fill_memory
-from rescore.training.objectives import MIXTURE, OBJECTIVES, InContext, unified_objectives
+from rescore.training.objectives import MIXTURE, OBJECTIVES, USUAL, InContext, ObjectiveOptions, unified_objectives
 
 CORPUS, PAIRS = "corpus", "pairs"  # folders of encoded text beside the checkpoint; nobody needs them after training
 
@@ -110,7 +110,7 @@ def train(
         report(f"filling the n-gram memory of {network.config.ngram_memory:,} rows")
         fill_memory(network, corpus)
     translations = Corpus(out / PAIRS, tokens, held_out, recipe.seed) if kind == "unified" else None
-    what = turns(kind, tokens, corpus, translations, context > 0)
+    what = turns(kind, tokens, corpus, translations, context > 0, recipe.objective)
     trainer = Trainer(network, tokens, what, recipe, machine, out)
     if resume:
         trainer.resume()
@@ -129,15 +129,20 @@ def train(
 
 
 def turns(
-    kind: str, tokenizer: Tokenizer, text: Corpus, pairs: Corpus | None = None, context: bool = False
+    kind: str,
+    tokenizer: Tokenizer,
+    text: Corpus,
+    pairs: Corpus | None = None,
+    context: bool = False,
+    options: ObjectiveOptions = USUAL,
 ) -> list[Task]:
     """What a network of `kind` learns, batch by batch; `pairs` is for `unified`."""
     if pairs is None:
-        alone = Task(kind, text, OBJECTIVES[kind](tokenizer))
+        alone = Task(kind, text, OBJECTIVES[kind](tokenizer, options))
         return [alone, Task("context", text.windows(), InContext(alone.objective, tokenizer))] if context else [alone]
     tasks = {
         name: Task(name, pairs if name == "seq2seq" else text, objective)
-        for name, objective in unified_objectives(tokenizer).items()
+        for name, objective in unified_objectives(tokenizer, options).items()
     }
     return [tasks[name] for name in MIXTURE]
 

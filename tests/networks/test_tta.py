@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -20,15 +21,20 @@ VOCABULARY, SIZE = 50, 16
 SENTENCE = st.lists(st.integers(5, VOCABULARY - 1), min_size=1, max_size=SIZE - 2)
 
 
-AUTHORS = {"embedding_norm": True, "output_transform": True, "output_bias": True}
+AUTHORS: dict[str, Any] = {
+    "embedding_norm": True,
+    "output_transform": True,
+    "output_bias": True,
+    "first_query": "mask",
+}
 """What the authors' released code has beside the paper's equations."""
 
 
 TOWERS, MEMORY = {"towers": 2}, {"ngram_memory": 64}
-WAYS = st.sampled_from([{}, TOWERS, MEMORY, TOWERS | MEMORY])
+WAYS = st.sampled_from([{}, TOWERS, MEMORY, TOWERS | MEMORY, AUTHORS])
 
 
-def network(seed: int, dtype: torch.dtype = torch.float32, **options: int) -> TTA:
+def network(seed: int, dtype: torch.dtype = torch.float32, **options: Any) -> TTA:
     torch.manual_seed(seed)
     config = NetworkConfig("tta", VOCABULARY, layers=3, d_model=16, heads=2, d_ff=32, max_positions=SIZE, **options)
     made = TTA(config).to(dtype).eval()
@@ -53,7 +59,7 @@ def hidden(made: TTA, tokens: torch.Tensor, lengths: list[int] | None = None) ->
 
 @settings(max_examples=40, deadline=None)
 @given(SENTENCE, st.integers(0, 100), WAYS, st.data())
-def test_self_unknown(sentence: list[int], seed: int, options: dict[str, int], data: st.DataObject) -> None:
+def test_self_unknown(sentence: list[int], seed: int, options: dict[str, Any], data: st.DataObject) -> None:
     made = network(seed, **options)
     before = hidden(made, framed(sentence))[0]
     for position in range(1, len(sentence) + 1):
@@ -88,7 +94,10 @@ def definition(made: TTA, tokens: list[int]) -> torch.Tensor:
     memory = [
         made.embedding_norm(made.token_embedding.weight[token] + positions[index]) for index, token in enumerate(tokens)
     ]
-    query = [positions[index] + remembered(made, tokens, index) for index in range(size)]
+    query = [positions[index] for index in range(size)]
+    if config.first_query == "mask":  # the released code's constant token, [MASK], at each position
+        query = [made.embedding_norm(made.token_embedding.weight[4] + position) for position in query]
+    query = [first + remembered(made, tokens, index) for index, first in enumerate(query)]
     width = config.d_model // config.heads
     for block in made.blocks:
         attention = block.attention
@@ -131,7 +140,7 @@ def remembered(made: TTA, tokens: list[int], index: int) -> torch.Tensor:
 
 @pytest.mark.parametrize("options", [{}, AUTHORS, MEMORY], ids=["paper", "released code", "memory"])
 @pytest.mark.parametrize("sentence", [[7], [5, 6, 7, 8], [9] * 14])
-def test_equals_the_definition(sentence: list[int], options: dict[str, int]) -> None:
+def test_equals_the_definition(sentence: list[int], options: dict[str, Any]) -> None:
     made = network(0, torch.float64, **options)
     tokens = framed(sentence)
     with torch.no_grad():

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -75,7 +76,8 @@ def test_options_of_the_configuration(
 ) -> None:
     """LayerNorm on the embeddings, transform and bias before the softmax: the fast pass has what `forward` has."""
     torch.manual_seed(3)
-    options = {"embedding_norm": True, "output_transform": True, "output_bias": True}
+    options: dict[str, Any] = {"embedding_norm": True, "output_transform": True, "output_bias": True}
+    options |= {"first_query": "mask", "scaled_embeddings": precision == "int8"}
     made = checkpoint.build(replace(config, kind=kind, **options))
     with torch.no_grad():
         for value in made.parameters():

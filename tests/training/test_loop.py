@@ -28,11 +28,12 @@ from rescore.training.objectives import (
     LanguageAutoencoding,
     MaskedLanguageModelling,
     Objective,
+    ObjectiveOptions,
     SequenceToSequence,
     tied_cross_entropy,
 )
 from rescore.training.train import turns
-from tests.conftest import SENTENCES
+from tests.conftest import SENTENCES, Run, assert_one_line_error
 
 CPU = Device(torch.device("cpu"), torch.float32, compiled=False)
 
@@ -71,9 +72,38 @@ def test_masked_language_modelling_always_masks(tokenizer: Tokenizer) -> None:
     assert torch.equal(example.tokens[~example.predicted], tokens[~example.predicted])
     assert torch.equal(example.tokens, objective(tokens, lengths, [1, 2]).tokens)
     assert not torch.equal(example.tokens, objective(tokens, lengths, [1, 3]).tokens)
-    long = torch.full((100, 102), 7)
-    share = objective(long, torch.full((100,), 102), [0]).predicted.float().mean() * 102 / 100
-    assert 0.13 < share < 0.17
+
+
+@pytest.mark.parametrize(
+    ("options", "size", "masked"),
+    [
+        (ObjectiveOptions(), 100, 15),
+        (ObjectiveOptions(), 20, 3),
+        (ObjectiveOptions(), 2, 1),
+        (ObjectiveOptions(mask_cap=4), 100, 4),
+        (ObjectiveOptions(mask_cap=4), 12, 2),
+        (ObjectiveOptions(mask_rate=0.5), 10, 5),
+    ],
+)
+def test_so_many_tokens_are_masked(options: ObjectiveOptions, size: int, masked: int, tokenizer: Tokenizer) -> None:
+    """In every sentence, whatever stands beside it in the batch; each token as often as the others."""
+    objective = MaskedLanguageModelling(tokenizer, options)
+    tokens = torch.full((400, 110), 7)
+    lengths = torch.where(torch.arange(400) % 2 == 0, size + 2, 110)
+    predicted = objective(tokens, lengths, [0]).predicted[::2]
+    assert predicted.sum(dim=1).tolist() == [masked] * 200
+    assert not predicted[:, [0, *range(size + 1, 110)]].any()
+    often = predicted[:, 1 : size + 1].float().mean(dim=0)
+    assert often.max() < 3 * masked / size + 0.1 and often.std() < 0.1
+
+
+def test_options_of_objectives(tokenizer: Tokenizer) -> None:
+    both = LanguageAutoencoding(tokenizer, ObjectiveOptions(predict_frame=True))(FRAMED, LENGTHS, [0])
+    assert both.targets.tolist() == [2, 7, 8, 9, 3, 2, 5, 3]
+    assert "25 % masked, at most 4" in MaskedLanguageModelling(tokenizer, ObjectiveOptions(0.25, 4)).perplexity
+    for wrong in ({"mask_rate": 0.0}, {"mask_rate": 1.0}, {"mask_cap": 0}):
+        with pytest.raises(UserError, match="--mask-"):
+            ObjectiveOptions(**wrong)
 
 
 def test_causal_language_modelling_predicts_the_next(tokenizer: Tokenizer) -> None:
@@ -322,6 +352,18 @@ def test_command_writes_a_random_model_and_starts_from_one(tmp_path: Path) -> No
     one, other = checkpoint.load(tmp_path / "random")[0], checkpoint.load(tmp_path / "lm")[0]
     distance = (one.token_embedding.weight - other.token_embedding.weight).abs().max()
     assert 0 < distance < 0.01  # three small steps from there
+
+
+def test_command_masks_as_it_is_told(rescore: Run, tmp_path: Path) -> None:
+    tiny(tmp_path)
+    command = ("train", *TRAIN[TRAIN.index("--config") :], "--text", "text.txt", "--out", "lm", "--lm")
+    done = rescore(*command, "bilm", "--steps", "2", "--mask-rate", "0.5", "--mask-cap", "4")
+    assert done.returncode == 0, done.stderr
+    assert "pseudo-perplexity (at 50 % masked, at most 4)" in (tmp_path / "lm" / "README.md").read_text()
+    resumed = rescore(*command, "bilm", "--steps", "4", "--resume")
+    assert resumed.returncode == 2 and "was made with objective" in resumed.stderr
+    assert_one_line_error(rescore(*command, "tta", "--mask-cap", "4"), "--mask-cap is for bilm and unified")
+    assert_one_line_error(rescore(*command, "bilm", "--predict-frame"), "--predict-frame is for tta")
 
 
 def test_command_goes_on_among_neighbours(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 KINDS = ("tta", "bilm", "unilm", "unilm-bw", "unified")
 PAIRED = ("unified",)
+MASKED = ("bilm", "unified")
 TITLE = "Networks"
 STEPS = 100_000
 
@@ -42,18 +43,22 @@ class NeuralOptions:
     weight_decay: float
     held_out: int
     checkpoint_seconds: float
+    mask_rate: float | None
+    mask_cap: int | None
+    predict_frame: bool
     seed: int
     precision: str
     compiled: bool | None
     device: str | None
 
-    def recipe(self) -> Recipe:
-        """How to train.
+    def recipe(self, kind: str) -> Recipe:
+        """How to train a network of a kind.
 
         Raises:
             click.UsageError: options exclude each other.
         """
         from rescore.training.loop import Recipe
+        from rescore.training.objectives import USUAL, ObjectiveOptions
 
         if self.warmup + self.decay > 1:
             raise click.UsageError(
@@ -63,6 +68,11 @@ class NeuralOptions:
             raise click.UsageError("--steps and --minutes exclude each other")
         if self.init and self.resume:
             raise click.UsageError("--init and --resume exclude each other: a resumed training has its weights")
+        masks = {"--mask-rate": self.mask_rate, "--mask-cap": self.mask_cap}
+        if kind not in MASKED and (given := [name for name, value in masks.items() if value is not None]):
+            raise click.UsageError(f"{given[0]} is for {' and '.join(MASKED)}, which mask tokens")
+        if self.predict_frame and kind != "tta":
+            raise click.UsageError("--predict-frame is for tta")
         return Recipe(
             steps=STEPS if self.steps is None and self.minutes is None else self.steps,
             minutes=self.minutes,
@@ -75,6 +85,9 @@ class NeuralOptions:
             dropout=self.dropout,
             seed=self.seed,
             checkpoint_seconds=self.checkpoint_seconds,
+            objective=ObjectiveOptions(
+                USUAL.mask_rate if self.mask_rate is None else self.mask_rate, self.mask_cap, self.predict_frame
+            ),
         )
 
 
@@ -152,6 +165,18 @@ options = bundled(
             show_default=True,
             help="How often the state is saved.",
         ),
+        click.option(
+            "--mask-rate",
+            type=Number(0, 1, open_low=True, open_high=True),
+            help="bilm, unified: share of a sentence's tokens that are masked, at least one.  [default: 0.15]",
+        ),
+        click.option(
+            "--mask-cap",
+            type=click.IntRange(min=1),
+            metavar="N",
+            help="bilm, unified: so many at most (4 in the first paper on scoring with them).  [default: no limit]",
+        ),
+        click.option("--predict-frame", is_flag=True, help="tta: learn to predict [BOS] and [EOS], too."),
         click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=0, show_default=True),
         click.option(
             "--precision", type=click.Choice(["auto", "bfloat16", "float32"]), default="auto", show_default=True
@@ -163,7 +188,7 @@ options = bundled(
 
 
 def train(common: Common, options: NeuralOptions) -> None:
-    recipe = options.recipe()
+    recipe = options.recipe(common.kind)
     from rescore.training import train as neural
 
     with _resumable(common.out):
