@@ -16,7 +16,7 @@ import torch
 from rescore import formats, scoring
 from rescore.engines.cluster import Cluster, ClusterOptions
 from rescore.engines.local import windows
-from rescore.scoring.base import AS_SUITS, Question, alone
+from rescore.scoring.base import DEFAULT, Question, alone
 from rescore.scoring.context import in_place
 
 
@@ -50,7 +50,7 @@ def main() -> None:
     for workers in map(int, arguments.workers.split(",")):
         ray.init(num_cpus=workers, log_to_driver=False, logging_level="error", include_dashboard=False)
         began = time.perf_counter()
-        cluster = Cluster([arguments.lm], AS_SUITS, None, ClusterOptions(workers=workers))
+        cluster = Cluster([arguments.lm], DEFAULT, None, ClusterOptions(workers=workers))
         warm: Iterator[list[Question]] = iter([batches[0][:50]] * 4 * workers)
         list(cluster.models[0].stream(warm))
         print(f"{workers} workers ready in {time.perf_counter() - began:.1f} s", flush=True)

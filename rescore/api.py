@@ -108,7 +108,7 @@ def load(
     from rescore import scoring
     from rescore.scoring.base import Public
 
-    return Public(scoring.load_all([lm], scoring.Computing(device, precision, batch_tokens, prompt), cache)[0])
+    return Public(scoring.load_all([lm], scoring.ComputeOptions(device, precision, batch_tokens, prompt), cache)[0])
 
 
 def score(

@@ -73,7 +73,7 @@ class LanguageModelOptions:
 
         if self.prompt and not any(spec.startswith("hf-causal") for spec in self.lm):
             raise click.UsageError("--prompt is for hf-causal")
-        computing = scoring.Computing(self.device, self.precision, self.batch_tokens, self.prompt)
+        computing = scoring.ComputeOptions(self.device, self.precision, self.batch_tokens, self.prompt)
         name, _, address = self.engine.partition(":")
         if name == "local" or not self.specs:
             if self.workers:

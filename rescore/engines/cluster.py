@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from rescore.errors import UserError
-from rescore.scoring.base import Computing, LanguageModel, Question, TokenScores
+from rescore.scoring.base import ComputeOptions, LanguageModel, Question, TokenScores
 from rescore.scoring.context import context_of
 
 log = logging.getLogger(__name__)
@@ -94,7 +94,7 @@ class Cluster:
     """Workers, each with all models."""
 
     def __init__(
-        self, specs: Sequence[str], computing: Computing, cache: str | Path | None, options: ClusterOptions
+        self, specs: Sequence[str], computing: ComputeOptions, cache: str | Path | None, options: ClusterOptions
     ) -> None:
         """Join or start a cluster, and load the models in every worker.
 
@@ -277,7 +277,7 @@ class Cluster:
 class _Holder:
     """What a worker is: the models, loaded once."""
 
-    def __init__(self, specs: list[str], computing: Computing, cache: str | None, threads: int) -> None:
+    def __init__(self, specs: list[str], computing: ComputeOptions, cache: str | None, threads: int) -> None:
         self._arguments, self._threads = (specs, computing, cache), threads
         self._models: list[LanguageModel] = []
 

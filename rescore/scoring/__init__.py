@@ -17,12 +17,12 @@ from rescore.scoring.backends import (
     shipped_models,
     with_own_columns,
 )
-from rescore.scoring.base import Computing, LanguageModel, Question, TokenScores, alone, column_name, origin
+from rescore.scoring.base import ComputeOptions, LanguageModel, Question, TokenScores, alone, column_name, origin
 
 __all__ = [
     "BACKENDS",
     "Backend",
-    "Computing",
+    "ComputeOptions",
     "LanguageModel",
     "Question",
     "TokenScores",

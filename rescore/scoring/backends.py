@@ -16,14 +16,14 @@ from rescore.files import read_json
 from rescore.nbest import NbestList
 from rescore.parts import BACKENDS
 from rescore.scoring import hub
-from rescore.scoring.base import AS_SUITS, Computing, LanguageModel, column_name, origin
+from rescore.scoring.base import DEFAULT, ComputeOptions, LanguageModel, column_name, origin
 from rescore.scoring.cache import Cached
 from rescore.scoring.cards import card, card_value
 from rescore.scoring.case import CASES, Recased
 
 log = logging.getLogger(__name__)
 
-Loader = Callable[["Spec", Computing], LanguageModel]
+Loader = Callable[["Spec", ComputeOptions], LanguageModel]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Backend:
     on_hub: bool = False
     """Whether a path that is no folder is looked up as a name on the Hugging Face hub."""
 
-    def load(self, spec: Spec, computing: Computing) -> LanguageModel:
+    def load(self, spec: Spec, computing: ComputeOptions) -> LanguageModel:
         if not isinstance(self.loader, str):
             return self.loader(spec, computing)
         module, _, function = self.loader.partition(":")
@@ -126,7 +126,7 @@ def parse(spec: str) -> Spec:
     return Spec(kind, tuple(options), path)
 
 
-def load(spec: str, computing: Computing = AS_SUITS) -> LanguageModel:
+def load(spec: str, computing: ComputeOptions = DEFAULT) -> LanguageModel:
     """The language model that --lm names.
 
     Raises:
@@ -147,7 +147,7 @@ def load(spec: str, computing: Computing = AS_SUITS) -> LanguageModel:
 
 
 def load_all(
-    specs: Sequence[str], computing: Computing = AS_SUITS, cache: str | Path | None = None
+    specs: Sequence[str], computing: ComputeOptions = DEFAULT, cache: str | Path | None = None
 ) -> list[LanguageModel]:
     """Several language models, each with a column of its own: of equal names the later ones are numbered.
 

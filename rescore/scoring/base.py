@@ -110,7 +110,7 @@ def length_power(norm: str) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Computing:
+class ComputeOptions:
     """Where and how a network computes, and in what frame; None for what suits."""
 
     device: str | None = None
@@ -123,7 +123,7 @@ class Computing:
     """For hf-causal: the template of what is read, `{text}` at its end and perhaps `{src}`."""
 
 
-AS_SUITS = Computing()
+DEFAULT = ComputeOptions()
 
 
 class LanguageModel(Protocol):

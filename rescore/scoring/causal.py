@@ -11,7 +11,7 @@ import torch
 
 from rescore.networks.batch import Batch, Tree
 from rescore.scoring.base import TokenScores, Values
-from rescore.scoring.one_pass import Encoded, OnePassScorer, Request, Span, batches, padded, windows
+from rescore.scoring.one_pass import Encoded, NetworkScorer, Request, Span, batches, padded, windows
 
 LARGEST_TREE = 512
 """Nodes of a tree; attention grows with their square."""
@@ -28,7 +28,7 @@ class Window(NamedTuple):
     first: int
 
 
-class CausalScorer(OnePassScorer):
+class CausalScorer(NetworkScorer):
     """log p(sentence): each token, and the end where the network has a token for it, given those before.
 
     Without a token in front of the sentence, its first token is context only and not scored.

@@ -18,10 +18,10 @@ from rescore.networks.batch import Batch, Tree
 from rescore.networks.config import LARGEST
 from rescore.networks.device import choose_device
 from rescore.networks.precision import DTYPES, choose_precision, quantised
-from rescore.scoring.base import AS_SUITS, Computing, Question
+from rescore.scoring.base import DEFAULT, ComputeOptions, Question
 from rescore.scoring.causal import CausalScorer
 from rescore.scoring.masked import masked_scorer
-from rescore.scoring.one_pass import SHOWN, Encoded, OnePassScorer
+from rescore.scoring.one_pass import SHOWN, Encoded, NetworkScorer
 from rescore.scoring.prompt import ContinuingScorer, PromptedScorer
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ LOGITS = 2**25
 """The most logits of one batch: 128 MiB in float32."""
 
 
-def load(spec: Spec, computing: Computing = AS_SUITS) -> OnePassScorer:
+def load(spec: Spec, computing: ComputeOptions = DEFAULT) -> NetworkScorer:
     """`hf-masked`: the pseudo-log-likelihood; `hf-causal`: log p of each token given [BOS] and those before.
 
     A causal model without a BOS token leaves a sentence's first token unscored. The end of a sentence is not scored:
@@ -57,7 +57,7 @@ def load(spec: Spec, computing: Computing = AS_SUITS) -> OnePassScorer:
 class HuggingFaceNetwork:
     """A model folder in Hugging Face's layout as a `Network`. Weights are safetensors; nothing in it is executed."""
 
-    def __init__(self, folder: Path, masked: bool, computing: Computing) -> None:
+    def __init__(self, folder: Path, masked: bool, computing: ComputeOptions) -> None:
         self._folder = folder
         check_files(folder)
         self._model, self._tokenizer = _load(folder, masked)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rescore.errors import UserError
-from rescore.scoring.base import Computing, Question, TokenScores
+from rescore.scoring.base import ComputeOptions, Question, TokenScores
 from rescore.scoring.lexical_links import Floats, Links, Texts, portions, texts_of_words
 from rescore.scoring.lexical_model import LexicalModel, fingerprint
 
@@ -32,7 +32,7 @@ LINKS = 1 << 22
 """Links that are looked at together: 300 MiB."""
 
 
-def load(spec: Spec, computing: Computing) -> LexicalLM:
+def load(spec: Spec, computing: ComputeOptions) -> LexicalLM:
     """`lexical[:channel][:coverage]:DIR`, `lexical:length:DIR`.
 
     Raises:

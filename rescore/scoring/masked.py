@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 
 from rescore.networks.batch import Batch
-from rescore.scoring.one_pass import Encoded, Network, OnePassScorer, Request, Span, batches, padded, windows
+from rescore.scoring.one_pass import Encoded, Network, NetworkScorer, Request, Span, batches, padded, windows
 
 if TYPE_CHECKING:
     from rescore.scoring.backends import Spec
@@ -31,14 +31,14 @@ class Wanted(NamedTuple):
     token: int
 
 
-def masked_scorer(spec: Spec, network: Network) -> OnePassScorer:
+def masked_scorer(spec: Spec, network: Network) -> NetworkScorer:
     """What the options of a masked model ask for; with `intact` the plain scorer, with nothing masked."""
     if "intact" in spec.options:
-        return OnePassScorer(spec.name, network)
+        return NetworkScorer(spec.name, network)
     return MaskedScorer(spec.name, network, within_word="within-word-l2r" in spec.options)
 
 
-class MaskedScorer(OnePassScorer):
+class MaskedScorer(NetworkScorer):
     """The pseudo-log-likelihood: of each token, which alone is masked, given all others (Salazar et al. 2020).
 
     With `within_word` the later tokens of its word are masked as well (Kauf and Ivanova 2023, "within-word l2r"), so

@@ -14,22 +14,22 @@ from rescore.networks.batch import Batch
 from rescore.networks.config import NetworkConfig
 from rescore.networks.device import choose_device, token_budget
 from rescore.networks.precision import choose_precision, convert
-from rescore.scoring.base import AS_SUITS, Computing, LanguageModel, Question
+from rescore.scoring.base import DEFAULT, ComputeOptions, LanguageModel, Question
 from rescore.scoring.causal import BackwardScorer, CausalScorer
 from rescore.scoring.masked import masked_scorer
-from rescore.scoring.one_pass import Encoded, OnePassScorer
+from rescore.scoring.one_pass import Encoded, NetworkScorer
 
 if TYPE_CHECKING:
     from rescore.scoring.backends import Spec
 
-SCORERS: dict[str, type[OnePassScorer]] = {
-    "tta": OnePassScorer,
+SCORERS: dict[str, type[NetworkScorer]] = {
+    "tta": NetworkScorer,
     "unilm": CausalScorer,
     "unilm-bw": BackwardScorer,
 }
 
 
-def load(spec: Spec, computing: Computing = AS_SUITS) -> LanguageModel:
+def load(spec: Spec, computing: ComputeOptions = DEFAULT) -> LanguageModel:
     """The scorer that suits a kind of network.
 
     Raises:
@@ -43,7 +43,7 @@ def load(spec: Spec, computing: Computing = AS_SUITS) -> LanguageModel:
     return _scorer(spec, network)
 
 
-def _scorer(spec: Spec, network: OwnNetwork) -> OnePassScorer:
+def _scorer(spec: Spec, network: OwnNetwork) -> NetworkScorer:
     if spec.kind == "bilm":
         return masked_scorer(spec, network)
     return SCORERS[spec.kind](spec.name, network)
@@ -54,7 +54,7 @@ class OwnNetwork:
 
     reads_trees = True
 
-    def __init__(self, folder: Path, kind: str, computing: Computing) -> None:
+    def __init__(self, folder: Path, kind: str, computing: ComputeOptions) -> None:
         self._folder = folder
         network, self._tokenizer = checkpoint.load(folder, kind)
         self._device = choose_device(computing.device)

@@ -16,7 +16,7 @@ import numpy as np
 from rescore.errors import UserError
 from rescore.networks.tokenizer import Tokenizer
 from rescore.scoring.arpa import END, LOG_10, ArpaModel
-from rescore.scoring.base import Computing, Question, TokenScores, Values
+from rescore.scoring.base import ComputeOptions, Question, TokenScores, Values
 from rescore.scoring.cards import card_value
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-def load(spec: Spec, computing: Computing) -> NgramLM:
+def load(spec: Spec, computing: ComputeOptions) -> NgramLM:
     """The model that --lm names."""
     return NgramLM(spec.name, spec.path)
 

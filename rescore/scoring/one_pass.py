@@ -120,7 +120,7 @@ class Request(NamedTuple):
     spans: list[Span]
 
 
-class OnePassScorer:
+class NetworkScorer:
     """One pass over the sentence with both sides of its frame: a T-TA, or a biLM that sees what it predicts.
 
     A T-TA's score of a token is log softmax(H E^T) at the token itself (section 4.1); [BOS] and [EOS] are context and

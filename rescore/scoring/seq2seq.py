@@ -18,7 +18,7 @@ from torch import Tensor
 from rescore.errors import UserError
 from rescore.networks.device import choose_device
 from rescore.networks.precision import DTYPES, choose_precision
-from rescore.scoring.base import AS_SUITS, Computing, Question, TokenScores
+from rescore.scoring.base import DEFAULT, ComputeOptions, Question, TokenScores
 from rescore.scoring.huggingface import check_files, check_sizes, content_digest
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ IGNORED = -100
 """What transformers calls labels that are padding."""
 
 
-def load(spec: Spec, computing: Computing = AS_SUITS) -> Seq2SeqLM:
+def load(spec: Spec, computing: ComputeOptions = DEFAULT) -> Seq2SeqLM:
     """`hf-seq2seq[:channel][:src=CODE][:tgt=CODE]:DIR`; the codes are those of the tokenizer's languages.
 
     Raises:
@@ -48,7 +48,7 @@ class Seq2SeqLM:
     reads_source = True
 
     def __init__(
-        self, name: str, folder: Path, computing: Computing, channel: bool, source: str | None, target: str | None
+        self, name: str, folder: Path, computing: ComputeOptions, channel: bool, source: str | None, target: str | None
     ) -> None:
         """
         Args:

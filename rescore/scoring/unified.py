@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rescore.errors import UserError
 from rescore.networks.unified import Segment
-from rescore.scoring.base import AS_SUITS, Computing, Question
+from rescore.scoring.base import DEFAULT, ComputeOptions, Question
 from rescore.scoring.causal import (
     LARGEST_TREE,
     BackwardScorer,
@@ -19,7 +19,7 @@ from rescore.scoring.causal import (
 )
 from rescore.scoring.masked import masked_scorer
 from rescore.scoring.neural import OwnNetwork
-from rescore.scoring.one_pass import SHOWN, Encoded, OnePassScorer, Request, batches, log, windows
+from rescore.scoring.one_pass import SHOWN, Encoded, NetworkScorer, Request, batches, log, windows
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,7 +36,7 @@ READINGS = {
 """The options that say how to read, and the segment that is predicted."""
 
 
-def load(spec: Spec, computing: Computing = AS_SUITS) -> OnePassScorer:
+def load(spec: Spec, computing: ComputeOptions = DEFAULT) -> NetworkScorer:
     """`unified:READING:DIR`: bi, l2r, r2l, seq2seq (of the hypothesis given the source) or channel (the other way).
 
     Raises:
@@ -60,7 +60,7 @@ def load(spec: Spec, computing: Computing = AS_SUITS) -> OnePassScorer:
 class UnifiedNetwork(OwnNetwork):
     """The network with all tokens in one segment (`rescore.networks.unified`)."""
 
-    def __init__(self, folder: Path, computing: Computing, segment: Segment) -> None:
+    def __init__(self, folder: Path, computing: ComputeOptions, segment: Segment) -> None:
         super().__init__(folder, "unified", computing)
         self._shift = segment * self.vocabulary
         self.before, self.after, self.end = (self._shifted(ids) for ids in (self.before, self.after, self.end))

@@ -22,7 +22,7 @@ from rescore.scoring.case import Recased
 from rescore.scoring.causal import BackwardScorer, CausalScorer
 from rescore.scoring.context import context_of
 from rescore.scoring.masked import MaskedScorer
-from rescore.scoring.one_pass import Encoded, OnePassScorer, batches, padded, windows
+from rescore.scoring.one_pass import Encoded, NetworkScorer, batches, padded, windows
 
 Vectors = npt.NDArray[np.float32]
 
@@ -106,7 +106,7 @@ class Embedder:
         return self._tokens_of(self.lms[0], sentences)
 
     @torch.inference_mode()
-    def _tokens_of(self, lm: OnePassScorer, sentences: Sequence[str]) -> list[tuple[list[str], Vectors]]:
+    def _tokens_of(self, lm: NetworkScorer, sentences: Sequence[str]) -> list[tuple[list[str], Vectors]]:
         encoded = lm.network.encode(alone(sentences))
         rank = {sentence: index for index, sentence in enumerate(dict.fromkeys(encoded))}
         distinct = list(rank)
@@ -125,18 +125,18 @@ class Embedder:
             results.append((lm.network.strings(ids[len(ids) - len(mine) :]), mine))
         return results
 
-    def _width(self, lm: OnePassScorer) -> int:
+    def _width(self, lm: NetworkScorer) -> int:
         """Of this network's vectors: looked at, as the networks of Hugging Face do not all say it in one way."""
         return int(self._vectors(lm, *padded([[lm.network.pad]], lm.network.pad)).shape[-1])
 
-    def _vectors(self, lm: OnePassScorer, tokens: Tensor, lengths: Tensor) -> Tensor:
+    def _vectors(self, lm: NetworkScorer, tokens: Tensor, lengths: Tensor) -> Tensor:
         """Sequences (batch, n), lengths (batch,) -> (batch, n, d)."""
         options, network = self._options, lm.network
         if options.kind in ("embed", "token"):
             return network.embeddings(tokens, lengths, positions=options.kind == "embed")
         return network.vectors(tokens, lengths, network.layers if options.layer is None else options.layer)
 
-    def _plain(self, lm: OnePassScorer, sentences: Sequence[Encoded]) -> Iterator[tuple[int, Vectors]]:
+    def _plain(self, lm: NetworkScorer, sentences: Sequence[Encoded]) -> Iterator[tuple[int, Vectors]]:
         """One pass; what is longer than the network's positions is read in overlapping windows."""
         network = lm.network
         before = network.before
@@ -169,7 +169,7 @@ class Embedder:
         for index, pieces in parts.items():
             yield index, np.concatenate([vectors for _, vectors in sorted(pieces, key=lambda piece: piece[0])])
 
-    def _masked(self, lm: OnePassScorer, sentences: Sequence[Encoded]) -> Iterator[tuple[int, Vectors]]:
+    def _masked(self, lm: NetworkScorer, sentences: Sequence[Encoded]) -> Iterator[tuple[int, Vectors]]:
         """Mask and predict: each token's vector where it is masked."""
         for begin in range(0, len(sentences), MASKED_TOGETHER):
             some = sentences[begin : begin + MASKED_TOGETHER]
@@ -188,10 +188,10 @@ class Embedder:
             yield from ((begin + index, vectors) for index, vectors in enumerate(found) if vectors is not None)
 
 
-def _network_of(lm: LanguageModel) -> OnePassScorer:
+def _network_of(lm: LanguageModel) -> NetworkScorer:
     if any(context_of(lm)):
         raise UserError(f"{lm.name}: vectors are those of single sentences; leave out --context")
-    if isinstance(lm, OnePassScorer):
+    if isinstance(lm, NetworkScorer):
         return lm
     if isinstance(lm, Cached | Recased):
         raise UserError(f"{lm.name}: --cache and --case do not apply to vectors")

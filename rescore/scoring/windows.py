@@ -9,7 +9,7 @@ from functools import cached_property
 from rescore.errors import UserError
 from rescore.scoring.base import Question, TokenScores, Wrapped
 from rescore.scoring.neural import OwnNetwork
-from rescore.scoring.one_pass import SHOWN, Encoded, OnePassScorer
+from rescore.scoring.one_pass import SHOWN, Encoded, NetworkScorer
 
 
 class WindowNetwork(OwnNetwork):
@@ -57,7 +57,7 @@ class WindowNetwork(OwnNetwork):
 class InContext(Wrapped):
     """A model that reads a hypothesis among its neighbours; one that has none, or is too long, alone."""
 
-    def __init__(self, make: Callable[[OwnNetwork], OnePassScorer], network: OwnNetwork, number: int) -> None:
+    def __init__(self, make: Callable[[OwnNetwork], NetworkScorer], network: OwnNetwork, number: int) -> None:
         """
         Args:
             make: the scorer of a network. number: how many neighbours it reads on a side.

@@ -23,7 +23,7 @@ from rescore.engines.cluster import Cluster, ClusterOptions
 from rescore.engines.shards import Shards
 from rescore.errors import UserError
 from rescore.nbest import Column
-from rescore.scoring.base import AS_SUITS, Question, TokenScores, alone
+from rescore.scoring.base import DEFAULT, Question, TokenScores, alone
 from rescore.scoring.context import Placed, in_place
 from tests.conftest import ROOT, Run, assert_one_line_error
 from tests.scoring.test_ngram import ARPA
@@ -80,7 +80,7 @@ def questions() -> list[list[Question]]:
 @installed
 def test_a_killed_worker(nodes: Any, small_windows: None) -> None:
     batches = questions()
-    cluster = Cluster(["tta"], AS_SUITS, None, ClusterOptions(workers=2))
+    cluster = Cluster(["tta"], DEFAULT, None, ClusterOptions(workers=2))
     stream = cluster.models[0].stream(batches)
     found = [next(stream)]
     victims = subprocess.run(["pgrep", "-f", "^ray::_Holder"], capture_output=True, text=True).stdout.split()
@@ -94,7 +94,7 @@ def test_a_killed_worker(nodes: Any, small_windows: None) -> None:
 @installed
 def test_a_lost_node(nodes: Any, small_windows: None) -> None:
     batches = questions()
-    cluster = Cluster(["tta"], AS_SUITS, None, ClusterOptions(workers=2))
+    cluster = Cluster(["tta"], DEFAULT, None, ClusterOptions(workers=2))
     stream = cluster.models[0].stream(batches)
     found = [next(stream)]
     nodes.remove_node(next(iter(nodes.worker_nodes)), allow_graceful=False)
@@ -140,10 +140,10 @@ def test_poisoned_input(nodes: Any, monkeypatch: pytest.MonkeyPatch, poison: str
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
     monkeypatch.setattr(engine, "_Holder", Fragile)
     batches = [alone(texts) for texts in (["a", "bb"], ["ccc", poison], ["d"])]
-    cluster = Cluster(["lm"], AS_SUITS, None, ClusterOptions(workers=1, skip=True))
+    cluster = Cluster(["lm"], DEFAULT, None, ClusterOptions(workers=1, skip=True))
     assert list(cluster.models[0].stream(batches)) == [[1, 2], None, [1]]
     cluster.close()
-    cluster = Cluster(["lm"], AS_SUITS, None, ClusterOptions(workers=1))
+    cluster = Cluster(["lm"], DEFAULT, None, ClusterOptions(workers=1))
     with pytest.raises(UserError, match=rf"scoring 2 texts from 'ccc' on: {told}"):
         list(cluster.models[0].stream(batches))
     cluster.close()

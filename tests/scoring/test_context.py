@@ -17,7 +17,7 @@ from rescore.nbest import FIRST_PASS, Hypothesis, NbestList
 from rescore.networks import checkpoint
 from rescore.networks.config import NetworkConfig
 from rescore.networks.tokenizer import Tokenizer
-from rescore.scoring import Computing, Question, alone
+from rescore.scoring import ComputeOptions, Question, alone
 from rescore.scoring.context import recording, with_neighbours
 from tests.conftest import SENTENCES, Run, assert_one_line_error
 
@@ -131,7 +131,7 @@ QUESTIONS = [
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("budget", [None, 60])
 def test_equals_the_definition(kind: str, folders: dict[str, Path], budget: int | None) -> None:
-    lm = scoring.load(f"{kind}:context=2:{folders[kind]}", Computing(batch_tokens=budget))
+    lm = scoring.load(f"{kind}:context=2:{folders[kind]}", ComputeOptions(batch_tokens=budget))
     asked = [(before, text, [] if kind == "unilm" else after) for before, text, after in QUESTIONS]
     results = lm.score([Question(text, None, tuple(before), tuple(after)) for before, text, after in asked])
     tokenizer = Tokenizer.load(folders[kind] / "tokenizer.json")

@@ -20,9 +20,9 @@ from rescore.networks import checkpoint
 from rescore.networks.batch import Batch
 from rescore.networks.config import NetworkConfig
 from rescore.networks.softmax import TiedSoftmax
-from rescore.scoring import Computing, alone
+from rescore.scoring import ComputeOptions, alone
 from rescore.scoring.causal import PrefixTree, Window
-from rescore.scoring.one_pass import OnePassScorer, Request
+from rescore.scoring.one_pass import NetworkScorer, Request
 from tests.conftest import ROOT, SENTENCES
 from tests.scoring.test_neural import BACKENDS, definition, folder_of
 
@@ -36,7 +36,7 @@ def short(folder: Path, texts: Sequence[str]) -> list[str]:
     return [text for text, ids in zip(texts, tokenizer.encode(texts), strict=True) if len(ids) <= 22]
 
 
-def questions(lm: OnePassScorer, texts: Sequence[str]) -> list[Request]:
+def questions(lm: NetworkScorer, texts: Sequence[str]) -> list[Request]:
     encoded = [lm.in_order(sentence) for sentence in lm.network.encode(alone(texts))]
     return list(lm.requests(list(dict.fromkeys(encoded))))
 
@@ -45,7 +45,7 @@ def questions(lm: OnePassScorer, texts: Sequence[str]) -> list[Request]:
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_random_network_equals_the_definition(backend: str, size: int, models: dict[str, Path]) -> None:
     folder = folder_of(backend, models)
-    lm = scoring.load(f"{backend}:{folder}", Computing(batch_tokens=size * 11))
+    lm = scoring.load(f"{backend}:{folder}", ComputeOptions(batch_tokens=size * 11))
     texts = [*short(folder, REAL)[:32], *short(folder, SENTENCES)[:32]]
     assert len(texts) > 50
     expected = {text: definition(backend, folder, text) for text in set(texts[:: max(1, 8 // size)])}
@@ -84,7 +84,7 @@ def test_options_of_the_configuration(
             if value.dim() == 1:
                 value.add_(torch.randn_like(value) * 0.3)
     checkpoint.save(tmp_path, made, checkpoint.load(models["tta"])[1])
-    lm = scoring.load(f"{kind}:{tmp_path}", Computing(precision=precision))
+    lm = scoring.load(f"{kind}:{tmp_path}", ComputeOptions(precision=precision))
     for text in short(tmp_path, REAL)[:5]:
         (found,) = lm.score(alone([text]))
         near = 1e-4 if precision == "float32" else 0.5
@@ -102,8 +102,8 @@ def test_vocabulary_cannot_overflow() -> None:
 
 
 def test_an_nbest_list_is_read_as_a_tree(models: dict[str, Path]) -> None:
-    lm = scoring.load(f"unilm:{models['unilm']}", Computing(batch_tokens=100_000))
-    assert isinstance(lm, OnePassScorer)
+    lm = scoring.load(f"unilm:{models['unilm']}", ComputeOptions(batch_tokens=100_000))
+    assert isinstance(lm, NetworkScorer)
     for nbest in NBEST:
         texts = short(models["unilm"], [hypothesis.text for hypothesis in nbest.hypotheses])
         sequences = [lm.in_order(sentence).ids for sentence in lm.network.encode(alone(texts))]
@@ -134,7 +134,7 @@ def test_prefix_tree_has_each_prefix_once(sequences: list[list[int]]) -> None:
 
 def test_equal_masked_contexts_are_computed_once(models: dict[str, Path]) -> None:
     lm = scoring.load(f"bilm:{models['bilm']}")
-    assert isinstance(lm, OnePassScorer)
+    assert isinstance(lm, NetworkScorer)
     network = lm.network
     texts = short(models["bilm"], [hypothesis.text for hypothesis in NBEST[0].hypotheses])
     sequences = [sentence.ids for sentence in network.encode(alone(texts))]
@@ -146,8 +146,8 @@ def test_equal_masked_contexts_are_computed_once(models: dict[str, Path]) -> Non
 
 @pytest.mark.parametrize("kind", ["tta", "bilm", "unilm"])
 def test_batches_keep_to_the_budget_with_little_padding(kind: str, models: dict[str, Path]) -> None:
-    lm = scoring.load(f"{kind}:{models[kind]}", Computing(batch_tokens=600))
-    assert isinstance(lm, OnePassScorer)
+    lm = scoring.load(f"{kind}:{models[kind]}", ComputeOptions(batch_tokens=600))
+    assert isinstance(lm, NetworkScorer)
     lists = rescore.read(ROOT / "data" / "test.json")
     texts = [hypothesis.text for nbest in lists for hypothesis in nbest.hypotheses]
     real = grid = 0
@@ -160,8 +160,8 @@ def test_batches_keep_to_the_budget_with_little_padding(kind: str, models: dict[
 
 
 def test_masked_copies_of_a_long_sentence_come_in_small_batches(models: dict[str, Path]) -> None:
-    lm = scoring.load(f"bilm:{models['bilm']}", Computing(batch_tokens=256))
-    assert isinstance(lm, OnePassScorer)
+    lm = scoring.load(f"bilm:{models['bilm']}", ComputeOptions(batch_tokens=256))
+    assert isinstance(lm, NetworkScorer)
     asked = questions(lm, [" ".join(SENTENCES[:40])])
     assert max(question.batch.tokens.numel() for question in asked) <= 256
     assert sum(len(question.targets) for question in asked) > 350
@@ -184,8 +184,8 @@ def test_a_network_predicts_where_it_is_asked(models: dict[str, Path]) -> None:
 @pytest.mark.parametrize("kind", ["tta", "bilm"])
 def test_lower_precision_is_near_and_has_a_fingerprint_of_its_own(kind: str, precision: str) -> None:
     texts = REAL[::6]
-    exact, rough = scoring.load(kind), scoring.load(kind, Computing(precision=precision))
+    exact, rough = scoring.load(kind), scoring.load(kind, ComputeOptions(precision=precision))
     sums = np.array([[found.sum for found in lm.score(alone(texts))] for lm in (exact, rough)])
     assert math.isfinite(sums[1].sum()) and 0 < np.abs(sums[1] - sums[0]).mean() < 0.5
     assert exact.fingerprint != rough.fingerprint
-    assert rough.fingerprint == scoring.load(kind, Computing(precision=precision, batch_tokens=99)).fingerprint
+    assert rough.fingerprint == scoring.load(kind, ComputeOptions(precision=precision, batch_tokens=99)).fingerprint

@@ -178,11 +178,11 @@ def test_causal_models_read_trees_where_they_can(gpt2: Path, tmp_path: Path) -> 
 @pytest.mark.parametrize("precision", ["bf16", "int8"])
 def test_lower_precision_is_near(precision: str, gpt2: Path, bert: Path) -> None:
     for spec in (f"hf-causal:{gpt2}", f"hf-masked:{bert}"):
-        exact, rough = scoring.load(spec), scoring.load(spec, scoring.Computing(precision=precision))
+        exact, rough = scoring.load(spec), scoring.load(spec, scoring.ComputeOptions(precision=precision))
         means = [[found.mean for found in lm.score(alone(TEXTS[:12]))] for lm in (exact, rough)]
         assert means[0] == pytest.approx(means[1], abs=0.2) and means[0] != means[1]
         assert exact.fingerprint != rough.fingerprint
-    lm: Any = scoring.load(f"hf-causal:{gpt2}", scoring.Computing(precision="bf16"))
+    lm: Any = scoring.load(f"hf-causal:{gpt2}", scoring.ComputeOptions(precision="bf16"))
     assert lm.network.reads_trees
 
 

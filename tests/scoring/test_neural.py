@@ -12,7 +12,7 @@ from rescore import engines, scoring
 from rescore.errors import UserError
 from rescore.nbest import Hypothesis, NbestList
 from rescore.networks import checkpoint
-from rescore.scoring import Computing, alone, neural
+from rescore.scoring import ComputeOptions, alone, neural
 from rescore.scoring.backends import Spec
 from rescore.scoring.base import LanguageModel
 from rescore.scoring.one_pass import windows
@@ -22,7 +22,7 @@ BACKENDS = ("tta", "bilm", "bilm:intact", "bilm:within-word-l2r", "unilm", "unil
 
 
 def load(backend: str, folder: Path, batch_tokens: int | None = None) -> LanguageModel:
-    return neural.load(scoring.parse(f"{backend}:{folder}"), Computing(batch_tokens=batch_tokens))
+    return neural.load(scoring.parse(f"{backend}:{folder}"), ComputeOptions(batch_tokens=batch_tokens))
 
 
 def definition(backend: str, folder: Path, sentence: str) -> list[float]:
@@ -174,4 +174,4 @@ def test_names(model: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="is a tta, not a unilm"):
         scoring.load(f"unilm:{model}")
     with pytest.raises(UserError, match="no such device"):
-        scoring.load(f"tta:{model}", Computing("cuda:99"))
+        scoring.load(f"tta:{model}", ComputeOptions("cuda:99"))

@@ -9,7 +9,7 @@ import torch
 import transformers
 
 from rescore import scoring
-from rescore.scoring import Computing, Question, alone
+from rescore.scoring import ComputeOptions, Question, alone
 from tests.conftest import SENTENCES, Run, assert_one_line_error
 from tests.scoring.test_huggingface import build
 
@@ -39,14 +39,14 @@ def own(folder: Path, before: str, text: str) -> float:
 
 @pytest.mark.parametrize("budget", [None, 80])
 def test_only_the_hypothesis_counts(folder: Path, budget: int | None) -> None:
-    lm = scoring.load(f"hf-causal:{folder}", Computing(prompt=TEMPLATE, batch_tokens=budget))
+    lm = scoring.load(f"hf-causal:{folder}", ComputeOptions(prompt=TEMPLATE, batch_tokens=budget))
     for (source, text), found in zip(PAIRS, lm.score([Question(text, source) for source, text in PAIRS]), strict=True):
         assert found.sum == pytest.approx(own(folder, f"German: {source}\nEnglish: ", text), abs=1e-4 * len(text))
         assert "".join(found.tokens).replace("Ġ", " ").strip() == text
 
 
 def test_a_template_without_a_source(folder: Path) -> None:
-    lm = scoring.load(f"hf-causal:{folder}", Computing(prompt="He said: {text}"))
+    lm = scoring.load(f"hf-causal:{folder}", ComputeOptions(prompt="He said: {text}"))
     assert getattr(lm, "reads_source", None) is False
     assert lm.score(alone(["yes"]))[0].sum == pytest.approx(own(folder, "He said: ", "yes"), abs=1e-4)
     plain = scoring.load(f"hf-causal:{folder}")

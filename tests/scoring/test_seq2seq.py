@@ -63,7 +63,7 @@ def test_as_transformers_has_it(folder: Path) -> None:
     questions = [Question(text, source) for source, text in pairs]
     direct = scoring.load(f"hf-seq2seq:{folder}").score(questions)
     channel = scoring.load(f"hf-seq2seq:channel:{folder}").score(questions)
-    small = scoring.load(f"hf-seq2seq:{folder}", scoring.Computing(batch_tokens=20)).score(questions)
+    small = scoring.load(f"hf-seq2seq:{folder}", scoring.ComputeOptions(batch_tokens=20)).score(questions)
     for (source, text), one, other, third in zip(pairs, direct, channel, small, strict=True):
         assert one.sum == pytest.approx(own_loss(folder, source, text), abs=1e-4, rel=1e-5)
         assert other.sum == pytest.approx(own_loss(folder, text, source), abs=1e-4, rel=1e-5)

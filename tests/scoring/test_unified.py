@@ -15,7 +15,7 @@ from rescore.networks import checkpoint
 from rescore.networks.config import NetworkConfig
 from rescore.networks.tokenizer import Tokenizer
 from rescore.networks.unified import Unified
-from rescore.scoring import Computing, Question, alone
+from rescore.scoring import ComputeOptions, Question, alone
 from tests.conftest import SENTENCES, Run, assert_one_line_error
 
 SOURCES = ["the old house", "he said so", "yes"]
@@ -94,7 +94,7 @@ def test_a_sentence_equals_the_definition(reading: str, folder: Path) -> None:
 @pytest.mark.parametrize("budget", [None, 60])
 @pytest.mark.parametrize("reading", ["seq2seq", "channel"])
 def test_a_pair_equals_the_definition(reading: str, budget: int | None, folder: Path) -> None:
-    lm = scoring.load(f"unified:{reading}:{folder}", Computing(batch_tokens=budget))
+    lm = scoring.load(f"unified:{reading}:{folder}", ComputeOptions(batch_tokens=budget))
     for (source, target), scores in zip(
         PAIRS, lm.score([Question(target, source) for source, target in PAIRS]), strict=True
     ):
