@@ -176,7 +176,7 @@ def test_an_address_that_does_not_answer(listens: bool, monkeypatch: pytest.Monk
         if listens:
             server.listen()
         with pytest.raises(UserError, match=f"^--engine ray:{address}: no cluster answers within 0 s"):
-            Cluster(["tta"], AS_SUITS, None, ClusterOptions(address))
+            Cluster(["tta"], DEFAULT, None, ClusterOptions(address))
     assert time.monotonic() - began < 30
 
 
@@ -190,7 +190,7 @@ def test_a_cluster_that_starts_too_slowly(monkeypatch: pytest.MonkeyPatch) -> No
 
     monkeypatch.setattr(engine, "_import_ray", SlowRay)
     with pytest.raises(UserError, match=r"^--engine ray: the node timed out$"):
-        Cluster(["tta"], AS_SUITS, None, ClusterOptions())
+        Cluster(["tta"], DEFAULT, None, ClusterOptions())
 
 
 def test_shards_that_are_there_are_not_made_again(tmp_path: Path) -> None:
