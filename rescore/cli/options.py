@@ -145,14 +145,14 @@ test_options = bundled(
 )
 
 
-def progress_bar(total: int | None, label: str, unit: str = "hyp") -> tqdm | Minutes:
-    """A bar of hypotheses on stderr; where that is no terminal, a line a minute."""
+def progress_bar(total: int | None, label: str, unit: str = "hyp") -> tqdm | LogProgress:
+    """A bar of hypotheses on stderr; where that is no terminal, one line per minute."""
     if sys.stderr.isatty():
         return tqdm(total=total, desc=label, unit=unit, leave=False)
-    return Minutes(total, label, unit)
+    return LogProgress(total, label, unit)
 
 
-def scoring_bar(config: RunConfig, *sets: Sequence[NbestList] | None) -> tqdm | Minutes:
+def scoring_bar(config: RunConfig, *sets: Sequence[NbestList] | None) -> tqdm | LogProgress:
     """A bar of the hypotheses of sets, for all models; how many there will be is not known of lists that grow."""
     number = len(config.lms) * sum(len(nbest.hypotheses) for lists in sets for nbest in lists or ())
     return progress_bar(
@@ -160,8 +160,8 @@ def scoring_bar(config: RunConfig, *sets: Sequence[NbestList] | None) -> tqdm | 
     )
 
 
-class Minutes:
-    """A bar for files: a line a minute, for jobs that somebody looks at from time to time."""
+class LogProgress:
+    """A bar for log files: one line per minute, for jobs that somebody looks at from time to time."""
 
     EVERY = 60.0
 
@@ -170,7 +170,7 @@ class Minutes:
         self._done, self._began = 0, time.monotonic()
         self._told = self._began
 
-    def __enter__(self) -> Minutes:
+    def __enter__(self) -> LogProgress:
         return self
 
     def __exit__(self, *error: object) -> None:

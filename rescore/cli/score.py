@@ -164,16 +164,16 @@ def _score_text(
 ) -> None:
     from rescore import formats
     from rescore.errors import UserError
-    from rescore.formats.oddities import Oddities
+    from rescore.formats.input_warnings import InputWarnings
     from rescore.formats.source import read_lines
     from rescore.reports import perplexity
     from rescore.reports.perplexity import documents, text_score
     from rescore.scoring.context import ask, in_place
 
-    oddities = Oddities(strict)
-    lines = documents(read_lines(Path(text), empty=True, oddities=oddities))
+    warnings = InputWarnings(strict)
+    lines = documents(read_lines(Path(text), empty=True, warnings=warnings))
     sentences = [line.hypotheses[0].text for line in lines]
-    oddities.tell()
+    warnings.report()
     if not sentences:
         raise UserError(f"{text}: no text in it")
     found = []

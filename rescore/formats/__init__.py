@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 from rescore.errors import UserError
 from rescore.formats.best import read_best, write_best
-from rescore.formats.oddities import NO_SCORES, TWICE, Oddities, Seen
+from rescore.formats.input_warnings import NO_SCORES, TWICE, IdSet, InputWarnings
 from rescore.formats.references import References, open_references, read_references
 from rescore.formats.source import ReadOptions, Source
 from rescore.formats.text import has_entities
@@ -68,16 +68,16 @@ def iterate(
             `-`; several are read one after another.
         format_name: a key of `FORMATS`; found out where None.
         s2s: the column to use as first-pass score, which becomes `s2s`; `rank` for the order of the file.
-        strict: what is odd but can be read (rescore/formats/oddities.py) is an error, and not only told.
+        strict: what is odd but can be read (rescore/formats/input_warnings.py) is an error, and not only reported.
         options: what single formats want to know.
 
     Raises:
         UserError: a path is missing, damaged, or of no known format; an utterance comes twice, has no hypotheses, or
             has a score that is missing, NaN or plus infinity.
     """
-    seen, found, oddities = Seen(), False, Oddities(strict)
+    seen, found, warnings = IdSet(), False, InputWarnings(strict)
     for path in _expanded(paths):
-        source = path if isinstance(path, Source) else Source(path, oddities)
+        source = path if isinstance(path, Source) else Source(path, warnings)
         for nbest in _format(source, format_name or _named(source, options)).read(source, options or ReadOptions()):
             place = f"{source.name}: utterance {nbest.id}"
             if not seen.add(nbest.id):
@@ -87,7 +87,7 @@ def iterate(
                 raise UserError(f"{place}: no hypotheses")
             if not any(hypothesis.scores for hypothesis in nbest.hypotheses):
                 if s2s != RANK:
-                    oddities.add("lists", NO_SCORES, place)
+                    warnings.add("lists", NO_SCORES, place)
                 _rank(nbest)
             elif s2s == RANK:
                 _rank(nbest)
@@ -95,9 +95,9 @@ def iterate(
                 nbest = _with_first_pass(nbest, s2s, place)
             _check_scores(nbest, place)
             if len({hypothesis.text for hypothesis in nbest.hypotheses}) < len(nbest.hypotheses):
-                oddities.add("lists", TWICE, place)
+                warnings.add("lists", TWICE, place)
             yield nbest
-    oddities.tell()
+    warnings.report()
     if not found:
         raise UserError(f"{', '.join(_names(paths))}: no N-best list in it")
 
@@ -124,9 +124,9 @@ def read(
     """
     lists = list(iterate(paths, format_name, s2s, strict, options))
     if references is not None:
-        oddities = Oddities(strict)
-        lists = _with_references(lists, references, oddities, allow_missing)
-        oddities.tell()
+        warnings = InputWarnings(strict)
+        lists = _with_references(lists, references, warnings, allow_missing)
+        warnings.report()
     missing = [nbest.id for nbest in lists if not nbest.references]
     if missing and (need_references or len(missing) < len(lists)):
         name = ", ".join(_names(paths))
@@ -138,11 +138,11 @@ def read(
 
 
 def _with_references(
-    lists: list[NbestList], references: str | Path | References, oddities: Oddities, allow_missing: bool
+    lists: list[NbestList], references: str | Path | References, warnings: InputWarnings, allow_missing: bool
 ) -> list[NbestList]:
     """The lists with references from files, which are for these lists and no others."""
     ids = [nbest.id for nbest in lists]
-    files = open_references(references, oddities)
+    files = open_references(references, warnings)
     # Readers undo the tokeniser's entities; where hypotheses have some all the same, both sides are left as they are.
     escaped = not any(has_entities(hypothesis.text) for nbest in lists for hypothesis in nbest.hypotheses)
     found = [one.of(ids, escaped) for one in files]
@@ -157,14 +157,14 @@ def _with_references(
 
 def read_output(path: str, references: str | References | None = None, **options: Any) -> list[NbestList]:
     """N-best lists, or, with `references` given, a 1-best text as lists of one hypothesis; `options` as in `read`."""
-    oddities = Oddities(bool(options.get("strict")))
-    source = Source(path, oddities)  # one for both ways: a pipe cannot be opened again
+    warnings = InputWarnings(bool(options.get("strict")))
+    source = Source(path, warnings)  # one for both ways: a pipe cannot be opened again
     if references is not None and options.get("format_name") is None and _sniff(source) is None:
-        found = read_best(source, references, oddities)
-        oddities.tell()
+        found = read_best(source, references, warnings)
+        warnings.report()
         return found
     found = read([source], references=references, need_references=True, **options)
-    oddities.tell()
+    warnings.report()
     return found
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import IO
 
 from rescore.errors import UserError
-from rescore.formats.oddities import Oddities
+from rescore.formats.input_warnings import InputWarnings
 from rescore.formats.recordings import Segment
 from rescore.formats.references import (
     ReferenceFile,
@@ -28,7 +28,7 @@ from rescore.nbest import FIRST_PASS, Hypothesis, NbestList
 
 
 def read_best(
-    path: str | Path | Source, references: str | Path | References, oddities: Oddities | None = None
+    path: str | Path | Source, references: str | Path | References, warnings: InputWarnings | None = None
 ) -> list[NbestList]:
     """A 1-best text with its references, as lists of one hypothesis.
 
@@ -37,8 +37,8 @@ def read_best(
     Raises:
         UserError: the two do not fit together, or one has an utterance that the other lacks.
     """
-    source = text_source(path, oddities)
-    files = open_references(references, oddities)
+    source = text_source(path, warnings)
+    files = open_references(references, warnings)
     lines, given = all_lines(source), files[0]
     hypotheses = _with_ids(lines, source.name, given) or {str(place): line for place, line in enumerate(lines, 1)}
     absent = [name for one in files for name in one.left_out(list(hypotheses))]

@@ -14,8 +14,8 @@ from rescore.formats.source import Source
 
 def records_of(source: Source, text_keys: Sequence[str] = ()) -> Iterator[tuple[int, Any, str]]:
     """The records with their numbers and places; JSON Lines as a stream. `text_keys`: where they have hypotheses."""
-    outline = source.outline
-    if outline.root == "{" and outline.lines:
+    peek = source.peek
+    if peek.root == "{" and peek.lines:
         number = 0
         for line_number, line in enumerate(source.lines(), 1):
             if line.strip():
@@ -61,7 +61,7 @@ _MANIFEST_TEXT = ("reference", "ref", "text", "sentence", "transcript")
 
 def is_manifest(source: Source) -> bool:
     """Whether records have an audio file and a text, but no hypotheses: NeMo's manifests as training reads them."""
-    keys = set(source.outline.keys)
+    keys = set(source.peek.keys)
     return (
         bool({"audio_filepath", "audio", "path"} & keys and set(_MANIFEST_TEXT) & keys)
         and not {"beams", "pred_text"} & keys

@@ -29,7 +29,7 @@ class _Output(msgspec.Struct):
 def sniff(source: Source) -> bool:
     if source.is_folder:
         return bool(_files(source.path))
-    return is_espnet1(source.outline)
+    return is_espnet1(source.peek)
 
 
 def _files(folder: Path) -> list[Path]:
@@ -41,7 +41,7 @@ def _files(folder: Path) -> list[Path]:
 
 
 def read(source: Source, options: ReadOptions) -> Iterator[NbestList]:
-    for part in [Source(path, source.oddities) for path in _files(source.path)] if source.is_folder else [source]:
+    for part in [Source(path, source.warnings) for path in _files(source.path)] if source.is_folder else [source]:
         yield from _read_file(part)
 
 

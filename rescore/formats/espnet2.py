@@ -51,12 +51,12 @@ def read(source: Source, options: ReadOptions) -> Iterator[NbestList]:
     for part in _parts(source.path):
         lists: dict[str, NbestList] = {}
         for best in _numbered(part, _BEST):
-            scores, texts = (table(best / name, source.oddities) for name in ("score", "text"))
+            scores, texts = (table(best / name, source.warnings) for name in ("score", "text"))
             if scores.keys() != texts.keys():
                 name = next(iter(scores.keys() ^ texts.keys()))
                 has, lacks = ("text", "score") if name in texts else ("score", "text")
                 raise UserError(f"{best / lacks}: no {lacks} for utterance {name}, which {best / has} has")
-            parts = table(best / "scores", source.oddities) if (best / "scores").is_file() else {}
+            parts = table(best / "scores", source.warnings) if (best / "scores").is_file() else {}
             for name, text in texts.items():
                 found = {FIRST_PASS: _score(scores[name], f"{best / 'score'}: utterance {name}")}
                 if name in parts:

@@ -69,8 +69,8 @@ def read(source: Source, options: ReadOptions) -> Iterator[NbestList]:
     files = [_words(part) for part in _parts(source.path)] if source.is_folder else [source.path]
     for words in files:
         assert words is not None
-        costs = {name: table(path, source.oddities) for name, path in _costs(words.parent).items()}
-        yield from _lists(Source(words, source.oddities) if source.is_folder else source, costs, scale)
+        costs = {name: table(path, source.warnings) for name, path in _costs(words.parent).items()}
+        yield from _lists(Source(words, source.warnings) if source.is_folder else source, costs, scale)
 
 
 def _lists(words: Source, costs: dict[str, dict[str, str]], scale: float) -> Iterator[NbestList]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rescore.errors import UserError
-from rescore.formats.oddities import Oddities
+from rescore.formats.input_warnings import InputWarnings
 from rescore.formats.source import Source
 from rescore.nbest import Hypothesis, NbestList
 
@@ -79,14 +79,14 @@ def split_id(line: str) -> tuple[str, str]:
     return name, text.strip(" ")
 
 
-def table(path: Path, oddities: Oddities | None = None) -> dict[str, str]:
+def table(path: Path, warnings: InputWarnings | None = None) -> dict[str, str]:
     """The lines `utterance value` of a Kaldi-style file.
 
     Raises:
         UserError: the file cannot be read, or an utterance comes twice with other values.
     """
     found: dict[str, str] = {}
-    for place, line in Source(path, oddities).filled():
+    for place, line in Source(path, warnings).filled():
         name, value = split_id(line)
         if found.setdefault(name, value) != value:
             raise UserError(f"{place}: utterance {name} comes twice; give each utterance once")

@@ -13,7 +13,7 @@ import msgspec
 
 from rescore.errors import UserError
 from rescore.files import loads, parsed
-from rescore.formats.outline import Outline
+from rescore.formats.json_peek import JsonPeek
 from rescore.formats.source import ReadOptions, Source
 from rescore.formats.writing import opened
 from rescore.nbest import FIRST_PASS, Column, Hypothesis, NbestList
@@ -28,32 +28,32 @@ COLUMNS = "columns"
 
 
 def sniff(source: Source) -> bool:
-    outline = source.outline
-    if outline.root != "{" or is_espnet1(outline):
+    peek = source.peek
+    if peek.root != "{" or is_espnet1(peek):
         return False
-    if any(_HYPOTHESIS.fullmatch(key) for key in outline.inner):
+    if any(_HYPOTHESIS.fullmatch(key) for key in peek.inner):
         return True
-    if not outline.keys or COLUMNS in outline.keys or ("hyps" in outline.keys and "hyps" not in outline.plain_lists):
+    if not peek.keys or COLUMNS in peek.keys or ("hyps" in peek.keys and "hyps" not in peek.plain_lists):
         return True
-    return bool({"ref", "src"} & set(outline.inner)) and not OTHERS & set(outline.inner)
+    return bool({"ref", "src"} & set(peek.inner)) and not OTHERS & set(peek.inner)
 
 
 def read(source: Source, options: ReadOptions) -> Iterator[NbestList]:
     """Read either form. JSON Lines are read line by line; one JSON object has to be in memory as a whole."""
-    if _is_lines(source.outline):
+    if _is_lines(source.peek):
         yield from _read_lines(source, options.skip)
     else:
         yield from _read_object(source)
 
 
-def is_espnet1(outline: Outline) -> bool:
+def is_espnet1(peek: JsonPeek) -> bool:
     """Whether a JSON object is ESPnet1's, and not one with an utterance called `utts`."""
-    return outline.keys[:1] == ("utts",) and not any(key.startswith("hyp_") for key in outline.inner)
+    return peek.keys[:1] == ("utts",) and not any(key.startswith("hyp_") for key in peek.inner)
 
 
-def _is_lines(outline: Outline) -> bool:
-    records = "hyps" in outline.keys or outline.keys == (COLUMNS,)
-    return outline.lines and records and not any(_HYPOTHESIS.fullmatch(key) for key in outline.inner)
+def _is_lines(peek: JsonPeek) -> bool:
+    records = "hyps" in peek.keys or peek.keys == (COLUMNS,)
+    return peek.lines and records and not any(_HYPOTHESIS.fullmatch(key) for key in peek.inner)
 
 
 def load_json(source: Source) -> Any:

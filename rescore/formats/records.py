@@ -49,7 +49,7 @@ class Records:
     holds: frozenset[str] = frozenset({"references", "source"})
 
     def sniff(self, source: Source) -> bool:
-        return bool(self.needs) and set(self.needs) <= set(source.outline.keys)
+        return bool(self.needs) and set(self.needs) <= set(source.peek.keys)
 
     def read(self, source: Source, options: ReadOptions) -> Iterator[NbestList]:
         """Records without an id are called after their place, from 1."""
@@ -273,7 +273,7 @@ class _Generic:
     """Whatever JSON no other format claims: read with --field, or by usual names."""
 
     def sniff(self, source: Source) -> bool:
-        return bool(source.outline.root)
+        return bool(source.peek.root)
 
     def read(self, source: Source, options: ReadOptions) -> Iterator[NbestList]:
         yield from GENERIC.read(source, options)

@@ -13,8 +13,8 @@ from typing import TypeVar
 
 from rescore.errors import UserError
 from rescore.formats.documents import is_manifest, references_of
+from rescore.formats.input_warnings import InputWarnings
 from rescore.formats.lines import split_id
-from rescore.formats.oddities import Oddities
 from rescore.formats.source import ReadOptions, Source
 from rescore.formats.text import readings, undo_entities, undo_marks
 from rescore.parts import FORMATS
@@ -32,7 +32,7 @@ class References:
 
 
 def read_references(
-    references: str | Path | References, ids: Sequence[str], oddities: Oddities | None = None, escaped: bool = True
+    references: str | Path | References, ids: Sequence[str], warnings: InputWarnings | None = None, escaped: bool = True
 ) -> dict[str, tuple[str, ...]]:
     """The references of each utterance in `ids`: those of each file.
 
@@ -47,18 +47,18 @@ def read_references(
         UserError: an utterance has no reference, or two in one file; a plain file has another number of lines; or the
             lines begin with numbers that may be ids or words.
     """
-    return _joined([one.of(ids, escaped) for one in open_references(references, oddities)], ids)
+    return _joined([one.of(ids, escaped) for one in open_references(references, warnings)], ids)
 
 
 def _joined(found: Sequence[Mapping[str, tuple[str, ...]]], ids: Sequence[str]) -> dict[str, tuple[str, ...]]:
     return {name: tuple(text for one in found for text in one[name]) for name in ids}
 
 
-def open_references(references: str | Path | References, oddities: Oddities | None = None) -> list[ReferenceFile]:
+def open_references(references: str | Path | References, warnings: InputWarnings | None = None) -> list[ReferenceFile]:
     """The files of references, each read once: a pipe cannot be read again."""
     if not isinstance(references, References):
         references = References((str(references),))
-    return [ReferenceFile(text_source(path, oddities), references.format) for path in references.paths]
+    return [ReferenceFile(text_source(path, warnings), references.format) for path in references.paths]
 
 
 class ReferenceFile:
@@ -68,7 +68,7 @@ class ReferenceFile:
         self.path, self.format = source.name, format_name
         self._lists: dict[str, tuple[str, ...]] = {}
         self.lines: list[str] = []
-        if format_name is None and source.outline.root:
+        if format_name is None and source.peek.root:
             self._lists = _of_records(source)
         else:
             self.lines = all_lines(source)
@@ -219,8 +219,8 @@ def _stm(lines: Sequence[str], path: str, ids: Sequence[str]) -> dict[str, str]:
     return dict(zip(ids, (text for _, text in found), strict=True))
 
 
-def text_source(path: str | Path | Source, oddities: Oddities | None = None) -> Source:
-    source = path if isinstance(path, Source) else Source(path, oddities)
+def text_source(path: str | Path | Source, warnings: InputWarnings | None = None) -> Source:
+    source = path if isinstance(path, Source) else Source(path, warnings)
     if source.is_folder:
         raise UserError(f"{source.name}: is a folder; give the file with the texts, usually {source.path / 'text'}")
     return source

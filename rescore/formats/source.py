@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import IO
 
 from rescore.errors import UserError
-from rescore.formats.oddities import BOM, CRLF, UTF8, Oddities
-from rescore.formats.outline import Outline
+from rescore.formats.input_warnings import BOM, CRLF, UTF8, InputWarnings
+from rescore.formats.json_peek import JsonPeek
 from rescore.formats.stream import HEAD, joined, open_once, told, unpacked, unpacked_head
 
 _ESCAPED = re.compile("[\udc80-\udcff]+")
@@ -46,9 +46,9 @@ class Source:
     What cannot be read twice (a pipe, standard input) is read once: its beginning is kept for those who look inside.
     """
 
-    def __init__(self, path: str | Path, oddities: Oddities | None = None) -> None:
-        """`oddities`: who is told of what was repaired; None for somebody who tells it at once."""
-        self.oddities, self._alone = oddities or Oddities(), oddities is None
+    def __init__(self, path: str | Path, warnings: InputWarnings | None = None) -> None:
+        """`warnings`: what collects repairs; None: they are reported at once."""
+        self.warnings, self._alone = warnings or InputWarnings(), warnings is None
         self.path = Path(path)
         self.is_stdin = str(path) == "-"
         self.is_remote = "://" in str(path)
@@ -87,12 +87,12 @@ class Source:
             return unpacked_head(start).decode("utf-8-sig", errors="ignore")
 
     @cached_property
-    def outline(self) -> Outline:
+    def peek(self) -> JsonPeek:
         """What a JSON text begins with; of a file, its first line is looked at where 64 KiB say nothing."""
-        found = Outline.of(self.head)
+        found = JsonPeek.of(self.head)
         if found.root == "{" and found.lines and not found.inner and len(self.head) >= HEAD // 4 and self.is_regular:
             with self._open(silent=True) as file:
-                found = Outline.of(file.readline(LONGEST_FIRST_LINE))
+                found = JsonPeek.of(file.readline(LONGEST_FIRST_LINE))
         return found
 
     @property
@@ -109,14 +109,14 @@ class Source:
             with io.TextIOWrapper(stream, "utf-8", errors="surrogateescape", newline="\n") as text:
                 yield text
         if self._alone and not silent:
-            self.oddities.tell()
+            self.warnings.report()
 
     def lines(self) -> Iterator[str]:
         """The lines without their ends.
 
         Raises:
             UserError: the file cannot be read, is damaged, or has a line of more than `LONGEST_LINE` characters; or has
-                an oddity where these are errors.
+                a warning where these are errors.
         """
         with self._open() as file:
             number = 0
@@ -151,28 +151,28 @@ class Source:
         """A line of that number, or (0) the whole text, without what is odd."""
         if number <= 1 and text.startswith("\ufeff"):
             text = text[1:]
-            self.oddities.add("files", BOM, self.name)
+            self.warnings.add("files", BOM, self.name)
         if number and text.endswith("\r"):
             text = text.rstrip("\r")
-            self.oddities.add("lines", CRLF, f"{self.name}: line {number}")
+            self.warnings.add("lines", CRLF, f"{self.name}: line {number}")
         if not text.isascii() and _ESCAPED.search(text):
             unit, place = ("lines", f"{self.name}: line {number}") if number else ("files", self.name)
-            self.oddities.add(unit, UTF8, place)
+            self.warnings.add(unit, UTF8, place)
             text = _ESCAPED.sub("\ufffd", text)
         return text
 
 
-def read_lines(path: Path, empty: bool = False, oddities: Oddities | None = None) -> Iterator[str]:
+def read_lines(path: Path, empty: bool = False, warnings: InputWarnings | None = None) -> Iterator[str]:
     """The lines of a text, without blanks around them: what language models are trained on, or score.
 
     Args:
         path: a file, plain, gzip or xz; `-` is standard input.
         empty: whether empty lines are wanted, too.
-        oddities: who is told of what was repaired; None for nobody, as training reads a text again and again.
+        warnings: what collects repairs; None for nothing, as training reads a text again and again.
 
     Raises:
         UserError: the file cannot be read, or (with None) is not UTF-8: what is no character is not to be learnt.
     """
-    for line in Source(path, oddities or Oddities(refused=UTF8)).lines():
+    for line in Source(path, warnings or InputWarnings(refused=UTF8)).lines():
         if (line := line.strip()) or empty:
             yield line

@@ -25,8 +25,8 @@ _TEXTS = ("Lexical", "lexical", "transcript", "text", "Display", "display")
 
 
 def sniff(source: Source) -> bool:
-    keys, inner = set(source.outline.keys), set(source.outline.inner)
-    if source.outline.root != "{":
+    keys, inner = set(source.peek.keys), set(source.peek.inner)
+    if source.peek.root != "{":
         return False
     results = "results" in keys and not keys & {"utts", "hyps"} and (not inner or bool(inner & _RESULTS))
     return results or bool(keys & {*_ALTERNATIVES, "recognizedPhrases"})
@@ -45,7 +45,7 @@ def read(source: Source, options: ReadOptions) -> Iterator[NbestList]:
 
 
 def _documents(source: Source) -> Iterator[tuple[str, Any]]:
-    if source.outline.lines:
+    if source.peek.lines:
         for place, text in source.filled():
             yield place, loads(text, place, line=True)
     else:

@@ -54,7 +54,7 @@ def _files(path: Path) -> list[Path]:
 def read(source: Source, options: ReadOptions) -> Iterator[NbestList]:
     """`s2s` is the total, or the LM score and the acoustic score times --acoustic-scale (1/8), which have columns."""
     scale = ACOUSTIC_SCALE if options.acoustic_scale is None else options.acoustic_scale
-    for one in [Source(path, source.oddities) for path in _files(source.path)] if source.is_folder else [source]:
+    for one in [Source(path, source.warnings) for path in _files(source.path)] if source.is_folder else [source]:
         lines = one.lines()
         first = next(lines, "")
         kind = first.strip() if first.startswith("NBestList") else ""

@@ -16,8 +16,8 @@ def sniff(source: Source) -> bool:
     if source.is_folder:
         files = sorted(source.path.glob("*.json"))
         return bool(files) and sniff(Source(files[0]))
-    outline = source.outline
-    return "segments" in outline.keys or (outline.root == "[" and {"avg_logprob", "text"} <= set(outline.keys))
+    peek = source.peek
+    return "segments" in peek.keys or (peek.root == "[" and {"avg_logprob", "text"} <= set(peek.keys))
 
 
 def read(source: Source, options: ReadOptions) -> Iterator[NbestList]:
@@ -27,7 +27,7 @@ def read(source: Source, options: ReadOptions) -> Iterator[NbestList]:
     """
     if source.is_folder:
         for path in sorted(source.path.glob("*.json")):
-            yield from read(Source(path, source.oddities), options)
+            yield from read(Source(path, source.warnings), options)
         return
     document = load_json(source)
     segments = document.get("segments") if isinstance(document, dict) else document

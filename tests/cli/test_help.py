@@ -11,7 +11,7 @@ import pytest
 from click.shell_completion import ShellComplete
 
 from rescore.cli.main import COMMANDS, cli
-from rescore.cli.options import Minutes
+from rescore.cli.options import LogProgress
 from rescore.scoring import backends
 from tests.conftest import ROOT, Run, assert_one_line_error
 
@@ -98,7 +98,7 @@ def test_a_line_a_minute(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCapt
     now = [0.0]
     monkeypatch.setattr("time.monotonic", lambda: now[0])
     caplog.set_level("INFO", logger="rescore")
-    with Minutes(10_000, "score tta", "hyp") as bar:
+    with LogProgress(10_000, "score tta", "hyp") as bar:
         for second in (30, 61, 90, 125):
             now[0] = float(second)
             bar.update(1000)

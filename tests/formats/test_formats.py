@@ -1,4 +1,4 @@
-"""Every format with its oddities, and what each refuses."""
+"""Every format with its peculiarities, and what each refuses."""
 
 from __future__ import annotations
 

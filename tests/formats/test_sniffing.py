@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rescore import formats
-from rescore.formats.outline import Outline
+from rescore.formats.json_peek import JsonPeek
 from tests.conftest import Run, assert_one_line_error
 
 
@@ -36,7 +36,7 @@ def test_nothing_runs_for_ever(content: str, rescore: Run, tmp_path: Path) -> No
 
 @pytest.mark.parametrize("value", [{"a": 1}, {"a": {"b": [{"c": '"'}]}}, [{"a": "\\", "b": {"c": 1}}], {"a\\\"'": []}])
 def test_outline(value: object) -> None:
-    found = Outline.of(json.dumps(value))
+    found = JsonPeek.of(json.dumps(value))
     first = value[0] if isinstance(value, list) else value
     assert isinstance(first, dict)
     assert found.keys == tuple(first)

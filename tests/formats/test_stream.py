@@ -10,7 +10,7 @@ import pytest
 
 from rescore import formats
 from rescore.errors import UserError
-from rescore.formats.oddities import CRLF, Oddities
+from rescore.formats.input_warnings import CRLF, InputWarnings
 from rescore.formats.recordings import read_recordings
 from rescore.formats.source import read_lines
 from tests.conftest import Run, assert_one_line_error
@@ -25,12 +25,12 @@ def test_lists_and_texts_may_be_packed(pack: object, tmp_path: Path) -> None:
     (tmp_path / "any-name").write_bytes(pack(LINE))
     assert formats.read([tmp_path / "any-name"])[0].id == "u"
     (tmp_path / "text").write_bytes(pack(b"\xef\xbb\xbfa b\n\n c\rd \r\n"))
-    oddities = Oddities()
-    assert list(read_lines(tmp_path / "text", empty=True, oddities=oddities)) == ["a b", "", "c\rd"]
+    warnings = InputWarnings()
+    assert list(read_lines(tmp_path / "text", empty=True, warnings=warnings)) == ["a b", "", "c\rd"]
     with pytest.raises(UserError, match="text: files that begin with a byte order mark"):
-        list(read_lines(tmp_path / "text", oddities=Oddities(strict=True)))
+        list(read_lines(tmp_path / "text", warnings=InputWarnings(strict=True)))
     with pytest.raises(UserError, match=r"line 3: .*convert the file"):
-        list(read_lines(tmp_path / "text", oddities=Oddities(refused=CRLF)))
+        list(read_lines(tmp_path / "text", warnings=InputWarnings(refused=CRLF)))
 
 
 @pytest.mark.parametrize("pack", [gzip.compress, lzma.compress], ids=["gzip", "xz"])

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Outline:
+class JsonPeek:
     """The first object of a JSON text."""
 
     root: str
@@ -22,7 +22,7 @@ class Outline:
     """Whether further documents follow, or the first is whole on the first line."""
 
     @classmethod
-    def of(cls, head: str) -> Outline:
+    def of(cls, head: str) -> JsonPeek:
         """Of the first 64 KiB or so of a text; what is cut off is not seen."""
         start = head.lstrip()
         root = start[:1] if start[:1] in ("{", "[") else ""

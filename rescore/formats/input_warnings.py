@@ -1,6 +1,6 @@
-"""What is odd in a file but can be read all the same: told once, with its number and first place; or an error.
+"""What is odd in a file but can be read: reported once, with its number and first place; or, if strict, an error.
 
-And which ids came already, which is an error always.
+And which ids came already: an id twice is an error always.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ TWICE = "have a hypothesis twice; both were kept"
 """Nothing here changes which hypotheses there are, or which utterances: what does is an error always."""
 
 
-class Oddities:
-    """Those of one command's inputs."""
+class InputWarnings:
+    """The warnings about one command's inputs."""
 
     def __init__(self, strict: bool = False, refused: str | None = None) -> None:
         """`strict`: the first of them is an error. `refused`: one kind that is an error all the same."""
@@ -37,7 +37,7 @@ class Oddities:
             unit: what is counted: lines, files, lists. what: one of the above. place: where it was met.
 
         Raises:
-            UserError: oddities are errors.
+            UserError: warnings are errors.
         """
         if what == self._refused:
             raise UserError(f"{place}: {unit} that {what.partition(';')[0]}; convert the file with iconv")
@@ -46,8 +46,8 @@ class Oddities:
         number, first = self._found.get((unit, what), (0, place))
         self._found[unit, what] = number + 1, first
 
-    def tell(self) -> None:
-        """Say what was met, a line a kind, and forget it."""
+    def report(self) -> None:
+        """Log what was met, one line per kind, and forget it."""
         for (unit, what), (number, first) in self._found.items():
             log.warning("%s %s %s (first: %s)", f"{number:,}", unit, what, first)
         self._found.clear()
@@ -56,7 +56,7 @@ class Oddities:
 RECENT = 1 << 14
 
 
-class Seen:
+class IdSet:
     """A set of texts, kept as 64-bit hashes: the newest in a Python set, all others in sorted arrays.
 
     Two of a million different texts have the same hash with a probability of 3e-8.
