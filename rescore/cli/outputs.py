@@ -25,11 +25,21 @@ class RunOutputs:
     best: str | None
     save_weights: str | None
     html: str | None
+    respellings: str | None
+
+    def check(self, respell: int) -> None:
+        """Refuse a table of no known style, or of what is not asked for, before anything is computed."""
+        from rescore.reports.styles import endings, style_of
+
+        if self.respellings and not respell:
+            raise click.UsageError("--respellings is for --respell N")
+        if self.respellings and style_of(self.respellings) is None:
+            raise click.UsageError(f"--respellings {self.respellings}: its ending is none of {endings()}")
 
     @property
     def any(self) -> bool:
         """Whether one is asked for."""
-        return any((self.curve, self.output, self.best, self.save_weights, self.html))
+        return any((self.curve, self.output, self.best, self.save_weights, self.html, self.respellings))
 
     def write(self, outcome: Outcome) -> None:
         """Write what was asked for."""
@@ -37,6 +47,7 @@ class RunOutputs:
         from rescore.decision import rerank
         from rescore.reports.details import details, weight_curve, write_curve
         from rescore.reports.page import page
+        from rescore.reports.styles import style_of
 
         if self.output:
             formats.write((rerank(one, outcome.weights.of) for one in outcome.lists), self.output)
@@ -52,6 +63,12 @@ class RunOutputs:
             content = page(outcome.results, details(*run))
             with formats.opened(self.html) as file:
                 file.write(content)
+        if self.respellings:
+            from rescore.reports.respellings import render, respellings
+
+            table = render(respellings(outcome.metric, outcome.lists, outcome.texts), str(style_of(self.respellings)))
+            with formats.opened(self.respellings) as file:
+                file.write(table + "\n")
         if self.save_weights:
             outcome.weights.save(Path(self.save_weights))
 
@@ -68,5 +85,11 @@ run_outputs = bundled(
         click.option("--best", metavar="FILE", help="Write the 1-best: .trn, .txt (plain), else Kaldi text."),
         click.option("--save-weights", metavar="FILE", help="Write the weights, for `rescore rerank` and `analyse`."),
         click.option("--html", metavar="FILE", help="Write a report to look at: one page, no network needed."),
+        click.option(
+            "--respellings",
+            metavar="FILE",
+            help="--respell: write what was heard, what is written instead, how often, and whether that is better "
+            "(.md, .csv, .tex, .txt).",
+        ),
     ],
 )

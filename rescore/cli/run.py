@@ -55,6 +55,7 @@ def command(
     config = options.run_config(
         weights, search, expansion, decide, measure, lms=tuple(lms.specs), norm=lm_norm
     ).checked()
+    outputs.check(config.respell)
     if outputs.html and not lms.lm:
         raise click.UsageError("--html shows the model's log-probabilities; give an --lm")
     if outputs.curve and not config.tunes:

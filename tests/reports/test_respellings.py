@@ -1,0 +1,48 @@
+"""The table of what was respelled."""
+
+from __future__ import annotations
+
+from rescore.metrics import choose_metric
+from rescore.nbest import Hypothesis, NbestList
+from rescore.reports.respellings import Respelled, render, respellings
+from tests.conftest import ROOT, Run, assert_one_line_error
+
+
+def heard(text: str, *more: str, reference: str) -> NbestList:
+    hypotheses = [Hypothesis(text, {"s2s": -1.0, "edits": 0.0})]
+    hypotheses += [Hypothesis(one, {"s2s": -1.0, "edits": 1.0}) for one in more]
+    return NbestList("u", hypotheses, (reference,))
+
+
+LISTS = [
+    heard("the old lanter", "the old lantern", reference="the old lantern"),
+    heard("an old lanter", "an old lantern", reference="an old banter"),
+    heard("HOWLESS can it be", "HOW ELSE can it be", reference="how else can it be"),
+    heard("the lanter", "the lantern", reference="the lanter"),
+    heard("the clokc", "the clock", reference="the clock"),
+]
+TEXTS = ["the old lantern", "an old lantern", "HOW ELSE can it be", "the lantern", "the clokc"]
+
+
+def test_an_example() -> None:
+    metric = choose_metric("wer", LISTS)
+    found = respellings(metric, LISTS, TEXTS)
+    assert found == [Respelled("lanter", "lantern", 3, (1, 1, 1)), Respelled("howless", "how else", 1, (1, 0, 0))]
+    rows = render(found, "csv").splitlines()
+    assert rows[0] == "heard,written,times,better,worse,unchanged" and rows[-1] == "all,,4,2,1,1"
+
+
+def test_without_references() -> None:
+    metric = choose_metric("wer", LISTS)
+    lists = [NbestList(nbest.id, nbest.hypotheses) for nbest in LISTS]
+    found = respellings(metric, lists, TEXTS)
+    assert found[0] == Respelled("lanter", "lantern", 3, None)
+    assert render(found, "csv").splitlines()[-1] == "all,,4"
+    assert render(respellings(metric, lists, ["the old lanter"] * 5), "csv").splitlines()[-1] == "all,,0"
+
+
+def test_what_the_command_refuses(rescore: Run) -> None:
+    lists, dev = ROOT / "data" / "test.json", ("--dev", ROOT / "data" / "dev.json")
+    assert_one_line_error(rescore(lists, "--lm", "tta", *dev, "--respellings", "r.md"), "is for --respell")
+    wrong = rescore(lists, "--lm", "tta", *dev, "--respell", "5", "--respellings", "r.doc")
+    assert_one_line_error(wrong, "its ending is none of")
