@@ -64,9 +64,9 @@ class RunConfig:
     """Whether the parts of the toolkit's own score (decoder, ctc, lm, ...) are tuned, too, without bounds."""
     nth: int | None = None
     """Of these the Nth alone, from 1."""
-    flat: bool = False
-    """As `optimum`, `negative` and `condition`: see `TuningOptions`."""
-    optimum: bool = False
+    plateau: bool = False
+    """As `bagging`, `negative` and `condition`: see `TuningOptions`."""
+    bagging: bool = True
     negative: tuple[str, ...] = ()
     condition: str | None = None
 
@@ -87,16 +87,17 @@ class RunConfig:
             raise UserError("--folds tunes on the test lists themselves; leave out --dev and --weight")
         if self.respell and not self.tunes:
             raise UserError("--respell needs --dev lists (or --folds): the weights of its columns are tuned")
-        if self.respell and self.flat:
-            raise UserError("--flat is for one language model without respelling")
+        if self.respell and self.plateau:
+            raise UserError("--plateau is for one language model without respelling")
         decision = self.decision()
         if decision.needs_scale and not self.tunes:
             raise UserError(
                 f"--decide {decision.name} needs --dev lists to tune the scale of posteriors on, or --scale"
             )
-        if (self.flat or self.optimum or self.condition or self.negative or self.components) and not self.tunes:
+        if (self.plateau or not self.bagging or self.condition or self.negative or self.components) and not self.tunes:
             raise UserError(
-                "--flat, --optimum, --allow-negative, --condition, --components are about tuning; give --dev or --folds"
+                "--plateau, --no-bagging, --allow-negative, --condition, --components are about tuning; "
+                "give --dev or --folds"
             )
         check_condition(self.condition)
         for option, bonus in (("--word-bonus", self.word_bonus), ("--token-bonus", self.token_bonus)):
@@ -171,7 +172,7 @@ class RunConfig:
         bonuses = (*([WORDS] if words else []), *([TOKENS] if tokens else []), *respelled)
         free = [name for name in self.component_columns(lists) if name in columns and name not in self.negative]
         negative = (*self.negative, *free)
-        return TuningOptions(bonuses, self.flat, self.optimum, negative, self.condition, self.decision())
+        return TuningOptions(bonuses, self.plateau, self.bagging, negative, self.condition, self.decision())
 
     def component_columns(self, lists: Sequence[NbestList]) -> list[str]:
         """The columns of the toolkit's own parts that are tuned.

@@ -59,7 +59,7 @@ def command(
     """Compare language models on the same lists: a row each, its weight tuned on --dev, and one for all together.
 
     \b
-    rescore compare test.json --dev dev.json --lm ngram:lm.arpa --lm unilm --lm bilm --lm tta -o table.md
+    rescore compare test.json --dev dev.json --lm ngram:lm.arpa --lm tta -o t.md
 
     Each row has its error, the change from the first pass, a p-value against the row above, and how many hypotheses a
     second were scored.

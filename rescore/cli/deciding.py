@@ -11,7 +11,7 @@ import click
 
 from rescore import parts
 from rescore.cli.bundle import MAIN, bundled
-from rescore.cli.types import BonusType, Number, OneOf
+from rescore.cli.types import BonusType, Number, OneOf, Renamed
 
 if TYPE_CHECKING:
     from rescore.config import RunConfig
@@ -204,16 +204,16 @@ expansion_options = bundled(
 class SearchOptions:
     """How weights are tuned."""
 
-    flat: bool
-    optimum: bool
+    plateau: bool
+    no_bagging: bool
     allow_negative: tuple[str, ...]
     condition: str | None
     components: bool
 
     def fields(self) -> dict[str, Any]:
         return {
-            "flat": self.flat,
-            "optimum": self.optimum,
+            "plateau": self.plateau,
+            "bagging": not self.no_bagging,
             "negative": self.allow_negative,
             "condition": self.condition,
             "components": self.components,
@@ -233,13 +233,18 @@ search_options = bundled(
     MAIN,
     [
         click.option(
-            "--flat", is_flag=True, help="Of one weight, take the middle of all that the set cannot tell from the best."
+            "--plateau",
+            "--flat",
+            cls=Renamed,
+            is_flag=True,
+            help="Of one weight, take the middle of all that are not significantly worse than the best.",
         ),
         click.option(
+            "--no-bagging",
             "--optimum",
+            cls=Renamed,
             is_flag=True,
-            help="Weights that are the best on these very lists, instead of an average over bootstrap samples that has "
-            "to be better than the first pass by two standard errors.",
+            help="Best weights on dev; no bagging (average over bootstrap samples), no significance check.",
         ),
         click.option(
             "--allow-negative",

@@ -87,7 +87,7 @@ def command(
     """Sort each list by its combined score. Without -o, --best and --report the 1-best goes to stdout as Kaldi text.
 
     \b
-    rescore rerank test.tta.jsonl --weights weights.json --best test.trn --report results.json
+    rescore rerank test.tta.jsonl --weights weights.json --best test.trn
 
     JSON Lines are reranked as a stream, unless --report, --table or --ref needs them all.
     """

@@ -40,10 +40,10 @@ def command(
 
     \b
     rescore test.json --lm tta --dev dev.json
-    rescore exp/decode_test --ref data/test/text --lm tta --weight 0.3 --best out.trn
-    rescore test.generate.txt --lm tta --dev dev.generate.txt --report results.json
+    rescore exp/decode_test --ref data/test/text --lm tta --weight 0.3
+    rescore test.gen.txt --lm tta --dev dev.gen.txt --report results.json
     rescore test.json --lm tta --lm ngram:lm.arpa --dev dev.json
-    rescore test.json --lm tta --dev dev.json --table RESULTS.md --table results.tex --best text
+    rescore test.json --lm tta --dev dev.json --table RESULTS.md --best out.trn
 
     With several --lm all weights and a word bonus are tuned together. Without --dev and --weight the weight is the one
     that the model's card recommends. Without --lm lists are decided (--decide mbr, rover) and measured as they are.

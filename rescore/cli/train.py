@@ -58,9 +58,9 @@ def command(
     """Train a language model and write its folder: the model, its tokenizer.json, and a card, README.md.
 
     \b
-    rescore train --lm tta --text corpus.txt.xz --out lm --config small --minutes 120
-    torchrun --nproc-per-node 4 -m rescore train --lm tta --text corpus.txt --out lm --steps 100000
-    rescore train --lm unified --text corpus.en --pairs train.de train.en --out lm --normalize text
+    rescore train --lm tta --text corpus.txt.xz --out lm --minutes 120
+    torchrun --nproc-per-node 4 -m rescore train --lm tta --text a.txt --out lm
+    rescore train --lm unified --text a.en --pairs train.de train.en --out lm
     rescore train --lm lexical --pairs train.de train.en --out lm
     rescore train --lm ngram -o 5 --prune 0,0,1 --text corpus.txt.xz --out lm
     rescore train --lm channel --text dev.json --out channel

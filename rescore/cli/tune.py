@@ -60,7 +60,7 @@ def command(
 
     One weight is found exactly: no grid, and ties go to the middle of the widest best interval. Several columns are
     tuned together, with exact searches along lines. What is written are averages over bootstrap samples of the lists,
-    or 0 where the gain is within chance; --optimum writes the best of these very lists.
+    or 0 where the gain is within chance; --no-bagging writes the best of these very lists.
     """
     from rescore import formats, pipeline
     from rescore.reports.details import weight_curve, write_curve

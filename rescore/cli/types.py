@@ -146,3 +146,11 @@ class WithTable(click.Option):
             return None
         about = "; ".join(f"{name}: {self.table.about(name)}" for name in self.table.names)
         return found[0], f"{found[1]} {about}."
+
+
+class Renamed(click.Option):
+    """An option whose help shows its first name alone: scripts use the former names for another release."""
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        found = super().get_help_record(ctx)
+        return None if found is None else (self.opts[0], found[1])

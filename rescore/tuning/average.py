@@ -1,4 +1,4 @@
-"""Weights that hold on other lists: averaged over bootstrap samples, and taken only where they help for certain.
+"""Weights that hold on other lists: averaged over bootstrap samples, and taken only where the gain is significant.
 
 The best weights of a small dev set are partly those of its accidents. Averages over samples of its lists (bagging,
 Breiman 1996) vary less; and where the gain over the first pass is within chance, the first pass is kept. Compared with
@@ -21,7 +21,7 @@ ERRORS = 2.0
 """Standard errors by which weights have to be better than the first pass."""
 
 
-def averaged(space: Space, optimum: Floats, samples: int = SAMPLES, seed: int = SEED) -> Floats:
+def bagged(space: Space, optimum: Floats, samples: int = SAMPLES, seed: int = SEED) -> Floats:
     """The mean of the best weights of bootstrap samples of the lists.
 
     In each sample the search starts from `optimum`, and the first pass alone counts where nothing found is better.
@@ -52,13 +52,13 @@ def _best(sample: Space, optimum: Floats, alone: Floats) -> Floats:
     return point if better else alone
 
 
-def certain(space: Space, weights: Floats, than: Floats | None = None) -> bool:
-    """Whether weights are better than others, or than the first pass."""
+def is_significant(space: Space, weights: Floats, than: Floats | None = None) -> bool:
+    """Whether weights are significantly better than others, or than the first pass."""
     others = first_pass(space) if than is None else than
-    return certainly_better(space.metric, _chosen(space, weights), _chosen(space, others))
+    return significantly_better(space.metric, _chosen(space, weights), _chosen(space, others))
 
 
-def certainly_better(metric: Metric, ours: Counts, theirs: Counts, trials: int = TRIALS, seed: int = SEED) -> bool:
+def significantly_better(metric: Metric, ours: Counts, theirs: Counts, trials: int = TRIALS, seed: int = SEED) -> bool:
     """Whether choices are better than others by `ERRORS` standard errors, by a paired bootstrap over lists.
 
     Args:

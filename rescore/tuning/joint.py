@@ -17,7 +17,7 @@ import numpy as np
 
 from rescore.metrics.base import Metric
 from rescore.nbest import COUNTS, NbestList
-from rescore.tuning.average import SAMPLES, certainly_better
+from rescore.tuning.average import SAMPLES, significantly_better
 from rescore.tuning.line import Floats
 from rescore.tuning.multi import SEED
 from rescore.tuning.risk import Risk, pruned
@@ -34,14 +34,14 @@ def tune_jointly(
     lists: Sequence[NbestList],
     weights: Mapping[str, float],
     negative: Sequence[str] = (),
-    optimum: bool = False,
+    bagging: bool = True,
 ) -> tuple[dict[str, float], float, float]:
     """Weights, scale, and the metric's value with them, for minimum Bayes risk.
 
     Args:
         weights: of the best score, where the search begins; all its columns take part, the first pass first.
         negative: columns whose weights may be negative; those of counts always may.
-        optimum: the best of these very lists, instead of an average that has to be certain to help.
+        bagging: an average that has to be significantly better, not the best of these very lists.
     """
     columns = list(weights)
     risk = Risk.of(metric, pruned(lists, weights), columns)
@@ -51,9 +51,9 @@ def tune_jointly(
     alone = _search(risk, _scaled(first_pass), np.ones_like(free), only_scale=True)
     start = np.array(list(weights.values()))
     best = _search(risk, [alone, *_scaled(first_pass), *_scaled(start)], free)
-    if len(columns) > 1 and not optimum:
-        best = _averaged(risk, best, alone, free)
-        if not certainly_better(metric, risk.chosen(best), risk.chosen(alone)):
+    if len(columns) > 1 and bagging:
+        best = _bagged(risk, best, alone, free)
+        if not significantly_better(metric, risk.chosen(best), risk.chosen(alone)):
             best = alone
     scale = float(best[~free].sum())
     return dict(zip(columns, (best / scale).tolist(), strict=True)), scale, risk.value(best)
@@ -76,7 +76,7 @@ def _search(risk: Risk, starts: Sequence[Floats], free: np.ndarray, only_scale: 
     return point
 
 
-def _averaged(risk: Risk, best: Floats, alone: Floats, free: np.ndarray) -> Floats:
+def _bagged(risk: Risk, best: Floats, alone: Floats, free: np.ndarray) -> Floats:
     """The mean of the best points of bootstrap samples of the lists."""
     random = np.random.default_rng(SEED)
     mean: Floats = np.mean([_search(risk.sample(random), [best, alone], free) for _ in range(SAMPLES)], axis=0)

@@ -16,7 +16,7 @@ from rescore.metrics.base import Counts, Metric, list_statistics
 from rescore.metrics.resampling import paired_bootstrap
 from rescore.nbest import COUNTS, EDITS, FIRST_PASS, RESPELLING, NbestList, content_hash
 from rescore.signature import origins
-from rescore.tuning.average import averaged, certain
+from rescore.tuning.average import bagged, is_significant
 from rescore.tuning.joint import tune_jointly
 from rescore.tuning.line import best_interval, padded
 from rescore.tuning.multi import Space, coordinate, search
@@ -36,10 +36,10 @@ class TuningOptions:
 
     bonuses: tuple[str, ...] = ()
     """For what there are bonuses (names of `COUNTS`)."""
-    flat: bool = False
+    plateau: bool = False
     """Of one weight, the middle of those that the set cannot tell from the best."""
-    optimum: bool = False
-    """The plain optimum of the lists, instead of weights that are averaged and certain to help (tuning/average.py)."""
+    bagging: bool = True
+    """Weights that are averaged and significantly better (tuning/average.py), not the plain optimum of the lists."""
     negative: tuple[str, ...] = ()
     """LM columns whose weights have no bounds, as that of an internal LM which is subtracted (density ratio)."""
     condition: str | None = None
@@ -108,7 +108,7 @@ def tune(
     decide = options.decide
     if decide.needs_scale and decide.name == "mbr" and options.condition is None:
         found, scale, _ = tune_jointly(
-            metric, lists, {FIRST_PASS: 1.0} | weights.weights, options.negative, options.optimum
+            metric, lists, {FIRST_PASS: 1.0} | weights.weights, options.negative, options.bagging
         )
         weights, decide = replace(weights, weights=found), Decision("mbr", scale)
     elif decide.needs_scale:
@@ -127,22 +127,22 @@ def _choose(
     bonuses: Sequence[str],
     options: TuningOptions,
 ) -> Tuned:
-    """What is likely to hold on other lists; of respelled lists the original hypotheses alone, unless more is certain.
+    """What is likely to hold on other lists; the original hypotheses alone where respelling gains nothing significant.
 
     That nothing is respelled is said by a weight: each respelled word then costs `NEVER`.
     """
     found = _likely(metric, lists, columns, bonuses, options)
-    if EDITS not in bonuses or options.optimum:
+    if EDITS not in bonuses or not options.bagging:
         return found
     without = _likely(
         metric, list(map(original, lists)), columns, [name for name in bonuses if name not in RESPELLING], options
     )
     off = replace(without, bonuses={name: without.bonuses.get(name, 0.0) for name in bonuses} | {EDITS: NEVER})
     space = _space(metric, lists, columns, bonuses)
-    if certain(space, _point(found), than=_point(off)):
+    if is_significant(space, _point(found), than=_point(off)):
         return found
     log.warning(
-        "respelling gains nothing for certain on these %s lists (%.2f with it, %.2f without): nothing is respelled",
+        "respelling gains nothing significant on these %s lists (%.2f with it, %.2f without): nothing is respelled",
         f"{len(lists):,}",
         found.value,
         off.value,
@@ -168,12 +168,12 @@ def _likely(
     options: TuningOptions,
 ) -> Tuned:
     """The optimum, or what of it is likely to hold on other lists."""
-    tuned = best_weights(metric, lists, columns, bonuses, options.flat)
-    if options.optimum or options.flat or not tuned.helps:
+    tuned = best_weights(metric, lists, columns, bonuses, options.plateau)
+    if not options.bagging or options.plateau or not tuned.helps:
         return tuned
     space = _space(metric, lists, columns, bonuses)
-    point = averaged(space, _point(tuned))
-    if not certain(space, point):
+    point = bagged(space, _point(tuned))
+    if not is_significant(space, point):
         return Tuned(dict.fromkeys(columns, 0.0), dict.fromkeys(bonuses, 0.0), tuned.first_pass, tuned.first_pass)
     lm = dict(zip(columns, point[1 : len(columns) + 1].tolist(), strict=True))
     found = dict(zip(bonuses, point[len(columns) + 1 :].tolist(), strict=True))
@@ -220,7 +220,11 @@ def _by_condition(
 
 
 def best_weights(
-    metric: Metric, lists: Sequence[NbestList], columns: Sequence[str], bonuses: Sequence[str] = (), flat: bool = False
+    metric: Metric,
+    lists: Sequence[NbestList],
+    columns: Sequence[str],
+    bonuses: Sequence[str] = (),
+    plateau: bool = False,
 ) -> Tuned:
     """The weights of LM columns, and of count columns as bonuses, that give the best value on lists with references.
 
@@ -229,13 +233,13 @@ def best_weights(
     never worse than that of the best single LM. Where nothing is better than the first pass, all weights are 0.
 
     Args:
-        flat: of one weight, take the middle of those that the set cannot tell from the best (`indistinguishable`).
+        plateau: of one weight, take the middle of those that the set cannot tell from the best (`indistinguishable`).
 
     Raises:
-        UserError: `flat` is asked for with several weights; a column is missing.
+        UserError: `plateau` is asked for with several weights; a column is missing.
     """
-    if flat and (len(columns) > 1 or bonuses):
-        raise UserError("--flat is for one language model without a bonus")
+    if plateau and (len(columns) > 1 or bonuses):
+        raise UserError("--plateau is for one language model without a bonus")
     space = _space(metric, lists, columns, bonuses)
     alone = np.zeros(space.columns)
     alone[0] = 1.0
@@ -252,7 +256,7 @@ def best_weights(
         singles.append((best, alone + best.middle * direction))
     if len(columns) == 1 and not bonuses:
         best, _ = singles[0]
-        if better(best.value) and flat:
+        if better(best.value) and plateau:
             low, high = indistinguishable(space, best.middle)
             middle = (low + high) / 2
             value = space.value(np.array([1 - middle, middle]))

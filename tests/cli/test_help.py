@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import click
 import pytest
 from click.shell_completion import ShellComplete
+from click.testing import CliRunner
 
 from rescore.cli.main import COMMANDS, cli
 from rescore.cli.options import LogProgress
@@ -25,6 +27,26 @@ def test_options_are_in_groups(rescore: Run, name: str) -> None:
     if name in ("run", "compare", "rerank"):
         titles = [line for line in text.splitlines() if line.endswith(":") and not line.startswith(" ")]
         assert titles[0] == "Options:" and "Lists and references:" in titles and "What is measured:" in titles
+
+
+def test_help_is_no_wider_than_a_terminal() -> None:
+    for name in ("", *COMMANDS):
+        text = CliRunner().invoke(cli, [*([name] if name else []), "--help"], prog_name="rescore").output
+        assert [line for line in text.splitlines() if len(line) > 80] == [], name
+
+
+@pytest.mark.parametrize(("now", "before"), [("--no-bagging", "--optimum"), ("--plateau", "--flat")])
+def test_former_names_of_options_work_and_are_not_shown(rescore: Run, tmp_path: Path, now: str, before: str) -> None:
+    for name in ("run", "tune"):
+        text = CliRunner().invoke(cli, [name, "--help"], prog_name="rescore").output
+        assert f"\n  {now} " in text and before not in text
+    hypotheses = [{"text": text, "scores": {"s2s": -s2s, "lm": -3.0 * s2s}} for s2s, text in enumerate("ab")]
+    worse = [{"text": "b", "scores": {"s2s": 0.0, "lm": -3.0}}, {"text": "a", "scores": {"s2s": -1.0, "lm": -2.5}}]
+    some = [*[hypotheses] * 9, worse]
+    lines = [{"id": f"u{number}", "ref": "a", "hyps": hyps} for number, hyps in enumerate(some)]
+    (tmp_path / "dev.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    tuned = [rescore("tune", "dev.jsonl", *options).stdout for options in ((), (now,), (before,))]
+    assert tuned[1] == tuned[2] != tuned[0]
 
 
 def test_did_you_mean(rescore: Run) -> None:

@@ -205,7 +205,7 @@ def test_decisions_at_the_command_line(rescore: Run, lists: Path, arpa: str, tmp
 
 
 def test_folds_flat_and_curve(rescore: Run, lists: Path, arpa: str, tmp_path: Path) -> None:
-    done = rescore(lists, "--lm", arpa, "--folds", "4", "--optimum", "--curve", "c.csv", "--report", "r.json")
+    done = rescore(lists, "--lm", arpa, "--folds", "4", "--no-bagging", "--curve", "c.csv", "--report", "r.json")
     assert done.returncode == 0, done.stderr
     found = report(tmp_path)
     assert "|tuned:4folds,by=utterance,12@" in found["signature"]
@@ -214,11 +214,12 @@ def test_folds_flat_and_curve(rescore: Run, lists: Path, arpa: str, tmp_path: Pa
     assert rows[0].keys() == {"column", "low", "high", "WER"}
     assert min(float(row["WER"]) for row in rows) == pytest.approx(found["dev"]["reranked"])
     assert rescore("score", lists, "--lm", arpa, "-o", "scored.jsonl").returncode == 0
-    done = rescore("tune", "scored.jsonl", "--flat", "--curve", "d.csv")
+    done = rescore("tune", "scored.jsonl", "--plateau", "--curve", "d.csv")
     assert done.returncode == 0 and (tmp_path / "d.csv").read_text() == (tmp_path / "c.csv").read_text()
     assert_one_line_error(rescore(lists, "--lm", arpa, "--folds", "4", "--dev", lists), "leave out --dev")
     assert_one_line_error(
-        rescore(lists, "--lm", arpa, "--weight", "0.2", "--flat"), "--flat, --optimum, --allow-negative, --condition"
+        rescore(lists, "--lm", arpa, "--weight", "0.2", "--plateau"),
+        "--plateau, --no-bagging, --allow-negative, --condition",
     )
     assert_one_line_error(rescore(lists, "--lm", arpa, "--folds", "13"), "only 12 utterances")
 

@@ -42,7 +42,7 @@ def weight(some: list[NbestList], **options: bool) -> float:
 
 def test_noise_gets_no_weight() -> None:
     """The best weight of a set whose LM knows nothing is above 0 by accident, and harms another set."""
-    seeds = [seed for seed in range(12) if weight(lists(60, seed, 0.0), optimum=True) > 0]
+    seeds = [seed for seed in range(12) if weight(lists(60, seed, 0.0), bagging=False) > 0]
     assert len(seeds) >= 4
     kept = [seed for seed in seeds if weight(lists(60, seed, 0.0)) > 0]
     assert len(kept) <= len(seeds) / 4
@@ -50,7 +50,7 @@ def test_noise_gets_no_weight() -> None:
 
 def test_help_gets_about_the_optimum() -> None:
     some = lists(300, 1, 2.0)
-    assert weight(some) == pytest.approx(weight(some, optimum=True), abs=0.15)
+    assert weight(some) == pytest.approx(weight(some, bagging=False), abs=0.15)
     assert weight(some) == weight(some) > 0
 
 

@@ -44,7 +44,7 @@ def test_the_value_is_that_of_the_decision(lists: list[NbestList], name: str, th
 def test_never_worse_than_one_after_the_other(lists: list[NbestList], name: str) -> None:
     metric = metrics.choose_metric(name, lists)
     before = {"s2s": 0.5, "lm": 0.5}
-    weights, scale, value = tune_jointly(metric, lists, before, optimum=True)
+    weights, scale, value = tune_jointly(metric, lists, before, bagging=False)
     assert sum(weights.values()) == pytest.approx(1.0) and all(one >= 0 for one in weights.values())
     texts = Decision("mbr", scale).texts(metric, lists, lambda nbest: weights)
     assert value == pytest.approx(text_value(metric, lists, texts))
@@ -63,7 +63,7 @@ def test_accidents_of_the_lists_get_no_weight(lists: list[NbestList], name: str)
             right = hypothesis.text == nbest.references[0]
             hypothesis.scores |= {"accident": float(place in (11, 25) and right), "true": 3.0 * right}
     before = {"s2s": 1.0, "accident": 0.0}
-    assert tune_jointly(metric, lists, before, optimum=True)[0]["accident"] > 0
+    assert tune_jointly(metric, lists, before, bagging=False)[0]["accident"] > 0
     alone = tune_jointly(metric, lists, {"s2s": 1.0})
     assert tune_jointly(metric, lists, before) == (before, alone[1], pytest.approx(alone[2]))
     assert tune_jointly(metric, lists, {"s2s": 1.0, "true": 0.0})[0]["true"] > 0.1

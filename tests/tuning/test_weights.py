@@ -41,7 +41,7 @@ def at(lists: list[NbestList], weight: float) -> np.ndarray:
 
 def test_flat_takes_the_middle_of_what_cannot_be_told_apart() -> None:
     lists = helpful_lists()
-    best, flat = tune(ErrorRate(), lists, ["lm"]), tune(ErrorRate(), lists, ["lm"], flat=True)
+    best, flat = tune(ErrorRate(), lists, ["lm"]), tune(ErrorRate(), lists, ["lm"], plateau=True)
     assert flat.low < best.lm["lm"] < flat.high
     assert flat.lm["lm"] == pytest.approx((flat.low + flat.high) / 2)
     assert best.value <= flat.value < flat.first_pass
@@ -51,8 +51,8 @@ def test_flat_takes_the_middle_of_what_cannot_be_told_apart() -> None:
         if 0 < end + beyond < 1:
             further = [at(lists, end + part * beyond) for part in (0.5, 1)]
             assert min(paired_bootstrap(ErrorRate(), at_best, rows, trials=300) for rows in further) < 0.1
-    with pytest.raises(UserError, match="--flat is for one"):
-        tune(ErrorRate(), lists_of(0), COLUMNS, flat=True)
+    with pytest.raises(UserError, match="--plateau is for one"):
+        tune(ErrorRate(), lists_of(0), COLUMNS, plateau=True)
 
 
 def test_curve_of_one_weight_is_the_error_everywhere() -> None:
