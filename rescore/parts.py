@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rescore.registry import Table
+from rescore.registry import Registry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rescore.reports.styles import Cells
     from rescore.scoring.backends import Backend
 
-FORMATS: Table[Format] = Table(
+FORMATS: Registry[Format] = Registry(
     "format",
     {
         "native": ("rescore.formats.native", "native JSON or JSON Lines"),
@@ -46,7 +46,7 @@ FORMATS: Table[Format] = Table(
 )
 """What N-best lists are read from; looked through in this order to find out what a path holds."""
 
-BACKENDS: Table[Backend] = Table(
+BACKENDS: Registry[Backend] = Registry(
     "kind of language model",
     {
         "tta": ("rescore.scoring.backends:TTA", "Transformer-based Text Autoencoder"),
@@ -63,7 +63,7 @@ BACKENDS: Table[Backend] = Table(
 )
 """The kinds of language models."""
 
-METRICS: Table[Callable[[MetricOptions, Sequence[str]], Metric]] = Table(
+METRICS: Registry[Callable[[MetricOptions, Sequence[str]], Metric]] = Registry(
     "metric",
     {
         "wer": ("rescore.metrics.wer:ErrorRate.of_words", "word error rate, as sclite counts"),
@@ -78,7 +78,7 @@ METRICS: Table[Callable[[MetricOptions, Sequence[str]], Metric]] = Table(
 )
 """Each makes a metric from options and the references that it will see; the metric's name in lower case is its key."""
 
-DECISIONS: Table[type[DecisionRule]] = Table(
+DECISIONS: Registry[type[DecisionRule]] = Registry(
     "decision",
     {
         "best": ("rescore.decision.rules:Best", "the best score"),
@@ -92,7 +92,7 @@ DECISIONS: Table[type[DecisionRule]] = Table(
 )
 """How a text is chosen from a list."""
 
-TESTS: Table[type[SignificanceTest]] = Table(
+TESTS: Registry[type[SignificanceTest]] = Registry(
     "test",
     {
         "randomisation": ("rescore.metrics.significance:Randomisation", "paired approximate randomisation"),
@@ -102,7 +102,7 @@ TESTS: Table[type[SignificanceTest]] = Table(
 )
 """Of the difference between two systems."""
 
-STYLES: Table[Callable[[Cells], str]] = Table(
+STYLES: Registry[Callable[[Cells], str]] = Registry(
     "style",
     {
         "text": ("rescore.reports.styles:text", ".txt"),

@@ -15,11 +15,11 @@ from rescore.errors import UserError
 Part = TypeVar("Part")
 
 
-class Table(Generic[Part]):
+class Registry(Generic[Part]):
     """Names and what they stand for. A part may be given as "module:attribute"; it is then imported when it is used.
 
     Example:
-        >>> table = Table("function", {"square root": ("math:sqrt", "of a number")})
+        >>> table = Registry("function", {"square root": ("math:sqrt", "of a number")})
         >>> table["square root"](4.0)
         2.0
     """

@@ -18,7 +18,7 @@ from rescore.metrics import Metric, MetricOptions
 from rescore.metrics.significance import Chosen, PairedTest
 from rescore.metrics.wer import ErrorRate
 from rescore.nbest import FIRST_PASS, Hypothesis, NbestList
-from rescore.registry import Table
+from rescore.registry import Registry
 from rescore.scoring import Backend, Question, TokenScores
 from tests.conftest import Run, assert_one_line_error, write_json
 
@@ -26,9 +26,9 @@ from tests.conftest import Run, assert_one_line_error, write_json
 @pytest.fixture
 def register() -> Iterator[object]:
     """Registers parts for one test."""
-    added: list[tuple[Table[object], str]] = []
+    added: list[tuple[Registry[object], str]] = []
 
-    def add(table: Table[object], name: str, part: object, about: str = "") -> None:
+    def add(table: Registry[object], name: str, part: object, about: str = "") -> None:
         table.register(name, part, about)
         added.append((table, name))
 

@@ -22,7 +22,7 @@ def command(
     weights: str | None,
     output: str | None,
     plots: str | None,
-    measure: options.MetricOptions,
+    measure: options.MeasureOptions,
     inputs: options.InputOptions,
 ) -> None:
     """Say whether rescoring is worth it, and where it differs from the first pass, on lists with references.

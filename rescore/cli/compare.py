@@ -52,7 +52,7 @@ def command(
     lm_norm: str | None,
     expansion: options.ExpansionOptions,
     decide: options.DecisionOptions,
-    measure: options.MetricOptions,
+    measure: options.MeasureOptions,
     significance: options.TestOptions,
     inputs: options.InputOptions,
 ) -> None:

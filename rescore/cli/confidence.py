@@ -39,7 +39,7 @@ def command(
     segments: str | None,
     output: str,
     decide: options.DecisionOptions,
-    measure: options.MetricOptions,
+    measure: options.MeasureOptions,
     inputs: options.InputOptions,
 ) -> None:
     """Write each word that is decided on, with the probability that it is right.

@@ -38,7 +38,7 @@ def run_config(*bundles: Deciding, **more: Any) -> RunConfig:
 
 
 @dataclass(frozen=True, slots=True)
-class MetricOptions:
+class MeasureOptions:
     """What is measured, and what counts as the same word."""
 
     metric: tuple[str, ...]
@@ -76,7 +76,7 @@ class MetricOptions:
         """The first metric, as `RunConfig` chooses it."""
         return run_config(self).metric(lists, weights)
 
-    def only(self) -> MetricOptions:
+    def only(self) -> MeasureOptions:
         """Itself, where one metric at most was asked for; for commands that have no use for more."""
         if len(self.metric) > 1:
             raise click.UsageError("this command has one --metric")
@@ -85,7 +85,7 @@ class MetricOptions:
 
 metric_options = bundled(
     "measure",
-    MetricOptions,
+    MeasureOptions,
     "What is measured",
     [
         click.option(

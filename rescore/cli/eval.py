@@ -19,7 +19,7 @@ def command(
     outputs: tuple[str, ...],
     report: str | None,
     as_json: bool,
-    measure: options.MetricOptions,
+    measure: options.MeasureOptions,
     significance: options.TestOptions,
     inputs: options.InputOptions,
 ) -> None:

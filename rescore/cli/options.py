@@ -17,7 +17,7 @@ from rescore import parts
 from rescore.cli.bundle import bundled
 from rescore.cli.deciding import DecisionOptions as DecisionOptions
 from rescore.cli.deciding import ExpansionOptions as ExpansionOptions
-from rescore.cli.deciding import MetricOptions as MetricOptions
+from rescore.cli.deciding import MeasureOptions as MeasureOptions
 from rescore.cli.deciding import SearchOptions as SearchOptions
 from rescore.cli.deciding import WeightOptions as WeightOptions
 from rescore.cli.deciding import components_option as components_option

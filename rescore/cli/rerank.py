@@ -81,7 +81,7 @@ def command(
     reporting: options.ReportOptions,
     expansion: options.ExpansionOptions,
     decide: options.DecisionOptions,
-    measure: options.MetricOptions,
+    measure: options.MeasureOptions,
     inputs: options.InputOptions,
 ) -> None:
     """Sort each list by its combined score. Without -o, --best and --report the 1-best goes to stdout as Kaldi text.

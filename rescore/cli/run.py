@@ -33,7 +33,7 @@ def command(
     lm_norm: str | None,
     expansion: options.ExpansionOptions,
     decide: options.DecisionOptions,
-    measure: options.MetricOptions,
+    measure: options.MeasureOptions,
     inputs: options.InputOptions,
 ) -> None:
     """Score N-best lists with a language model, tune its weight on --dev, rerank, and report.

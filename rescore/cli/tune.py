@@ -49,7 +49,7 @@ def command(
     output: str,
     expansion: options.ExpansionOptions,
     decide: options.DecisionOptions,
-    measure: options.MetricOptions,
+    measure: options.MeasureOptions,
     inputs: options.InputOptions,
 ) -> None:
     """Find the weights that give the best WER, CER or BLEU on lists that have LM scores and references.

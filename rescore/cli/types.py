@@ -10,7 +10,7 @@ from click.shell_completion import CompletionItem
 
 from rescore import parts
 from rescore.errors import UserError
-from rescore.registry import Table
+from rescore.registry import Registry
 
 LONG = 50
 """Columns that a list of names may take in the help before it goes into the text, which is wrapped."""
@@ -62,7 +62,7 @@ class OneOf(click.ParamType):  # type: ignore[type-arg]  # generic in newer rele
 
     name = "name"
 
-    def __init__(self, table: Table[Any]) -> None:
+    def __init__(self, table: Registry[Any]) -> None:
         self.table = table
 
     @property

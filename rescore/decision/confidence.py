@@ -30,7 +30,7 @@ class Word:
     """What other hypotheses have in its place, with posteriors, the most probable first; "" is no word."""
 
 
-class Network:
+class ConfusionNetwork:
     """What the hypotheses of one list have in the places of the decided words; posteriors come later."""
 
     def __init__(self, text: str, hypotheses: Sequence[str], scores: Floats) -> None:
@@ -58,10 +58,10 @@ class Network:
         return found
 
 
-def networks(lists: Sequence[NbestList], texts: Sequence[str], weights: WeightsOf) -> list[Network]:
+def networks(lists: Sequence[NbestList], texts: Sequence[str], weights: WeightsOf) -> list[ConfusionNetwork]:
     """One per list, for the text that was decided on."""
     return [
-        Network(text, [hypothesis.text for hypothesis in nbest.hypotheses], combine(nbest, weights))
+        ConfusionNetwork(text, [hypothesis.text for hypothesis in nbest.hypotheses], combine(nbest, weights))
         for nbest, text in zip(lists, texts, strict=True)
     ]
 

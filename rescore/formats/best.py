@@ -8,7 +8,7 @@ from typing import IO
 
 from rescore.errors import UserError
 from rescore.formats.input_warnings import InputWarnings
-from rescore.formats.recordings import Segment
+from rescore.formats.recordings import RecordingSegment
 from rescore.formats.references import (
     ReferenceFile,
     References,
@@ -98,7 +98,7 @@ def write_best(
     path_name: str,
     best: Iterable[tuple[NbestList, str]],
     file: IO[str],
-    segments: Mapping[str, Segment] | None = None,
+    segments: Mapping[str, RecordingSegment] | None = None,
 ) -> None:
     """One text an utterance: trn where the name ends in .trn, stm in .stm, plain in .txt, else Kaldi text.
 

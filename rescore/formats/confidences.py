@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import IO, Protocol
 
 from rescore.errors import UserError
-from rescore.formats.recordings import Segment
+from rescore.formats.recordings import RecordingSegment
 from rescore.nbest import NbestList
 
 KINDS = (".ctm", ".jsonl")
@@ -40,7 +40,7 @@ def write(
     path: str,
     file: IO[str],
     decided: Iterable[tuple[NbestList, Sequence[ConfidentWord]]],
-    segments: dict[str, Segment] | None = None,
+    segments: dict[str, RecordingSegment] | None = None,
 ) -> None:
     """Write the words of each list, in the form that the ending of `path` names.
 
@@ -67,7 +67,7 @@ def _json_lines(decided: Iterable[tuple[NbestList, Sequence[ConfidentWord]]]) ->
 
 
 def _ctm_lines(
-    decided: Iterable[tuple[NbestList, Sequence[ConfidentWord]]], segments: dict[str, Segment]
+    decided: Iterable[tuple[NbestList, Sequence[ConfidentWord]]], segments: dict[str, RecordingSegment]
 ) -> Iterator[str]:
     """Lists say no times of words: each takes a part of its utterance in proportion to its letters."""
     for nbest, words in decided:

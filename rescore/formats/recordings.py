@@ -41,7 +41,7 @@ def with_recordings(lists: Iterable[NbestList], path: Path) -> Iterator[NbestLis
 
 
 @dataclass(frozen=True, slots=True)
-class Segment:
+class RecordingSegment:
     """Where in a recording an utterance is, as a line of Kaldi's `segments` says it."""
 
     recording: str
@@ -49,13 +49,13 @@ class Segment:
     end: float
 
 
-def read_segments(path: str | Path) -> dict[str, Segment]:
+def read_segments(path: str | Path) -> dict[str, RecordingSegment]:
     """Kaldi's `segments`: `utterance recording start end`, in seconds.
 
     Raises:
         UserError: a line is not of this form, or an utterance comes twice.
     """
-    found: dict[str, Segment] = {}
+    found: dict[str, RecordingSegment] = {}
     for place, line in Source(path).filled():
         cells = line.split()
         try:
@@ -64,5 +64,5 @@ def read_segments(path: str | Path) -> dict[str, Segment]:
             raise UserError(f"{place}: expected `utterance recording start end`") from None
         if name in found:
             raise UserError(f"{place}: utterance {name} comes twice")
-        found[name] = Segment(recording, start, end)
+        found[name] = RecordingSegment(recording, start, end)
     return found

@@ -21,7 +21,7 @@ _HOLDS = frozenset({"reference", "source", "columns"})
 _WIDTH = re.compile(r"width(\d+)")
 
 
-class Table:
+class DelimitedTable:
     """Columns by name."""
 
     def __init__(self, delimiters: str) -> None:
@@ -178,6 +178,6 @@ class _NemoBeams:
                     file.write(f"{text}\t{hypothesis.scores[FIRST_PASS]!r}\n")
 
 
-CSV = Table(",;")
-TSV = Table("\t")
+CSV = DelimitedTable(",;")
+TSV = DelimitedTable("\t")
 NEMO_BEAMS = _NemoBeams()

@@ -18,7 +18,16 @@ from rescore.reports.outlook import Depth, Outlook, by_depth, outlook
 from rescore.reports.outlook import render as outlook_lines
 from rescore.reports.similarity import spearman
 from rescore.reports.styles import as_json, text
-from rescore.reports.words import ClassErrors, Pair, Position, by_class, by_position, class_rows, pairs_line, pairs_of
+from rescore.reports.words import (
+    ClassErrors,
+    Confusion,
+    Position,
+    by_class,
+    by_position,
+    class_rows,
+    pairs_line,
+    pairs_of,
+)
 from rescore.tuning.weights import Weights
 
 LENGTHS = (5, 10, 15, 20, 25, 30, 40, 60)
@@ -73,8 +82,8 @@ class Analysis:
     outlook: Outlook
     """Whether it is worth it."""
     by_position: list[Position] = field(default_factory=list)
-    corrected: list[Pair] = field(default_factory=list)
-    broken: list[Pair] = field(default_factory=list)
+    corrected: list[Confusion] = field(default_factory=list)
+    broken: list[Confusion] = field(default_factory=list)
     correlations: list[Correlation] = field(default_factory=list)
     by_class: list[ClassErrors] = field(default_factory=list)
 

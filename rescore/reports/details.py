@@ -10,7 +10,7 @@ from typing import IO
 from rescore import decision
 from rescore.errors import UserError
 from rescore.metrics import Metric
-from rescore.metrics.alignment import Pair, align
+from rescore.metrics.alignment import WordPair, align
 from rescore.metrics.normalise import Normaliser
 from rescore.metrics.resampling import SPEAKER, speakers
 from rescore.nbest import FIRST_PASS, NbestList
@@ -26,7 +26,7 @@ class Output:
     """One text for an utterance."""
 
     text: str
-    pairs: list[Pair]
+    pairs: list[WordPair]
     """Words of reference and text, aligned; None where a word has no partner."""
     errors: int
     """Pairs that differ."""
@@ -35,7 +35,7 @@ class Output:
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class RankedHypothesis:
     """One hypothesis of the list."""
 
     text: str
@@ -57,7 +57,7 @@ class Utterance:
     """In the normalised reference."""
     outputs: list[Output]
     """First pass, reranked."""
-    candidates: list[Candidate]
+    candidates: list[RankedHypothesis]
     """All hypotheses, in the order of the file."""
 
 
@@ -89,7 +89,7 @@ def describe_utterances(
     return found
 
 
-def _candidates(nbest: NbestList, normaliser: Normaliser) -> list[Candidate]:
+def _candidates(nbest: NbestList, normaliser: Normaliser) -> list[RankedHypothesis]:
     reference = normaliser(nbest.references[0])
     errors = [
         sum(ours != theirs for ours, theirs in align(reference, normaliser(hypothesis.text)))
@@ -97,7 +97,7 @@ def _candidates(nbest: NbestList, normaliser: Normaliser) -> list[Candidate]:
     ]
     best = errors.index(min(errors))
     return [
-        Candidate(hypothesis.text, number, hypothesis.scores, rank == best)
+        RankedHypothesis(hypothesis.text, number, hypothesis.scores, rank == best)
         for rank, (hypothesis, number) in enumerate(zip(nbest.hypotheses, errors, strict=True))
     ]
 

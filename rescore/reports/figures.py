@@ -23,7 +23,7 @@ from rescore.signature import Signature, origins
 from rescore.tuning.weights import Weights
 from rescore.version import VERSION
 
-Details = dict[str, int | float]
+CountsByName = dict[str, int | float]
 
 SHORT = {
     "substitutions": "sub",
@@ -55,7 +55,7 @@ class Measured:
     oracle: Annotated[float, described("Of the best hypothesis of each list under this metric, in percent.")]
     reranked: Annotated[float, described("Of the texts that were chosen, in percent.")]
     p_value: Annotated[float | None, described("Two-sided, of the difference between reranked and first pass.")]
-    counts: Annotated[dict[str, Details], described("The counts behind first_pass, oracle and reranked.")]
+    counts: Annotated[dict[str, CountsByName], described("The counts behind first_pass, oracle and reranked.")]
     sentence_errors: Annotated[dict[str, int], described("Utterances with an error, of each; WER and CER only.")]
     intervals: Annotated[
         dict[str, tuple[float, float]],

@@ -25,7 +25,7 @@ Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class RatedPair:
     """Two sentences and how similar people find them."""
 
     first: str
@@ -49,7 +49,7 @@ class Correlations:
     signature: str
 
 
-def read_pairs(path: str | Path) -> list[Pair]:
+def read_pairs(path: str | Path) -> list[RatedPair]:
     """STS-B csv (seven columns with tabs between, the last three: score, two sentences), SICK.txt (with its head line),
     or lines of score, sentence, sentence with tabs between.
 
@@ -72,7 +72,7 @@ def read_pairs(path: str | Path) -> list[Pair]:
             score, first, second = (fields[place] for place in places)
             if not math.isfinite(float(score)):
                 raise ValueError
-            pairs.append(Pair(first, second, float(score)))
+            pairs.append(RatedPair(first, second, float(score)))
         except (IndexError, ValueError):
             raise UserError(
                 f"{path}: pair {number}: expected score, sentence, sentence with tabs between (or STS-B, SICK)"
@@ -91,7 +91,7 @@ def cosines(one: npt.NDArray[Any], other: npt.NDArray[Any], centre: bool = False
 
 
 def measure_pairs(
-    pairs: Sequence[Pair], lms: Sequence[LanguageModel], options: VectorOptions, centre: bool = False
+    pairs: Sequence[RatedPair], lms: Sequence[LanguageModel], options: VectorOptions, centre: bool = False
 ) -> Correlations:
     """Correlations of cosines of sentence vectors with people's scores; vectors of several models are joined."""
     from rescore.scoring.vectors import Embedder  # torch, where it is used

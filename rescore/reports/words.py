@@ -66,7 +66,7 @@ class Position:
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class Confusion:
     """A word of the reference and what stood for it in the wrong output (empty: nothing); how often."""
 
     reference: str
@@ -106,7 +106,7 @@ def by_position(
 
 def pairs_of(
     normaliser: Normaliser, references: Sequence[str], wrong: Sequence[str], right: Sequence[str]
-) -> list[Pair]:
+) -> list[Confusion]:
     """The most frequent errors of one output at words that the other has right."""
     found: Counter[tuple[str, str]] = Counter()
     for reference, *outputs in zip(references, wrong, right, strict=True):
@@ -120,7 +120,7 @@ def pairs_of(
             if word is not None and theirs != word == ours:
                 found[word, theirs or ""] += 1
     ordered = sorted(found.items(), key=lambda item: (-item[1], item[0]))
-    return [Pair(word, theirs, count) for (word, theirs), count in ordered[:PAIRS]]
+    return [Confusion(word, theirs, count) for (word, theirs), count in ordered[:PAIRS]]
 
 
 def by_class(
@@ -166,6 +166,6 @@ def class_rows(found: Iterable[ClassErrors]) -> list[list[str]]:
     return [head, *([one.name, f"{one.words:,}", f"{one.first_pass:.2f}", f"{one.reranked:.2f}"] for one in found)]
 
 
-def pairs_line(name: str, pairs: list[Pair]) -> str:
+def pairs_line(name: str, pairs: list[Confusion]) -> str:
     shown = (f"{pair.hypothesis or '(nothing)'} for {pair.reference} {pair.count}" for pair in pairs[:8])
     return f"{name}: {', '.join(shown)}"

@@ -16,7 +16,7 @@ from rescore.errors import UserError
 from rescore.files import parsed, read_json, replacing
 from rescore.networks.tokenizer import Tokenizer
 from rescore.scoring.lexical_links import Alignment, Texts
-from rescore.scoring.lexical_table import Smoothing, Table
+from rescore.scoring.lexical_table import LinkCounts, Smoothing
 
 SCHEMA = "rescore/lexical/1"
 FILES = ("model.safetensors", "config.json", "vocabulary.json", "tokenizer.json")
@@ -48,7 +48,7 @@ class LexicalModel:
     tokenizer: Tokenizer
     vocabulary: dict[str, int]
     """Numbers from 1."""
-    tables: dict[str, Table]
+    tables: dict[str, LinkCounts]
     """By direction."""
 
     def cut(self, texts: Sequence[str]) -> list[list[str]]:
@@ -120,7 +120,7 @@ def fingerprint(folder: Path) -> str:
     return digest.hexdigest()
 
 
-def _table(arrays: dict[str, np.ndarray], direction: str, size: int, path: Path) -> Table:
+def _table(arrays: dict[str, np.ndarray], direction: str, size: int, path: Path) -> LinkCounts:
     """One direction's arrays, if nothing that is looked up in them can lie outside.
 
     Raises:
@@ -130,7 +130,7 @@ def _table(arrays: dict[str, np.ndarray], direction: str, size: int, path: Path)
     kinds = {name: None if value is None else value.dtype for name, value in found.items()}
     if kinds != {name: np.dtype(kind) for name, kind in ARRAYS.items()}:
         raise UserError(f"{path}: {direction}: an array is absent or of another type; copy the folder again")
-    table = Table(**found)  # type: ignore[arg-type]
+    table = LinkCounts(**found)  # type: ignore[arg-type]
     fits = (
         table.starts.shape == (size + 1,)
         and table.words.shape == table.counts.shape == (table.starts[-1],)

@@ -28,7 +28,7 @@ class Smoothing:
 
 
 @dataclass(frozen=True)
-class Table:
+class LinkCounts:
     """Expected counts of links between words: what EM leaves.
 
     Words are numbered from 1 to `size` - 1 for both sides together; 0 is NULL. Larger numbers are words that the

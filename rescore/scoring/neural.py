@@ -37,9 +37,9 @@ def load(spec: Spec, computing: ComputeOptions = DEFAULT) -> LanguageModel:
     """
     network = OwnNetwork(spec.path, spec.kind, computing)
     if spec.context:
-        from rescore.scoring.windows import InContext
+        from rescore.scoring.windows import ContextScorer
 
-        return InContext(lambda one: _scorer(spec, one), network, spec.context)
+        return ContextScorer(lambda one: _scorer(spec, one), network, spec.context)
     return _scorer(spec, network)
 
 

@@ -54,7 +54,7 @@ class WindowNetwork(OwnNetwork):
         return Encoded(tuple(ids), tuple(words))
 
 
-class InContext(Wrapped):
+class ContextScorer(Wrapped):
     """A model that reads a hypothesis among its neighbours; one that has none, or is too long, alone."""
 
     def __init__(self, make: Callable[[OwnNetwork], NetworkScorer], network: OwnNetwork, number: int) -> None:

@@ -20,7 +20,7 @@ from rescore.scoring.lexical_links import Alignment, Texts
 from rescore.scoring.lexical_model import LexicalConfig, LexicalModel
 from rescore.scoring.lexical_table import Smoothing
 from rescore.training.lexical_em import estimate
-from rescore.training.pairs import Pair, read_pairs
+from rescore.training.pairs import SentencePair, read_pairs
 
 WORDS = (1 << 20) - 1
 """The largest vocabulary: words that come later are left out."""
@@ -49,7 +49,7 @@ class LexicalRecipe:
 
 
 @dataclass(slots=True)
-class Corpus:
+class ParallelCorpus:
     """Pairs as numbers of words."""
 
     vocabulary: dict[str, int]
@@ -87,7 +87,7 @@ def train(
         UserError: files are missing or do not fit together; a list has no source; no pair has words on both sides.
     """
 
-    def pairs() -> Iterator[list[Pair]]:
+    def pairs() -> Iterator[list[SentencePair]]:
         yield from read_pairs(source, target)
         yield [(_source(nbest), best_text(nbest)) for nbest in lists]
 
@@ -116,7 +116,7 @@ def train(
     model.save(out, _card(recipe, corpus, model, perplexities, len(lists)))
 
 
-def read(chunks: Iterable[Sequence[Pair]], cut: Callable[[Sequence[str]], list[list[str]]]) -> Corpus:
+def read(chunks: Iterable[Sequence[SentencePair]], cut: Callable[[Sequence[str]], list[list[str]]]) -> ParallelCorpus:
     """Number the words of all pairs that have some on both sides."""
     vocabulary: dict[str, int] = {}
     ids, starts = (array("q"), array("q")), (array("q", [0]), array("q", [0]))
@@ -128,7 +128,7 @@ def read(chunks: Iterable[Sequence[Pair]], cut: Callable[[Sequence[str]], list[l
                     ids[side].extend(one)
                     starts[side].append(len(ids[side]))
     source, target = (Texts(np.array(one), np.array(at)) for one, at in zip(ids, starts, strict=True))
-    return Corpus(vocabulary, (source, target))
+    return ParallelCorpus(vocabulary, (source, target))
 
 
 def _numbered(words: Iterable[str], vocabulary: dict[str, int]) -> Iterator[int]:
@@ -138,7 +138,7 @@ def _numbered(words: Iterable[str], vocabulary: dict[str, int]) -> Iterator[int]
 
 
 def _tokenizer(
-    recipe: LexicalRecipe, chunks: Iterable[Sequence[Pair]], given: Path | None, normalisation: str
+    recipe: LexicalRecipe, chunks: Iterable[Sequence[SentencePair]], given: Path | None, normalisation: str
 ) -> Tokenizer:
     if given:
         return Tokenizer.load(given)
@@ -154,7 +154,7 @@ def _source(nbest: NbestList) -> str:
 
 
 def _card(
-    recipe: LexicalRecipe, corpus: Corpus, model: LexicalModel, perplexities: dict[str, float], lists: int
+    recipe: LexicalRecipe, corpus: ParallelCorpus, model: LexicalModel, perplexities: dict[str, float], lists: int
 ) -> str:
     source, target = (len(side.ids) for side in corpus.sides)
     tensions = [f"{found.tension:.2f}" for found in model.config.alignment.values() if found.tension is not None]

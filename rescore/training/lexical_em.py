@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rescore.scoring.lexical_links import Alignment, Floats, Ids, Links, Texts, portions, texts_of_words
-from rescore.scoring.lexical_table import Table, distinct
+from rescore.scoring.lexical_table import LinkCounts, distinct
 
 PART = 1 << 24
 """Links of the words of a part, or of one word."""
@@ -71,7 +71,7 @@ def estimate(
     alignment: Alignment,
     iterations: tuple[int, int],
     report: Callable[[str], None] = lambda line: None,
-) -> tuple[Table, Alignment, float]:
+) -> tuple[LinkCounts, Alignment, float]:
     """A table, its alignment, and the perplexity of a predicted word in the last iteration.
 
     Args:
@@ -179,11 +179,11 @@ def _moved(alignment: Alignment, found: Expectations) -> Alignment:
     return replace(alignment, tension=float(np.clip(alignment.tension + step, NARROW, WIDE)))
 
 
-def _table(parts: list[Part], totals: Floats, frequencies: Ids) -> Table:
+def _table(parts: list[Part], totals: Floats, frequencies: Ids) -> LinkCounts:
     kept = [part.counts >= LEAST for part in parts]
     given = np.concatenate([part.given[keep] for part, keep in zip(parts, kept, strict=True)])
     predicted = np.concatenate([part.predicted[keep] for part, keep in zip(parts, kept, strict=True)])
     counts = np.concatenate([part.counts[keep].astype(np.float32) for part, keep in zip(parts, kept, strict=True)])
     order = np.lexsort((predicted, given))
     starts = np.concatenate([[0], np.cumsum(np.bincount(given, minlength=len(totals)))])
-    return Table(starts, predicted[order], counts[order], totals, frequencies)
+    return LinkCounts(starts, predicted[order], counts[order], totals, frequencies)

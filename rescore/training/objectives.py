@@ -139,7 +139,7 @@ class BackwardLanguageModelling(CausalLanguageModelling):
         return super().__call__(tokens.gather(1, mirrored), lengths, seed)
 
 
-class InSegment:
+class SegmentObjective:
     """Another objective, for a `unified` network: all tokens in one segment."""
 
     def __init__(self, objective: Objective, segment: Segment, tokenizer: Tokenizer) -> None:
@@ -151,7 +151,7 @@ class InSegment:
         return replace(example, tokens=example.tokens + self._shift)
 
 
-class InContext:
+class ContextObjective:
     """Another objective, for windows of consecutive sentences: each is read among the others (Segatron).
 
     A window comes as [BOS] one [EOS] [BOS] other [EOS]; nothing predicts a [BOS], and only what predicts the next token
@@ -200,9 +200,9 @@ class SequenceToSequence:
 def unified_objectives(tokenizer: Tokenizer, options: ObjectiveOptions = USUAL) -> dict[str, Objective]:
     """The four objectives of a `unified` network, by the reading that they train."""
     return {
-        "bi": InSegment(MaskedLanguageModelling(tokenizer, options), Segment.BOTH, tokenizer),
-        "l2r": InSegment(CausalLanguageModelling(tokenizer), Segment.FORWARD, tokenizer),
-        "r2l": InSegment(BackwardLanguageModelling(tokenizer), Segment.BACKWARD, tokenizer),
+        "bi": SegmentObjective(MaskedLanguageModelling(tokenizer, options), Segment.BOTH, tokenizer),
+        "l2r": SegmentObjective(CausalLanguageModelling(tokenizer), Segment.FORWARD, tokenizer),
+        "r2l": SegmentObjective(BackwardLanguageModelling(tokenizer), Segment.BACKWARD, tokenizer),
         "seq2seq": SequenceToSequence(tokenizer),
     }
 

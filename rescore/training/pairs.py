@@ -11,10 +11,10 @@ from rescore.formats.source import read_lines
 
 CHUNK = 10_000
 
-Pair = tuple[str, str]
+SentencePair = tuple[str, str]
 
 
-def read_pairs(source: Path, target: Path) -> Iterator[list[Pair]]:
+def read_pairs(source: Path, target: Path) -> Iterator[list[SentencePair]]:
     """The pairs of lines, in chunks; empty lines among them.
 
     Raises:

@@ -21,7 +21,14 @@ from rescore.training import lexicon
 from rescore.training.corpus import Corpus, encode_corpus, encode_pairs
 from rescore.training.loop import STATE, Device, Recipe, Task, Trainer
 from rescore.training.memory import fill_memory
-from rescore.training.objectives import MIXTURE, OBJECTIVES, USUAL, InContext, ObjectiveOptions, unified_objectives
+from rescore.training.objectives import (
+    MIXTURE,
+    OBJECTIVES,
+    USUAL,
+    ContextObjective,
+    ObjectiveOptions,
+    unified_objectives,
+)
 
 CORPUS, PAIRS = "corpus", "pairs"  # folders of encoded text beside the checkpoint; nobody needs them after training
 
@@ -139,7 +146,11 @@ def turns(
     """What a network of `kind` learns, batch by batch; `pairs` is for `unified`."""
     if pairs is None:
         alone = Task(kind, text, OBJECTIVES[kind](tokenizer, options))
-        return [alone, Task("context", text.windows(), InContext(alone.objective, tokenizer))] if context else [alone]
+        return (
+            [alone, Task("context", text.windows(), ContextObjective(alone.objective, tokenizer))]
+            if context
+            else [alone]
+        )
     tasks = {
         name: Task(name, pairs if name == "seq2seq" else text, objective)
         for name, objective in unified_objectives(tokenizer, options).items()

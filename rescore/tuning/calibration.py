@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from rescore.decision.confidence import Network, Word, networks
+from rescore.decision.confidence import ConfusionNetwork, Word, networks
 from rescore.errors import UserError
 from rescore.metrics.alignment import align
 from rescore.metrics.confidence import Quality, quality
@@ -35,7 +35,7 @@ class Calibration:
     levels: tuple[float, ...] = ()
     """The probability that a word is right."""
 
-    def confidences(self, network: Network) -> Floats:
+    def confidences(self, network: ConfusionNetwork) -> Floats:
         """(words,)."""
         return self._mapped(network.confidences(self.scale))
 
@@ -45,7 +45,7 @@ class Calibration:
         place = np.searchsorted(self.starts, posteriors, side="right") - 1
         return np.asarray(self.levels)[place.clip(min=0)]
 
-    def words(self, network: Network, alternatives: int = 0) -> list[Word]:
+    def words(self, network: ConfusionNetwork, alternatives: int = 0) -> list[Word]:
         """The words of a decided text with their confidences, and at most so many alternatives each."""
         others = network.alternatives(self.scale, alternatives) if alternatives else [()] * len(network.words)
         confidences = self.confidences(network)
@@ -62,7 +62,7 @@ class Calibration:
 UNCALIBRATED = Calibration()
 
 
-def correct(network: Network, references: Sequence[str], normaliser: Normaliser) -> Flags:
+def correct(network: ConfusionNetwork, references: Sequence[str], normaliser: Normaliser) -> Flags:
     """(words,) whether each word of a decided text is right, by sclite's alignment with the nearest reference."""
     words = [" ".join(normaliser(word)) for word in network.words]
     kept = np.array([bool(word) for word in words], dtype=bool)
@@ -77,7 +77,7 @@ def correct(network: Network, references: Sequence[str], normaliser: Normaliser)
 
 
 def measure(
-    calibration: Calibration, lists: Sequence[NbestList], found: Sequence[Network], normaliser: Normaliser
+    calibration: Calibration, lists: Sequence[NbestList], found: Sequence[ConfusionNetwork], normaliser: Normaliser
 ) -> Quality:
     """How good the confidences of decided texts are, on lists with references."""
     flags = [correct(network, nbest.references, normaliser) for network, nbest in zip(found, lists, strict=True)]
@@ -115,7 +115,7 @@ def calibrate(
     return _isotonic(scale, _joined(raw), every) if gains else plain
 
 
-def _best_scale(found: Sequence[Network], every: Flags) -> float:
+def _best_scale(found: Sequence[ConfusionNetwork], every: Flags) -> float:
     values = [quality(_joined([network.confidences(scale) for network in found]), every).nce for scale in SCALES]
     return SCALES[int(np.argmax(values))]
 

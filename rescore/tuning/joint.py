@@ -24,7 +24,7 @@ from rescore.tuning.risk import Risk, pruned
 
 STEPS = (2.0, 2**0.5, 2**0.25, 2**0.125)
 """Factors by which a number is changed, one after another."""
-SCALES = tuple(2.0**exponent for exponent in range(-6, 5))
+STARTING_SCALES = tuple(2.0**exponent for exponent in range(-6, 5))
 ENTRIES = (0.05, 0.25, 1.0, 4.0)
 """By how much (natural log) a column that has no weight begins to spread the posteriors of a list."""
 
@@ -84,7 +84,7 @@ def _bagged(risk: Risk, best: Floats, alone: Floats, free: np.ndarray) -> Floats
 
 
 def _scaled(weights: Floats) -> list[Floats]:
-    return [scale * weights for scale in SCALES] if weights[0] > 0 else []
+    return [scale * weights for scale in STARTING_SCALES] if weights[0] > 0 else []
 
 
 def _around(theta: Floats, step: float, free: np.ndarray, spread: Floats) -> Iterator[Floats]:

@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 LARGE_SET = 500
 """Lists from which on a bonus can be tuned beside a single weight without fitting accidents."""
 
-SCALES = 5.0
+SCALE_RATIO = 5.0
 """Ratio of spreads of first-pass scores from which on two sets cannot have the same weights."""
 
 
@@ -76,7 +76,7 @@ def warn_of_overlap(lists: Sequence[NbestList], dev: Sequence[NbestList]) -> Non
 def warn_of_scales(lists: Sequence[NbestList], dev: Sequence[NbestList]) -> None:
     """Say so where the first-pass scores of dev and test differ in scale: then weights of the one are wrong here."""
     of_test, of_dev = _spread(lists), _spread(dev)
-    if of_test and of_dev and max(of_test / of_dev, of_dev / of_test) > SCALES:
+    if of_test and of_dev and max(of_test / of_dev, of_dev / of_test) > SCALE_RATIO:
         log.warning(
             "first-pass scores of a list differ by %.3g in the dev lists and by %.3g in the test lists (medians): are "
             "both sums, or both means, of the same system? Weights tuned on the one do not fit the other",

@@ -15,7 +15,7 @@ from rescore.metrics.wer import ErrorRate
 from rescore.nbest import Column, Hypothesis, NbestList
 from rescore.reports.analysis import Correlation, Length, Moves, analyse
 from rescore.reports.outlook import Depth
-from rescore.reports.words import ClassErrors, Pair, Position, by_class
+from rescore.reports.words import ClassErrors, Confusion, Position, by_class
 from rescore.tuning import FIRST_PASS_ALONE, Weights
 from tests.conftest import Run, write_json
 
@@ -48,7 +48,7 @@ def test_counts_by_hand() -> None:
         Length(5, 10, 1, 0.0, 0.0),
     ]
     assert found.by_position[:3] == [Position(1, 4, 1, 1), Position(2, 3, 1, 1), Position(3, 2, 0, 0)]
-    assert found.corrected == [Pair("b", "x", 1)] and found.broken == [Pair("b", "", 1)]
+    assert found.corrected == [Confusion("b", "x", 1)] and found.broken == [Confusion("b", "", 1)]
     # By perplexity a word 9/3, 9/2, 9, 1/6; by error rate 1/3, 0, 1, 0.
     assert found.correlations == [Correlation("lm", pytest.approx(0.6325, abs=1e-3))]
 

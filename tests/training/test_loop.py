@@ -24,7 +24,7 @@ from rescore.training.loop import STATE, Device, Recipe, Trainer
 from rescore.training.objectives import (
     BackwardLanguageModelling,
     CausalLanguageModelling,
-    InContext,
+    ContextObjective,
     LanguageAutoencoding,
     MaskedLanguageModelling,
     Objective,
@@ -178,14 +178,14 @@ def test_windows_predict_words_and_show_frames(tokenizer: Tokenizer) -> None:
     tokens = torch.tensor([[bos, 10, 11, eos, bos, 12, eos], [bos, 13, eos, pad, pad, pad, pad]])
     lengths = torch.tensor([7, 3])
     numbered = torch.tensor([bos, 10, 11, eos, bos + size, 12 + size, eos + size])
-    alone = InContext(LanguageAutoencoding(tokenizer), tokenizer)(tokens, lengths, [0])
+    alone = ContextObjective(LanguageAutoencoding(tokenizer), tokenizer)(tokens, lengths, [0])
     assert torch.equal(alone.tokens[0], numbered) and alone.targets.tolist() == [10, 11, 12, 13]
     assert alone.predicted[0].tolist() == [False, True, True, False, False, True, False]
-    causal = InContext(CausalLanguageModelling(tokenizer), tokenizer)(tokens, lengths, [0])
+    causal = ContextObjective(CausalLanguageModelling(tokenizer), tokenizer)(tokens, lengths, [0])
     assert torch.equal(causal.tokens[0], numbered) and causal.targets.tolist() == [10, 11, eos, 12, eos, 13, eos]
     assert causal.predicted[0].tolist() == [True, True, True, False, True, True, False]
     for seed in range(30):
-        masked = InContext(MaskedLanguageModelling(tokenizer), tokenizer)(tokens, lengths, [seed])
+        masked = ContextObjective(MaskedLanguageModelling(tokenizer), tokenizer)(tokens, lengths, [seed])
         assert not masked.predicted[0, [0, 3, 4, 6]].any() and bool((masked.targets > 9).all())
         shown = masked.tokens % size
         assert torch.equal(shown == tokenizer.mask, masked.predicted)

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rescore.decision.confidence import Network
+from rescore.decision.confidence import ConfusionNetwork
 from rescore.metrics.confidence import quality
 from rescore.metrics.normalise import Normaliser
 from rescore.nbest import Hypothesis, NbestList
@@ -20,8 +20,8 @@ from tests.conftest import ROOT, Run, assert_one_line_error
 TEXTS = ["the old clock ticked", "the old clock licked", "the cold clock ticked", "the old o'clock"]
 
 
-def network(text: str = TEXTS[0], probabilities: tuple[float, ...] = (0.4, 0.3, 0.2, 0.1)) -> Network:
-    return Network(text, TEXTS, np.log(probabilities))
+def network(text: str = TEXTS[0], probabilities: tuple[float, ...] = (0.4, 0.3, 0.2, 0.1)) -> ConfusionNetwork:
+    return ConfusionNetwork(text, TEXTS, np.log(probabilities))
 
 
 def test_a_confidence_is_the_sum_of_the_posteriors_that_agree() -> None:
