@@ -12,10 +12,11 @@ import numpy as np
 from rescore import decision
 from rescore.metrics import Metric, list_statistics, value
 from rescore.metrics.significance import Chosen
-from rescore.nbest import FIRST_PASS, NbestList, score_columns
+from rescore.nbest import EDITS, FIRST_PASS, NbestList, score_columns
 from rescore.reports.figures import choose, measured, original, sign
 from rescore.reports.outlook import Depth, Outlook, by_depth, outlook
 from rescore.reports.outlook import render as outlook_lines
+from rescore.reports.respellings import respellings
 from rescore.reports.similarity import spearman
 from rescore.reports.styles import as_json, text
 from rescore.reports.words import (
@@ -86,6 +87,8 @@ class Analysis:
     broken: list[Confusion] = field(default_factory=list)
     correlations: list[Correlation] = field(default_factory=list)
     by_class: list[ClassErrors] = field(default_factory=list)
+    respelled: Moves | None = None
+    """How many words were respelled in what was chosen, and what each alone does; None for lists without that."""
 
 
 def analyse(
@@ -114,6 +117,9 @@ def analyse(
         _moves(metric, first, reranked),
         outlook(metric, dev or lists, weights),
     )
+    if lists and EDITS in lists[0].hypotheses[0].scores:
+        counts = [(one.times, *(one.effects or (0, 0, 0))) for one in respellings(metric, lists, texts)]
+        result.respelled = Moves(*np.sum([(0, 0, 0, 0), *counts], axis=0).tolist())
     if metric.words is not None and metric.unit == "word":
         references = [nbest.references[0] for nbest in lists]
         outputs = [one.text for one in first], [one.text for one in reranked]
@@ -188,6 +194,10 @@ def render(analysis: Analysis) -> str:
         "",
         text(rows),
     ]
+    if found := analysis.respelled:
+        lines.append(
+            f"respelled words: {found.moved:,}, better {found.better:,}, worse {found.worse:,}, neither {found.same:,}"
+        )
     if analysis.corrected or analysis.broken:
         lines += ["", pairs_line("corrected", analysis.corrected), pairs_line("newly broken", analysis.broken)]
     if analysis.by_class:

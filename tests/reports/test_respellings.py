@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from rescore.metrics import choose_metric
 from rescore.nbest import Hypothesis, NbestList
+from rescore.reports.analysis import Moves, analyse
+from rescore.reports.analysis import render as render_analysis
 from rescore.reports.respellings import Respelled, render, respellings
+from rescore.tuning.weights import Weights
 from tests.conftest import ROOT, Run, assert_one_line_error
 
 
@@ -30,6 +33,16 @@ def test_an_example() -> None:
     assert found == [Respelled("lanter", "lantern", 3, (1, 1, 1)), Respelled("howless", "how else", 1, (1, 0, 0))]
     rows = render(found, "csv").splitlines()
     assert rows[0] == "heard,written,times,better,worse,unchanged" and rows[-1] == "all,,4,2,1,1"
+
+
+def test_the_analysis_counts_them() -> None:
+    metric = choose_metric("wer", LISTS)
+    weights = Weights({"s2s": 1.0, "edits": 0.1}, "given")
+    found = analyse(metric, LISTS, weights, TEXTS)
+    assert found.respelled == Moves(4, 2, 1, 1)
+    assert "respelled words: 4, better 2, worse 1, neither 1" in render_analysis(found)
+    plain = [NbestList(nbest.id, [Hypothesis(nbest.hypotheses[0].text, {"s2s": -1.0})], ("x",)) for nbest in LISTS]
+    assert analyse(metric, plain, Weights({"s2s": 1.0}, "given")).respelled is None
 
 
 def test_without_references() -> None:
