@@ -18,7 +18,7 @@ from rescore.errors import UserError
 from rescore.nbest import Column, NbestList
 from rescore.version import VERSION
 
-SHOWN = 12
+FINGERPRINT_DIGITS = 12
 """How many hexadecimal digits of a fingerprint are shown."""
 VERSIONS = ("rescore", "sacrebleu", "jiwer", "rapidfuzz", "comet")
 """Fields that are the version of a program."""
@@ -38,7 +38,7 @@ class Signature:
     conditions: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """The weights for the lists of each condition."""
     columns: Mapping[str, Column] = field(default_factory=dict)
-    """The origin of the columns that have a weight, as far as it is known; fingerprints cut to `SHOWN` digits."""
+    """The origin of the columns that have a weight, as far as known; fingerprints cut to `FINGERPRINT_DIGITS`."""
     decision: str = "best"
     """How a text is chosen from a list."""
     scale: float | None = None
@@ -63,7 +63,7 @@ class Signature:
             yield f"if:{_quoted(condition)}@{each}"
         for name, column in self.columns.items():
             yield (
-                f"lm:{_quoted(name)}={_quoted(column.model)}@{column.fingerprint[:SHOWN]},{_quoted(column.norm)},"
+                f"lm:{_quoted(name)}={_quoted(column.model)}@{column.fingerprint[:FINGERPRINT_DIGITS]},{_quoted(column.norm)},"
                 f"{_quoted(column.precision)}"
             )
         if self.decision != "best":

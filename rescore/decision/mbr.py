@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from rescore.errors import UserError
-from rescore.metrics.base import Metric, Values, compared
+from rescore.metrics.base import Metric, Values, metric_input
 from rescore.nbest import NbestList
 
 CHUNK = 100_000  # pairs compared together: bounds memory
@@ -73,7 +73,7 @@ def _of_list(metric: Metric, at_once: Callable[[Sequence[Any]], Values], nbest: 
     """The same for one list, where the metric compares all with all at once."""
     rank: dict[str, int] = {}
     which = [rank.setdefault(hypothesis.text, len(rank)) for hypothesis in nbest.hypotheses]
-    found = at_once([compared(metric, nbest, text) for text in rank])
+    found = at_once([metric_input(metric, nbest, text) for text in rank])
     return found if len(rank) == len(which) else found[np.ix_(which, which)]
 
 

@@ -122,7 +122,7 @@ def list_statistics(metric: Metric, lists: Sequence[NbestList]) -> list[Counts]:
         raise UserError("all references are empty; error rates cannot be computed")
     # Lists repeat hypotheses (with other scores); each text is compared once.
     keys = [
-        [(compared(metric, nbest, hypothesis.text), nbest.references) for hypothesis in nbest.hypotheses]
+        [(metric_input(metric, nbest, hypothesis.text), nbest.references) for hypothesis in nbest.hypotheses]
         for nbest in lists
     ]
     where = {key: index for index, key in enumerate(dict.fromkeys(key for some in keys for key in some))}
@@ -130,7 +130,7 @@ def list_statistics(metric: Metric, lists: Sequence[NbestList]) -> list[Counts]:
     return [rows[[where[key] for key in some]] for some in keys]
 
 
-def compared(metric: Metric, nbest: NbestList, text: str) -> str | Translation:
+def metric_input(metric: Metric, nbest: NbestList, text: str) -> str | Translation:
     """What a metric is given of a hypothesis: its text, or both source and text.
 
     Raises:

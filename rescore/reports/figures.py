@@ -14,7 +14,7 @@ from msgspec import Meta
 
 from rescore.decision import Decision
 from rescore.metrics import Metric, list_statistics, oracle, value
-from rescore.metrics.base import Counts, compared
+from rescore.metrics.base import Counts, metric_input
 from rescore.metrics.resampling import confidence_interval
 from rescore.metrics.significance import Chosen, PairedTest
 from rescore.nbest import COMBINED, NbestList
@@ -138,7 +138,7 @@ def sign(
 
 def measured(metric: Metric, lists: Sequence[NbestList], texts: Sequence[str]) -> list[Chosen]:
     """Texts chosen for lists, with their statistics."""
-    shown = [compared(metric, nbest, text) for nbest, text in zip(lists, texts, strict=True)]
+    shown = [metric_input(metric, nbest, text) for nbest, text in zip(lists, texts, strict=True)]
     rows = metric.statistics(shown, [nbest.references for nbest in lists])
     return [Chosen(text, counts) for text, counts in zip(texts, rows, strict=True)]
 

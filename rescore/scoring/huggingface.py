@@ -21,7 +21,7 @@ from rescore.networks.precision import DTYPES, choose_precision, quantised
 from rescore.scoring.base import DEFAULT, ComputeOptions, Question
 from rescore.scoring.causal import CausalScorer
 from rescore.scoring.masked import masked_scorer
-from rescore.scoring.one_pass import SHOWN, Encoded, NetworkScorer
+from rescore.scoring.one_pass import CONTEXT_TOKEN, Encoded, NetworkScorer
 from rescore.scoring.prompt import ContinuingScorer, PromptedScorer
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ class HuggingFaceNetwork:
             Encoded(
                 tuple(ids),
                 tuple(
-                    SHOWN if stop <= ends[index] else -1 if word is None else word
+                    CONTEXT_TOKEN if stop <= ends[index] else -1 if word is None else word
                     for (_, stop), word in zip(found["offset_mapping"][index], found.word_ids(index), strict=True)
                 ),
             )

@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 Item = TypeVar("Item")
 
 
-SHOWN = -2
+CONTEXT_TOKEN = -2
 """In the place of the number of a word: a token beside the sentence (its source, a template, its neighbours), which is
 not scored."""
 
@@ -39,9 +39,9 @@ class Encoded(NamedTuple):
     @property
     def scored(self) -> slice:
         """The sentence's own tokens, less what is shown before and after them."""
-        if SHOWN not in self.words:
+        if CONTEXT_TOKEN not in self.words:
             return slice(0, len(self.words))
-        own = [place for place, word in enumerate(self.words) if word != SHOWN]
+        own = [place for place, word in enumerate(self.words) if word != CONTEXT_TOKEN]
         return slice(own[0], own[-1] + 1) if own else slice(0, 0)
 
 

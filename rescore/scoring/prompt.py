@@ -19,7 +19,7 @@ class PromptNetwork(Network, Protocol):
     """A network whose tokenizer cuts a text together with what stands before it."""
 
     def encode_behind(self, before: Sequence[str], texts: Sequence[str]) -> list[Encoded]:
-        """The tokens of both as one text; those that end before the text does begin have `SHOWN` as their word."""
+        """The tokens of both as one text; the word of those that end before the text begins is `CONTEXT_TOKEN`."""
         ...
 
 

@@ -19,7 +19,7 @@ from rescore.scoring.causal import (
 )
 from rescore.scoring.masked import masked_scorer
 from rescore.scoring.neural import OwnNetwork
-from rescore.scoring.one_pass import SHOWN, Encoded, NetworkScorer, Request, batches, log, windows
+from rescore.scoring.one_pass import CONTEXT_TOKEN, Encoded, NetworkScorer, Request, batches, log, windows
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -98,7 +98,7 @@ class SourceScorer(CausalScorer):
         sources = dict(zip(given, self._network.sources(given), strict=True))
         targets = map(self.in_order, self._network.encode_texts([other for _, other in pairs]))
         return [
-            Encoded((*sources[one], *target.ids), (*[SHOWN] * len(sources[one]), *target.words))
+            Encoded((*sources[one], *target.ids), (*[CONTEXT_TOKEN] * len(sources[one]), *target.words))
             for (one, _), target in zip(pairs, targets, strict=True)
         ]
 

@@ -9,7 +9,7 @@ from functools import cached_property
 from rescore.errors import UserError
 from rescore.scoring.base import Question, TokenScores, Wrapped
 from rescore.scoring.neural import OwnNetwork
-from rescore.scoring.one_pass import SHOWN, Encoded, NetworkScorer
+from rescore.scoring.one_pass import CONTEXT_TOKEN, Encoded, NetworkScorer
 
 
 class WindowNetwork(OwnNetwork):
@@ -48,9 +48,9 @@ class WindowNetwork(OwnNetwork):
             inner = sentence.ids[: self.longest]
             ids += [token + number * self.vocabulary for token in (*first, *inner, *last)]
             is_own = number == len(before)
-            words += [SHOWN] * len(first)
-            words += sentence.words if is_own else [SHOWN] * len(inner)
-            words += [-1 if is_own and self._scores_end else SHOWN] * len(last)
+            words += [CONTEXT_TOKEN] * len(first)
+            words += sentence.words if is_own else [CONTEXT_TOKEN] * len(inner)
+            words += [-1 if is_own and self._scores_end else CONTEXT_TOKEN] * len(last)
         return Encoded(tuple(ids), tuple(words))
 
 

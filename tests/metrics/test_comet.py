@@ -102,7 +102,7 @@ def test_on_the_command_line(model: Path, rescore: Run, tmp_path: Path) -> None:
 
 
 def test_errors(rescore: Run, tmp_path: Path) -> None:
-    from rescore.metrics.base import compared
+    from rescore.metrics.base import metric_input
     from rescore.metrics.comet import Comet
 
     (tmp_path / "l.jsonl").write_text('{"id": "u", "ref": "a", "hyps": [{"text": "a", "score": -1}]}\n')
@@ -110,6 +110,6 @@ def test_errors(rescore: Run, tmp_path: Path) -> None:
     wrong = rescore("l.jsonl", "--metric", "comet", "--comet-model", tmp_path)
     assert_one_line_error(wrong, "hparams.yaml: no such file")
     with pytest.raises(UserError, match="no source"):
-        compared(Comet.__new__(Comet), NbestList("u", [Hypothesis("a")]), "a")
+        metric_input(Comet.__new__(Comet), NbestList("u", [Hypothesis("a")]), "a")
     with pytest.raises(UserError, match="no model"):
         Comet.choose(MetricOptions(), [])
