@@ -124,7 +124,7 @@ class RunConfig:
         if asked is None and self.token_bonus is not None:
             asked = bool(self.token_bonus)
         if asked is None:
-            return None if lists and TOKENS in lists[0].columns else pseudo
+            return None if lists and TOKENS in lists[0].provenance else pseudo
         return (pseudo or next(iter(lms), None)) if asked else None
 
     def decision(self, weights: Weights = FIRST_PASS_ALONE) -> Decision:

@@ -87,7 +87,7 @@ class NbestList:
     hypotheses: list[Hypothesis]
     references: tuple[str, ...] = ()
     source: str | None = None
-    columns: Mapping[str, Column] = field(default_factory=dict)
+    provenance: Mapping[str, Column] = field(default_factory=dict)
     """Where columns of scores come from, as far as it is known; one object for all lists of a file."""
     recording: str | None = None
     """What the utterance is a part of; None where its id says so (`rescore.scoring.context`)."""
@@ -132,7 +132,7 @@ def component_columns(nbest: NbestList) -> list[str]:
 
 def _columns(nbest: NbestList, components: bool = False) -> list[str]:
     found = dict.fromkeys(name for hypothesis in nbest.hypotheses for name in hypothesis.scores if name != FIRST_PASS)
-    return [name for name in found if (name in nbest.columns and nbest.columns[name].is_component) == components]
+    return [name for name in found if (name in nbest.provenance and nbest.provenance[name].is_component) == components]
 
 
 def content_hash(lists: Iterable[NbestList]) -> str:

@@ -143,16 +143,16 @@ def origins(lists: Sequence[NbestList], weights: Mapping[str, float]) -> dict[st
     found: dict[str, Column] = {}
     last = None
     for nbest in lists:
-        if nbest.columns is last:  # the lists of a file share one record
+        if nbest.provenance is last:  # the lists of a file share one record
             continue
-        last = nbest.columns
+        last = nbest.provenance
         for name in weights:
-            if name not in nbest.columns or nbest.columns[name].is_component:
+            if name not in nbest.provenance or nbest.provenance[name].is_component:
                 continue
-            if found.setdefault(name, nbest.columns[name]) != nbest.columns[name]:
+            if found.setdefault(name, nbest.provenance[name]) != nbest.provenance[name]:
                 raise UserError(
-                    f"utterance {nbest.id}: column {name} comes from {nbest.columns[name].short}, that of other lists "
-                    f"from {found[name].short}; score all with one model"
+                    f"utterance {nbest.id}: column {name} comes from {nbest.provenance[name].short}, that of other "
+                    f"lists from {found[name].short}; score all with one model"
                 )
     return {name: found[name] for name in weights if name in found}
 

@@ -76,7 +76,7 @@ def brevity(sentences: Sequence[str]) -> list[float]:
 def test_functions_dictionaries_and_plain_texts() -> None:
     scored = rescore.score(LISTS, brevity)
     assert scored[0].hypotheses[0].scores == {"s2s": -1.0, "brevity": -2.0}
-    assert scored[0].columns["brevity"].model == "brevity"
+    assert scored[0].provenance["brevity"].model == "brevity"
     for weights in ({"s2s": 0.5, "brevity": 0.5}, 0.5, rescore.Weights({"s2s": 0.5, "brevity": 0.5}, "given")):
         assert rescore.rerank(scored, weights)[0].hypotheses[0].text == "a"
         assert rescore.evaluate(scored, weights).reranked == 0.0
@@ -173,11 +173,11 @@ def test_what_is_asked_for_is_read(tmp_path: Path) -> None:
 def test_two_models_of_one_kind_have_a_column_each(models: dict[str, Path]) -> None:
     lms = [rescore.load(f"tta:{path}") for path in (models["tta"], ROOT / "models" / "tta-small")]
     for lists in (rescore.score(LISTS, *lms), rescore.score(rescore.score(LISTS, lms[0]), lms[1])):
-        assert lists[0].columns["tta"].fingerprint == lms[0].fingerprint
-        assert lists[0].columns["tta.2"].fingerprint == lms[1].fingerprint
+        assert lists[0].provenance["tta"].fingerprint == lms[0].fingerprint
+        assert lists[0].provenance["tta.2"].fingerprint == lms[1].fingerprint
         assert lists[0].hypotheses[0].scores["tta"] != lists[0].hypotheses[0].scores["tta.2"]
     again = rescore.score(lists, lms[0])
-    assert "tta.3" not in again[0].columns and [lm.name for lm in lms] == ["tta", "tta"]
+    assert "tta.3" not in again[0].provenance and [lm.name for lm in lms] == ["tta", "tta"]
 
 
 class Scaled:

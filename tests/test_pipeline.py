@@ -80,7 +80,7 @@ def scored(number: int, model: str = "tta", *columns: str) -> list[NbestList]:
     """Lists with a column of a model, and what is counted."""
     records = {name: Column(model, "0" * 12, "sum", "float32") for name in ("lm", *columns)}
     scores = {"s2s": -1.0, "lm": -1.0, **dict.fromkeys(columns, 2.0)}
-    return [NbestList(str(index), [Hypothesis("a", scores)], ("a",), columns=records) for index in range(number)]
+    return [NbestList(str(index), [Hypothesis("a", scores)], ("a",), provenance=records) for index in range(number)]
 
 
 def test_a_token_bonus_is_for_large_sets_of_pseudo_log_likelihoods() -> None:
@@ -97,7 +97,7 @@ def test_columns_of_models_are_tuned_not_those_of_toolkits() -> None:
     lists = scored(1)
     lists[0].hypotheses[0].scores["LM0"] = -3.0
     assert choose_columns(lists) == ["lm"] and choose_columns(lists, ["LM0", "s2s"]) == ["LM0"]
-    lists[0].columns = {}
+    lists[0].provenance = {}
     assert choose_columns(lists) == ["lm", "LM0"] and choose_columns(lists, (), 2) == ["LM0"]
     with pytest.raises(UserError, match="--nth 3: the lists have 2 columns"):
         choose_columns(lists, (), 3)
@@ -179,7 +179,7 @@ def with_components(number: int) -> list[NbestList]:
                 Hypothesis("right", {"s2s": -2.05, "decoder": -2.0, "lm": -0.5}),
             ],
             ("right",),
-            columns=about,
+            provenance=about,
         )
         for index in range(number)
     ]

@@ -116,7 +116,7 @@ def test_lists_of_other_tools_have_no_record(rescore: Run, tmp_path: Path) -> No
     hypotheses = {f"hyp_{rank}": {"score": -rank, "text": "a", "scores": {"lm": -1}} for rank in (1, 2)}
     write_json(tmp_path / "l.json", {"columns": {"ref": "a", **hypotheses}, "u": {"ref": "b", **hypotheses}})
     lists = rescore_read(tmp_path / "l.json")
-    assert [nbest.id for nbest in lists] == ["columns", "u"] and not lists[0].columns
+    assert [nbest.id for nbest in lists] == ["columns", "u"] and not lists[0].provenance
     assert rescore("tune", "l.json", "-o", "w.json").returncode == 0
     done = rescore("rerank", "l.json", "--weights", "w.json", "--report", "r.json")
     assert done.returncode == 0 and "|lm:" not in json.loads((tmp_path / "r.json").read_text())["signature"]

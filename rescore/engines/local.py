@@ -135,15 +135,15 @@ class ColumnAdder:
         self._columns: Mapping[str, Column] = {}
 
     def __call__(self, nbest: NbestList, scores: Sequence[TokenScores]) -> NbestList:
-        if nbest.columns is not self._before:
-            self._before, self._columns = nbest.columns, {**nbest.columns, **self._new}
+        if nbest.provenance is not self._before:
+            self._before, self._columns = nbest.provenance, {**nbest.provenance, **self._new}
         hypotheses = []
         for hypothesis, found in zip(nbest.hypotheses, scores, strict=True):
             columns = {**hypothesis.scores, self._name: found.normalised(self._norm)}
             if self._count_tokens:
                 columns[TOKENS] = float(len(found.tokens))
             hypotheses.append(Hypothesis(hypothesis.text, columns))
-        return replace(nbest, hypotheses=hypotheses, columns=self._columns)
+        return replace(nbest, hypotheses=hypotheses, provenance=self._columns)
 
 
 def add_column(

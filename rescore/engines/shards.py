@@ -46,7 +46,7 @@ class Shards:
         for placed in window:
             nbest = placed.nbest
             hypotheses = [(hypothesis.text, sorted(hypothesis.scores.items())) for hypothesis in nbest.hypotheses]
-            about = (nbest.id, nbest.references, nbest.source, sorted(nbest.columns.items(), key=lambda one: one[0]))
+            about = (nbest.id, nbest.references, nbest.source, sorted(nbest.provenance.items(), key=lambda one: one[0]))
             digest.update(repr((about, hypotheses, placed.before, placed.after)).encode())
         key = digest.hexdigest()[:12]
         path = self._folder / f"{len(self._paths):06d}-{key}.jsonl"

@@ -66,7 +66,7 @@ def _merged(nbest: NbestList, others: Mapping[str, NbestList | None]) -> NbestLi
                 present.add(text)
                 hypotheses.append(Hypothesis(text, {**worst, **_scores(text, systems), COMBINED: 1.0}))
     components = {name: Column.component("merged") for name in [*others, *(MISSING + system for system in systems)]}
-    return replace(nbest, hypotheses=hypotheses, columns={**nbest.columns, **components})
+    return replace(nbest, hypotheses=hypotheses, provenance={**nbest.provenance, **components})
 
 
 def _best_scores(nbest: NbestList | None) -> dict[str, float]:

@@ -62,7 +62,7 @@ def read(source: Source, options: ReadOptions) -> Iterator[NbestList]:
                 if name in parts:
                     found |= _components(parts[name], f"{best / 'scores'}: utterance {name}")
                     columns |= {key: _COMPONENT for key in found if key != FIRST_PASS and key not in columns}
-                nbest = lists.setdefault(name, NbestList(name, [], columns=columns))
+                nbest = lists.setdefault(name, NbestList(name, [], provenance=columns))
                 nbest.hypotheses.append(Hypothesis(plain(text), found))
         yield from lists.values()
 

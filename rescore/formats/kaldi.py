@@ -94,7 +94,7 @@ def _lists(words: Source, costs: dict[str, dict[str, str]], scale: float) -> Ite
             both = {ACOUSTIC: scores.pop(ACOUSTIC), LANGUAGE: language} if ACOUSTIC in scores else {}
             scores = {FIRST_PASS: total, **both, **scores}
         columns.update((name, _COMPONENT) for name in scores if name != FIRST_PASS and name not in columns)
-        return match[1], NbestList(match[1], [Hypothesis(plain(said), scores)], columns=columns)
+        return match[1], NbestList(match[1], [Hypothesis(plain(said), scores)], provenance=columns)
 
     yield from grouped((entry(text, place) for place, text in words.filled()), words.name)
 

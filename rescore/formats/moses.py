@@ -34,7 +34,7 @@ def read(source: Source, options: ReadOptions) -> Iterator[NbestList]:
     def entry(line: str, place: str) -> tuple[str, NbestList]:
         name, hypothesis = _entry(line, place)
         columns.update((key, _COMPONENT) for key in hypothesis.scores if key != FIRST_PASS and key not in columns)
-        return name, NbestList(name, [hypothesis], columns=columns)
+        return name, NbestList(name, [hypothesis], provenance=columns)
 
     yield from grouped((entry(line, place) for place, line in source.filled()), source.name)
 

@@ -212,11 +212,13 @@ def _with_record(lists: Iterable[NbestList]) -> Iterator[tuple[NbestList, dict[s
     for nbest in lists:
         if first is None:
             first = nbest
-            yield nbest, {name: asdict(column) for name, column in nbest.columns.items()}
+            yield nbest, {name: asdict(column) for name, column in nbest.provenance.items()}
             continue
-        if nbest.columns is not first.columns and nbest.columns != first.columns:
+        if nbest.provenance is not first.provenance and nbest.provenance != first.provenance:
             name = next(
-                name for name in (*first.columns, *nbest.columns) if first.columns.get(name) != nbest.columns.get(name)
+                name
+                for name in (*first.provenance, *nbest.provenance)
+                if first.provenance.get(name) != nbest.provenance.get(name)
             )
             raise UserError(
                 f"utterance {nbest.id}: column {name} comes from another model than in the lists before; "

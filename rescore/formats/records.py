@@ -92,7 +92,7 @@ class Records:
         identity = identity_of(value[named]) if named else str(number)
         hypotheses = self._hypotheses(value, key, place)
         about = self._references(value, key, place), self._source(value, place)
-        nbest = NbestList(identity, hypotheses, *about, columns=self._provenance(hypotheses))
+        nbest = NbestList(identity, hypotheses, *about, provenance=self._provenance(hypotheses))
         return (identity if named and isinstance(value[key], str) else None), nbest
 
     def _hypotheses(self, value: dict[str, Any], key: str, place: str) -> list[Hypothesis]:

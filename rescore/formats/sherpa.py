@@ -44,7 +44,7 @@ def read(source: Source, options: ReadOptions) -> Iterator[NbestList]:
         values = next((result[key] for key in _PROBABILITIES if result.get(key)), None)
         scores = {} if values is None else {FIRST_PASS: _sum(values, place)}
         scores |= {column: _sum(result[key], place) for column, key in _COMPONENTS.items() if result.get(key)}
-        yield NbestList(name or str(number), [Hypothesis(plain(result["text"]), scores)], columns=_COLUMNS)
+        yield NbestList(name or str(number), [Hypothesis(plain(result["text"]), scores)], provenance=_COLUMNS)
         name = None
 
 

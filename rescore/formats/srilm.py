@@ -58,7 +58,7 @@ def read(source: Source, options: ReadOptions) -> Iterator[NbestList]:
         lines = one.lines()
         first = next(lines, "")
         kind = first.strip() if first.startswith("NBestList") else ""
-        nbest = NbestList(one.stem, [], columns=_COLUMNS)
+        nbest = NbestList(one.stem, [], provenance=_COLUMNS)
         start = 1 if kind else 0
         for number, text in enumerate(lines if kind else _again(first, lines), start + 1):
             if text.strip():

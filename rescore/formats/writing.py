@@ -107,7 +107,9 @@ def check_holds(
         columns = {name for hypothesis in nbest.hypotheses for name in hypothesis.scores if name != FIRST_PASS}
         kept = {name for name in columns if "columns" in holds or name in holds}
         lost |= {f"column {name}": None for name in sorted(columns - kept)}
-        if "models" not in holds and any(not nbest.columns[name].is_component for name in kept & nbest.columns.keys()):
+        if "models" not in holds and any(
+            not nbest.provenance[name].is_component for name in kept & nbest.provenance.keys()
+        ):
             lost["which models made the columns"] = None
         if not scores:
             lost["scores (the best hypothesis comes first)"] = None

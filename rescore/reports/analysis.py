@@ -170,7 +170,7 @@ def _correlations(
 
 def _is_sum(column: str, nbest: NbestList) -> bool:
     """Whether scores are sums over tokens: as their origin says, else as the column's name does (`column_name`)."""
-    origin = nbest.columns.get(column)
+    origin = nbest.provenance.get(column)
     return origin.norm == "sum" if origin else not re.search(r"\.(mean|length\^[0-9.]+)$", column)
 
 

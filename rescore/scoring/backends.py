@@ -181,7 +181,7 @@ def with_own_columns(
     def taken(lm: LanguageModel) -> bool:
         column = column_name(lm, norm)
         return any(lm.name == other.name for other in found) or any(
-            column in nbest.hypotheses[0].scores and nbest.columns.get(column) != origin(lm, norm) for nbest in heads
+            column in nbest.hypotheses[0].scores and nbest.provenance.get(column) != origin(lm, norm) for nbest in heads
         )
 
     for model in models:

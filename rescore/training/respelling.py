@@ -89,9 +89,9 @@ class Respelling:
         origin = Column(f"respell:{self.number}", self.channel.digest, f"lexicon:{self.lexicon.digest}", "float32")
         before, columns = None, {}
         for nbest in respeller(chain(head, stream)):
-            if nbest.columns is not before:
-                before, columns = nbest.columns, {**nbest.columns, CHANNEL: origin}
-            yield replace(nbest, columns=columns)
+            if nbest.provenance is not before:
+                before, columns = nbest.provenance, {**nbest.provenance, CHANNEL: origin}
+            yield replace(nbest, provenance=columns)
 
 
 def unsuited(lists: Sequence[NbestList], lexicon: Lexicon) -> str | None:

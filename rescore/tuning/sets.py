@@ -26,7 +26,7 @@ def model_columns(nbest: NbestList) -> list[str]:
     A toolkit's own features are not tuned beside a language model that was added, by whatever road it was added.
     """
     found = score_columns(nbest)
-    return [name for name in found if name in nbest.columns] or found
+    return [name for name in found if name in nbest.provenance] or found
 
 
 def choose_columns(lists: Sequence[NbestList], asked: Sequence[str] = (), nth: int | None = None) -> list[str]:
@@ -38,7 +38,7 @@ def choose_columns(lists: Sequence[NbestList], asked: Sequence[str] = (), nth: i
     columns = [name for name in dict.fromkeys(asked) if name != FIRST_PASS] if asked else model_columns(lists[0])
     if nth is None:
         return columns
-    columns = [name for name in columns if name in lists[0].columns] or columns
+    columns = [name for name in columns if name in lists[0].provenance] or columns
     if nth > len(columns):
         raise UserError(f"--nth {nth}: the lists have {len(columns)} columns of LM scores ({', '.join(columns)})")
     return [columns[nth - 1]]
@@ -55,7 +55,7 @@ def suits_token_bonus(lists: Sequence[NbestList], columns: Sequence[str]) -> boo
     That is on `LARGE_SET` lists or more, with their tokens counted, beside a column of pseudo-log-likelihoods: these
     say little about how long a sentence should be.
     """
-    known = lists[0].columns
+    known = lists[0].provenance
     pseudo = any(is_pseudo(known[name].model) for name in columns if name in known)
     return len(lists) >= LARGE_SET and pseudo and TOKENS in lists[0].hypotheses[0].scores
 

@@ -222,7 +222,7 @@ def test_shards_of_other_questions_are_made_again(tmp_path: Path) -> None:
         Placed(nbest, ("other",), ("after",)),
         Placed(nbest, ("before",), ()),
         Placed(nbest, ("before", "after"), ()),
-        Placed(replace(nbest, columns={"x": origin}), ("before",), ("after",)),
+        Placed(replace(nbest, provenance={"x": origin}), ("before",), ("after",)),
     ]
     shards = Shards(str(tmp_path / "out.jsonl"), ["model"])
     first = shards.add(asked[:1])

@@ -29,12 +29,12 @@ def test_each_system_has_a_column_and_a_sign_of_what_it_lacks() -> None:
     assert found.column("s2s") == [-1.0, -3.0, -3.0] and found.column("missing.s2s") == [0.0, 0.0, 1.0]
     assert found.column("b") == [-5.0, -2.0, -5.0] and found.column("missing.b") == [1.0, 0.0, 0.0]
     assert found.column(COMBINED) == [0.0, 0.0, 1.0]
-    assert all(found.columns[name].is_component for name in ("b", "missing.b", "missing.s2s"))
+    assert all(found.provenance[name].is_component for name in ("b", "missing.b", "missing.s2s"))
 
 
 def test_parts_of_the_first_pass_get_the_worst_of_the_list() -> None:
     a, b = lists(("u", {"x": -1.0, "y": -3.0})), lists(("u", {"z": -5.0}))
-    a[0].columns = {"ctc": Column.component("espnet2")}
+    a[0].provenance = {"ctc": Column.component("espnet2")}
     for score, hypothesis in zip((-7.0, -6.0), a[0].hypotheses, strict=True):
         hypothesis.scores["ctc"] = score
     (found,) = merge(a, {"b": b})
@@ -64,7 +64,7 @@ def test_the_better_system_decides_after_tuning(rescore: Run, tmp_path: Path) ->
     assert rescore("merge", "poor.jsonl", "good.jsonl", "-o", "both.jsonl").returncode == 0
     assert rescore("both.jsonl", "--folds", "2", "--components", "--decide", "rover").returncode == 0
     again = formats.read([tmp_path / "both.jsonl"])
-    assert again[0].column("good") == merged[0].column("good") and again[0].columns["good"].is_component
+    assert again[0].column("good") == merged[0].column("good") and again[0].provenance["good"].is_component
     assert_one_line_error(rescore("merge", "poor.jsonl"), "two systems or more")
     assert_one_line_error(rescore("merge", "poor.jsonl", "good.jsonl", "good.jsonl"), "would be called good")
     assert_one_line_error(rescore("merge", "poor.jsonl", "good.jsonl", "--name", "a", "--name", "b"), "give one each")

@@ -119,7 +119,7 @@ def test_the_norm_stays(rescore: Run, tmp_path: Path) -> None:
     assert len(found.hypotheses) == 4 and all("ngram.mean" in one.scores for one in found.hypotheses)
     # And where the result is read again.
     assert rescore("score", "l.jsonl", "--lm", "ngram:lower:lm.arpa", "-o", "m.jsonl").returncode == 0
-    assert "ngram:lower.mean" in formats.read([tmp_path / "m.jsonl"])[0].columns
+    assert "ngram:lower.mean" in formats.read([tmp_path / "m.jsonl"])[0].provenance
 
 
 def test_features_of_toolkits_are_no_obstacle(rescore: Run, tmp_path: Path) -> None:

@@ -96,7 +96,7 @@ def test_sources_and_models_of_columns(rescore: Run, tmp_path: Path) -> None:
     lists(tmp_path / "l.jsonl", hyp("a", -1), src="x")
     assert "no place for it: sources" in rescore("convert", "l.jsonl", "--to", "nemo").stderr
     model = {"tta": Column("tta", "ab12", "sum", "float32")}
-    found = [NbestList("u1", [Hypothesis("a", {"s2s": -1.0, "tta": -2.0})], columns=model)]
+    found = [NbestList("u1", [Hypothesis("a", {"s2s": -1.0, "tta": -2.0})], provenance=model)]
     formats.write(found, str(tmp_path / "m.jsonl"))
     assert rescore("convert", "m.jsonl", "-o", "n.json").stderr == ""
     assert "which models made the columns" in rescore("convert", "m.jsonl", "-o", "m.csv").stderr

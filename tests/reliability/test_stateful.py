@@ -121,7 +121,7 @@ class Tool(RuleBasedStateMachine):
         self.run("score", file, *(turned if swapped else lms), "-o", other)
         for one, two in zip(formats.read([Path(name)]), formats.read([Path(other)]), strict=True):
             assert [h.scores for h in one.hypotheses] == [h.scores for h in two.hypotheses]
-            assert one.columns == two.columns
+            assert one.provenance == two.provenance
         return name
 
     def fallback(self) -> str:

@@ -98,7 +98,7 @@ def test_a_dot_in_a_name_does_not_mean_normalised() -> None:
     found = {one.column: one.spearman for one in analyse(ErrorRate(), lists, FIRST_PASS_ALONE).correlations}
     assert found == {"qwen2.5": pytest.approx(1.0), "lm.mean": pytest.approx(-1.0)}
     as_sum = {"lm.mean": Column("x", "0", "sum", "float32"), "qwen2.5": Column("x", "0", "mean", "float32")}
-    lists = [replace(one, columns=as_sum) for one in lists]
+    lists = [replace(one, provenance=as_sum) for one in lists]
     found = {one.column: one.spearman for one in analyse(ErrorRate(), lists, FIRST_PASS_ALONE).correlations}
     assert found == {"qwen2.5": pytest.approx(-1.0), "lm.mean": pytest.approx(1.0)}  # the origin knows better
 
