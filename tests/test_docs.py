@@ -75,7 +75,7 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     decoded = folder / "decoded"
     decoded.mkdir()
     for name in ("dev", "test"):
-        espnet2(decoded, name)
+        espnet2(decoded, name, 4)
         (folder / "exp" / "asr").mkdir(parents=True, exist_ok=True)
         shutil.copytree(decoded / name, folder / f"{name}_other")
         shutil.copy(decoded / f"{name}.ref", folder / f"{name}_other" / "text")

@@ -22,10 +22,10 @@ def lists(name: str) -> list[NbestList]:
     return formats.read([ROOT / "data" / f"{name}.json"])[:25]
 
 
-def espnet2(folder: Path, name: str) -> str:
+def espnet2(folder: Path, name: str, depth: int | None = None) -> str:
     """A decode folder as ESPnet2 leaves it; returns what stands behind `DEV :=`."""
     for nbest in lists(name):
-        for rank, hypothesis in enumerate(nbest.hypotheses, 1):
+        for rank, hypothesis in enumerate(nbest.hypotheses[:depth], 1):
             place = folder / name / "logdir" / "output.1" / f"{rank}best_recog"
             place.mkdir(parents=True, exist_ok=True)
             with (place / "text").open("a") as text, (place / "score").open("a") as score:
