@@ -81,7 +81,7 @@ def twin(folder: Path) -> tuple[Any, Any]:
 
 
 def _copy_weights(network: Transformer, model: Any) -> None:
-    scale = network.config.d_model**0.5
+    scale = network.scale
     embeddings = model.bert.embeddings
     embeddings.word_embeddings.weight.copy_(network.token_embedding.weight * scale)
     embeddings.position_embeddings.weight.copy_(network.position_embedding.weight * scale)

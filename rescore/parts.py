@@ -5,21 +5,77 @@ Parts are named, not imported: this module costs nothing, and lies below all roo
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
+from rescore.kinds import Backend, NetworkKind
 from rescore.registry import Registry
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+_OWN = "rescore.scoring.neural:load"
+_MASKED = ("intact", "within-word-l2r")
+NETWORKS: Registry[NetworkKind] = Registry(
+    "kind of network",
+    {
+        "tta": (
+            NetworkKind(
+                "rescore.networks.tta:TTA",
+                "rescore.training.objectives:LanguageAutoencoding",
+                Backend(_OWN, ("context=",), pseudo=True),
+                "rescore.scoring.one_pass:NetworkScorer.of",
+                before=True,
+                after=True,
+            ),
+            "Transformer-based Text Autoencoder",
+        ),
+        "bilm": (
+            NetworkKind(
+                "rescore.networks.bilm:BiLM",
+                "rescore.training.objectives:MaskedLanguageModelling",
+                Backend(_OWN, (*_MASKED, "context="), pseudo=True),
+                "rescore.scoring.masked:masked_scorer",
+                before=True,
+                after=True,
+                masks=True,
+            ),
+            "masked language model",
+        ),
+        "unilm": (
+            NetworkKind(
+                "rescore.networks.unilm:UniLM",
+                "rescore.training.objectives:CausalLanguageModelling",
+                Backend(_OWN, ("context=",)),
+                "rescore.scoring.causal:CausalScorer.of",
+                before=True,
+            ),
+            "causal language model",
+        ),
+        "unilm-bw": (
+            NetworkKind(
+                "rescore.networks.unilm:UniLM",
+                "rescore.training.objectives:BackwardLanguageModelling",
+                Backend(_OWN),
+                "rescore.scoring.causal:BackwardScorer.of",
+            ),
+            "causal language model of reversed sentences",
+        ),
+        "unified": (
+            NetworkKind(
+                "rescore.networks.unified:Unified",
+                "rescore.training.objectives:unified_objectives",
+                Backend(
+                    "rescore.scoring.unified:load",
+                    ("bi", "l2r", "r2l", "seq2seq", "channel", *_MASKED),
+                    pseudo_with="bi",
+                ),
+                masks=True,
+                pairs=True,
+            ),
+            "network of four readings (UniLM), one from a source",
+        ),
+    },
+)
+"""The kinds of networks that are trained and read here; each is a kind of language model, too."""
 
-    from rescore.decision.rules import DecisionRule
-    from rescore.formats import Format
-    from rescore.metrics.base import Metric, MetricOptions
-    from rescore.metrics.significance import SignificanceTest
-    from rescore.reports.styles import Cells
-    from rescore.scoring.backends import Backend
-
-FORMATS: Registry[Format] = Registry(
+FORMATS: Registry[Any] = Registry(
     "format",
     {
         "native": ("rescore.formats.native", "native JSON or JSON Lines"),
@@ -46,24 +102,30 @@ FORMATS: Registry[Format] = Registry(
 )
 """What N-best lists are read from; looked through in this order to find out what a path holds."""
 
+_HF = "rescore.scoring.huggingface:load"
 BACKENDS: Registry[Backend] = Registry(
     "kind of language model",
     {
-        "tta": ("rescore.scoring.backends:TTA", "Transformer-based Text Autoencoder"),
-        "bilm": ("rescore.scoring.backends:BILM", "masked language model"),
-        "unilm": ("rescore.scoring.backends:UNILM", "causal language model"),
-        "unilm-bw": ("rescore.scoring.backends:UNILM_BW", "causal language model of reversed sentences"),
-        "unified": ("rescore.scoring.backends:UNIFIED", "network of four readings (UniLM), one from a source"),
-        "ngram": ("rescore.scoring.backends:NGRAM", "ARPA file or KenLM binary"),
-        "lexical": ("rescore.scoring.backends:LEXICAL", "translation model of single words, of Brown et al. 1993"),
-        "hf-masked": ("rescore.scoring.backends:HF_MASKED", "masked model of Hugging Face's transformers"),
-        "hf-causal": ("rescore.scoring.backends:HF_CAUSAL", "causal model of Hugging Face's transformers"),
-        "hf-seq2seq": ("rescore.scoring.backends:HF_SEQ2SEQ", "translation model of Hugging Face's transformers"),
+        **{name: (NETWORKS[name].backend, NETWORKS.about(name)) for name in NETWORKS.names},
+        "ngram": (Backend("rescore.scoring.ngram:load", uses_torch=False), "ARPA file or KenLM binary"),
+        "lexical": (
+            Backend("rescore.scoring.lexical:load", ("channel", "coverage", "length"), uses_torch=False),
+            "translation model of single words, of Brown et al. 1993",
+        ),
+        "hf-masked": (
+            Backend(_HF, _MASKED, pseudo=True, on_hub=True),
+            "masked model of Hugging Face's transformers",
+        ),
+        "hf-causal": (Backend(_HF, ("context=",), on_hub=True), "causal model of Hugging Face's transformers"),
+        "hf-seq2seq": (
+            Backend("rescore.scoring.seq2seq:load", ("channel", "src=", "tgt="), on_hub=True),
+            "translation model of Hugging Face's transformers",
+        ),
     },
 )
 """The kinds of language models."""
 
-METRICS: Registry[Callable[[MetricOptions, Sequence[str]], Metric]] = Registry(
+METRICS: Registry[Any] = Registry(
     "metric",
     {
         "wer": ("rescore.metrics.wer:ErrorRate.of_words", "word error rate, as sclite counts"),
@@ -76,9 +138,9 @@ METRICS: Registry[Callable[[MetricOptions, Sequence[str]], Metric]] = Registry(
         "ter": ("rescore.metrics.mt:Ter.choose", "translation edit rate, as sacreBLEU; slow"),
     },
 )
-"""Each makes a metric from options and the references that it will see; the metric's name in lower case is its key."""
+"""Each makes a `Metric` from `MetricOptions` and the references that it will see. The name in lower case is the key."""
 
-DECISIONS: Registry[type[DecisionRule]] = Registry(
+DECISIONS: Registry[Any] = Registry(
     "decision",
     {
         "best": ("rescore.decision.rules:Best", "the best score"),
@@ -90,9 +152,9 @@ DECISIONS: Registry[type[DecisionRule]] = Registry(
         "rover": ("rescore.decision.rover:Rover", "a vote word by word"),
     },
 )
-"""How a text is chosen from a list."""
+"""How a text is chosen from a list: classes with the methods of `rescore.decision.DecisionRule`."""
 
-TESTS: Registry[type[SignificanceTest]] = Registry(
+TESTS: Registry[Any] = Registry(
     "test",
     {
         "randomisation": ("rescore.metrics.significance:Randomisation", "paired approximate randomisation"),
@@ -100,9 +162,9 @@ TESTS: Registry[type[SignificanceTest]] = Registry(
         "mapsswe": ("rescore.metrics.significance:Mapsswe", "matched-pairs segment test, for WER"),
     },
 )
-"""Of the difference between two systems."""
+"""Of the difference between two systems: classes with the methods of `SignificanceTest`."""
 
-STYLES: Registry[Callable[[Cells], str]] = Registry(
+STYLES: Registry[Any] = Registry(
     "style",
     {
         "text": ("rescore.reports.styles:text", ".txt"),
@@ -111,4 +173,4 @@ STYLES: Registry[Callable[[Cells], str]] = Registry(
         "latex": ("rescore.reports.styles:latex", ".tex"),
     },
 )
-"""How a table is written, each with the ending of its files."""
+"""How a table is written: functions of its cells, each with the ending of its files."""

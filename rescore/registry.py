@@ -8,11 +8,20 @@ from __future__ import annotations
 
 import difflib
 import importlib
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from rescore.errors import UserError
 
 Part = TypeVar("Part")
+
+
+def resolve(name: str) -> Any:
+    """What "module:attribute" or "module" names; the module is imported now."""
+    module, _, attributes = name.partition(":")
+    found: Any = importlib.import_module(module)
+    for attribute in filter(None, attributes.split(".")):
+        found = getattr(found, attribute)
+    return found
 
 
 class Registry(Generic[Part]):
@@ -65,9 +74,4 @@ class Registry(Generic[Part]):
 
     def __getitem__(self, name: str) -> Part:
         part = self._parts[self.check(name)][0]
-        if isinstance(part, str):
-            module, _, attribute = part.partition(":")
-            part = importlib.import_module(module)  # type: ignore[assignment]
-            for name_of in filter(None, attribute.split(".")):
-                part = getattr(part, name_of)
-        return part  # type: ignore[return-value]
+        return resolve(part) if isinstance(part, str) else part

@@ -5,7 +5,8 @@
 
 The form is sacreBLEU's: fields with a bar between them, the metric first. Fields of the metric are `name:value`. `w:`
 is the weight of a column; `lm:` the model that gave the column, its fingerprint, norm and precision; `decide:` the
-decision rule (nothing for the best score); `tuned:` where the weights come from; `p:` the significance test.
+decision rule (nothing for the best score); `tuned:` where the weights come from; `p:` the significance test. From
+`rescore:` on they are versions of programs.
 """
 
 from __future__ import annotations
@@ -20,8 +21,6 @@ from rescore.version import VERSION
 
 FINGERPRINT_DIGITS = 12
 """How many hexadecimal digits of a fingerprint are shown."""
-VERSIONS = ("rescore", "sacrebleu", "jiwer", "rapidfuzz", "comet")
-"""Fields that are the version of a program."""
 SAFE = " !#$&'()*+-./:;<>?[]^_`{}~\"\\"  # all but % | = , @ and what is not printable
 
 
@@ -72,7 +71,9 @@ class Signature:
             yield f"tuned:{_quoted_but_at(self.tuned)}"
         if self.test:
             yield f"p:{_quoted_but_at(self.test)}"
-        yield from (f"{name}:{version}" for name, version in self.versions.items())
+        # Last, rescore first: by this it is known what is a version, and what a setting.
+        programs = sorted(self.versions, key=lambda name: name != "rescore")
+        yield from (f"{name}:{self.versions[name]}" for name in programs)
 
     @classmethod
     def parse(cls, text: str) -> Signature:
@@ -110,7 +111,7 @@ class Signature:
                     single |= {"decision": unquote(rule), "scale": float(scale) if comma else None}
                 elif key in ("tuned", "p"):
                     single["test" if key == "p" else key] = unquote(value)
-                elif key in VERSIONS:
+                elif key == "rescore" or values["versions"]:
                     values["versions"][key] = value
                 else:
                     values["settings"][key] = unquote(value)

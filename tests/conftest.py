@@ -18,8 +18,9 @@ import torch
 
 from rescore.cli.main import main
 from rescore.networks import checkpoint
-from rescore.networks.config import KINDS, NetworkConfig
+from rescore.networks.config import NetworkConfig
 from rescore.networks.tokenizer import Tokenizer, train_wordpiece
+from rescore.parts import NETWORKS
 
 torch.set_num_threads(1)  # the networks here are tiny: threads would only wait for each other
 hypothesis.settings.register_profile("any machine", deadline=None)  # a busy one is slow, not wrong
@@ -51,7 +52,7 @@ def config(tokenizer: Tokenizer) -> NetworkConfig:
 def models(tmp_path_factory: pytest.TempPathFactory, tokenizer: Tokenizer, config: NetworkConfig) -> dict[str, Path]:
     """A folder with a random network of each kind."""
     folders = {}
-    for kind in KINDS:
+    for kind in NETWORKS.names:
         torch.manual_seed(1)
         folder = folders[kind] = tmp_path_factory.mktemp(kind)
         checkpoint.save(folder, checkpoint.build(replace(config, kind=kind)), tokenizer)

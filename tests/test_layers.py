@@ -31,40 +31,37 @@ LAYERS = [
     ["signature"],
     ["nbest"],
     ["parts"],
+    ["kinds"],
     ["registry"],
     ["files", "patterns"],
     ["errors", "version"],
 ]
 """From the roof to the ground."""
 HEIGHT = {room: -level for level, rooms in enumerate(LAYERS) for room in rooms}
-WITH_TORCH = ("networks", "training", "scoring/neural.py", "scoring/huggingface.py", "scoring/one_pass.py",
+WITH_TORCH = ("networks", "training", "scoring/own_network.py", "scoring/huggingface.py", "scoring/one_pass.py",
               "scoring/causal.py", "scoring/masked.py", "scoring/vectors.py", "reports/speed.py",
               "engines/cluster.py", "scoring/seq2seq.py", "scoring/unified.py", "metrics/comet.py")  # fmt: skip
 
 
 def imports(path: Path) -> Iterator[str]:
-    """What a module imports, but for what only type checkers see."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    unseen = {
-        id(inner)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
-        for inner in ast.walk(node)
-    }
-    for node in ast.walk(tree):
-        if id(node) in unseen:
-            continue
+    """What a module imports, wherever and for whomever: also in a function, and what only type checkers see."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
-            if node.module == "rescore":
-                yield from (f"rescore.{alias.name}" for alias in node.names)
-            else:
-                yield node.module
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+            yield from (name if name in MODULES else node.module for name in names)
+
+
+def name_of(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+MODULES = {name_of(path): path for path in sorted((ROOT / "rescore").rglob("*.py"))}
 
 
 def modules() -> list[Path]:
-    return sorted((ROOT / "rescore").rglob("*.py"))
+    return list(MODULES.values())
 
 
 def room_of(path: Path) -> str:
@@ -86,6 +83,14 @@ def test_imports_go_down() -> None:
         and HEIGHT[room] >= HEIGHT[room_of(path)]
     ]
     assert not up, "\n".join(up)
+
+
+def test_no_circles() -> None:
+    """No module needs one that needs it: of modules without those that need no other, again and again, none is left."""
+    needs = {name: {one for one in imports(path) if one in MODULES} - {name} for name, path in MODULES.items()}
+    while free := {name for name, others in needs.items() if not others}:
+        needs = {name: others - free for name, others in needs.items() if name not in free}
+    assert not needs, needs
 
 
 def test_torch_is_imported_where_networks_are() -> None:

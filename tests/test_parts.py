@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,9 +20,17 @@ from rescore.metrics import Metric, MetricOptions
 from rescore.metrics.significance import Chosen, PairedTest
 from rescore.metrics.wer import ErrorRate
 from rescore.nbest import FIRST_PASS, Hypothesis, NbestList
+from rescore.networks.config import NetworkConfig
+from rescore.networks.tokenizer import Tokenizer
 from rescore.registry import Registry
 from rescore.scoring import Backend, Question, TokenScores
-from tests.conftest import Run, assert_one_line_error, write_json
+from rescore.signature import Signature
+from rescore.training.loop import Recipe
+from rescore.training.train import train
+from rescore.version import VERSION
+from tests.conftest import SENTENCES, Run, assert_one_line_error, write_json
+
+tuning = importlib.import_module("rescore.tuning.tune")  # its room hands out the function of that name
 
 
 @pytest.fixture
@@ -91,6 +101,10 @@ class Sentences(ErrorRate):
         super().__init__()
         self.name = "SER"
 
+    @property
+    def versions(self) -> dict[str, str]:
+        return {"counter": "1.2", "comet": "3"}
+
     def statistics(self, hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> np.ndarray:
         counts = super().statistics(hypotheses, references)
         wrong = (counts[:, :3].sum(axis=1) > 0).astype(np.int64)
@@ -102,7 +116,10 @@ def test_a_metric(rescore: Run, register: object, lists: Path, tmp_path: Path) -
         return Sentences()
 
     register(parts.METRICS, "ser", make, "sentence error rate")
-    assert "SER" in rescore("eval", lists, "--metric", "ser").stdout
+    found = rescore("eval", lists, "--metric", "ser").stdout
+    (line,) = (line for line in found.splitlines() if line.startswith("SER|"))
+    assert Signature.parse(line).versions == {"rescore": VERSION, "counter": "1.2", "comet": "3"}
+    assert str(Signature.parse(line)) == line
     assert "100.00" in rescore("eval", lists, "--metric", "SER").stdout
     (tmp_path / "lm.arpa").write_text("\\data\\\nngram 1=1\n\n\\1-grams:\n-1\t<unk>\n\n\\end\\\n")
     assert_one_line_error(rescore("eval", lists, "--metric", "serr"), "did you mean ser?")
@@ -126,6 +143,73 @@ def test_a_decision(rescore: Run, register: object, lists: Path, tmp_path: Path)
     done = rescore("rerank", lists, "--weights", "w.json", "--decide", "last", "--report", "r.json", "--best", "-")
     assert done.stdout.splitlines() == [f"u{index} short" for index in range(4)], done.stderr
     assert "|decide:last|" in json.loads((tmp_path / "r.json").read_text())["signature"]
+
+
+class LeastLoss:
+    """A decision rule with a loss of its own: by how many letters two texts differ in length."""
+
+    needs_scale = True
+
+    @staticmethod
+    def losses(metric: Metric, lists: Sequence[NbestList]) -> list[np.ndarray]:
+        sizes = [np.array([float(len(one.text)) for one in nbest.hypotheses]) for nbest in lists]
+        return [np.abs(some[:, None] - some) for some in sizes]
+
+    def prepare(self, lists: Sequence[NbestList], metric: Metric | None) -> Sequence[np.ndarray]:
+        assert metric is not None
+        return self.losses(metric, lists)
+
+    def choose(self, nbest: NbestList, preference: np.ndarray, prepared: np.ndarray) -> str:
+        return nbest.hypotheses[int((prepared @ preference).argmin())].text
+
+
+def test_a_decision_by_expected_loss(register: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its weights and scale are tuned together, under its own losses."""
+    register(parts.DECISIONS, "middle", LeastLoss, "of about the expected length")
+    asked: list[object] = []
+
+    def tune_jointly(*given: object) -> tuple[dict[str, float], float, float]:
+        asked.append(given[-1])
+        return {"s2s": 1.0}, 2.0, 0.0
+
+    monkeypatch.setattr(tuning, "tune_jointly", tune_jointly)
+    hypotheses = [Hypothesis("a b", {"s2s": -1.0, "lm": -2.0}), Hypothesis("a", {"s2s": -2.0, "lm": -1.0})]
+    options = tuning.TuningOptions(decide=Decision("middle"))
+    weights, _ = tuning.tune(ErrorRate(), [NbestList("u", hypotheses, ("a",))], ["lm"], options=options)
+    assert asked == [LeastLoss.losses] and weights.decision == Decision("middle", 2.0)
+
+
+def test_rules_are_in_the_help(rescore: Run, register: object) -> None:
+    register(parts.DECISIONS, "last", Last, "the last of the list")
+    assert "last: the last of the list." in " ".join(rescore("run", "--help").stdout.split())
+
+
+def test_a_kind_of_network(
+    rescore: Run, register: object, lists: Path, tokenizer: Tokenizer, config: NetworkConfig, tmp_path: Path
+) -> None:
+    """One line: it is built, trained, saved and scored with, alone and among neighbours."""
+    kind = replace(parts.NETWORKS["bilm"], before=True, after=False, scorer="rescore.scoring.one_pass:NetworkScorer.of")
+    register(parts.NETWORKS, "odd", kind, "an odd one")
+    register(parts.BACKENDS, "odd", kind.backend, "an odd one")
+    assert replace(config, kind="odd").with_neighbours(2).neighbours == (2, 0)
+    (tmp_path / "text").write_text("\n".join(SENTENCES), encoding="utf-8")
+    tokenizer.save(tmp_path / "tokenizer.json")
+    replace(config, kind="odd").save(tmp_path / "odd.json")
+    train(
+        "odd",
+        tmp_path / "lm",
+        Recipe(steps=2, batch_tokens=300),
+        text=tmp_path / "text",
+        config=str(tmp_path / "odd.json"),
+        context=1,
+        tokenizer=tmp_path / "tokenizer.json",
+        held_out=20,
+        device="cpu",
+        compiled=False,
+    )
+    assert "kind: odd" in (tmp_path / "lm" / "README.md").read_text()
+    done = rescore("score", lists, "--lm", f"odd:context=1:{tmp_path / 'lm'}")
+    assert done.returncode == 0 and '"odd:context=1"' in done.stdout, done.stderr
 
 
 class Never:

@@ -27,14 +27,14 @@ COLUMNS = st.builds(Column, NAMES, st.from_regex(r"[0-9a-f]{12}", fullmatch=True
     st.builds(
         Signature,
         metric=NAMES,
-        settings=st.dictionaries(st.sampled_from(["case", "tok", "glm"]), NAMES),
+        settings=st.dictionaries(st.sampled_from(["case", "tok", "glm", "comet"]), NAMES),
         weights=st.dictionaries(NAMES, NUMBERS),
         conditions=st.dictionaries(NAMES, st.dictionaries(NAMES, NUMBERS)),
         columns=st.dictionaries(NAMES, COLUMNS),
         decision=st.sampled_from(["best", "mbr"]),
         tuned=st.none() | NAMES,
         test=st.none() | NAMES,
-        versions=st.just({"rescore": "1.0", "sacrebleu": "2.5.1"}),
+        versions=st.just({"rescore": "1.0", "sacrebleu": "2.5.1", "unbabel-comet": "2.2.7", "comet": "3"}),
     )
 )
 def test_what_is_printed_is_read_again(signature: Signature) -> None:

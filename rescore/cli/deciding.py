@@ -11,7 +11,7 @@ import click
 
 from rescore import parts
 from rescore.cli.bundle import MAIN, bundled
-from rescore.cli.types import BonusType, Number, OneOf, Renamed
+from rescore.cli.types import BonusType, Number, OneOf, Renamed, WithTable
 
 if TYPE_CHECKING:
     from rescore.config import RunConfig
@@ -142,13 +142,14 @@ decision_options = bundled(
         click.option(
             "--decide",
             type=OneOf(parts.DECISIONS),
-            help="Best score, minimum Bayes risk, or a vote word by word.  [default: as the weights were tuned; else "
-            "best]",
+            cls=WithTable,
+            table=OneOf(parts.DECISIONS),
+            help="How a text is chosen from a list.  [default: as the weights were tuned; else best]",
         ),
         click.option(
             "--scale",
             type=Number(0, 1e6, open_low=True),
-            help="Of the posteriors exp(scale * score), for mbr and rover.  [default: tuned on --dev]",
+            help="Of the posteriors exp(scale * score), where --decide needs them.  [default: tuned on --dev]",
         ),
     ],
 )

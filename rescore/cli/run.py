@@ -46,7 +46,7 @@ def command(
     rescore test.json --lm tta --dev dev.json --table RESULTS.md --best out.trn
 
     With several --lm all weights and a word bonus are tuned together. Without --dev and --weight the weight is the one
-    that the model's card recommends. Without --lm lists are decided (--decide mbr, rover) and measured as they are.
+    that the model's card recommends. Without --lm lists are decided (--decide) and measured as they are.
     """
     from rescore import formats, pipeline
     from rescore.reports.results import render

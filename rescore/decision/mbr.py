@@ -18,20 +18,6 @@ from rescore.nbest import NbestList
 CHUNK = 100_000  # pairs compared together: bounds memory
 
 
-class MinimumBayesRisk:
-    """The hypothesis of least expected loss under the posteriors; the loss is the metric's."""
-
-    needs_scale = True
-
-    def prepare(self, lists: Sequence[NbestList], metric: Metric | None) -> Sequence[Values]:
-        if metric is None:
-            raise UserError("minimum Bayes risk needs a metric")
-        return losses(metric, lists)
-
-    def choose(self, nbest: NbestList, preference: Values, prepared: Values) -> str:
-        return nbest.hypotheses[least_risk(preference, prepared)].text
-
-
 class AggregatedBayesRisk:
     """The same against one aggregate of all hypotheses, their expected n-grams: linear in the length of the list."""
 
@@ -79,6 +65,21 @@ def _of_list(metric: Metric, at_once: Callable[[Sequence[Any]], Values], nbest: 
 
 def _loss(metric: Metric, pairs: Sequence[tuple[str, str]]) -> Values:
     return metric.losses(metric.statistics([one for one, _ in pairs], [(other,) for _, other in pairs]))
+
+
+class MinimumBayesRisk:
+    """The hypothesis of least expected loss under the posteriors; the loss is the metric's."""
+
+    needs_scale = True
+    losses = staticmethod(losses)
+
+    def prepare(self, lists: Sequence[NbestList], metric: Metric | None) -> Sequence[Values]:
+        if metric is None:
+            raise UserError("minimum Bayes risk needs a metric")
+        return losses(metric, lists)
+
+    def choose(self, nbest: NbestList, preference: Values, prepared: Values) -> str:
+        return nbest.hypotheses[least_risk(preference, prepared)].text
 
 
 def least_risk(posteriors: Values, loss: Values) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -20,8 +20,16 @@ PAIRS = 1 << 22
 """Of hypotheses of one list that are compared before a text is chosen."""
 
 
+Losses = Callable[[Metric, Sequence[NbestList]], list[Floats]]
+"""Of each list the (hypotheses, hypotheses) loss of choosing one where the other is right."""
+
+
 class DecisionRule(Protocol):
-    """Chooses a text for each list."""
+    """Chooses a text for each list.
+
+    A rule that chooses the least expected loss has `losses`, a function as `Losses`, too: weights and scale are then
+    tuned together.
+    """
 
     needs_scale: bool
     """Whether `choose` takes posteriors exp(scale * score); else it takes the scores themselves."""
@@ -66,7 +74,13 @@ class Decision:
     @property
     def needs_scale(self) -> bool:
         """Whether the rule needs a scale that is not there yet."""
-        return self.scale is None and DECISIONS[self.name].needs_scale
+        return self.scale is None and bool(DECISIONS[self.name].needs_scale)
+
+    @property
+    def losses(self) -> Losses | None:
+        """Those of a rule that chooses the least expected one."""
+        found: Losses | None = getattr(DECISIONS[self.name], "losses", None)
+        return found
 
     def texts(self, metric: Metric | None, lists: Sequence[NbestList], weights: WeightsOf) -> list[str]:
         """The text that is chosen for each list.
@@ -98,7 +112,8 @@ class Chooser:
     """One rule on given lists, for one scale after another."""
 
     def __init__(self, name: str, metric: Metric | None, lists: Sequence[NbestList], weights: WeightsOf) -> None:
-        self._name, self._rule, self._lists = name, DECISIONS[name](), lists
+        self._name, self._lists = name, lists
+        self._rule: DecisionRule = DECISIONS[name]()
         self._scores = [combine(nbest, weights) for nbest in lists]
         self._prepared = self._rule.prepare(lists, metric)
 

@@ -285,7 +285,7 @@ class _Holder:
         """Names and facts of the models."""
         from rescore import scoring
 
-        if any(scoring.parse(spec).kind != "ngram" for spec in self._arguments[0]):
+        if any(scoring.BACKENDS[scoring.parse(spec).kind].uses_torch for spec in self._arguments[0]):
             import torch
 
             torch.set_num_threads(self._threads)

@@ -11,26 +11,17 @@ from torch import Tensor
 
 from rescore.errors import UserError
 from rescore.files import replacing
-from rescore.networks.bilm import BiLM
 from rescore.networks.config import NetworkConfig
 from rescore.networks.tokenizer import MASK_ID, Tokenizer
 from rescore.networks.transformer import Transformer
-from rescore.networks.tta import TTA
-from rescore.networks.unified import Unified
-from rescore.networks.unilm import UniLM
-
-NETWORKS: dict[str, type[Transformer]] = {
-    "tta": TTA,
-    "bilm": BiLM,
-    "unilm": UniLM,
-    "unilm-bw": UniLM,
-    "unified": Unified,
-}
+from rescore.parts import NETWORKS
+from rescore.registry import resolve
 
 
 def build(config: NetworkConfig) -> Transformer:
     """A network with fresh random weights."""
-    return NETWORKS[config.kind](config)
+    made: Transformer = resolve(NETWORKS[config.kind].network)(config)
+    return made
 
 
 def save(folder: Path, network: Transformer, tokenizer: Tokenizer) -> None:

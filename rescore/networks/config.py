@@ -8,6 +8,7 @@ from pathlib import Path
 
 from rescore.errors import UserError
 from rescore.files import read_json
+from rescore.parts import NETWORKS
 
 LARGEST = {
     "vocab_size": 10_000_000,
@@ -21,17 +22,14 @@ LARGEST = {
 """Beyond these a file is damaged, or made to fill the memory."""
 TTA_ONLY = {"towers": LARGEST["layers"], "ngram_memory": 1 << 28}
 """What a T-TA may have beside what the paper says, and how much of it at most; 0 is none."""
-KINDS = ("tta", "bilm", "unilm", "unilm-bw", "unified")
 FIRST_QUERIES = ("position", "mask")
-IN_CONTEXT = ("tta", "bilm", "unilm")
-"""The kinds that can read a sentence among its neighbours."""
 
 
 @dataclass(frozen=True, slots=True)
 class NetworkConfig:
     """Everything that decides the shape of a network.
 
-    `kind` says which objective the network was made for (one of `KINDS`); all kinds of one size have the same number
+    `kind` says which objective the network was made for (one of `NETWORKS`); all kinds of one size have the same number
     of parameters, but for the segments of `unified`.
     """
 
@@ -63,8 +61,8 @@ class NetworkConfig:
     networks have none of this; an encoder's file without this field means it."""
 
     def __post_init__(self) -> None:
-        if self.kind not in KINDS:
-            raise UserError(f"kind {self.kind!r} is not one of {', '.join(KINDS)}")
+        if self.kind not in NETWORKS:
+            raise UserError(f"kind {self.kind!r} is not one of {', '.join(NETWORKS.names)}")
         for name in LARGEST:
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= LARGEST[name]:
@@ -82,7 +80,7 @@ class NetworkConfig:
                 raise UserError(f"{name} is {getattr(self, name)!r}; it must be true or false")
         if self.d_model % self.heads:
             raise UserError(f"d_model {self.d_model} cannot be divided among {self.heads} heads")
-        if self.sentences > 1 and self.kind not in IN_CONTEXT:
+        if self.sentences > 1 and not NETWORKS[self.kind].before:
             raise UserError(f"sentences is {self.sentences}; a {self.kind} reads one sentence at a time")
         if self.max_positions < 4:
             raise UserError(f"max_positions is {self.max_positions}; [BOS], [EOS] and two tokens need at least 4")
@@ -91,11 +89,11 @@ class NetworkConfig:
     def neighbours(self) -> tuple[int, int]:
         """How many sentences before and after one it can read with it."""
         most = self.sentences - 1
-        return (most, 0) if self.kind == "unilm" else (most // 2, most // 2)
+        return (most // 2, most // 2) if NETWORKS[self.kind].after else (most, 0)
 
     def with_neighbours(self, number: int) -> NetworkConfig:
         """The same for so many sentences before and after one, or before it where the network is causal."""
-        return replace(self, sentences=number + 1 if self.kind == "unilm" else 2 * number + 1)
+        return replace(self, sentences=2 * number + 1 if NETWORKS[self.kind].after else number + 1)
 
     def save(self, path: Path) -> None:
         path.write_text(json.dumps(asdict(self), indent=2) + "\n", encoding="utf-8")

@@ -3,9 +3,9 @@
 A model scores sentences (`LanguageModel`), and `BACKENDS` is the table of the kinds.
 """
 
+from rescore.kinds import Backend
 from rescore.parts import BACKENDS
 from rescore.scoring.backends import (
-    Backend,
     describe,
     is_pseudo,
     load,

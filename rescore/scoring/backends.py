@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import copy
-import importlib
 import json
 import logging
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -22,48 +21,6 @@ from rescore.scoring.cards import card, card_value
 from rescore.scoring.case import CASES, Recased
 
 log = logging.getLogger(__name__)
-
-Loader = Callable[["Spec", ComputeOptions], LanguageModel]
-
-
-@dataclass(frozen=True, slots=True)
-class Backend:
-    """A kind of language model."""
-
-    loader: str | Loader
-    """Makes a model of this kind; "module:function" is imported when it is used (an n-gram needs no torch)."""
-    options: tuple[str, ...] = ()
-    """How else than usually it can score; a case (`CASES`) can be named with every kind."""
-    pseudo: bool = False
-    """Whether scores are pseudo-log-likelihoods."""
-    pseudo_with: str | None = None
-    """An option with which alone they are."""
-    on_hub: bool = False
-    """Whether a path that is no folder is looked up as a name on the Hugging Face hub."""
-
-    def load(self, spec: Spec, computing: ComputeOptions) -> LanguageModel:
-        if not isinstance(self.loader, str):
-            return self.loader(spec, computing)
-        module, _, function = self.loader.partition(":")
-        found: Loader = getattr(importlib.import_module(module), function)
-        return found(spec, computing)
-
-
-_OWN = "rescore.scoring.neural:load"
-_HF = "rescore.scoring.huggingface:load"
-_MASKED = ("intact", "within-word-l2r")
-TTA = Backend(_OWN, ("context=",), pseudo=True)
-BILM = Backend(_OWN, (*_MASKED, "context="), pseudo=True)
-UNILM = Backend(_OWN, ("context=",))
-UNILM_BW = Backend(_OWN)
-NGRAM = Backend("rescore.scoring.ngram:load")
-HF_MASKED = Backend(_HF, _MASKED, pseudo=True, on_hub=True)
-HF_CAUSAL = Backend(_HF, ("context=",), on_hub=True)
-UNIFIED = Backend(
-    "rescore.scoring.unified:load", ("bi", "l2r", "r2l", "seq2seq", "channel", *_MASKED), pseudo_with="bi"
-)
-LEXICAL = Backend("rescore.scoring.lexical:load", ("channel", "coverage", "length"))
-HF_SEQ2SEQ = Backend("rescore.scoring.seq2seq:load", ("channel", "src=", "tgt="), on_hub=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +46,7 @@ class Spec:
         asked = [option.partition("=")[2] for option in self.options if option.startswith("context=")]
         if not asked:
             return 0
-        if not (asked[-1].isdecimal() and 1 <= int(asked[-1]) <= 99):
+        if not (len(asked[-1]) <= 2 and asked[-1].isdecimal() and int(asked[-1])):
             raise UserError(f"--lm {self.name}: context={asked[-1]}; expected a number from 1 to 99")
         return int(asked[-1])
 

@@ -2,105 +2,27 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from functools import partial
+from typing import TYPE_CHECKING
 
-from torch import Tensor
-
-from rescore.networks import checkpoint
-from rescore.networks.batch import Batch
-from rescore.networks.config import NetworkConfig
-from rescore.networks.device import choose_device, token_budget
-from rescore.networks.precision import choose_precision, convert
-from rescore.scoring.base import DEFAULT, ComputeOptions, LanguageModel, Question
-from rescore.scoring.causal import BackwardScorer, CausalScorer
-from rescore.scoring.masked import masked_scorer
-from rescore.scoring.one_pass import Encoded, NetworkScorer
+from rescore.parts import NETWORKS
+from rescore.registry import resolve
+from rescore.scoring.base import DEFAULT, ComputeOptions, LanguageModel
+from rescore.scoring.own_network import OwnNetwork
+from rescore.scoring.windows import ContextScorer
 
 if TYPE_CHECKING:
     from rescore.scoring.backends import Spec
 
-SCORERS: dict[str, type[NetworkScorer]] = {
-    "tta": NetworkScorer,
-    "unilm": CausalScorer,
-    "unilm-bw": BackwardScorer,
-}
-
 
 def load(spec: Spec, computing: ComputeOptions = DEFAULT) -> LanguageModel:
-    """The scorer that suits a kind of network.
+    """The scorer that suits a kind of network (`NETWORKS`).
 
     Raises:
         UserError: the model's files are missing or damaged, or it was not trained for the context it is asked for.
     """
+    scorer = NETWORKS[spec.kind].scorer
+    assert scorer is not None
+    make = partial(resolve(scorer), spec)
     network = OwnNetwork(spec.path, spec.kind, computing)
-    if spec.context:
-        from rescore.scoring.windows import ContextScorer
-
-        return ContextScorer(lambda one: _scorer(spec, one), network, spec.context)
-    return _scorer(spec, network)
-
-
-def _scorer(spec: Spec, network: OwnNetwork) -> NetworkScorer:
-    if spec.kind == "bilm":
-        return masked_scorer(spec, network)
-    return SCORERS[spec.kind](spec.name, network)
-
-
-class OwnNetwork:
-    """A model folder of ours (rescore/networks/checkpoint.py) as a `Network`."""
-
-    reads_trees = True
-
-    def __init__(self, folder: Path, kind: str, computing: ComputeOptions) -> None:
-        self._folder = folder
-        network, self._tokenizer = checkpoint.load(folder, kind)
-        self._device = choose_device(computing.device)
-        self.precision = choose_precision(computing.precision, self._device)
-        self.network = network.to(self._device)
-        self._softmax = convert(self.network, self.precision)
-        self.before, self.after = [self._tokenizer.bos], [self._tokenizer.eos]
-        self.end = self.after
-        self.vocabulary = network.config.vocab_size
-        self.mask, self.pad = self._tokenizer.mask, self._tokenizer.pad
-        self.unknown: int | None = self._tokenizer.unk
-        self.positions = network.config.max_positions
-        self.batch_tokens = computing.batch_tokens or token_budget(self._device, _bytes_a_token(network.config))
-
-    def encode(self, questions: Sequence[Question]) -> list[Encoded]:
-        return self.encode_texts([question.text for question in questions])
-
-    def encode_texts(self, texts: Sequence[str]) -> list[Encoded]:
-        return [Encoded(tuple(ids), tuple(words)) for ids, words in self._tokenizer.encode_words(texts)]
-
-    def strings(self, ids: Sequence[int]) -> list[str]:
-        return self._tokenizer.tokens([token % self.vocabulary for token in ids])
-
-    def log_probs(self, batch: Batch, rows: Tensor, targets: Tensor) -> Tensor:
-        hidden = self.network.predict(batch.to(self._device))
-        return self._softmax.log_probs(hidden, rows.to(self._device), targets.to(self._device) % self.vocabulary)
-
-    @property
-    def layers(self) -> int:
-        return self.network.config.layers
-
-    def vectors(self, tokens: Tensor, lengths: Tensor, layer: int) -> Tensor:
-        return cast(Tensor, self.network(tokens.to(self._device), lengths.to(self._device), layer).float())
-
-    def embeddings(self, tokens: Tensor, lengths: Tensor, positions: bool) -> Tensor:
-        tokens = tokens.to(self._device)
-        if positions:
-            return self.network.embed(tokens).float()
-        return cast(Tensor, self.network.token_embedding(tokens % self.vocabulary).float())
-
-    def digest(self) -> bytes:
-        files = ("config.json", "tokenizer.json", "model.safetensors")
-        contents = b"".join(hashlib.sha256((self._folder / file).read_bytes()).digest() for file in files)
-        return contents + (b"" if self.precision == "float32" else self.precision.encode())
-
-
-def _bytes_a_token(config: NetworkConfig) -> int:
-    """Of a layer's input, query, key, value, context and the feed-forward layer, in float32."""
-    return 4 * (5 * config.d_model + config.d_ff)
+    return ContextScorer(make, network, spec.context) if spec.context else make(network)

@@ -1,7 +1,7 @@
 """How a network scores sentences in one pass; scoring/masked.py and scoring/causal.py have the other ways.
 
 A scorer turns sentences into batches of sequences and says which positions predict which tokens; a network
-(scoring/neural.py, scoring/huggingface.py) turns these into log-probabilities.
+(scoring/own_network.py, scoring/huggingface.py) turns these into log-probabilities.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import pairwise
-from typing import NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 import torch
@@ -19,6 +19,9 @@ from torch import Tensor
 
 from rescore.networks.batch import Batch
 from rescore.scoring.base import Question, TokenScores, Values
+
+if TYPE_CHECKING:
+    from rescore.scoring.backends import Spec
 
 log = logging.getLogger(__name__)
 
@@ -131,6 +134,11 @@ class NetworkScorer:
         self.name = self._model = name
         self.network = network
         self._told = False
+
+    @classmethod
+    def of(cls, spec: Spec, network: Network) -> Self:
+        """The scorer of a network that --lm names."""
+        return cls(spec.name, network)
 
     @property
     def model(self) -> str:

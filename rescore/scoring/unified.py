@@ -18,8 +18,8 @@ from rescore.scoring.causal import (
     prefix_trees,
 )
 from rescore.scoring.masked import masked_scorer
-from rescore.scoring.neural import OwnNetwork
 from rescore.scoring.one_pass import CONTEXT_TOKEN, Encoded, NetworkScorer, Request, batches, log, windows
+from rescore.scoring.own_network import OwnNetwork
 
 if TYPE_CHECKING:
     from pathlib import Path

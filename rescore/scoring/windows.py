@@ -8,8 +8,8 @@ from functools import cached_property
 
 from rescore.errors import UserError
 from rescore.scoring.base import Question, TokenScores, Wrapped
-from rescore.scoring.neural import OwnNetwork
 from rescore.scoring.one_pass import CONTEXT_TOKEN, Encoded, NetworkScorer
+from rescore.scoring.own_network import OwnNetwork
 
 
 class WindowNetwork(OwnNetwork):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol
 
@@ -210,14 +210,6 @@ def unified_objectives(tokenizer: Tokenizer, options: ObjectiveOptions = USUAL) 
 MIXTURE = ("bi", "l2r", "seq2seq", "bi", "r2l", "seq2seq")
 """Which of them each batch is for, in turn: a third bidirectional, a third with a source, a sixth in each direction
 (Dong et al. 2019, section 2.3)."""
-
-OBJECTIVES: dict[str, Callable[[Tokenizer, ObjectiveOptions], Objective]] = {
-    "tta": LanguageAutoencoding,
-    "bilm": MaskedLanguageModelling,
-    "unilm": CausalLanguageModelling,
-    "unilm-bw": BackwardLanguageModelling,
-}
-"""The objective that each kind of network with a single one is trained with."""
 
 
 def _inner(tokens: Tensor, lengths: Tensor) -> Tensor:

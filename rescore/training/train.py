@@ -14,21 +14,16 @@ from rescore.errors import UserError
 from rescore.files import replacing
 from rescore.formats.source import read_lines
 from rescore.networks import checkpoint
-from rescore.networks.config import IN_CONTEXT, NAMED, NetworkConfig
+from rescore.networks.config import NAMED, NetworkConfig
 from rescore.networks.tokenizer import Tokenizer, train_wordpiece
 from rescore.networks.tta import TTA
+from rescore.parts import NETWORKS
+from rescore.registry import resolve
 from rescore.training import lexicon
 from rescore.training.corpus import Corpus, encode_corpus, encode_pairs
 from rescore.training.loop import STATE, Device, Recipe, Task, Trainer
 from rescore.training.memory import fill_memory
-from rescore.training.objectives import (
-    MIXTURE,
-    OBJECTIVES,
-    USUAL,
-    ContextObjective,
-    ObjectiveOptions,
-    unified_objectives,
-)
+from rescore.training.objectives import MIXTURE, USUAL, ContextObjective, ObjectiveOptions
 
 CORPUS, PAIRS = "corpus", "pairs"  # folders of encoded text beside the checkpoint; nobody needs them after training
 
@@ -74,8 +69,8 @@ def train(
         raise UserError(f"{out / STATE}: a training was begun here; continue it with --resume, or remove the file")
     if pairs is not None:
         text = text or pairs[1]
-    elif kind == "unified" and recipe.steps != 0:
-        raise UserError("a unified network learns from translations, too; give --pairs SOURCE TARGET")
+    elif NETWORKS[kind].pairs and recipe.steps != 0:
+        raise UserError(f"a {kind} network learns from translations, too; give --pairs SOURCE TARGET")
     if text is None and recipe.steps != 0:
         raise UserError("no text to train on; give --text FILE")
     machine = Device.choose(device, precision, compiled)
@@ -116,7 +111,7 @@ def train(
     ):
         report(f"filling the n-gram memory of {network.config.ngram_memory:,} rows")
         fill_memory(network, corpus)
-    translations = Corpus(out / PAIRS, tokens, held_out, recipe.seed) if kind == "unified" else None
+    translations = Corpus(out / PAIRS, tokens, held_out, recipe.seed) if NETWORKS[kind].pairs else None
     what = turns(kind, tokens, corpus, translations, context > 0, recipe.objective)
     trainer = Trainer(network, tokens, what, recipe, machine, out)
     if resume:
@@ -143,18 +138,16 @@ def turns(
     context: bool = False,
     options: ObjectiveOptions = USUAL,
 ) -> list[Task]:
-    """What a network of `kind` learns, batch by batch; `pairs` is for `unified`."""
+    """What a network of `kind` learns, batch by batch; `pairs` is for a kind that learns from them."""
+    made = resolve(NETWORKS[kind].objective)(tokenizer, options)
     if pairs is None:
-        alone = Task(kind, text, OBJECTIVES[kind](tokenizer, options))
+        alone = Task(kind, text, made)
         return (
             [alone, Task("context", text.windows(), ContextObjective(alone.objective, tokenizer))]
             if context
             else [alone]
         )
-    tasks = {
-        name: Task(name, pairs if name == "seq2seq" else text, objective)
-        for name, objective in unified_objectives(tokenizer, options).items()
-    }
+    tasks = {name: Task(name, pairs if name == "seq2seq" else text, objective) for name, objective in made.items()}
     return [tasks[name] for name in MIXTURE]
 
 
@@ -207,8 +200,9 @@ def _config(
         found = replace(found, ngram_memory=ngram_memory)
     if not context:
         return found
-    if kind not in IN_CONTEXT:
-        raise UserError(f"--context is for {', '.join(IN_CONTEXT)}; a {kind} reads one sentence at a time")
+    if not NETWORKS[kind].before:
+        able = [name for name in NETWORKS.names if NETWORKS[name].before]
+        raise UserError(f"--context is for {', '.join(able)}; a {kind} reads one sentence at a time")
     wanted = found.with_neighbours(context)
     if found.sentences not in (1, wanted.sentences):
         raise UserError(f"--context {context}: the model reads {found.neighbours[0]} neighbours on a side")

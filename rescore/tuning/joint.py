@@ -15,6 +15,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
+from rescore.decision.mbr import losses
+from rescore.decision.rules import Losses
 from rescore.metrics.base import Metric
 from rescore.nbest import COUNTS, NbestList
 from rescore.tuning.average import SAMPLES, significantly_better
@@ -35,6 +37,7 @@ def tune_jointly(
     weights: Mapping[str, float],
     negative: Sequence[str] = (),
     bagging: bool = True,
+    losses: Losses = losses,
 ) -> tuple[dict[str, float], float, float]:
     """Weights, scale, and the metric's value with them, for minimum Bayes risk.
 
@@ -42,9 +45,10 @@ def tune_jointly(
         weights: of the best score, where the search begins; all its columns take part, the first pass first.
         negative: columns whose weights may be negative; those of counts always may.
         bagging: an average that has to be significantly better, not the best of these very lists.
+        losses: whose expectation the decision rule minimises.
     """
     columns = list(weights)
-    risk = Risk.of(metric, pruned(lists, weights), columns)
+    risk = Risk.of(metric, pruned(lists, weights), columns, losses)
     free = np.array([name in COUNTS or name in negative for name in columns])
     first_pass = np.zeros(len(columns))
     first_pass[0] = 1.0

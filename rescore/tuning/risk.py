@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rescore.decision.combine import combine
-from rescore.decision.mbr import losses
+from rescore.decision.rules import Losses
 from rescore.metrics.base import Counts, Metric, list_statistics
 from rescore.nbest import NbestList
 from rescore.tuning.line import Floats, padded
@@ -42,7 +42,7 @@ class Risk:
     """What was chosen for a theta before; shared by all samples."""
 
     @classmethod
-    def of(cls, metric: Metric, lists: Sequence[NbestList], columns: Sequence[str]) -> Risk:
+    def of(cls, metric: Metric, lists: Sequence[NbestList], columns: Sequence[str], losses: Losses) -> Risk:
         """Of lists with references."""
         longest = max(len(nbest.hypotheses) for nbest in lists)
         every = np.zeros((len(lists), longest, longest))

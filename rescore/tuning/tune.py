@@ -83,8 +83,8 @@ def tune(
     """The best weights of LM columns, and of bonuses, for one decision, on lists with references.
 
     The weights are those of the best score, averaged over bootstrap samples, and 0 where their gain is within chance
-    (or as `options` say). For minimum Bayes risk weights and scale are then tuned together, from there; the scale of
-    another decision is tuned under the weights.
+    (or as `options` say). For a decision by expected loss (minimum Bayes risk) weights and scale are then tuned
+    together, from there; the scale of another decision is tuned under the weights.
 
     Args:
         source: the name of the lists, for tables.
@@ -106,11 +106,12 @@ def tune(
     if options.condition is not None:
         weights, tuned = _by_condition(metric, lists, columns, bonuses, options, weights, tuned)
     decide = options.decide
-    if decide.needs_scale and decide.name == "mbr" and options.condition is None:
+    losses = decide.losses
+    if decide.needs_scale and losses is not None and options.condition is None:
         found, scale, _ = tune_jointly(
-            metric, lists, {FIRST_PASS: 1.0} | weights.weights, options.negative, options.bagging
+            metric, lists, {FIRST_PASS: 1.0} | weights.weights, options.negative, options.bagging, losses
         )
-        weights, decide = replace(weights, weights=found), Decision("mbr", scale)
+        weights, decide = replace(weights, weights=found), Decision(decide.name, scale)
     elif decide.needs_scale:
         decide = tune_scale(decide.name, metric, lists, weights.of)
     if decide.name != "best":  # the interval is that of the best score

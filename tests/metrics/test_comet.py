@@ -13,6 +13,7 @@ from rescore.errors import UserError
 from rescore.metrics import MetricOptions
 from rescore.metrics.base import Translation
 from rescore.nbest import Hypothesis, NbestList
+from rescore.signature import Signature
 from tests.conftest import Run, assert_one_line_error, read_report
 
 WORDS = ["the", "a", "old", "house", "clock", "ticked", "das", "alte", "haus", "uhr", "."]
@@ -95,6 +96,10 @@ def test_on_the_command_line(model: Path, rescore: Run, tmp_path: Path) -> None:
     (tmp_path / "l.jsonl").write_text("".join(json.dumps(one) + "\n" for one in entries))
     done = rescore("l.jsonl", "--metric", "comet", "--comet-model", model, "--report", "r.json")
     assert done.returncode == 0, done.stderr
+    (line,) = (line for line in done.stdout.splitlines() if line.startswith("COMET|"))
+    signature = Signature.parse(line)
+    assert str(signature) == line
+    assert "comet" in signature.settings and list(signature.versions) == ["rescore", "unbabel-comet"]
     figure = read_report(tmp_path / "r.json")["first_pass"]
     assert figure == pytest.approx(100 * own(model, TRIPLES).mean(), abs=1e-2)
     mbr = rescore("l.jsonl", "--dev", "l.jsonl", "--decide", "mbr", "--metric", "comet", "--comet-model", model)

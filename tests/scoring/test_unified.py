@@ -31,7 +31,7 @@ def log_probs(network: Unified, tokens: list[int], segments: list[int], visible:
         + network.position_embedding(places)
         + network.segment_embedding(torch.tensor(segments))
     )
-    hidden = (embedded * network.config.d_model**0.5)[None]
+    hidden = embedded[None]
     for block in network.layers():
         hidden = block(hidden, hidden, torch.tensor(visible)[None, None])
     return torch.log_softmax(hidden[0] @ network.token_embedding.weight.T, -1)

@@ -7,6 +7,7 @@ import pytest
 
 from rescore import formats, metrics
 from rescore.decision import Decision, rules
+from rescore.decision.mbr import losses
 from rescore.nbest import NbestList
 from rescore.tuning import TuningOptions, Weights, tune
 from rescore.tuning.joint import tune_jointly
@@ -33,7 +34,7 @@ def lists() -> list[NbestList]:
 def test_the_value_is_that_of_the_decision(lists: list[NbestList], name: str, theta: tuple[float, float]) -> None:
     """All lists at once, in arrays, against the decision one list after another."""
     metric = metrics.choose_metric(name, lists)
-    fast = Risk.of(metric, lists, ["s2s", "lm"]).value(np.array(theta))
+    fast = Risk.of(metric, lists, ["s2s", "lm"], losses).value(np.array(theta))
     scale = sum(theta)
     weights = Weights({"s2s": theta[0] / scale, "lm": theta[1] / scale}, "given")
     texts = Decision("mbr", scale).texts(metric, lists, weights.of)
@@ -71,11 +72,11 @@ def test_accidents_of_the_lists_get_no_weight(lists: list[NbestList], name: str)
 
 def test_a_sample_is_the_lists_as_often_as_they_were_drawn(lists: list[NbestList]) -> None:
     metric = metrics.choose_metric("bleu", lists)
-    risk, theta = Risk.of(metric, lists, ["s2s", "lm"]), np.array([1.0, 0.5])
+    risk, theta = Risk.of(metric, lists, ["s2s", "lm"], losses), np.array([1.0, 0.5])
     sample = risk.sample(np.random.default_rng(3))
     assert sample.times.sum() == len(lists) and (sample.times == 0).any()
     drawn = [nbest for nbest, times in zip(lists, sample.times, strict=True) for _ in range(times)]
-    assert sample.value(theta) == pytest.approx(Risk.of(metric, drawn, ["s2s", "lm"]).value(theta))
+    assert sample.value(theta) == pytest.approx(Risk.of(metric, drawn, ["s2s", "lm"], losses).value(theta))
 
 
 def test_tune_uses_it(lists: list[NbestList]) -> None:

@@ -14,13 +14,15 @@ from rescore.cli.bundle import bundled
 from rescore.cli.lms import device_option
 from rescore.cli.training import Common, report
 from rescore.cli.types import Number
+from rescore.parts import NETWORKS
 
 if TYPE_CHECKING:
     from rescore.training.loop import Recipe
 
-KINDS = ("tta", "bilm", "unilm", "unilm-bw", "unified")
-PAIRED = ("unified",)
-MASKED = ("bilm", "unified")
+KINDS = tuple(NETWORKS.names)
+PAIRED = tuple(name for name in KINDS if NETWORKS[name].pairs)
+MASKED = tuple(name for name in KINDS if NETWORKS[name].masks)
+IN_CONTEXT = tuple(name for name in KINDS if NETWORKS[name].before)
 TITLE = "Networks"
 STEPS = 100_000
 
@@ -105,8 +107,8 @@ options = bundled(
             default=0,
             show_default=True,
             metavar="N",
-            help="tta, bilm, unilm: learn to read N neighbouring lines on each side as well; an empty line ends a "
-            "document.",
+            help=f"{', '.join(IN_CONTEXT)}: learn to read N neighbouring lines on each side as well; an empty line "
+            "ends a document.",
         ),
         click.option(
             "--ngram-memory",
@@ -168,13 +170,14 @@ options = bundled(
         click.option(
             "--mask-rate",
             type=Number(0, 1, open_low=True, open_high=True),
-            help="bilm, unified: share of a sentence's tokens that are masked, at least one.  [default: 0.15]",
+            help=f"{', '.join(MASKED)}: share of a sentence's tokens that are masked, at least one.  [default: 0.15]",
         ),
         click.option(
             "--mask-cap",
             type=click.IntRange(min=1),
             metavar="N",
-            help="bilm, unified: so many at most (4 in the first paper on scoring with them).  [default: no limit]",
+            help=f"{', '.join(MASKED)}: so many at most (4 in the first paper on scoring with them).  "
+            "[default: no limit]",
         ),
         click.option("--predict-frame", is_flag=True, help="tta: learn to predict [BOS] and [EOS], too."),
         click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=0, show_default=True),
