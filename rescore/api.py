@@ -310,8 +310,8 @@ def _error_rate(name: str, reference: str | Sequence[str], hypothesis: str | Seq
     if len(references) != len(hypotheses):
         raise UserError(f"{len(hypotheses)} hypotheses for {len(references)} references")
     lists = [
-        NbestList(str(number), [Hypothesis(ours)], (theirs,))
-        for number, (ours, theirs) in enumerate(zip(hypotheses, references, strict=True))
+        NbestList(str(number), [Hypothesis(text)], (expected,))
+        for number, (text, expected) in enumerate(zip(hypotheses, references, strict=True))
     ]
     metric = choose_metric(name, lists)
     return value(metric, total(list_statistics(metric, lists), [0] * len(lists))) / 100

@@ -40,11 +40,11 @@ def error_counts(references: Sequence[Sequence[Hashable]], hypotheses: Sequence[
         return known[id(words)][1]
 
     pairs = []
-    for ours, theirs in zip(map(ids, references), map(ids, hypotheses), strict=True):
-        most, same = min(len(ours), len(theirs)), 0
-        while same < most and ours[-1 - same] == theirs[-1 - same]:  # a match at the end is always taken
+    for reference, hypothesis in zip(map(ids, references), map(ids, hypotheses), strict=True):
+        most, same = min(len(reference), len(hypothesis)), 0
+        while same < most and reference[-1 - same] == hypothesis[-1 - same]:  # a match at the end is always taken
             same += 1
-        pairs.append((ours[: len(ours) - same], theirs[: len(theirs) - same]))
+        pairs.append((reference[: len(reference) - same], hypothesis[: len(hypothesis) - same]))
     result = np.zeros((len(pairs), 3), dtype=np.int64)
     order = sorted(range(len(pairs)), key=lambda index: (len(pairs[index][0]), len(pairs[index][1])))
     start = 0
@@ -64,9 +64,9 @@ def _batch(references: Sequence[list[int]], hypotheses: Sequence[list[int]]) -> 
     Cell (i, j) stands for the first i words of a reference and the first j of its hypothesis; diagonal k has i + j = k,
     and is indexed by i.
     """
-    ours, theirs = _matrix(references, -1), _matrix(hypotheses, -2)
-    number, n = ours.shape
-    m = theirs.shape[1]
+    of_references, of_hypotheses = _matrix(references, -1), _matrix(hypotheses, -2)
+    number, n = of_references.shape
+    m = of_hypotheses.shape[1]
     lengths = np.array(
         [[len(reference), len(hypothesis)] for reference, hypothesis in zip(references, hypotheses, strict=True)]
     )
@@ -86,8 +86,8 @@ def _batch(references: Sequence[list[int]], hypotheses: Sequence[list[int]]) -> 
             i = slice(first, stop)
             previous = slice(first - 1, stop - 1)
             # Word i of the reference against word k - i of the hypothesis.
-            other = theirs[:, k - stop : k - first][:, ::-1]
-            diagonal = before[:, previous] + np.where(ours[:, previous] == other, 0, _SUBSTITUTED)
+            other = of_hypotheses[:, k - stop : k - first][:, ::-1]
+            diagonal = before[:, previous] + np.where(of_references[:, previous] == other, 0, _SUBSTITUTED)
             gap = _cheaper(last[:, i] + _GAP, last[:, previous] + _GAP)
             now[:, i] = _cheaper(diagonal, gap)
         done = np.flatnonzero(ends == k)
@@ -159,16 +159,16 @@ def _short(reference: Sequence[str], hypothesis: Sequence[str]) -> Iterator[int]
 def _long(reference: Sequence[str], hypothesis: Sequence[str]) -> Iterator[int]:
     """The same in memory of `KEPT` diagonals: these are computed once to keep some, and again on the way back."""
     numbers: dict[str, int] = {}
-    ours, theirs = (
+    reference_ids, hypothesis_ids = (
         np.array([numbers.setdefault(word, len(numbers)) for word in words], dtype=np.int64)
         for words in (reference, hypothesis)
     )
-    n, m = len(ours), len(theirs)
+    n, m = len(reference_ids), len(hypothesis_ids)
     start = np.zeros(n + 1, dtype=np.int64)
     kept = {0: (start, start)}
     last, before = start, start
     for k in range(1, n + m + 1):
-        last, before = _next_diagonal(ours, theirs, k, last, before)[0], last
+        last, before = _next_diagonal(reference_ids, hypothesis_ids, k, last, before)[0], last
         if k % KEPT == 0:
             kept[k] = (last, before)
     i, k = n, n + m
@@ -177,7 +177,7 @@ def _long(reference: Sequence[str], hypothesis: Sequence[str]) -> Iterator[int]:
         last, before = kept[base]
         steps = []
         for diagonal in range(base + 1, k + 1):
-            now, step = _next_diagonal(ours, theirs, diagonal, last, before)
+            now, step = _next_diagonal(reference_ids, hypothesis_ids, diagonal, last, before)
             last, before = now, last
             steps.append(step)
         while k > base:
@@ -188,10 +188,10 @@ def _long(reference: Sequence[str], hypothesis: Sequence[str]) -> Iterator[int]:
 
 
 def _next_diagonal(
-    ours: Counts, theirs: Counts, k: int, last: Counts, before: Counts
+    reference: Counts, hypothesis: Counts, k: int, last: Counts, before: Counts
 ) -> tuple[Counts, npt.NDArray[np.int8]]:
     """Costs of the cells (i, k - i), given those of the two diagonals before, and the step that leads to each."""
-    n, m = len(ours), len(theirs)
+    n, m = len(reference), len(hypothesis)
     low, high = max(0, k - m), min(n, k)
     now = np.zeros(n + 1, dtype=np.int64)
     step = np.zeros(n + 1, dtype=np.int8)
@@ -202,7 +202,7 @@ def _next_diagonal(
     first, stop = max(low, 1), min(high, k - 1) + 1
     if first < stop:
         i, previous = slice(first, stop), slice(first - 1, stop - 1)
-        change = np.where(ours[previous] == theirs[k - stop : k - first][::-1], 0, SUBSTITUTION)
+        change = np.where(reference[previous] == hypothesis[k - stop : k - first][::-1], 0, SUBSTITUTION)
         choices = np.stack([before[previous] + change, last[i] + GAP, last[previous] + GAP])
         step[i] = choices.argmin(axis=0)  # the first of equals: a substitution or match, then an insertion
         now[i] = choices.min(axis=0)

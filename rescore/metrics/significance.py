@@ -77,8 +77,8 @@ class Mapsswe:
         if metric.unit != "word" or metric.words is None:
             raise UserError(f"--test mapsswe counts word errors; it does not apply to {metric.name}")
         references = [nbest.references[0] for nbest in lists]
-        ours, theirs = ([chosen.text for chosen in choice] for choice in (first, second))
-        return matched_pairs(references, ours, theirs, metric.words).p_value
+        one, other = ([chosen.text for chosen in choice] for choice in (first, second))
+        return matched_pairs(references, one, other, metric.words).p_value
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,9 +142,9 @@ def matched_pairs(
     normaliser = normaliser or Normaliser()
     differences = np.array(
         [
-            ours - theirs
+            of_first - of_second
             for reference, one, other in zip(references, first, second, strict=True)
-            for ours, theirs in _segments(*(normaliser(text) for text in (reference, one, other)))
+            for of_first, of_second in _segments(*(normaliser(text) for text in (reference, one, other)))
         ],
         dtype=np.float64,
     )
@@ -158,26 +158,26 @@ def matched_pairs(
 def _segments(reference: list[str], first: list[str], second: list[str]) -> list[tuple[int, int]]:
     """The errors of both systems in each segment of one sentence."""
     found: list[tuple[int, int]] = []
-    ours = theirs = correct = 0
+    of_first = of_second = correct = 0
     for place, errors in enumerate(zip(_errors(reference, first), _errors(reference, second), strict=True)):
         if any(errors):
-            ours, theirs, correct = ours + errors[0], theirs + errors[1], 0
+            of_first, of_second, correct = of_first + errors[0], of_second + errors[1], 0
         elif place % 2:
             correct += 1
-            if correct == 2 and (ours or theirs):
-                found.append((ours, theirs))
-                ours = theirs = 0
-    return [*found, (ours, theirs)] if ours or theirs else found
+            if correct == 2 and (of_first or of_second):
+                found.append((of_first, of_second))
+                of_first = of_second = 0
+    return [*found, (of_first, of_second)] if of_first or of_second else found
 
 
 def _errors(reference: list[str], hypothesis: list[str]) -> list[int]:
     """Errors by place: insertions before the first word, at that word, insertions before the second, ..."""
     errors = [0] * (2 * len(reference) + 1)
     word = 0
-    for ours, theirs in align(reference, hypothesis):
-        if ours is None:
+    for expected, found in align(reference, hypothesis):
+        if expected is None:
             errors[2 * word] += 1
         else:
-            errors[2 * word + 1] = int(ours != theirs)
+            errors[2 * word + 1] = int(expected != found)
             word += 1
     return errors

@@ -66,11 +66,13 @@ class ErrorRate:
         return best
 
     def _count(self, references: list[str], hypotheses: list[str]) -> Counts:
-        ours, theirs = words_of(references, self.words), words_of(hypotheses, self.words)
+        of_references, of_hypotheses = words_of(references, self.words), words_of(hypotheses, self.words)
         if self.unit == "character":
-            return _characters([" ".join(words) for words in ours], [" ".join(words) for words in theirs])
-        lengths = np.array([len(words) for words in ours], dtype=np.int64)
-        return np.column_stack([error_counts(ours, theirs), lengths])
+            return _characters(
+                [" ".join(words) for words in of_references], [" ".join(words) for words in of_hypotheses]
+            )
+        lengths = np.array([len(words) for words in of_references], dtype=np.int64)
+        return np.column_stack([error_counts(of_references, of_hypotheses), lengths])
 
     def values(self, sums: Counts) -> Values:
         errors, units = sums[:, :REFERENCE].sum(axis=1), sums[:, REFERENCE]

@@ -62,10 +62,10 @@ class ListedErrorRate(ErrorRate):
     def _count(self, references: list[str], hypotheses: list[str]) -> Counts:
         result = np.zeros((len(references), 4), dtype=np.int64)
         pairs = zip(words_of(references, self.words), words_of(hypotheses, self.words), strict=True)
-        for row, (ours, theirs) in zip(result, pairs, strict=True):
-            row[REFERENCE] = sum(map(self._counts, ours))
-            if ours != theirs and (row[REFERENCE] or any(map(self._counts, theirs))):
-                for expected, found in align(ours, theirs):
+        for row, (reference, hypothesis) in zip(result, pairs, strict=True):
+            row[REFERENCE] = sum(map(self._counts, reference))
+            if reference != hypothesis and (row[REFERENCE] or any(map(self._counts, hypothesis))):
+                for expected, found in align(reference, hypothesis):
                     if expected != found and self._counts(str(found if expected is None else expected)):
                         row[INSERTIONS if expected is None else DELETIONS if found is None else SUBSTITUTIONS] += 1
         return result

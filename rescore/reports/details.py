@@ -84,7 +84,7 @@ def describe_utterances(
             pairs = align(reference, normaliser(text))
             scores = tokens[question]
             shaded = list(zip(scores.tokens, map(float, scores.log_probs), strict=True))
-            sides.append(Output(text, pairs, sum(ours != theirs for ours, theirs in pairs), shaded))
+            sides.append(Output(text, pairs, sum(expected != word for expected, word in pairs), shaded))
         found.append(Utterance(nbest.id, nbest.references[0], len(reference), sides, _candidates(nbest, normaliser)))
     return found
 
@@ -92,7 +92,7 @@ def describe_utterances(
 def _candidates(nbest: NbestList, normaliser: Normaliser) -> list[RankedHypothesis]:
     reference = normaliser(nbest.references[0])
     errors = [
-        sum(ours != theirs for ours, theirs in align(reference, normaliser(hypothesis.text)))
+        sum(expected != found for expected, found in align(reference, normaliser(hypothesis.text)))
         for hypothesis in nbest.hypotheses
     ]
     best = errors.index(min(errors))

@@ -97,9 +97,9 @@ def by_position(
         words.update(min(place, POSITIONS) for place in range(1, len(expected) + 1))
         for counter, output in zip(errors, outputs, strict=True):
             place = 0
-            for ours, theirs in align(expected, normaliser(output)):
-                place += ours is not None
-                if ours != theirs:
+            for word, hypothesis_word in align(expected, normaliser(output)):
+                place += word is not None
+                if word != hypothesis_word:
                     counter[min(max(place, 1), POSITIONS)] += 1
     return [Position(place, words[place], errors[0][place], errors[1][place]) for place in sorted(words)]
 
@@ -116,11 +116,11 @@ def pairs_of(
         bad, good = (
             [pair for pair in align(expected, normaliser(output)) if pair[0] is not None] for output in outputs
         )
-        for (word, theirs), (_, ours) in zip(bad, good, strict=True):
-            if word is not None and theirs != word == ours:
-                found[word, theirs or ""] += 1
+        for (word, in_wrong), (_, in_right) in zip(bad, good, strict=True):
+            if word is not None and in_wrong != word == in_right:
+                found[word, in_wrong or ""] += 1
     ordered = sorted(found.items(), key=lambda item: (-item[1], item[0]))
-    return [Confusion(word, theirs, count) for (word, theirs), count in ordered[:PAIRS]]
+    return [Confusion(word, in_wrong, count) for (word, in_wrong), count in ordered[:PAIRS]]
 
 
 def by_class(
@@ -156,7 +156,7 @@ def _errors(normaliser: Normaliser, references: Sequence[str], output: Sequence[
         expected, words = normaliser(reference), normaliser(text)
         if expected != words:
             pairs = align(expected, words)
-            found.update(str(theirs if ours is None else ours) for ours, theirs in pairs if ours != theirs)
+            found.update(str(other if word is None else word) for word, other in pairs if word != other)
     return found
 
 
