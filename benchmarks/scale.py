@@ -2,7 +2,7 @@
 
     python benchmarks/scale.py LISTS [--lm tta] [--workers 1,2,3,4]
 
-Workers have one core each. Starting them and loading models is not counted; it is told apart.
+Workers have one core each. Starting them and loading models is not counted; it is reported by itself.
 """
 
 from __future__ import annotations

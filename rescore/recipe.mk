@@ -1,4 +1,4 @@
-# From decode folders to a table, a file a step: what did not change is not done again.
+# From decode folders to a table, one file per step: what did not change is not done again.
 #
 #   DEV  := exp/asr/decode_dev --ref data/dev/text
 #   TEST := exp/asr/decode_test --ref data/test/text

@@ -24,7 +24,7 @@ def bundled(
     """A decorator that gives a command some options together, as one argument: an object made of them.
 
     Args:
-        name: of the argument. bundle: a dataclass with a field an option. title: of these options in the help.
+        name: of the argument. bundle: a dataclass with one field per option. title: of these options in the help.
     """
 
     def decorate(command: Command) -> Command:

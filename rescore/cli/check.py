@@ -29,8 +29,8 @@ def command(results: str, golden: str, tolerance: float, update: bool, junit: st
     rescore test.json --lm tta --dev dev.json --report results.json
     rescore check results.json --golden golden.json
 
-    Figures, counts and settings have to agree. That the model, its weights or versions changed is told, and is no
-    failure by itself.
+    Figures, counts and settings have to agree. That the model, its weights or versions changed is reported, and is
+    no failure by itself.
     """
     from rescore import formats
     from rescore.reports import check

@@ -56,7 +56,7 @@ def command(
     significance: options.TestOptions,
     inputs: options.InputOptions,
 ) -> None:
-    """Compare language models on the same lists: a row each, its weight tuned on --dev, and one for all together.
+    """Compare language models on the same lists: one row per model, its weight tuned on --dev, and one for all.
 
     \b
     rescore compare test.json --dev dev.json --lm ngram:lm.arpa --lm tta -o t.md

@@ -38,7 +38,7 @@ def command(
     rescore convert test.json --to espnet2 -o decode_test
     rescore convert lists.csv --field text=hyp --field score=logp -o lists.jsonl
 
-    What the new format has no place for is told.
+    What the new format has no place for is reported.
     """
     from rescore import formats, pipeline
     from rescore.formats.text import detokeniser

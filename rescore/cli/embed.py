@@ -24,9 +24,9 @@ CHUNK = 1_000
 @options.lm_options
 @click.option("-o", "--output", required=True, metavar="FILE", help=".npy, .jsonl (also .gz), or .safetensors.")
 @vector_options
-@click.option("--tokens", is_flag=True, help="A vector for each token instead of one a sentence; .jsonl only.")
+@click.option("--tokens", is_flag=True, help="One vector per token instead of one per sentence; .jsonl only.")
 def command(file: str, lms: options.LanguageModelOptions, output: str, vectors: VectorsOptions, tokens: bool) -> None:
-    """Write the vectors of the sentences of FILE, one a line, in their order.
+    """Write the vectors of the sentences of FILE, one per line, in their order.
 
     \b
     rescore embed sentences.txt --lm tta -o vectors.npy

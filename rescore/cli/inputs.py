@@ -104,8 +104,8 @@ input_options = bundled(
             "--ref",
             multiple=True,
             metavar="FILE",
-            help="References: Kaldi text, trn, stm, lists, or a line each in the lists' order; again for a second one "
-            "of each utterance.",
+            help="References: Kaldi text, trn, stm, lists, or one line per utterance in order; again for a second "
+            "one of each utterance.",
         ),
         click.option(
             "--allow-missing",
@@ -141,7 +141,7 @@ input_options = bundled(
             "--nbest-size",
             type=click.IntRange(min=1),
             metavar="N",
-            help="Hypotheses a list, where a file does not say: NeMo beams, OpenNMT.",
+            help="Hypotheses per list, where the file does not say: NeMo beams, OpenNMT.",
         ),
         click.option(
             "--acoustic-scale",
@@ -167,7 +167,7 @@ input_options = bundled(
         click.option(
             "--strict",
             is_flag=True,
-            help="Errors for what else is repaired and told: bytes that are no UTF-8, carriage returns, "
+            help="Errors for what is otherwise repaired and reported: bytes that are no UTF-8, carriage returns, "
             "byte order marks, hypotheses that come twice.",
         ),
     ],

@@ -155,7 +155,7 @@ _LM_DETAILS: list[Callable[[Any], Any]] = [
         "here.",
     ),
     click.option(
-        "--workers", type=click.IntRange(min=1), metavar="N", help="ray: how many.  [default: a GPU or core each]"
+        "--workers", type=click.IntRange(min=1), metavar="N", help="ray: how many.  [default: one per GPU or core]"
     ),
 ]
 lm_options = bundled("lms", LanguageModelOptions, "Language models", [_lm_option(True), *_LM_DETAILS])

@@ -1,4 +1,4 @@
-"""The command line: finds the command, imports only that, and tells errors in one line."""
+"""The command line: finds the command, imports only that, and prints errors in one line."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ COMMANDS = {
     "recipe": "Where the Makefile fragment for recipes is.",
     "train": "Train a language model from text.",
     "embed": "Vectors of sentences or tokens.",
-    "similarity": "How well vectors tell the similarity of sentence pairs.",
+    "similarity": "How well vectors show the similarity of sentence pairs.",
     "bench": "How fast language models score on this machine.",
     "models": "List the shipped models, or describe one.",
     "init": "Write a Makefile for the folder one is in.",
@@ -126,7 +126,7 @@ def _cleared_bars() -> contextlib.AbstractContextManager[None]:
 
 
 def main() -> None:
-    """Entry point: exit status 0 fine, 1 a check failed, 2 bad usage or input, told in one line on stderr."""
+    """Entry point: exit status 0 fine, 1 a check failed, 2 bad usage or input, in one line on stderr."""
     log = logging.getLogger("rescore")
     if not any(isinstance(handler, _ToStderr) for handler in log.handlers):
         log.addHandler(_ToStderr())

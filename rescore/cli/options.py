@@ -168,7 +168,7 @@ class LogProgress:
     def __init__(self, total: int | None, label: str, unit: str) -> None:
         self._total, self._label, self._unit = total, label, unit
         self._done, self._began = 0, time.monotonic()
-        self._told = self._began
+        self._reported = self._began
 
     def __enter__(self) -> LogProgress:
         return self
@@ -179,8 +179,8 @@ class LogProgress:
     def update(self, done: int) -> None:
         self._done += done
         now = time.monotonic()
-        if now - self._told >= self.EVERY:
-            self._told = now
+        if now - self._reported >= self.EVERY:
+            self._reported = now
             of = f" of {self._total:,}" if self._total else ""
             rate = self._done / (now - self._began)
             left = f", {(self._total - self._done) / rate / 60:.0f} minutes to go" if self._total and rate else ""
@@ -188,7 +188,7 @@ class LogProgress:
 
 
 def watched(lists: Iterator[NbestList], progress: OnProgress) -> Iterator[NbestList]:
-    """The same stream, which tells how many hypotheses went by."""
+    """The same stream, which reports how many hypotheses went by."""
     for nbest in lists:
         yield nbest
         progress(len(nbest.hypotheses))

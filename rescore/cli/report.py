@@ -18,7 +18,7 @@ from rescore.cli.types import OneOf
     type=click.Choice(["espnet", "paper"]),
     default="espnet",
     show_default=True,
-    help="A row an output, as in ESPnet's RESULTS.md; or a row a method and a column a set.",
+    help="One row per output, as in ESPnet's RESULTS.md; or one row per method and one column per set.",
 )
 @click.option(
     "--style",

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 @click.command("score", cls=GroupedCommand)
 @click.argument("nbest", nargs=-1, metavar="[NBEST]...")
 @options.lm_options
-@click.option("--text", metavar="FILE", help="Score plain text instead, a sentence a line (.gz, .xz; - is stdin).")
+@click.option("--text", metavar="FILE", help="Score plain text instead, one sentence per line (.gz, .xz; - is stdin).")
 @click.option("--tokens", metavar="FILE", help="Write each token's log-probability as JSON Lines (also .gz).")
 @click.option(
     "-o",
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     type=click.Choice(["stop", "skip"]),
     default="stop",
     show_default=True,
-    help="Skip a line that cannot be read, or (--engine ray) lists whose scoring fails: it is told, the rest goes on.",
+    help="Skip a line that cannot be read, or (--engine ray) lists whose scoring fails: reported, the rest goes on.",
 )
 @click.option(
     "--count-tokens/--no-count-tokens",
@@ -62,7 +62,7 @@ def command(
     expansion: options.ExpansionOptions,
     inputs: options.InputOptions,
 ) -> None:
-    """Add columns of LM scores (natural log) to N-best lists, or tell the perplexity of plain text.
+    """Add columns of LM scores (natural log) to N-best lists, or print the perplexity of plain text.
 
     \b
     rescore score test.json --lm tta -o test.tta.jsonl.gz

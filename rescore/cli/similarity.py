@@ -1,4 +1,4 @@
-"""`rescore similarity`: how well vectors tell the similarity of sentence pairs."""
+"""`rescore similarity`: how well vectors show the similarity of sentence pairs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rescore.cli.vectors import VectorsOptions, vector_options
 @options.lm_options
 @vector_options
 @click.option("--centre", is_flag=True, help="Take the mean vector of all sentences away before cosines.")
-@click.option("--joined", is_flag=True, help="Join the vectors of all --lm instead of a row each.")
+@click.option("--joined", is_flag=True, help="Join the vectors of all --lm instead of one row per --lm.")
 @click.option("--gold", metavar="FILE", help="PAIRS is WiC's data, and this its T and F a line.")
 @click.option("-o", "--output", metavar="FILE", help="Write the figures as JSON; - is stdout.")
 def command(

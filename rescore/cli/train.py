@@ -27,7 +27,7 @@ def _with_all_options(command: Any) -> Any:
     type=click.Choice([kind for module in MODULES.values() for kind in module.KINDS]),
     help="What to train.",
 )
-@click.option("--text", metavar="FILE", help="A sentence a line, UTF-8; plain, .gz or .xz. channel: N-best lists.")
+@click.option("--text", metavar="FILE", help="One sentence per line, UTF-8; plain, .gz or .xz. channel: N-best lists.")
 @click.option(
     "--pairs",
     nargs=2,
@@ -66,7 +66,7 @@ def command(
     rescore train --lm channel --text dev.json --out channel
 
     Interrupted, the same command with --resume goes on as if nothing had happened. An n-gram model is estimated by
-    KenLM's lmplz, which has to be on PATH; how to get it is told where it is not.
+    KenLM's lmplz, which has to be on PATH; the error says how to get it where it is not.
     """
     name, module = next((name, module) for name, module in MODULES.items() if lm in module.KINDS)
     _refuse_foreign(ctx, lm, module)

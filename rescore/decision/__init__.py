@@ -1,4 +1,4 @@
-"""From columns of scores and weights to one text an utterance: the best score, minimum Bayes risk, a vote by words.
+"""From columns of scores and weights to one text per utterance: the best score, minimum Bayes risk, a vote by words.
 
 A rule is an object (`DecisionRule`), and `DECISIONS` is the table of them.
 """

@@ -48,7 +48,7 @@ class ClusterOptions:
     address: str | None = None
     """Of a running one; None to start one here, and end it after."""
     workers: int | None = None
-    """None for one a GPU, or one a core."""
+    """None for one per GPU, or one per core."""
     skip: bool = False
     """Go on without texts that cannot be scored."""
 
@@ -65,7 +65,7 @@ class _Task:
 class _Worker:
     handle: Any
     loading: Any
-    """The reference to what it tells when its models are loaded; None when it is ready."""
+    """The reference to what it reports when its models are loaded; None when it is ready."""
     tasks: list[_Task] = field(default_factory=list)
     """Those given to it, in the order in which it does them."""
     killer: _Task | None = None
@@ -230,7 +230,7 @@ class Cluster:
                     done[task.number] = None
 
     def _give_up(self, task: _Task, why: str) -> None:
-        """Tell what cannot be scored.
+        """Report what cannot be scored.
 
         Raises:
             UserError: the rest is not to go on.
@@ -365,7 +365,7 @@ def _import_ray() -> Any:
         import ray
         import ray._private.worker as driver
 
-        # Ray prints what it has to say of dead workers to standard output, where lists may go; we tell it ourselves.
+        # Ray prints what it has to say of dead workers to standard output, where lists may go; that is reported here.
         if hasattr(driver, "print_to_stdstream"):
             driver.print_to_stdstream = lambda *arguments, **options: None
     except ImportError:

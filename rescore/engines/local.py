@@ -47,7 +47,7 @@ def score_windows(
 ) -> Iterator[Scored]:
     """Each window with the scores of its hypotheses, as a stream; one that could not be scored is empty.
 
-    What is told at the end: how many tokens the model does not know, and whether it cannot tell hypotheses apart.
+    What is reported at the end: how many tokens the model does not know, and whether all its scores are the same.
     """
     tokens = unknown = alike = several = 0
     begun: deque[tuple[list[Placed], list[list[int]]]] = deque()
@@ -59,7 +59,7 @@ def score_windows(
             begun.append((window, [[ranks.setdefault(one, len(ranks)) for one in some] for some in asked]))
             yield list(ranks)
 
-    # What has a `stream` is told of batches before the results of those before are taken.
+    # What has a `stream` gets batches before the results of those before are taken.
     results = lm.stream(batches()) if isinstance(lm, Streaming) else map(lm.score, batches())
     for result in results:
         window, places = begun.popleft()
@@ -87,7 +87,7 @@ def score_windows(
         lm.looked_up = lm.computed = 0
     if several and alike == several:
         log.warning(
-            "%s: gives all hypotheses of a list the same score, in each of %s lists: it cannot tell them apart; "
+            "%s: gives all hypotheses of a list the same score, in each of %s lists: it does not distinguish them; "
             "is it for this language?",
             lm.name,
             f"{several:,}",

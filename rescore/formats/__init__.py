@@ -117,7 +117,7 @@ def read(
     """All lists of `iterate`; with `references` (Kaldi text, trn, stm or plain) these replace any in the files.
 
     `ref_option` is what the message names where references are missing. With `allow_missing`, references of
-    utterances without a list are only told, and not an error.
+    utterances without a list are only reported, and not an error.
 
     Raises:
         UserError: as `iterate`; and where some lists have a reference, or `need_references` says so, but one has none.
@@ -148,10 +148,10 @@ def _with_references(
     found = [one.of(ids, escaped) for one in files]
     for one in files:
         if absent := one.left_out(ids):
-            told = f"{one.path}: no list for {len(absent):,} of its {len(absent) + len(ids):,} utterances"
+            message = f"{one.path}: no list for {len(absent):,} of its {len(absent) + len(ids):,} utterances"
             if not allow_missing:
-                raise UserError(f"{told}, first {absent[0]}; give lists of the whole set, or --allow-missing")
-            log.warning("%s (first: %s); figures are of the others", told, absent[0])
+                raise UserError(f"{message}, first {absent[0]}; give lists of the whole set, or --allow-missing")
+            log.warning("%s (first: %s); figures are of the others", message, absent[0])
     return [replace(nbest, references=tuple(text for one in found for text in one[nbest.id])) for nbest in lists]
 
 
@@ -215,7 +215,7 @@ def _format(source: Source, name: str | None) -> Format:
 
 
 def _unknown(source: Source) -> str:
-    """What to tell of a path that no format claims: the nearest one, and what it lacks."""
+    """What to say of a path that no format claims: the nearest one, and what it lacks."""
     if source.is_folder:
         return (
             "a folder without N-best lists: no logdir/output.*/1best_recog (ESPnet2), no data.json (ESPnet1), "
@@ -224,7 +224,7 @@ def _unknown(source: Source) -> str:
     first = source.head.partition("\n")[0].rstrip("\r")
     if "\t" in first or first.count(",") > 1:
         names = first.split("\t" if "\t" in first else ",")
-        return f"which column has the hypotheses? Tell with --field text=NAME ({', '.join(names)[:80]})"
+        return f"which column has the hypotheses? Say it with --field text=NAME ({', '.join(names)[:80]})"
     return (
         "not an N-best list of a known format; lines of plain text are OpenNMT's where each sentence has N of them "
         "(--format opennmt --nbest-size N)"
@@ -270,7 +270,7 @@ def write(lists: Iterable[NbestList], path: str, format_name: str | None = None)
 
     Args:
         path: a file, or a folder for formats that are folders; `-` is standard output.
-        format_name: a key of `FORMATS`; where None, the ending tells: .json is one native JSON object, .csv and .tsv
+        format_name: a key of `FORMATS`; where None, the ending decides: .json is one native JSON object, .csv and .tsv
             are tables, all else is native JSON Lines.
 
     Raises:

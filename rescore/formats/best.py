@@ -100,7 +100,7 @@ def write_best(
     file: IO[str],
     segments: Mapping[str, RecordingSegment] | None = None,
 ) -> None:
-    """One text an utterance: trn where the name ends in .trn, stm in .stm, plain in .txt, else Kaldi text.
+    """One text per utterance: trn where the name ends in .trn, stm in .stm, plain in .txt, else Kaldi text.
 
     A text is one line: whatever is white space in it is written as blanks.
 

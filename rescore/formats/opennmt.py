@@ -34,7 +34,7 @@ def read(source: Source, options: ReadOptions) -> Iterator[NbestList]:
         return
     size = options.size
     if not size:
-        raise UserError(f"{source.name}: how many lines has a sentence? Tell with --nbest-size N (OpenNMT's -n_best)")
+        raise UserError(f"{source.name}: how many lines has a sentence? Say it with --nbest-size N (OpenNMT's -n_best)")
     yield from portions((Hypothesis(plain(text)) for text in source.lines()), size, source.name)
 
 

@@ -181,7 +181,7 @@ class Records:
         return found if found and found.strip() else None
 
     def write(self, lists: Iterable[NbestList], path: str) -> None:
-        """A record a list; what it has no place for is told."""
+        """One record per list; what has no place in it is reported."""
         with opened(path) as file:
             separator = "[\n" if self.as_list else ""
             for nbest in check_holds(lists, self.holds, path):
@@ -218,11 +218,11 @@ def _shown(keys: Sequence[str]) -> str:
 
 
 def missing_text(keys: Sequence[str]) -> str:
-    """What to tell of records without hypotheses: the nearest layout, and what it lacks."""
+    """What to say of records without hypotheses: the nearest layout, and what it lacks."""
     near = max(LAYOUTS, key=lambda layout: len({*layout.text, *layout.score, *layout.id, *layout.ref} & set(keys)))
     return (
         f"no hypotheses in it (its keys: {_shown(keys)}); nearest is {near.title}, which has them as {near.text[0]}; "
-        "tell with --field text=KEY, and score=KEY, id=KEY"
+        "name it with --field text=KEY, and score=KEY, id=KEY"
     )
 
 

@@ -142,7 +142,7 @@ class ReferenceFile:
         if numbers and first not in (list(ids), sorted(ids)):
             raise UserError(
                 f"{self.path}: its lines begin with numbers that are ids, but in another order than the lists; "
-                "are they ids or words? Tell with --ref-format kaldi or plain"
+                "are they ids or words? Say it with --ref-format kaldi or plain"
             )
         return "kaldi"
 

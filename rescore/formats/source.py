@@ -14,7 +14,7 @@ from typing import IO
 from rescore.errors import UserError
 from rescore.formats.input_warnings import BOM, CRLF, UTF8, InputWarnings
 from rescore.formats.json_peek import JsonPeek
-from rescore.formats.stream import HEAD, joined, open_once, told, unpacked, unpacked_head
+from rescore.formats.stream import HEAD, as_user_errors, joined, open_once, unpacked, unpacked_head
 
 _ESCAPED = re.compile("[\udc80-\udcff]+")
 LONGEST_LINE = 1 << 26
@@ -25,19 +25,19 @@ LARGEST_DOCUMENT = 1 << 28
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """What a reader may be told; each takes what it knows."""
+    """Options of readers; each takes what it knows."""
 
     lenpen: float = 1.0
     """fairseq's length penalty, with which H scores were normalised."""
     size: int | None = None
-    """Hypotheses a list, for files that do not say where a list ends."""
+    """Hypotheses per list, for files that do not say where a list ends."""
     acoustic_scale: float | None = None
     """The first pass is this times the acoustic score plus the score of the language model, where a file has both."""
     fields: Mapping[str, str] = field(default_factory=dict)
     """Which key or column of a file has what: `text`, `score`, `id`, `ref`, `src`, or a column of that name. A minus
     before a key says that it is a cost."""
     skip: bool = False
-    """Tell of a line that cannot be read, and go on (JSON Lines)."""
+    """Report a line that cannot be read, and go on (JSON Lines)."""
 
 
 class Source:
@@ -53,7 +53,7 @@ class Source:
         self.is_stdin = str(path) == "-"
         self.is_remote = "://" in str(path)
         self.name = "<stdin>" if self.is_stdin else str(path)
-        with told(self.name):
+        with as_user_errors(self.name):
             if not self.is_stdin and not self.is_remote and not self.path.exists():
                 raise UserError(f"{self.name}: no such file or folder")
 
@@ -77,13 +77,13 @@ class Source:
         """The beginning of the text, of at most 64 KiB; empty for a folder."""
         if self.is_folder:
             return ""
-        with told(self.name):
+        with as_user_errors(self.name):
             if self.is_regular:
                 with open(self.path, "rb") as file:
                     start = file.read(HEAD)
             else:
                 start = self._once[0]
-            # A character may be cut at the end; what is no UTF-8 is told when the whole is read.
+            # A character may be cut at the end; what is no UTF-8 is reported when the whole is read.
             return unpacked_head(start).decode("utf-8-sig", errors="ignore")
 
     @cached_property
@@ -103,7 +103,7 @@ class Source:
     @contextmanager
     def _open(self, silent: bool = False) -> Iterator[IO[str]]:
         """The text, decompressed and decoded; lines end where a newline is, nowhere else."""
-        with told(self.name), open(self.path, "rb") if self.is_regular else joined(*self._once) as raw:
+        with as_user_errors(self.name), open(self.path, "rb") if self.is_regular else joined(*self._once) as raw:
             # Bytes that are no UTF-8 come as half surrogate pairs: `lines` and `read_all` see and replace them.
             stream = unpacked(raw, self.name)
             with io.TextIOWrapper(stream, "utf-8", errors="surrogateescape", newline="\n") as text:

@@ -1,4 +1,4 @@
-"""SRILM N-best lists (nbest-format(5)): a file an utterance, named after it; or a folder of such files.
+"""SRILM N-best lists (nbest-format(5)): one file per utterance, named after it; or a folder of such files.
 
 Three formats: `NBestList1.0` with one total, `NBestList2.0` with times and scores of words, both in bytelogs, and
 SRILM's own lines `acoustic language words w1 w2 ...` in logs of base 10.

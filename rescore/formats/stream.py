@@ -22,7 +22,7 @@ UNPACKED_FREELY, LARGEST_RATIO = 1 << 20, 100
 
 
 @contextmanager
-def told(name: str) -> Iterator[None]:
+def as_user_errors(name: str) -> Iterator[None]:
     """Errors of reading, as errors of the user's.
 
     Raises:

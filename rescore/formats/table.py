@@ -1,4 +1,4 @@
-"""CSV and TSV: a hypothesis a line, with names in the first line; or NeMo's beams, `text<TAB>score` without names."""
+"""CSV and TSV: one hypothesis per line, names in the first line; or NeMo's beams, `text<TAB>score` without names."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class DelimitedTable:
         has_references = bool(layout.ref) and any(row[layout.ref[0]] for row in self._beginning(source, names))
         reader = self._reader((f"{line}\n" for line in source.lines()), source, names)
         columns: dict[str, bool] = {}
-        for number, row in enumerate(_told(reader, source.name)):
+        for number, row in enumerate(_as_user_errors(reader, source.name)):
             if number == 0:
                 continue  # the names
             place = f"{source.name}: line {reader.line_num}"
@@ -75,12 +75,12 @@ class DelimitedTable:
         return csv.DictReader(lines, names, delimiter=delimiter)
 
     def _beginning(self, source: Source, names: list[str]) -> list[dict[str, str]]:
-        """The rows of the first 64 KiB that are whole: they tell whether anything stands in a column."""
+        """The rows of the first 64 KiB that are whole: they show whether anything stands in a column."""
         whole = source.head.rpartition("\n")[0].split("\n")
         reader = self._reader((f"{one}\n" for one in whole), source, names)
         try:
             return [row for row in list(reader)[1:] if None not in row and None not in row.values()]
-        except csv.Error:  # it is told when it is read
+        except csv.Error:  # it is reported when it is read
             return []
 
     def write(self, lists: Iterable[NbestList], path: str) -> None:
@@ -110,8 +110,8 @@ class DelimitedTable:
                     writer.writerow([nbest.id, line(hypothesis.text), *cells, *(line(known[name]) for name in about)])
 
 
-def _told(reader: csv.DictReader[str], path: str) -> Iterator[dict[str, str]]:
-    """The rows; what is no CSV is told with its line."""
+def _as_user_errors(reader: csv.DictReader[str], path: str) -> Iterator[dict[str, str]]:
+    """The rows; what is no CSV is an error that names its line."""
     try:
         yield from reader
     except csv.Error as error:
@@ -131,7 +131,7 @@ def _roles(layout: Records, names: list[str], path: str) -> tuple[Records, dict[
         if not chosen[role] and keys and keys != getattr(GENERIC, role):
             raise UserError(f"{path}: no column {keys[0]} (there are {', '.join(names)}); mend --field {role}=NAME")
     if not chosen["text"]:
-        raise UserError(f"{path}: which column has the hypotheses? Tell with --field text=NAME ({', '.join(names)})")
+        raise UserError(f"{path}: which column has the hypotheses? Say it with --field text=NAME ({', '.join(names)})")
     taken = {key for keys in chosen.values() for key in keys}
     asked = {key.removeprefix("-"): name for name, key in layout.columns.items()}
     for key in asked:
@@ -152,12 +152,12 @@ class _NemoBeams:
         return bool(cells) and all(len(row) == 2 and _NUMBER.fullmatch(row[1]) is not None for row in cells)
 
     def read(self, source: Source, options: ReadOptions) -> Iterator[NbestList]:
-        """Ids are numbers from 1. The width of the beam is in the file's name, or --nbest-size tells it."""
+        """Ids are numbers from 1. The width of the beam is in the file's name, or given by --nbest-size."""
         width = _WIDTH.search(source.path.name)
         size = options.size or (int(width[1]) if width else None)
         if not size:
             raise UserError(
-                f"{source.name}: how many lines has an utterance? Tell with --nbest-size N (the beam width)"
+                f"{source.name}: how many lines has an utterance? Say it with --nbest-size N (the beam width)"
             )
         lines = enumerate(source.lines(), 1)
         hypotheses = (self._hypothesis(line, f"{source.name}: line {number}") for number, line in lines)

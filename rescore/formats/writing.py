@@ -83,7 +83,7 @@ def check_holds(
     scores: bool = True,
     written: Callable[[str], str] | None = None,
 ) -> Iterator[NbestList]:
-    """The same stream; at its end, what the lists have and the format cannot hold is told once.
+    """The same stream; at its end, what the lists have and the format cannot hold is reported once.
 
     Args:
         holds: of `ALL`, or names of columns.

@@ -1,4 +1,4 @@
-"""What every metric here is: sufficient statistics a hypothesis, computed once and summed for every question."""
+"""What every metric here is: sufficient statistics per hypothesis, computed once and summed for every question."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class Metric(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class MetricOptions:
-    """What a metric may be told; each takes what it knows."""
+    """Options of metrics; each takes what it knows."""
 
     tokenise: str | None = None
     """sacreBLEU's tokenizer for BLEU; None for the one that suits the references."""
@@ -110,7 +110,7 @@ class MetricOptions:
 
 
 def list_statistics(metric: Metric, lists: Sequence[NbestList]) -> list[Counts]:
-    """The statistics of all hypotheses: one (hypotheses, k) array a list.
+    """The statistics of all hypotheses: one (hypotheses, k) array per list.
 
     Raises:
         UserError: a list has no reference, or all references are empty.

@@ -37,7 +37,7 @@ class SignificanceTest(Protocol):
     def p_value(
         self, metric: Metric, lists: Sequence[NbestList], first: Sequence[Chosen], second: Sequence[Chosen]
     ) -> float:
-        """Two-sided p-value of the difference between two choices, one text a list (or unit)."""
+        """Two-sided p-value of the difference between two choices, one text per list (or unit)."""
         ...
 
 
@@ -106,7 +106,7 @@ class PairedTest:
     def p_value(
         self, metric: Metric, lists: Sequence[NbestList], first: Sequence[Chosen], second: Sequence[Chosen]
     ) -> float:
-        """Two-sided p-value of the difference between two choices, one text a list.
+        """Two-sided p-value of the difference between two choices, one text per list.
 
         Raises:
             UserError: the test does not apply to the metric, or ids have no speaker.

@@ -41,7 +41,7 @@ def token_budget(device: torch.device, bytes_a_token: int) -> int:
 
 
 def cache_size(place: Path = Path("/sys/devices/system/cpu/cpu0/cache")) -> int:
-    """Bytes of the largest cache; 16 MiB where the system does not tell."""
+    """Bytes of the largest cache; 16 MiB where the system does not say."""
     units = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
     try:
         sizes = [file.read_text(encoding="ascii").strip() for file in place.glob("index*/size")]

@@ -93,7 +93,7 @@ class Encoder(Transformer):
 
 
 def _attend_once(attention: Attention, query: Tensor, hidden: Tensor, mask: Tensor) -> Tensor:
-    """Attention of one query a row, (batch, d) of hidden vectors, over hidden vectors (batch, n, d) as they are.
+    """Attention of one query per row, (batch, d) of hidden vectors, over hidden vectors (batch, n, d) as they are.
 
     mask: (batch, n), additive. A key's bias adds the same to all logits of a query, which softmax does not see.
     """

@@ -61,7 +61,7 @@ class Tokenizer:
         except UserError:
             raise
         except BaseException as error:  # the library raises plain Exception, or panics, for what it cannot parse
-            raise _told(error, f"{path}: not a tokenizer.json") from None
+            raise _user_error(error, f"{path}: not a tokenizer.json") from None
 
     def save(self, path: Path) -> None:
         self._tokenizer.save(str(path))
@@ -83,7 +83,7 @@ class Tokenizer:
         try:
             return self._tokenizer.encode_batch(sentences, add_special_tokens=False)
         except BaseException as error:
-            raise _told(error, f"{self._source}: cannot cut text into tokens") from None
+            raise _user_error(error, f"{self._source}: cannot cut text into tokens") from None
 
     def encode(self, sentences: Sequence[str]) -> list[list[int]]:
         """Token ids of each sentence, without [BOS] and [EOS]."""
@@ -110,7 +110,7 @@ class Tokenizer:
         return [str(self._tokenizer.id_to_token(index)) for index in ids]
 
 
-def _told(error: BaseException, what: str) -> BaseException:
+def _user_error(error: BaseException, what: str) -> BaseException:
     """An error of the library as one of the user's; what ends the program stays what it is."""
     if isinstance(error, KeyboardInterrupt | SystemExit | GeneratorExit):
         return error

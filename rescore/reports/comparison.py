@@ -1,4 +1,4 @@
-"""Language models side by side on the same lists: a row each, and one for all of them together."""
+"""Language models side by side on the same lists: one row per model, and one for all together."""
 
 from __future__ import annotations
 

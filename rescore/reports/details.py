@@ -69,7 +69,7 @@ def describe_utterances(
 ) -> list[Utterance]:
     """
     Args:
-        outputs: texts of each system, one a list. lm: scores tokens. normaliser: cuts texts into words.
+        outputs: texts of each system, one per list. lm: scores tokens. normaliser: cuts texts into words.
     """
     normaliser = normaliser or Normaliser()
     chosen_texts = list(zip(*outputs, strict=True))

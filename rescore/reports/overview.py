@@ -1,4 +1,4 @@
-"""Many results in one table: as ESPnet's RESULTS.md has it, or a row a method and a column a set as in the papers."""
+"""Many results in one table: as in ESPnet's RESULTS.md, or one row per method and one column per set as in papers."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def _error_row(figures: Measured, utterances: int, which: str, name: str) -> lis
 
 
 def paper(results: Sequence[Results]) -> list[list[str]]:
-    """A row a method, a column a set; first pass and oracle on top.
+    """One row per method, one column per set; first pass and oracle on top.
 
     Raises:
         UserError: results of one set disagree about its first pass, or one method comes twice for a set.

@@ -1,4 +1,4 @@
-"""How well sentence vectors tell similarity: STS-B, SICK, pairs in TSV."""
+"""How well sentence vectors show similarity: STS-B, SICK, pairs in TSV."""
 
 from __future__ import annotations
 

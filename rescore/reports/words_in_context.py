@@ -1,4 +1,4 @@
-"""How well the vectors of a word tell whether it means the same in two contexts (WiC)."""
+"""How well the vectors of a word show whether it means the same in two contexts (WiC)."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def read_words(path: str | Path, gold: str | Path) -> list[WordPair]:
 def measure_words(
     pairs: Sequence[WordPair], lm: LanguageModel, options: VectorOptions, centre: bool = False
 ) -> WordAccuracy:
-    """How well the cosine of a word's vectors in two contexts tells whether its meaning is the same."""
+    """How well the cosine of a word's vectors in two contexts shows whether its meaning is the same."""
     from rescore.scoring.vectors import Embedder
 
     embedder = Embedder([lm], options)

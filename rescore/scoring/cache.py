@@ -1,4 +1,4 @@
-"""Scores that were computed once are kept: in SQLite, a file a model."""
+"""Scores that were computed once are kept: in SQLite, one file per model."""
 
 from __future__ import annotations
 

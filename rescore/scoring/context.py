@@ -124,7 +124,7 @@ def best_text(nbest: NbestList) -> str:
 
 
 def _comes_before(one: NbestList, other: NbestList) -> bool:
-    """Whether the numbers at the ends of two ids are in falling order, in a recording that the ids tell."""
+    """Whether the numbers at the ends of two ids are in falling order, in a recording that the ids name."""
     if recording(one.id) != recording(other.id) or one.recording is not None:
         return False
     ends = [nbest_id[len(recording(nbest_id)) :].lstrip("-_./:") for nbest_id in (one.id, other.id)]

@@ -133,7 +133,7 @@ class NetworkScorer:
     def __init__(self, name: str, network: Network) -> None:
         self.name = self._model = name
         self.network = network
-        self._told = False
+        self._reported = False
 
     @classmethod
     def of(cls, spec: Spec, network: Network) -> Self:
@@ -227,8 +227,8 @@ class NetworkScorer:
     def _tell_once(self, sentences: Sequence[Encoded]) -> None:
         size = self.network.positions - self._frame
         long = [len(sentence.ids) for sentence in sentences if len(sentence.ids) > size]
-        if long and not self._told:
-            self._told = True
+        if long and not self._reported:
+            self._reported = True
             log.warning(
                 "%s: a sentence of %d tokens exceeds the model's %d; such sentences are scored in overlapping windows",
                 self.name,

@@ -55,7 +55,7 @@ class PromptedScorer(CausalScorer):
 
 
 class ContinuingScorer(CausalScorer):
-    """log p of the hypothesis' tokens given the 1-best of the utterances before it, a line each."""
+    """log p of the hypothesis' tokens given the 1-best of the utterances before it, one per line."""
 
     def __init__(self, name: str, network: PromptNetwork, number: int) -> None:
         super().__init__(name, network)

@@ -105,8 +105,8 @@ class SourceScorer(CausalScorer):
     def _tell_once(self, sentences: Sequence[Encoded]) -> None:
         most = self._network.positions // 2
         long = [split for sentence in sentences if (split := self.scored(sentence).start) > most]
-        if long and not self._told:
-            self._told = True
+        if long and not self._reported:
+            self._reported = True
             log.warning(
                 "%s: a source of %d tokens exceeds half of the model's %d positions; such sources are cut",
                 self.name,

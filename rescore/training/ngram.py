@@ -130,7 +130,7 @@ def _run_with_input(command: Sequence[str], lines: Iterable[str]) -> int:
 
 
 def _reason(said: list[str]) -> str:
-    """The line that tells, of all that KenLM prints."""
+    """The line that explains the failure, of all that KenLM prints."""
     if any("discount_fallback" in line for line in said):
         return "the text is too small to estimate Kneser-Ney discounts from; give --discount-fallback, or more text"
     return said[-1][:300] if said else "it said nothing"

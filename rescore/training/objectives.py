@@ -34,7 +34,7 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class ObjectiveOptions:
-    """What an objective can be told; each takes what it knows.
+    """Options of objectives; each takes what it knows.
 
     Raises:
         UserError: a value is out of range.

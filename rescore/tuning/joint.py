@@ -1,7 +1,7 @@
 """Weights and scale together, for minimum Bayes risk.
 
 Under this decision the error is no step function along a line, as the posteriors of all hypotheses of a list count: it
-has to be searched. A point is theta = scale * weights, one number a column; the posterior is exp(theta * scores). From
+has to be searched. A point is theta = scale * weights, one per column; the posterior is exp(theta * scores). From
 the weights that were tuned for the best score, and from the first pass alone, each with several scales, single numbers
 are changed by ever smaller factors as long as that helps (a pattern search, Hooke and Jeeves 1961).
 

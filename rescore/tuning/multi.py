@@ -1,6 +1,6 @@
 """Weights of several columns at once: exact line searches along coordinates and random directions, with restarts.
 
-This is Och's method (2003, section 5). A point is a vector of weights, one a column. Only its direction decides which
+This is Och's method (2003, section 5). A point is a vector of weights, one per column. Only its direction decides which
 hypothesis wins, so the weights of first pass and language models are kept at or above 0 with the sum 1; those of count
 features (a word bonus) are free. Every line is searched exactly; which lines, is chosen with a fixed seed.
 """

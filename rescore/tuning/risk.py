@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 PAIRS = 1 << 26
 """Pairs of hypotheses in all lists: 512 MiB."""
 REMEMBERED = 2_000
-"""Choices kept, of 8 bytes a list."""
+"""Choices kept, of 8 bytes per list."""
 
 
 @dataclass(frozen=True, slots=True)

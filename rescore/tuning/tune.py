@@ -37,7 +37,7 @@ class TuningOptions:
     bonuses: tuple[str, ...] = ()
     """For what there are bonuses (names of `COUNTS`)."""
     plateau: bool = False
-    """Of one weight, the middle of those that the set cannot tell from the best."""
+    """Of one weight, the middle of those that are not significantly worse than the best."""
     bagging: bool = True
     """Weights that are averaged and significantly better (tuning/average.py), not the plain optimum of the lists."""
     negative: tuple[str, ...] = ()
@@ -234,7 +234,7 @@ def best_weights(
     never worse than that of the best single LM. Where nothing is better than the first pass, all weights are 0.
 
     Args:
-        plateau: of one weight, take the middle of those that the set cannot tell from the best (`indistinguishable`).
+        plateau: of one weight, take the middle of those not significantly worse than the best (`indistinguishable`).
 
     Raises:
         UserError: `plateau` is asked for with several weights; a column is missing.
@@ -275,7 +275,7 @@ def best_weights(
 
 
 def indistinguishable(space: Space, weight: float, level: float = 0.05, points: int = 100) -> tuple[float, float]:
-    """How far one weight can move either way before a paired bootstrap tells the result from that of `weight`.
+    """How far one weight can move either way before a paired bootstrap finds another result than that of `weight`.
 
     Looked at in `points` steps over [0, 1]; a region that begins again further off is not counted.
     """

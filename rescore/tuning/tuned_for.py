@@ -64,7 +64,7 @@ class TunedFor:
 
     @classmethod
     def by(cls, metric: Metric, value: float, first_pass: float, utterances: int) -> TunedFor:
-        """A metric with all that it was told, and what it gave."""
+        """A metric with all its options, and what it gave."""
         options = metric.options
         return cls(
             metric.name.lower(), options.tokenise, value, first_pass, utterances, normaliser=options.normaliser.flags,

@@ -1,4 +1,4 @@
-"""References: which kind a file is, several of them, and what is told where it is not clear."""
+"""References: which kind a file is, several of them, and what is said where it is not clear."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_words_that_are_ids_of_others(tmp_path: Path) -> None:
 def test_numbers_that_may_be_ids_or_words(tmp_path: Path) -> None:
     ref = tmp_path / "ref"
     ref.write_text("1 cat sat\n0 dogs ran\n")
-    with pytest.raises(UserError, match="Tell with --ref-format kaldi or plain"):
+    with pytest.raises(UserError, match="Say it with --ref-format kaldi or plain"):
         read(ref, ["0", "1"])
     assert read(ref, ["0", "1"], "plain") == ["1 cat sat", "0 dogs ran"]
     assert read(ref, ["0", "1"], "kaldi") == ["dogs ran", "cat sat"]

@@ -121,7 +121,7 @@ def test_convert_loses_only_what_it_says(name: str, tmp_path: Path, given_lists:
 
 
 def compare(before: NbestList, after: NbestList, told: str) -> None:
-    """Everything is there again, but for what was told."""
+    """Everything is there again, but for what was reported as lost."""
     scored = "scores (the best hypothesis comes first)" not in told
     hypotheses = before.hypotheses if scored else sorted(before.hypotheses, key=lambda one: -one.scores["s2s"])
     assert len(after.hypotheses) == len(hypotheses)

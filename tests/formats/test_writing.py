@@ -171,7 +171,7 @@ def test_numbers_of_400_digits(content: str, rescore: Run, tmp_path: Path) -> No
 
 @pytest.mark.parametrize("total", [-1e-300, -1e300, -math.inf, 0.0, -3.7])
 def test_sums_that_are_no_sums_of_tokens(total: float, rescore: Run, tmp_path: Path) -> None:
-    """fairseq's log has a value of each token: their number is that of the text where the sum does not tell it."""
+    """fairseq's log has a value of each token: their number is that of the text where the sum does not show it."""
     lists(tmp_path / "l.jsonl", hyp("a b", -1, sum=total), id="7")
     done = rescore("convert", "l.jsonl", "--to", "fairseq", "-o", "log")
     assert done.returncode == 0 and "not written: sums" in done.stderr

@@ -1,4 +1,4 @@
-"""What a user can cause is told in one line with exit status 2 (or that of a signal); no traceback."""
+"""What a user can cause is reported in one line with exit status 2 (or that of a signal); no traceback."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def test_masked_language_modelling_always_masks(tokenizer: Tokenizer) -> None:
     objective = MaskedLanguageModelling(tokenizer)
     tokens, lengths = FRAMED.repeat(500, 1), LENGTHS.repeat(500)
     example = objective(tokens, lengths, [1, 2])
-    assert example.predicted.any(dim=1).all()  # at least one a sentence
+    assert example.predicted.any(dim=1).all()  # at least one per sentence
     assert (example.tokens[example.predicted] == tokenizer.mask).all()
     assert torch.equal(example.targets, tokens[example.predicted]) and set(example.targets.tolist()) == {5, 7, 8, 9}
     assert torch.equal(example.tokens[~example.predicted], tokens[~example.predicted])

@@ -218,7 +218,7 @@ def train(common: Common, options: NeuralOptions) -> None:
 
 @contextmanager
 def _resumable(out: Path) -> Iterator[None]:
-    """Tells one who interrupts a training how it goes on."""
+    """Says to a person who interrupts a training how to resume it."""
     from rescore.training.loop import STATE
 
     try:
