@@ -94,6 +94,8 @@ def combinations(
     # Partial combinations, by score: what is chosen so far, and where the last edit ended.
     beam: list[tuple[float, tuple[Edit, ...]]] = [(float(scores[top]), ())]
     for edit, gain in zip(edits, gains.tolist(), strict=True):
+        if len(beam) == 2 * number and beam[0][0] + gain <= beam[-1][0]:
+            continue  # nothing that has it would stay
         longer = [(score + gain, (*chosen, edit)) for score, chosen in beam if not chosen or _follows(chosen[-1], edit)]
         beam = sorted([*beam, *longer], key=lambda item: -item[0])[: 2 * number]
     return [(score, _apply(best, chosen)) for score, chosen in beam]
@@ -115,8 +117,13 @@ def estimate(
     if not total:
         return np.zeros(len(edits))
     mean = min(0.0, float(differences.sum() / total))
-    left = has.T @ has + RIDGE * np.eye(len(edits))
-    gains: npt.NDArray[np.float64] = mean + np.linalg.solve(left, has.T @ (differences - has.sum(axis=1) * mean))
+    rest = differences - has.sum(axis=1) * mean
+    # (X'X + rI)^-1 X' = X' (XX' + rI)^-1: whichever matrix is smaller, as long lists have thousands of edits.
+    gains: npt.NDArray[np.float64] = mean + (
+        np.linalg.solve(has.T @ has + RIDGE * np.eye(len(edits)), has.T @ rest)
+        if len(edits) <= len(sets)
+        else has.T @ np.linalg.solve(has @ has.T + RIDGE * np.eye(len(sets)), rest)
+    )
     return np.minimum(gains, 0.0)
 
 

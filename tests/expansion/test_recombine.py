@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+import tracemalloc
 from itertools import combinations as subsets
 from itertools import pairwise
 from pathlib import Path
@@ -13,7 +15,7 @@ from hypothesis import strategies as st
 
 from rescore import formats
 from rescore.errors import UserError
-from rescore.expansion.recombine import Edit, combinations, edits_between, estimate, recombine
+from rescore.expansion.recombine import RIDGE, Edit, combinations, edits_between, estimate, recombine
 from rescore.nbest import Hypothesis, NbestList
 from tests.conftest import ROOT, Run, assert_one_line_error, read_report, some_lists
 from tests.scoring.test_ngram import ARPA
@@ -64,6 +66,41 @@ def test_against_all_subsets_of_edits(texts: list[list[str]], data: st.DataObjec
     expected = sorted((scores[top] + sum(gains[e] for e in c) for c in every), reverse=True)[:50]
     found = [score for score, _ in combinations(texts, scores, 2000)][:50]
     assert found == pytest.approx(expected)
+
+
+@settings(max_examples=40)
+@given(st.lists(st.lists(st.booleans(), min_size=4, max_size=4), min_size=1, max_size=9), st.data())
+def test_estimates_are_those_of_ridge_regression(rows: list[list[bool]], data: st.DataObject) -> None:
+    """With fewer edits than hypotheses as with more."""
+    edits = [Edit(place, place + 1, ("x",)) for place in range(4)]
+    sets = [[edit for edit, chosen in zip(edits, row, strict=True) if chosen] for row in rows]
+    differences = np.array([data.draw(st.floats(-9, 0)) for _ in rows])
+    has = np.array(rows, dtype=float)
+    if not has.any():
+        assert estimate(sets, edits, differences).tolist() == [0.0] * 4
+        return
+    mean = min(0.0, differences.sum() / has.sum())
+    inverse = np.linalg.inv(has.T @ has + RIDGE * np.eye(4))
+    expected = mean + inverse @ has.T @ (differences - has.sum(axis=1) * mean)
+    assert estimate(sets, edits, differences) == pytest.approx(np.minimum(expected, 0.0), abs=1e-9)
+
+
+def test_long_lists_of_long_hypotheses() -> None:
+    """300 of 300 words, which differ in 8,700 places: the matrix of all pairs of these alone would take 600 MB."""
+    random = np.random.default_rng(0)
+    best = [f"w{word}" for word in random.integers(0, 2000, 300)]
+    texts = []
+    for _ in range(300):
+        words = list(best)
+        for place in random.integers(0, 300, 30):
+            words[place] = f"v{random.integers(0, 5000)}"
+        texts.append((" ".join(words), -float(random.random() * 50)))
+    tracemalloc.start()
+    began = time.process_time()
+    found = recombine(listed(*texts), 20)
+    took, (_, most) = time.process_time() - began, tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(found.hypotheses) == 320 and most < 200e6 and took < 30, (most, took)  # slow while it is traced
 
 
 @settings(max_examples=60, deadline=None)

@@ -80,3 +80,44 @@ def test_training(kills: int, tmp_path: Path) -> None:
     finish(command(), tmp_path)
     weights = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("one", "two")]
     assert weights[0] == weights[1]
+
+
+def test_writers_are_killed_at_any_moment(tmp_path: Path) -> None:
+    """Of the old file and the new one there is one, whole; never a part."""
+    (tmp_path / "loop.py").write_text(
+        "import sys\nfrom pathlib import Path\nfrom rescore.files import replacing\n"
+        "print('ready', flush=True)\n"
+        "for number in range(10**9):\n"
+        "    with replacing(Path('out')) as path:\n"
+        "        path.write_text(f'{number % 10}' * 100_000)\n"
+    )
+    draw = random.Random(0)
+    for _ in range(25):
+        process = subprocess.Popen([sys.executable, "loop.py"], cwd=tmp_path, stdout=subprocess.PIPE, env=ENVIRONMENT)
+        assert process.stdout is not None and process.stdout.readline() == b"ready\n"
+        time.sleep(draw.uniform(0.001, 0.02))
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        if (tmp_path / "out").exists():
+            text = (tmp_path / "out").read_text()
+            assert len(text) == 100_000 and len(set(text)) == 1
+
+
+def test_two_processes_with_one_cache_and_one_output(model: Path, tmp_path: Path) -> None:
+    table = json.loads((ROOT / "data" / "test.json").read_text(encoding="utf-8"))
+    write_json(tmp_path / "l.json", dict(list(table.items())[:20]))
+    command = ["score", "l.json", "--lm", f"tta:{model}", "-o", "out.jsonl"]
+    finish(command, tmp_path)
+    alone = (tmp_path / "out.jsonl").read_text()
+    both = [
+        subprocess.Popen(
+            [sys.executable, "-m", "rescore", *command, "--cache", "cache"],
+            cwd=tmp_path, env=ENVIRONMENT, stderr=subprocess.PIPE, text=True,
+        )
+        for _ in range(2)
+    ]  # fmt: skip
+    for process in both:
+        stderr = process.communicate()[1]
+        assert process.returncode == 0 and "Traceback" not in stderr, stderr
+    assert parsed((tmp_path / "out.jsonl").read_text()) == near(alone)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["cache", "l.json", "out.jsonl"]
