@@ -57,7 +57,7 @@ def read(
         format: its name, as `--format` has it; None to find out.
         field: JSON, CSV, TSV: which key or column is text, score, id, ref or src, such as `{"text": "hyp"}`.
         nbest_size: hypotheses per list, where a file does not say it.
-        strict: whether what is else repaired (bytes that are no UTF-8, repeated hypotheses) is an error.
+        strict: whether what is else repaired (bytes that are not UTF-8, repeated hypotheses) is an error.
 
     Raises:
         UserError: something is missing, damaged, or of no known format.

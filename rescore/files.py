@@ -64,7 +64,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         keys = [key for key, _ in pairs]
         twice = next(key for index, key in enumerate(keys) if key in keys[:index])
-        raise ValueError(f"{twice} comes twice; give each key, utterance and hypothesis once")
+        raise ValueError(f"{twice} is duplicated; give each key, utterance and hypothesis once")
     return found
 
 

@@ -36,7 +36,7 @@ def finder(expression: str, place: str) -> Callable[[str], str | None]:
         pattern = re2.compile(expression, options)
     except re2.error as error:
         (reason,) = error.args
-        raise UserError(f"{place}: {expression!r} is no regular expression of RE2 ({reason.decode()})") from None
+        raise UserError(f"{place}: {expression!r} is not a regular expression of RE2 ({reason.decode()})") from None
     except UnicodeEncodeError:
         raise UserError(f"{place}: {expression!r} is not UTF-8") from None
     group = min(1, pattern.groups)

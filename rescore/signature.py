@@ -116,7 +116,7 @@ class Signature:
                 else:
                     values["settings"][key] = unquote(value)
         except ValueError:
-            raise UserError(f"signature {text!r}: {part!r} is no field of a signature") from None
+            raise UserError(f"signature {text!r}: {part!r} is not a field of a signature") from None
         if not metric or "rescore" not in values["versions"]:
             raise UserError(f"signature {text!r}: names no metric, or no version of rescore")
         return cls(unquote(metric), **values, **single)  # type: ignore[arg-type]

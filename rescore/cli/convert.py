@@ -31,7 +31,7 @@ def command(
     expansion: options.ExpansionOptions,
     inputs: options.InputOptions,
 ) -> None:
-    """Read N-best lists of any known format and write them in any other.
+    """Convert N-best lists from any known format to another format.
 
     \b
     rescore convert exp/decode_test --ref data/test/text -o test.json

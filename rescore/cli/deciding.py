@@ -317,7 +317,7 @@ weight_options = bundled(
             "--folds",
             type=click.IntRange(min=2),
             metavar="K",
-            help="Without --dev: tune on the other parts for each of K.",
+            help="K-fold cross-validation on the test lists, instead of --dev.",
         ),
         click.option("--speaker", metavar="REGEX", help="Where an id has its speaker, which a fold keeps whole."),
     ],

@@ -167,8 +167,8 @@ input_options = bundled(
         click.option(
             "--strict",
             is_flag=True,
-            help="Errors for what is otherwise repaired and reported: bytes that are no UTF-8, carriage returns, "
-            "byte order marks, hypotheses that come twice.",
+            help="Errors for what is otherwise repaired and reported: bytes that are not UTF-8, carriage returns, "
+            "byte order marks, duplicated hypotheses.",
         ),
     ],
 )

@@ -72,7 +72,7 @@ def iterate(
         options: what single formats want to know.
 
     Raises:
-        UserError: a path is missing, damaged, or of no known format; an utterance comes twice, has no hypotheses, or
+        UserError: a path is missing, damaged, or of no known format; an utterance is duplicated, has no hypotheses, or
             has a score that is missing, NaN or plus infinity.
     """
     seen, found, warnings = IdSet(), False, InputWarnings(strict)
@@ -81,7 +81,7 @@ def iterate(
         for nbest in _format(source, format_name or _named(source, options)).read(source, options or ReadOptions()):
             place = f"{source.name}: utterance {nbest.id}"
             if not seen.add(nbest.id):
-                raise UserError(f"{place}: comes twice; give each utterance once")
+                raise UserError(f"{place}: is duplicated; give each utterance once")
             found = True
             if not nbest.hypotheses:
                 raise UserError(f"{place}: no hypotheses")

@@ -72,7 +72,7 @@ def references_of(source: Source) -> dict[str, tuple[str, ...]]:
     """The texts of a manifest, called after their audio files.
 
     Raises:
-        UserError: an utterance comes twice, or has no text.
+        UserError: an utterance is duplicated, or has no text.
     """
     found: dict[str, tuple[str, ...]] = {}
     for _, value, place in records_of(source):
@@ -82,6 +82,6 @@ def references_of(source: Source) -> dict[str, tuple[str, ...]]:
             raise UserError(f"{place}: expected an object with audio_filepath and text")
         name = identity_of(value[key])
         if name in found:
-            raise UserError(f"{place}: utterance {name} comes twice; give each utterance once")
+            raise UserError(f"{place}: utterance {name} is duplicated; give each utterance once")
         found[name] = (" ".join(text.split()),)
     return found

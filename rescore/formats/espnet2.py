@@ -46,7 +46,7 @@ def read(source: Source, options: ReadOptions) -> Iterator[NbestList]:
     Of `scores`, lines such as `utt {"decoder": -1.2, "ctc": -3.4, "lm": -5.6}`, each key is a column.
     """
     if not source.is_folder:
-        raise UserError(f"{source.name}: is no folder; ESPnet2's N-best lists are a decode folder with logdir/output.*")
+        raise UserError(f"{source.name}: is not a folder; ESPnet2's lists are a decode folder with logdir/output.*")
     columns: dict[str, Column] = {}
     for part in _parts(source.path):
         lists: dict[str, NbestList] = {}

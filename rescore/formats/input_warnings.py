@@ -15,7 +15,7 @@ from rescore.errors import UserError
 
 log = logging.getLogger(__name__)
 
-UTF8 = "are not UTF-8; what is no character was read as \ufffd"
+UTF8 = "are not UTF-8; undecodable bytes were read as \ufffd"
 CRLF = "end in a carriage return, which was left out"
 BOM = "begin with a byte order mark, which was left out"
 NO_SCORES = "have no scores; their order is the first pass (--s2s rank): minus the log of the place"

@@ -83,13 +83,13 @@ def table(path: Path, warnings: InputWarnings | None = None) -> dict[str, str]:
     """The lines `utterance value` of a Kaldi-style file.
 
     Raises:
-        UserError: the file cannot be read, or an utterance comes twice with other values.
+        UserError: the file cannot be read, or an utterance is duplicated with other values.
     """
     found: dict[str, str] = {}
     for place, line in Source(path, warnings).filled():
         name, value = split_id(line)
         if found.setdefault(name, value) != value:
-            raise UserError(f"{place}: utterance {name} comes twice; give each utterance once")
+            raise UserError(f"{place}: utterance {name} is duplicated; give each utterance once")
     return found
 
 

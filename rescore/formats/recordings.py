@@ -15,7 +15,7 @@ def read_recordings(path: Path) -> dict[str, str]:
     """Of each line the first field, an utterance, and the second, its recording; others are ignored.
 
     Raises:
-        UserError: a line has one field only, an utterance comes twice, or the file cannot be read.
+        UserError: a line has one field only, an utterance is duplicated, or the file cannot be read.
     """
     found: dict[str, str] = {}
     for place, line in Source(path).filled():
@@ -23,7 +23,7 @@ def read_recordings(path: Path) -> dict[str, str]:
         if len(fields) == 1:
             raise UserError(f"{place}: no recording behind {fields[0]!r}; expected UTTERANCE RECORDING")
         if found.setdefault(fields[0], fields[1]) != fields[1]:
-            raise UserError(f"{place}: utterance {fields[0]} comes twice; give each utterance one recording")
+            raise UserError(f"{place}: utterance {fields[0]} is duplicated; give each utterance one recording")
     return found
 
 
@@ -53,7 +53,7 @@ def read_segments(path: str | Path) -> dict[str, RecordingSegment]:
     """Kaldi's `segments`: `utterance recording start end`, in seconds.
 
     Raises:
-        UserError: a line is not of this form, or an utterance comes twice.
+        UserError: a line is not of this form, or an utterance is duplicated.
     """
     found: dict[str, RecordingSegment] = {}
     for place, line in Source(path).filled():
@@ -63,6 +63,6 @@ def read_segments(path: str | Path) -> dict[str, RecordingSegment]:
         except (IndexError, ValueError):
             raise UserError(f"{place}: expected `utterance recording start end`") from None
         if name in found:
-            raise UserError(f"{place}: utterance {name} comes twice")
+            raise UserError(f"{place}: utterance {name} is duplicated")
         found[name] = RecordingSegment(recording, start, end)
     return found

@@ -215,7 +215,7 @@ def _stm(lines: Sequence[str], path: str, ids: Sequence[str]) -> dict[str, str]:
     if one_each and (by_file.keys() & set(ids) or not are_numbers(ids)):
         return by_file
     if len(found) != len(ids):
-        raise UserError(f"{path}: {len(found)} segments for {len(ids)} utterances, and their files are no ids of these")
+        raise UserError(f"{path}: {len(found)} segments for {len(ids)} utterances, and their files are not these ids")
     return dict(zip(ids, (text for _, text in found), strict=True))
 
 
@@ -238,7 +238,7 @@ def trn_texts(lines: Sequence[str], path: str | Path) -> dict[str, str] | None:
     """Texts by id; `;;` begins a comment. None where a line does not end in an id in brackets.
 
     Raises:
-        UserError: an utterance comes twice.
+        UserError: an utterance is duplicated.
     """
     found: dict[str, str] = {}
     for number, line in enumerate(lines, 1):
@@ -264,5 +264,5 @@ def kaldi_texts(lines: Sequence[str], path: str | Path) -> dict[str, str]:
 
 def _add(found: dict[str, str], name: str, text: str, path: str | Path, number: int) -> None:
     if name in found:
-        raise UserError(f"{path}: line {number}: utterance {name} comes twice; give each utterance once")
+        raise UserError(f"{path}: line {number}: utterance {name} is duplicated; give each utterance once")
     found[name] = text

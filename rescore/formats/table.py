@@ -123,7 +123,7 @@ def _roles(layout: Records, names: list[str], path: str) -> tuple[Records, dict[
     lower = {name.lower().strip(): name for name in names}
     if len(set(names)) < len(names):
         twice = next(name for index, name in enumerate(names) if name in names[:index])
-        raise UserError(f"{path}: line 1: column {twice!r} comes twice; give each a name of its own")
+        raise UserError(f"{path}: line 1: column {twice!r} is duplicated; give each a name of its own")
     chosen: dict[str, Any] = {}
     for role in ROLES:
         keys: tuple[str, ...] = getattr(layout, role)

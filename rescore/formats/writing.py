@@ -162,7 +162,7 @@ def checked_number(nbest: NbestList, path: str) -> str:
         UserError: it is no whole number.
     """
     if not (nbest.id.isascii() and nbest.id.isdecimal()):
-        raise UserError(f"{path}: this format numbers its lists, and {nbest.id!r} is no number; write .jsonl")
+        raise UserError(f"{path}: this format numbers its lists, and {nbest.id!r} is not a number; write .jsonl")
     if nbest.id != str(int(nbest.id)):
         raise UserError(f"{path}: this format numbers its lists, and {nbest.id!r} has leading zeros; write .jsonl")
     return nbest.id

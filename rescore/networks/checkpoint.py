@@ -81,7 +81,7 @@ def load(folder: Path, kind: str | None = None) -> tuple[Transformer, Tokenizer]
     network = build(config)
     for name in sorted(weights):
         if not weights[name].isfinite().all():
-            raise UserError(f"{path}: {name} has values that are no numbers; the training went wrong")
+            raise UserError(f"{path}: {name} has values that are not numbers; the training went wrong")
     network.load_state_dict(weights)
     return network.eval(), tokenizer
 

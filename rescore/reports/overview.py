@@ -97,7 +97,7 @@ def paper(results: Sequence[Results]) -> list[list[str]]:
     """One row per method, one column per set; first pass and oracle on top.
 
     Raises:
-        UserError: results of one set disagree about its first pass, or one method comes twice for a set.
+        UserError: results of one set disagree about its first pass, or one method is duplicated for a set.
     """
     every = [(one, figures) for one in results for figures in one.metrics]
     methods = list(dict.fromkeys(str(one.system) for one in results))

@@ -168,5 +168,5 @@ def _load(folder: Path) -> tuple[Any, Any]:
     except Exception as error:  # whatever the library raises for a folder that it cannot read
         raise UserError(f"{folder}: transformers cannot load it ({' '.join(str(error).split())[:200]})") from None
     if about["missing_keys"]:
-        raise UserError(f"{folder}: no weights for {sorted(about['missing_keys'])[0]}; it is no translation model")
+        raise UserError(f"{folder}: no weights for {sorted(about['missing_keys'])[0]}; it is not a translation model")
     return model.eval(), tokenizer

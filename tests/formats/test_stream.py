@@ -57,7 +57,7 @@ def test_one_recording_of_each_utterance(tmp_path: Path) -> None:
     (tmp_path / "utt2spk").write_text("u1 a\nu1 a\nu2 b\n")
     assert read_recordings(tmp_path / "utt2spk") == {"u1": "a", "u2": "b"}
     (tmp_path / "utt2spk").write_text("u1 a\nu1 b\n")
-    with pytest.raises(UserError, match="line 2: utterance u1 comes twice"):
+    with pytest.raises(UserError, match="line 2: utterance u1 is duplicated"):
         read_recordings(tmp_path / "utt2spk")
 
 

@@ -135,7 +135,7 @@ def test_what_has_no_place_is_told(rescore: Run, tmp_path: Path) -> None:
     assert "no place for it: references" in done.stderr and "tta" not in done.stderr
     assert "no place for it: column tta" in rescore("convert", "l.jsonl", "--to", "hf").stderr
     assert (tmp_path / "decode/logdir/output.1/1best_recog/text").read_text() == "u1 a\n"
-    assert_one_line_error(rescore("convert", "l.jsonl", "--to", "moses"), "'u1' is no number")
+    assert_one_line_error(rescore("convert", "l.jsonl", "--to", "moses"), "'u1' is not a number")
     assert_one_line_error(rescore("convert", "l.jsonl", "--to", "whisper"), "whisper is read only")
     assert rescore("convert", "l.jsonl", "-o", "l.csv").returncode == 0
     assert (tmp_path / "l.csv").read_text() == "id,text,score,tta,ref\nu1,a,-1.0,-3.0,a\n"

@@ -133,7 +133,7 @@ def test_columns_of_tables(name: str, rescore: Run, tmp_path: Path) -> None:
     table("id,text,score,lm", "u,a,-1,-2", "u,b,-1,n/a")
     assert_one_line_error(rescore("convert", name), "line 3: column lm, which has numbers above, is 'n/a'")
     table("id,text,score,lm,lm", "u,a,-1,-2,-3")
-    assert_one_line_error(rescore("convert", name), "line 1: column 'lm' comes twice")
+    assert_one_line_error(rescore("convert", name), "line 1: column 'lm' is duplicated")
     table("id,text,score,who", "u,a,-1,me", "u,b,-1,7")  # a column of words
     assert rescore("convert", name).stdout.count("who") == 0
 

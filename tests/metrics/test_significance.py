@@ -120,7 +120,7 @@ def test_by_speaker() -> None:
     assert speakers(["talk1.3"], r"talk\d+") == ["talk1"]
     with pytest.raises(UserError, match="utterance u1: --speaker"):
         speakers(["u1"])
-    with pytest.raises(UserError, match="no regular expression"):
+    with pytest.raises(UserError, match="not a regular expression"):
         speakers(["u1"], "(")
 
 

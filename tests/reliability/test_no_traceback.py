@@ -47,7 +47,7 @@ def test_lists(rescore: Run, tmp_path: Path, content: str, part: str) -> None:
 @pytest.mark.parametrize(
     ("options", "part"),
     [
-        (["--format", "espnet2"], "is no folder"),
+        (["--format", "espnet2"], "is not a folder"),
         (["--lenpen", "1e6"], "not between -10 and 10"),
         (["--lenpen", "nan"], "not between"),
         (["--ref", "."], "is a folder"),

@@ -111,13 +111,13 @@ def test_ids_with_blanks_and_brackets(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["u1 a\nu1 b\nu2 c\n", "a (u1)\nb (u1)\nc (u2)\n"])
 def test_ids_that_come_twice(text: str, tmp_path: Path) -> None:
     (tmp_path / "ref").write_text(text, encoding="utf-8")
-    with pytest.raises(UserError, match="line 2: utterance u1 comes twice"):
+    with pytest.raises(UserError, match="line 2: utterance u1 is duplicated"):
         read_references(tmp_path / "ref", ["u1", "u2"])
 
 
 def test_keys_that_come_twice(rescore: Run, tmp_path: Path) -> None:
     (tmp_path / "l.jsonl").write_text('{"id": "u", "hyps": [{"text": "a", "text": "b", "score": 1}]}\n')
-    assert_one_line_error(rescore("convert", "l.jsonl"), "l.jsonl: line 1", "text comes twice")
+    assert_one_line_error(rescore("convert", "l.jsonl"), "l.jsonl: line 1", "text is duplicated")
 
 
 def test_an_output_has_to_be_whole(rescore: Run, tmp_path: Path) -> None:
@@ -216,7 +216,7 @@ def test_a_scale_below_zero(rescore: Run, tmp_path: Path) -> None:
         ("w", WEIGHTS % "((a+))+$", ["rerank", "l.json", "--weights", "w"], "does not match it"),
         ("w", WEIGHTS % "(a?){36}(a){36}$", ["rerank", "l.json", "--weights", "w"], "does not match it"),
         ("w", WEIGHTS % ("a*" * 11 + "$"), ["rerank", "l.json", "--weights", "w"], "no weights for condition ''"),
-        ("w", WEIGHTS % "(?=a)", ["rerank", "l.json", "--weights", "w"], "w: condition: '(?=a)' is no regular expr"),
+        ("w", WEIGHTS % "(?=a)", ["rerank", "l.json", "--weights", "w"], "w: condition: '(?=a)' is not a regular expr"),
         ("c", "{}", ["tune", "l.json", "--condition", "((a+))+$"], "does not match it"),
         ("c", "{}", ["tune", "l.json", "--condition", "x" * 1001], "1,001 characters"),
         ("c", "{}", ["tune", "l.json", "--condition", "\udcff"], "not UTF-8"),
