@@ -19,6 +19,8 @@ from rescore.networks.tokenizer import Tokenizer
 SHUFFLED_TOGETHER = (
     32_768  # sentences that are sorted by length together: enough to fill batches, few enough to stay shuffled
 )
+MOST_HELD_OUT = 2000
+"""Sentences, or pairs, that are kept for validation of a large text: a loss of so many is exact to two digits."""
 CHUNK = 20_000
 """Lines that are encoded together."""
 
@@ -34,10 +36,11 @@ class SentenceBatch:
 class Corpus:
     """Encoded sentences on disk. Memory: 6 bytes per sentence and one pool, whatever the size of the text."""
 
-    def __init__(self, folder: Path, tokenizer: Tokenizer, held_out: int, seed: int, window: int = 1) -> None:
+    def __init__(self, folder: Path, tokenizer: Tokenizer, held_out: int | None, seed: int, window: int = 1) -> None:
         """Open what `encode_corpus` wrote; `held_out` sentences, chosen by `seed`, are kept for validation.
 
         Args:
+            held_out: with pairs, so many pairs; None for a twentieth of the text, at most `MOST_HELD_OUT`.
             window: so many consecutive sentences of a document are held out, or trained on, together.
         """
         self._tokenizer = tokenizer
@@ -58,6 +61,8 @@ class Corpus:
         """Content hash of the encoded text."""
         together = int(meta.get("together", 1))  # the two directions of a pair are held out, or trained on, together
         self._windows = _cut(documents, together * window)
+        if held_out is None:
+            held_out = max(1, min(MOST_HELD_OUT, len(self._ends) // together // 20))
         held_out = held_out if together > 1 else -(-held_out // window)
         groups = np.random.default_rng([seed, 0]).permutation(len(self._windows) - 1).astype(np.uint32)
         if held_out >= len(groups):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -25,7 +26,9 @@ from rescore.networks.device import choose_device
 from rescore.networks.tokenizer import Tokenizer
 from rescore.networks.transformer import Transformer
 from rescore.training.corpus import Corpus, SentenceBatch
+from rescore.training.interrupts import Interrupts
 from rescore.training.objectives import USUAL, Objective, ObjectiveOptions, tied_cross_entropy
+from rescore.training.pace import Pace
 
 STATE = "training.safetensors"
 
@@ -166,8 +169,22 @@ class Trainer:
         assert self.recipe.steps is not None
         return (self.progress.step + 1) / (self.recipe.steps + 1)  # the first step learns, and so does the last
 
+    def _share(self) -> float:
+        """How much of the whole training is done."""
+        return self._done() if self.recipe.steps is None else self.progress.step / max(self.recipe.steps, 1)
+
     def run(self, report: Callable[[str], None]) -> TrainingState:
-        """Train until the recipe's end; returns where it ended. Interrupted, the state of the last checkpoint stays."""
+        """Train until the recipe's end; returns where it ended.
+
+        Ctrl-C and SIGTERM save the state after the update that is under way, and then do what they usually do. Killed,
+        the state of the last checkpoint stays.
+        """
+        with Interrupts() as interrupts:
+            self._run(report, interrupts)
+            interrupts.obey()
+        return self.progress
+
+    def _run(self, report: Callable[[str], None], interrupts: Interrupts) -> None:
         recipe, progress = self.recipe, self.progress
         main = self.device.rank == 0
         bar = tqdm(
@@ -179,6 +196,7 @@ class Trainer:
         )
         self.network.train()
         saved = validated = time.monotonic()
+        pace = Pace(progress.tokens, progress.seconds, self._share())
         batches = self._batches()
         while (self._done() < 1) if recipe.minutes is not None else (progress.step < (recipe.steps or 0)):
             began = time.monotonic()
@@ -191,28 +209,29 @@ class Trainer:
             now = time.monotonic()
             progress.step += 1
             progress.tokens += tokens
-            progress.seconds += self._slowest(now - began)
+            seconds, interrupted = self._agreed(now - began, interrupts.number is not None)
+            progress.seconds += seconds
             bar.update(tokens)
+            if interrupted:
+                interrupts.number = interrupts.number or signal.SIGTERM  # perhaps another process was told
+                break
             if progress.step % 20 == 0:
                 bar.set_postfix(loss=f"{loss:.3f}", lr=f"{self.learning_rate():.1e}", refresh=False)
-            if main and progress.step % 200 == 0 and bar.disable:
-                speed = progress.tokens / progress.seconds
-                done = max(self._done(), 1e-9)
-                report(
-                    f"step {progress.step}  tokens {progress.tokens:,}  loss {loss:.3f}  {speed:,.0f} tokens/s  "
-                    f"{done:.1%} done, {progress.seconds * (1 - done) / done / 60:,.0f} minutes to go"
-                )
+            if main and bar.disable and pace.due(progress.step):
+                now_at = pace.line(progress.tokens, progress.seconds, self._share())
+                report(f"step {progress.step}  tokens {progress.tokens:,}  loss {loss:.3f}  {now_at}")
             if main and now - validated > recipe.validation_seconds:
                 self.validate(report)
                 validated = time.monotonic()
             if main and now - saved > recipe.checkpoint_seconds:
                 self.save()
                 saved = time.monotonic()
+        else:
+            if main:
+                self.validate(report)
         bar.close()
         if main:
-            self.validate(report)
             self.save()
-        return progress
 
     def _batches(self) -> Iterator[tuple[Objective, SentenceBatch]]:
         """Batches and what is asked of them, from the step on where training stands."""
@@ -246,13 +265,13 @@ class Trainer:
             torch.distributed.all_reduce(sentence_tokens)
         return loss.item() / max(count, 1), int(sentence_tokens)
 
-    def _slowest(self, seconds: float) -> float:
-        """The time of the slowest process, so that all end after the same step."""
+    def _agreed(self, seconds: float, interrupted: bool) -> tuple[float, bool]:
+        """The time of the slowest process, and whether any is interrupted, so that all end after the same step."""
         if self.device.world == 1:
-            return seconds
-        slowest = torch.tensor([seconds], device=self.device.device)
-        torch.distributed.all_reduce(slowest, torch.distributed.ReduceOp.MAX)
-        return slowest.item()
+            return seconds, interrupted
+        most = torch.tensor([seconds, float(interrupted)], device=self.device.device)
+        torch.distributed.all_reduce(most, torch.distributed.ReduceOp.MAX)
+        return most[0].item(), bool(most[1])
 
     def _loss(self, objective: Objective, batch: SentenceBatch) -> tuple[Tensor, int]:
         """Sum of the losses of a batch's predicted tokens, and their number."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -42,7 +43,7 @@ def train(
     resume: bool = False,
     tokenizer: Path | None = None,
     normalisation: str = "english",
-    held_out: int = 2000,
+    held_out: int | None = None,
     device: str | None = None,
     precision: str = "auto",
     compiled: bool | None = None,
@@ -58,6 +59,8 @@ def train(
 
     With `ngram_memory` a T-TA gets a table of so many rows, filled from the text before training; see
     `networks.memory`. A model to start from that has one keeps it.
+
+    With `init` and `resume` the model to start from gives the size only: the weights are those of the saved state.
 
     With `recipe.steps == 0` the network is written as it was initialised; then `text` is needed only where a tokenizer
     has to be trained.
@@ -125,7 +128,7 @@ def train(
     trainer.run(report)
     if machine.rank == 0:
         trainer.export()
-        _write_card(out, kind, trainer, corpus)
+        _write_card(out, kind, trainer, corpus, [*([text] if text else []), *(pairs or ())], init)
     if machine.world > 1:
         torch.distributed.destroy_process_group()
 
@@ -209,16 +212,24 @@ def _config(
     return wanted
 
 
-def _write_card(out: Path, kind: str, trainer: Trainer, corpus: Corpus) -> None:
+def _write_card(
+    out: Path, kind: str, trainer: Trainer, corpus: Corpus, texts: Sequence[Path], init: Path | None
+) -> None:
     progress, recipe = trainer.progress, trainer.recipe
+    names = ", ".join(dict.fromkeys(_in_a_table(path.name) for path in texts))
+    base = ""
+    if init is not None:
+        content = hashlib.sha256((init / "model.safetensors").read_bytes()).hexdigest()
+        base = f"| started from | {_in_a_table(init.resolve().name)}, model.safetensors {content[:12]} |\n"
     perplexities = [
         f"| validation {task.objective.perplexity}{f', {name}' if len(trainer.tasks) > 1 else ''} "
-        f"| {math.exp(progress.losses[name]):.2f} a token |"
+        f"| {math.exp(progress.losses[name]):.2f} a token, on {task.corpus.held_out_sentences:,} held-out sentences |"
         for name, task in trainer.tasks.items()
     ]
     measured = "\n".join(perplexities)
     card = f"""---
 kind: {kind}
+trained_on: {names}
 recommended_weight: 0.3
 ---
 
@@ -226,6 +237,7 @@ recommended_weight: 0.3
 
 | | |
 | --- | --- |
+{base}| text | {names} |
 | training data | {len(corpus):,} sentences, {corpus.training_tokens:,} tokens |
 | steps | {progress.step:,} of at most {recipe.batch_tokens:,} tokens |
 | tokens seen | {progress.tokens:,} |
@@ -235,3 +247,8 @@ recommended_weight: 0.3
 """
     with replacing(out / "README.md") as path:
         path.write_text(card, encoding="utf-8")
+
+
+def _in_a_table(name: str) -> str:
+    """A file's name as a cell: on one line, without the mark between cells."""
+    return " ".join(name.split()).replace("|", "\\|")

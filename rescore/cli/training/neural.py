@@ -43,7 +43,7 @@ class NeuralOptions:
     decay: float
     dropout: float
     weight_decay: float
-    held_out: int
+    held_out: int | None
     checkpoint_seconds: float
     mask_rate: float | None
     mask_cap: int | None
@@ -68,8 +68,6 @@ class NeuralOptions:
             )
         if self.steps is not None and self.minutes is not None:
             raise click.UsageError("--steps and --minutes exclude each other")
-        if self.init and self.resume:
-            raise click.UsageError("--init and --resume exclude each other: a resumed training has its weights")
         masks = {"--mask-rate": self.mask_rate, "--mask-cap": self.mask_cap}
         if kind not in MASKED and (given := [name for name, value in masks.items() if value is not None]):
             raise click.UsageError(f"{given[0]} is for {' and '.join(MASKED)}, which mask tokens")
@@ -118,11 +116,19 @@ options = bundled(
             metavar="ROWS",
             help="tta: a table of hashed neighbours, of 131072 rows say, filled from the text before training.",
         ),
-        click.option("--steps", type=click.IntRange(min=0), help="How many updates; 0 writes a random model."),
+        click.option(
+            "--steps",
+            type=click.IntRange(min=0),
+            help=f"How many updates; 0 writes a random model.  [default: {STEPS} without --minutes]",
+        ),
         click.option(
             "--minutes", type=Number(0, 10_000_000, open_low=True), help="How long to train, instead of --steps."
         ),
-        click.option("--init", metavar="DIR", help="Start from this model's weights and tokenizer."),
+        click.option(
+            "--init",
+            metavar="NAME|DIR",
+            help="Start from this model's weights and tokenizer: a shipped one's name, such as tta, or a folder.",
+        ),
         click.option("--resume", is_flag=True, help="Go on after the last checkpoint in --out."),
         click.option(
             "--batch-tokens",
@@ -158,7 +164,9 @@ options = bundled(
         click.option("--dropout", type=Number(0, 1, open_high=True), default=0.1, show_default=True),
         click.option("--weight-decay", type=Number(0, 10), default=0.01, show_default=True),
         click.option(
-            "--held-out", type=click.IntRange(1), default=2000, show_default=True, help="Sentences kept for validation."
+            "--held-out",
+            type=click.IntRange(1),
+            help="Sentences kept for validation.  [default: a twentieth of the text, at most 2000]",
         ),
         click.option(
             "--checkpoint-seconds",
@@ -204,7 +212,7 @@ def train(common: Common, options: NeuralOptions) -> None:
             config=options.config,
             context=options.context,
             ngram_memory=options.ngram_memory,
-            init=Path(options.init) if options.init else None,
+            init=_model_folder(options.init) if options.init else None,
             resume=options.resume,
             tokenizer=common.tokenizer,
             normalisation=common.normalisation or "english",
@@ -216,6 +224,26 @@ def train(common: Common, options: NeuralOptions) -> None:
         )
 
 
+def _model_folder(name: str) -> Path:
+    """Where the model is that --init names: a folder, or `[KIND:]DIR` and shipped names as --lm takes them.
+
+    Raises:
+        UserError: there is neither.
+    """
+    from rescore.errors import UserError
+    from rescore.scoring.backends import parse, shipped
+
+    if Path(name).is_dir():
+        return Path(name)
+    try:
+        found = parse(name)
+    except UserError:
+        found = None
+    if found is None or found.options or not found.path.is_dir():
+        raise UserError(f"--init {name}: no such folder; give one, or a shipped model: {', '.join(shipped())}")
+    return found.path
+
+
 @contextmanager
 def _resumable(out: Path) -> Iterator[None]:
     """Says to a person who interrupts a training how to resume it."""
@@ -223,7 +251,7 @@ def _resumable(out: Path) -> Iterator[None]:
 
     try:
         yield
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, SystemExit):  # Ctrl-C, SIGTERM
         if (out / STATE).is_file():
             report(f"interrupted; the same command with --resume goes on from {out / STATE}")
         raise
