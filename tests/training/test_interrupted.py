@@ -81,7 +81,7 @@ def test_an_adapted_model_is_resumed_and_names_its_base_and_text(tmp_path: Path)
 def test_shipped_models_to_start_from() -> None:
     assert neural._model_folder("tta-small") == shipped_models() / "tta-small"
     assert neural._model_folder(str(shipped_models() / "tta")) == shipped_models() / "tta"
-    with pytest.raises(UserError, match="--init no-such: no such folder; .* tta-small"):
+    with pytest.raises(UserError, match=r"--init no-such: no such folder; .* tta-small"):
         neural._model_folder("no-such")
 
 
