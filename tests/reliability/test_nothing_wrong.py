@@ -157,7 +157,7 @@ def test_no_nan_from_a_checkpoint_or_a_weight(rescore: Run, model: Path, tmp_pat
     weights["blocks.0.fc1.bias"][0] = float("nan")
     save_file(weights, folder / "model.safetensors")
     write_json(tmp_path / "l.json", {"u": ENTRY})
-    assert_one_line_error(rescore("score", "l.json", "--lm", "tta:lm"), "blocks.0.fc1.bias has values that are no num")
+    assert_one_line_error(rescore("score", "l.json", "--lm", "tta:lm"), "blocks.0.fc1.bias has values that are not num")
     (tmp_path / "w.json").write_text('{"weights": {"s2s": NaN}}')
     assert_one_line_error(rescore("rerank", "l.json", "--weights", "w.json"), "weight of s2s is nan")
     assert_one_line_error(rescore("l.json", "--lm", f"tta:{model}", "--weight", "nan"), "nan is not between")
