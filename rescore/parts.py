@@ -28,7 +28,7 @@ NETWORKS: Registry[NetworkKind] = Registry(
         ),
         "bilm": (
             NetworkKind(
-                "rescore.networks.bilm:BiLM",
+                "rescore.networks.encoder:BiLM",
                 "rescore.training.objectives:MaskedLanguageModelling",
                 Backend(_OWN, (*_MASKED, "context="), pseudo=True),
                 "rescore.scoring.masked:masked_scorer",
@@ -40,7 +40,7 @@ NETWORKS: Registry[NetworkKind] = Registry(
         ),
         "unilm": (
             NetworkKind(
-                "rescore.networks.unilm:UniLM",
+                "rescore.networks.encoder:UniLM",
                 "rescore.training.objectives:CausalLanguageModelling",
                 Backend(_OWN, ("context=",)),
                 "rescore.scoring.causal:CausalScorer.of",
@@ -50,7 +50,7 @@ NETWORKS: Registry[NetworkKind] = Registry(
         ),
         "unilm-bw": (
             NetworkKind(
-                "rescore.networks.unilm:UniLM",
+                "rescore.networks.encoder:UniLM",
                 "rescore.training.objectives:BackwardLanguageModelling",
                 Backend(_OWN),
                 "rescore.scoring.causal:BackwardScorer.of",

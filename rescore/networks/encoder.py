@@ -109,3 +109,22 @@ def _rows_of(mask: Tensor, batch: Batch) -> Tensor:
     """(batch or 1, 1, n or 1, n) -> (batch, n): what the one position wanted of each row may see."""
     rows, columns = batch.tokens.shape
     return mask.expand(rows, 1, columns, columns)[batch.at // columns, 0, batch.at % columns]
+
+
+class BiLM(Encoder):
+    """The masked bidirectional language model (dissertation, chapters 3 and 4): BERT's encoder at the T-TA's size.
+
+    Every position attends to every other and to itself; what is to be predicted has to be masked in the input.
+    """
+
+    causal = False
+
+
+class UniLM(Encoder):
+    """The unidirectional language model of the papers: causal attention, the T-TA's size.
+
+    Position i attends to 0 ... i, and its hidden vector predicts the token at i + 1. The backward model is the same
+    network on reversed sentences.
+    """
+
+    causal = True
