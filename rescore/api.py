@@ -48,6 +48,7 @@ def read(
     field: Mapping[str, str] | None = None,
     nbest_size: int | None = None,
     strict: bool = False,
+    allow_missing: bool = False,
 ) -> list[NbestList]:
     """N-best lists of any known format, which is found out by looking inside.
 
@@ -58,6 +59,7 @@ def read(
         field: JSON, CSV, TSV: which key or column is text, score, id, ref or src, such as `{"text": "hyp"}`.
         nbest_size: hypotheses per list, where a file does not say it.
         strict: whether what is else repaired (bytes that are not UTF-8, repeated hypotheses) is an error.
+        allow_missing: whether references without a list are left out, with a warning; else they are an error.
 
     Raises:
         UserError: something is missing, damaged, or of no known format.
@@ -76,6 +78,7 @@ def read(
         format_name=format,
         s2s=s2s,
         strict=strict,
+        allow_missing=allow_missing,
         options=formats.ReadOptions(size=nbest_size, fields=dict(field or {})),
     )
 

@@ -27,7 +27,7 @@ from rescore.errors import UserError
 from rescore.expansion import recombine
 from rescore.metrics import Metric
 from rescore.metrics.significance import PairedTest
-from rescore.nbest import NbestList
+from rescore.nbest import FIRST_PASS, TOKENS, NbestList
 from rescore.reports import comparison
 from rescore.reports.results import Dev, Results, system_name
 from rescore.reports.results import evaluate as evaluate_weights
@@ -174,10 +174,17 @@ def tune(
     if columns is None:
         columns = choose_columns(lists, config.columns, config.nth)
         if not (columns or config.components) and config.decision().name == "best":
-            raise UserError(f"{config.dev or 'the lists'}: no column of LM scores; add one with `rescore score`")
+            raise UserError(_no_columns(config.dev or "the lists", lists))
     columns = list(dict.fromkeys([*columns, *config.component_columns(lists)]))
     options = config.tuning(lists, columns)
     return tune_weights(metric or config.metric(lists), lists, columns, config.dev or "dev", options)
+
+
+def _no_columns(name: str, lists: Sequence[NbestList]) -> str:
+    """What to do about lists without a language model's column: perhaps they have scores of the toolkit's own."""
+    there = [column for column in lists[0].hypotheses[0].scores if column not in (FIRST_PASS, TOKENS)]
+    own = f", or tune its own scores with --components, or --column {there[0]} ({', '.join(there)})" if there else ""
+    return f"{name}: no column of LM scores; add one with `rescore score`{own}"
 
 
 def evaluate(

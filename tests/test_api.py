@@ -293,3 +293,12 @@ def test_what_a_shell_shows() -> None:
     assert repr(rescore.Weights({"s2s": 0.75, "tta": 0.25}, "given")) == "<Weights: s2s 0.75, tta 0.25 (given)>"
     assert repr(rescore.TokenScores(["a", "b"], np.array([-0.5, -1.0]))) == "<TokenScores -1.5000: 'a b'>"
     assert re.fullmatch(r"<LanguageModel tta: [0-9a-f]{12}, float32>", repr(rescore.load("tta-small")))
+
+
+def test_read_may_leave_out_references(tmp_path: Path) -> None:
+    (tmp_path / "l.jsonl").write_text('{"id": "a", "hyps": [{"text": "x", "score": -1}]}\n', encoding="utf-8")
+    (tmp_path / "ref").write_text("a x\nb y\n", encoding="utf-8")
+    with pytest.raises(rescore.UserError, match="no list for 1 of its 2 utterances"):
+        rescore.read(tmp_path / "l.jsonl", tmp_path / "ref")
+    (found,) = rescore.read(tmp_path / "l.jsonl", tmp_path / "ref", allow_missing=True)
+    assert found.references == ("x",)
