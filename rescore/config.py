@@ -200,11 +200,11 @@ class RunConfig:
         numbers, origin, tuned = list(self.weights), "given", "given"
         if not numbers:
             if len(columns) > 1:
-                raise UserError("several --lm need --dev lists to tune on, or a --weight each")
+                raise UserError("several --lm need --dev lists to tune on, or one --weight per --lm")
             if not self.lms:
                 raise UserError(f"{columns[0]}: neither dev lists nor a weight; give one of them")
             numbers, origin = [scoring.recommended_weight(self.lms[0])], "recommended by the model card"
             tuned = "card"
         if len(numbers) != len(columns):
-            raise UserError(f"{len(columns)} --lm, but {len(numbers)} --weight; give one each")
+            raise UserError(f"{len(columns)} --lm, but {len(numbers)} --weight; give one per --lm")
         return Weights.interpolation(dict(zip(columns, numbers, strict=True)), origin, tuned, bonuses)

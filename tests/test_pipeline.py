@@ -113,7 +113,7 @@ def test_columns_of_models_are_tuned_not_those_of_toolkits() -> None:
         ({"bagging": False}, "about tuning"),
         ({"word_bonus": True}, "--word-bonus tune needs"),
         ({"token_bonus": 0.5, "dev": "d"}, "with --dev it is tuned"),
-        ({"lms": ("tta", "unilm")}, "a --weight each"),
+        ({"lms": ("tta", "unilm")}, "one --weight per --lm"),
         ({"lms": ("tta",), "weights": (0.5, 0.5)}, "1 --lm, but 2 --weight"),
         ({"lms": ("tta",), "weights": (1.5,)}, "not between 0 and 1"),
     ],

@@ -16,7 +16,7 @@ from rescore.cli.types import StyleOrJson
 @click.option("--dev-ref", multiple=True, metavar="FILE", help="References of the dev lists.")
 @click.option("--word-bonus/--no-word-bonus", default=True, show_default=True, help="Tune one for the models together.")
 @options.components_option
-@click.option("--leave-out", is_flag=True, help="Also all together but one, for each one.")
+@click.option("--leave-out", is_flag=True, help="Also all models but one, leaving out each in turn.")
 @click.option(
     "--style",
     type=StyleOrJson(),
@@ -71,7 +71,7 @@ def command(
     styles = {path: JSON if path.endswith(".json") else style_of(path) for path in output}
     for path, found_style in styles.items():
         if found_style is None:
-            raise click.UsageError(f"--output {path}: its ending is none of {endings()}, .json")
+            raise click.UsageError(f"--output {path}: its ending is not one of {endings()}, .json")
     config = options.run_config(
         expansion, decide, measure, lms=tuple(lms.specs), norm=lm_norm, dev=", ".join(dev),
         word_bonus=None if word_bonus else False, components=components,

@@ -149,7 +149,7 @@ decision_options = bundled(
         click.option(
             "--scale",
             type=Number(0, 1e6, open_low=True),
-            help="Of the posteriors exp(scale * score), where --decide needs them.  [default: tuned on --dev]",
+            help="Scale of the posteriors exp(scale * score), where --decide needs them.  [default: tuned on --dev]",
         ),
     ],
 )
@@ -277,7 +277,7 @@ class WeightOptions:
 
     def fields(self) -> dict[str, Any]:
         if self.dev_ref and not self.dev:
-            raise click.UsageError("--dev-ref is of no use without --dev")
+            raise click.UsageError("--dev-ref needs --dev")
         return {
             "dev": ", ".join(self.dev) or None,
             "weights": self.weight,

@@ -69,7 +69,7 @@ class ReportOptions:
 
         for path in self.table:
             if style_of(path) is None:
-                raise click.UsageError(f"--table {path}: its ending is none of {endings()}")
+                raise click.UsageError(f"--table {path}: its ending is not one of {endings()}")
 
     def write(self, results: Results, path: str) -> None:
         """Name the results after the options or the path of the lists, and write them where asked for."""

@@ -34,7 +34,7 @@ class RunOutputs:
         if self.respellings and not respell:
             raise click.UsageError("--respellings is for --respell N")
         if self.respellings and style_of(self.respellings) is None:
-            raise click.UsageError(f"--respellings {self.respellings}: its ending is none of {endings()}")
+            raise click.UsageError(f"--respellings {self.respellings}: its ending is not one of {endings()}")
 
     @property
     def any(self) -> bool:

@@ -48,7 +48,7 @@ def command(
     from rescore.reports.styles import endings, style_of
 
     if output.endswith(".json"):
-        raise click.UsageError(f"--output {output}: its ending is none of {endings()}; give --style")
+        raise click.UsageError(f"--output {output}: its ending is not one of {endings()}; give --style")
     if as_json:
         with formats.opened(output) as file:
             file.write(to_json([read(Path(path)) for path in results]) + "\n")

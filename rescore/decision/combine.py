@@ -1,4 +1,4 @@
-"""One score a hypothesis: the weighted sum of its columns; and posteriors from it."""
+"""One score per hypothesis: the weighted sum of its columns; and posteriors from it."""
 
 from __future__ import annotations
 

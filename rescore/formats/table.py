@@ -84,7 +84,7 @@ class DelimitedTable:
             return []
 
     def write(self, lists: Iterable[NbestList], path: str) -> None:
-        """A hypothesis a line: id, text, score, further columns, and ref and src where there are any."""
+        """One hypothesis per line: id, text, score, further columns, and ref and src where there are any."""
         stream = iter(check_holds(lists, _HOLDS, path))
         first = next(stream, None)
         if first is None:

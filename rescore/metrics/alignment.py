@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 Counts = npt.NDArray[np.int64]
-WordPair = tuple[str | None, str | None]
+AlignedPair = tuple[str | None, str | None]
 
 SUBSTITUTION, GAP = 4, 3
 BATCH = 1 << 18  # cells of one diagonal of a batch: bounds memory
@@ -111,9 +111,9 @@ def _matrix(rows: Sequence[list[int]], fill: int) -> Counts:
     return result
 
 
-def align(reference: Sequence[str], hypothesis: Sequence[str]) -> list[WordPair]:
+def align(reference: Sequence[str], hypothesis: Sequence[str]) -> list[AlignedPair]:
     """The alignment itself: pairs of words, None where a word has no partner."""
-    pairs: list[WordPair] = []
+    pairs: list[AlignedPair] = []
     i, j = len(reference), len(hypothesis)
     steps = _short(reference, hypothesis) if i * j <= LONG else _long(reference, hypothesis)
     for step in steps:

@@ -119,7 +119,9 @@ class NetworkConfig:
                 "Generation": "hf-seq2seq",
             }
             kind = next((kind for part, kind in names.items() if part in kinds), "hf-masked or hf-causal")
-            raise UserError(f"{path}: is of Hugging Face's transformers, not of rescore; name it {kind}:{path.parent}")
+            raise UserError(
+                f"{path}: is a model of Hugging Face's transformers, not of rescore; name it {kind}:{path.parent}"
+            )
         unknown = sorted(set(values) - {field.name for field in fields(cls)})
         if unknown:
             raise UserError(f"{path}: unknown field {unknown[0]!r}; remove it or correct its name")

@@ -64,7 +64,7 @@ class Moves:
 
 @dataclass(frozen=True, slots=True)
 class Correlation:
-    """Rank correlation between the perplexity of a first pass, by a column's score a word, and its error rate."""
+    """Rank correlation between the perplexity of a first pass, by a column's score per word, and its error rate."""
 
     column: str
     spearman: float

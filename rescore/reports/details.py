@@ -10,7 +10,7 @@ from typing import IO
 from rescore import decision
 from rescore.errors import UserError
 from rescore.metrics import Metric
-from rescore.metrics.alignment import WordPair, align
+from rescore.metrics.alignment import AlignedPair, align
 from rescore.metrics.normalise import Normaliser
 from rescore.metrics.resampling import SPEAKER, speakers
 from rescore.nbest import FIRST_PASS, NbestList
@@ -26,7 +26,7 @@ class Output:
     """One text for an utterance."""
 
     text: str
-    pairs: list[WordPair]
+    pairs: list[AlignedPair]
     """Words of reference and text, aligned; None where a word has no partner."""
     errors: int
     """Pairs that differ."""

@@ -150,7 +150,7 @@ def ranks(values: Floats) -> Floats:
 
 
 def render(found: Sequence[Correlations]) -> str:
-    """A row a model, then the signatures."""
+    """One row per model, then the signatures."""
     rows = [["", "Pearson", "95 % CI", "Spearman", "95 % CI"]]
     for one in found:
         bounds = ["{:.1f}-{:.1f}".format(*interval) for interval in (one.pearson_interval, one.spearman_interval)]

@@ -127,7 +127,7 @@ def words_vectors(embedder: Embedder, sentences: Sequence[str], places: Sequence
 
 
 def render(found: Sequence[WordAccuracy]) -> str:
-    """A row a model, then the signatures."""
+    """One row per model, then the signatures."""
     rows = [["", "accuracy", "best threshold"]]
     rows += [[one.name, f"{one.accuracy:.1f}", f"{one.best:.1f}"] for one in found]
     about = f"{found[0].pairs:,} pairs; percent, thresholds tuned in ten folds, and on the set itself"

@@ -116,7 +116,7 @@ def load_all(
     """
     for spec in dict.fromkeys(specs):
         if specs.count(spec) > 1:
-            log.warning("--lm %s is given %d times; once would do", spec, specs.count(spec))
+            log.warning("--lm %s is given %d times; once is enough", spec, specs.count(spec))
     models = [load(spec, computing) for spec in specs]
     if cache is not None:
         models = [Cached(model, Path(cache)) for model in models]

@@ -63,7 +63,7 @@ class VectorOptions:
         if self.kind not in KINDS:
             raise UserError(f"kind {self.kind!r} is not one of {', '.join(KINDS)}")
         if self.layer is not None and self.kind in ("embed", "token"):
-            raise UserError(f"layer {self.layer} is of hidden vectors; {self.kind} is what the first layer is given")
+            raise UserError(f"layer {self.layer} selects hidden vectors; {self.kind} is the input of the first layer")
         if self.pooling not in POOLINGS:
             raise UserError(f"pooling {self.pooling!r} is not one of {', '.join(POOLINGS)}")
 
@@ -195,4 +195,4 @@ def _network_of(lm: LanguageModel) -> NetworkScorer:
         return lm
     if isinstance(lm, Cached | Recased):
         raise UserError(f"{lm.name}: --cache and --case do not apply to vectors")
-    raise UserError(f"{lm.name}: has no vectors; an n-gram model knows no hidden ones")
+    raise UserError(f"{lm.name}: has no vectors; an n-gram model has no hidden layers")

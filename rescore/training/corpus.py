@@ -210,7 +210,7 @@ def encode_corpus(text: Path, tokenizer: Tokenizer, folder: Path, longest: int) 
                     yield []
 
     if not _write([text], tokenizer, folder, longest, sentences, 1):
-        raise UserError(f"{text}: no sentence in it; expected one sentence a line")
+        raise UserError(f"{text}: no sentence in it; expected one sentence per line")
 
 
 def encode_pairs(source: Path, target: Path, tokenizer: Tokenizer, folder: Path, longest: int) -> int:

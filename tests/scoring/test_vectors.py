@@ -123,7 +123,7 @@ def test_a_model_is_not_changed_by_its_vectors(name: str, tmp_path: Path) -> Non
 
 
 def test_layers_are_of_hidden_vectors() -> None:
-    with pytest.raises(UserError, match="layer 1 is of hidden vectors"):
+    with pytest.raises(UserError, match="layer 1 selects hidden vectors"):
         VectorOptions("embed", layer=1)
 
 
