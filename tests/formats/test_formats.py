@@ -206,7 +206,7 @@ def test_refused(tmp_path: Path, content: str, message: str) -> None:
     assert str(path) in str(caught.value)
 
 
-def test_oddities_are_repaired_and_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_what_is_odd_is_repaired_and_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     lines = b'\xef\xbb\xbf{"id": "u", "hyps": [{"text": "a\xe4", "score": 1}, {"text": "a\xe4", "score": 2}]}\r\n'
     (tmp_path / "odd.jsonl").write_bytes(lines + lines[3:].replace(b'"u"', b'"v"'))
     first, second = formats.read([tmp_path / "odd.jsonl"])
