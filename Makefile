@@ -6,7 +6,7 @@ BIN := .venv/bin
 
 .PHONY: demo test test-slow fuzz bench lint kenlm wheel wheel-test torch site clean
 
-demo: .venv/installed  ## the main job on the demo lists
+demo: .venv/installed .venv/ngram  ## the main job on the demo lists
 	$(BIN)/rescore data/test.json --lm tta --dev data/dev.json
 
 test: .venv/installed-dev  ## all quick tests
@@ -81,6 +81,14 @@ clean:
 .venv/installed: .venv/torch pyproject.toml
 	$(BIN)/pip install --quiet --editable .
 	touch $@
+
+# KenLM's Python module is compiled, where that is possible; without it ARPA files are read in NumPy.
+.venv/ngram: .venv/installed
+	@$(BIN)/python -c "import kenlm" 2> /dev/null || { command -v c++ > /dev/null && \
+		$(BIN)/python -c "import pathlib, sys, sysconfig as s; sys.exit(not (sys.version_info < (3, 13) and pathlib.Path(s.get_path('include'), 'Python.h').is_file()))" && \
+		$(BIN)/pip install --quiet "kenlm>=0.3,<0.4" > .venv/ngram.log 2>&1; } || \
+		echo "KenLM's module is not installed (it takes c++, Python.h, and Python before 3.13): ngram:lm.arpa is read in NumPy, slower"
+	@touch $@
 
 .venv/installed-dev: .venv/installed
 	$(BIN)/pip install --quiet --editable ".[dev]"
