@@ -10,11 +10,12 @@ import click
 
 OUTPUTS = {
     "output", "best", "report", "table", "html", "curve", "save_weights", "tokens", "junit", "plot", "stamp",
+    "respellings",
 }  # fmt: skip
 """Names of parameters that are written to."""
 INPUTS = {
     "nbest", "outputs", "results", "pairs", "file", "ref", "dev", "dev_ref", "weights", "text", "golden", "glm", "gold",
-    "segments", "recordings", "lm", "tokenizer", "config", "words",
+    "segments", "recordings", "lm", "tokenizer", "config", "words", "lexicon", "channel",
 }  # fmt: skip
 """Names of parameters that are read from."""
 

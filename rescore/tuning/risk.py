@@ -17,6 +17,8 @@ from rescore.tuning.line import Floats, padded
 
 log = logging.getLogger(__name__)
 
+LARGEST = 1e150
+"""Whose square is a float."""
 PAIRS = 1 << 26
 """Pairs of hypotheses in all lists: 512 MiB."""
 REMEMBERED = 2_000
@@ -67,7 +69,8 @@ class Risk:
         there = self.present[..., None] & np.isfinite(self.features)
         number = np.maximum(there.sum(axis=1, keepdims=True), 1)
         values = np.where(there, self.features, 0.0)
-        away = np.where(there, values - values.sum(axis=1, keepdims=True) / number, 0.0)
+        away = np.where(there, values - (values / number).sum(axis=1, keepdims=True), 0.0)
+        away = away.clip(-LARGEST, LARGEST)
         spread: Floats = np.sqrt((away**2).sum(axis=1) / number[:, 0]).mean(axis=0)
         return spread
 

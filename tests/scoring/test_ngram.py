@@ -144,7 +144,12 @@ def test_training_and_query_agree(
         "--text", ROOT / "data" / "sentences.txt", "--out", "lm",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert {path.name for path in (tmp_path / "lm").iterdir()} == {"lm.binary", "tokenizer.json", "README.md"}
+    assert {path.name for path in (tmp_path / "lm").iterdir()} == {
+        "lm.binary",
+        "tokenizer.json",
+        "lexicon.txt.xz",
+        "README.md",
+    }
     assert f"3-gram of {unit}s" in (tmp_path / "lm" / "README.md").read_text()
     texts = [*SENTENCES[:30], "Xylophones, the OLD clock!", ""]
     scores = scoring.load(f"ngram:{tmp_path / 'lm'}").score(alone(texts))
