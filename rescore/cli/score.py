@@ -18,7 +18,7 @@ from rescore.cli.bundle import GroupedCommand
 if TYPE_CHECKING:
     from rescore.engines import OnProgress
     from rescore.engines.shards import Shards
-    from rescore.scoring import LanguageModel, TokenScores
+    from rescore.scoring import LanguageModel, Question, TokenScores
     from rescore.scoring.context import Placed
 
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 @click.argument("nbest", nargs=-1, metavar="[NBEST]...")
 @options.lm_options
 @click.option("--text", metavar="FILE", help="Score plain text instead, one sentence per line (.gz, .xz; - is stdin).")
+@click.option("--accuracy", is_flag=True, help="--text: how often a network's most probable token is the text's, too.")
 @click.option("--tokens", metavar="FILE", help="Write each token's log-probability as JSON Lines (also .gz).")
 @click.option(
     "-o",
@@ -53,6 +54,7 @@ def command(
     nbest: tuple[str, ...],
     lms: options.LanguageModelOptions,
     text: str | None,
+    accuracy: bool,
     tokens: str | None,
     output: str | None,
     on_error: str,
@@ -79,11 +81,13 @@ def command(
 
     if bool(nbest) == bool(text):
         raise click.UsageError("give either N-best lists or --text FILE")
+    if accuracy and not text:
+        raise click.UsageError("--accuracy is for --text FILE")
     if tokens == "-" and (output or "-") == "-":
         raise click.UsageError("--tokens and the result cannot both go to stdout")
     with formats.opened(tokens) if tokens else nullcontext() as file:
         if text:
-            _score_text(text, lms, output, file, inputs.strict)
+            _score_text(text, lms, output, file, inputs.strict, accuracy)
             return
         if words and not expansion.respell:
             raise click.UsageError("--words is for --respell N")
@@ -160,7 +164,12 @@ def _write_tokens(
 
 
 def _score_text(
-    text: str, lms: options.LanguageModelOptions, output: str | None, tokens: IO[str] | None, strict: bool
+    text: str,
+    lms: options.LanguageModelOptions,
+    output: str | None,
+    tokens: IO[str] | None,
+    strict: bool,
+    accuracy: bool,
 ) -> None:
     from rescore import formats
     from rescore.errors import UserError
@@ -188,9 +197,17 @@ def _score_text(
         if tokens:
             for line, (sentence, one) in enumerate(zip(sentences, scores, strict=True), 1):
                 _write_tokens(tokens, {"line": line}, model, sentence, one)
-        found.append(text_score(model, sentences, scores))
+        found.append(text_score(model, sentences, scores, _right(model, asked) if accuracy else None))
     if output:
         with formats.opened(output) as file:
             perplexity.write(found, file)
     if output != "-":
         click.echo(perplexity.render(found))
+
+
+def _right(model: LanguageModel, questions: list[Question]) -> int:
+    """How many of all tokens are the model's most probable ones."""
+    from rescore.scoring.accuracy import right_tokens
+
+    some = (questions[start : start + 1000] for start in range(0, len(questions), 1000))
+    return sum(int(right.sum()) for part in some for right in right_tokens(model, part))

@@ -39,6 +39,22 @@ class TiedSoftmax:
             chosen = chosen + self._bias[targets].float()
         return chosen - total[rows]
 
+    def most_probable(self, hidden: Tensor) -> Tensor:
+        """The token with the largest logit for each hidden vector of (m, d): (m,)."""
+        return torch.cat([self._largest(some) for some in hidden.split(ROWS)])
+
+    def _largest(self, hidden: Tensor) -> Tensor:
+        values, tokens, start = [], [], 0
+        for number, part in enumerate(self._parts):
+            logits = self._slices[number](hidden) if self._slices else hidden @ part.T
+            if self._bias is not None and not self._slices:  # a slice's map has its part of the bias
+                logits = logits + self._bias[start : start + len(part)]
+            value, token = logits.float().max(-1)
+            values.append(value)
+            tokens.append(token + start)
+            start += len(part)
+        return torch.stack(tokens).gather(0, torch.stack(values).argmax(0)[None])[0]
+
     def _log_sum_exp(self, hidden: Tensor) -> Tensor:
         if self._slices:
             parts = [log_sum_exp_(linear(hidden)) for linear in self._slices]

@@ -48,6 +48,8 @@ class TextScore:
     by_token: Perplexity
     by_word: Perplexity
     signature: str
+    accuracy: float | None = None
+    """Share of the tokens that are the model's most probable ones; None where nobody asked."""
 
 
 def documents(lines: Iterable[str]) -> list[NbestList]:
@@ -62,12 +64,17 @@ def documents(lines: Iterable[str]) -> list[NbestList]:
     return found
 
 
-def text_score(lm: LanguageModel, sentences: Sequence[str], scores: Sequence[TokenScores]) -> TextScore:
+def text_score(
+    lm: LanguageModel, sentences: Sequence[str], scores: Sequence[TokenScores], right: int | None = None
+) -> TextScore:
     """Sum up the scores of sentences.
 
     Tokens count where they are scored, the end of a sentence with them if the model predicts it. Words are what stands
     between blanks, the end not among them, so that models with different tokenizers can be compared. Sentences without
     a unit are left out of mean and median.
+
+    Args:
+        right: how many tokens are the model's most probable ones (`rescore.scoring.accuracy`).
     """
     column: Column = origin(lm, "sum")
     log_probs = np.array([found.sum for found in scores])
@@ -84,6 +91,7 @@ def text_score(lm: LanguageModel, sentences: Sequence[str], scores: Sequence[Tok
         _perplexity(log_probs, tokens),
         _perplexity(log_probs, words),
         str(Signature("PPL", columns={lm.name: column})),
+        None if right is None else right / max(int(tokens.sum()), 1),
     )
 
 
@@ -100,7 +108,8 @@ def _perplexity(log_probs: np.ndarray, units: np.ndarray) -> Perplexity:
 def render(scores: Sequence[TextScore]) -> str:
     """A row a language model, then what the columns are."""
     head = ["", "tokens", "unknown", "log p", "PPL/token", "mean", "median", "PPL/word", "mean", "median"]
-    rows = [head]
+    measured = any(score.accuracy is not None for score in scores)
+    rows = [[*head, "accuracy"] if measured else head]
     for score in scores:
         counts = [f"{score.tokens:,}", f"{score.unknown:,}", f"{score.log_prob:,.1f}"]
         values = [
@@ -108,13 +117,14 @@ def render(scores: Sequence[TextScore]) -> str:
             for each in (score.by_token, score.by_word)
             for value in (each.corpus, each.mean, each.median)
         ]
-        rows.append([score.lm, *counts, *values])
+        rows.append([score.lm, *counts, *values, *([f"{score.accuracy:.3f}"] if score.accuracy is not None else [])])
     lines = [
         text(rows),
         "",
         f"{scores[0].sentences:,} sentences, {scores[0].words:,} words; mean and median are over sentences; "
         "natural log",
         "of tta, bilm and hf-masked the perplexity is a pseudo-perplexity",
+        *(["accuracy compares models of one tokenizer only"] if measured else []),
         *(_doubtful(score) for score in scores if score.by_token.mean > DOUBTFUL * score.by_token.median),
         *(score.signature for score in scores),
     ]

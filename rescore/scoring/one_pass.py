@@ -86,6 +86,10 @@ class Network(Protocol):
         """Natural-log probabilities of targets (k,), each predicted by the hidden vector at `batch.at[rows]`."""
         ...
 
+    def most_probable(self, batch: Batch, rows: Tensor) -> Tensor:
+        """The tokens (k,) that are most probable given the hidden vectors at `batch.at[rows]`."""
+        ...
+
     @property
     def layers(self) -> int:
         """How many there are."""

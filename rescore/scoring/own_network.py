@@ -51,6 +51,10 @@ class OwnNetwork:
         hidden = self.network.predict(batch.to(self._device))
         return self._softmax.log_probs(hidden, rows.to(self._device), targets.to(self._device) % self.vocabulary)
 
+    def most_probable(self, batch: Batch, rows: Tensor) -> Tensor:
+        hidden = self.network.predict(batch.to(self._device))
+        return self._softmax.most_probable(hidden)[rows.to(self._device)]
+
     @property
     def layers(self) -> int:
         return self.network.config.layers

@@ -27,22 +27,27 @@ def load(backend: str, folder: Path, batch_tokens: int | None = None) -> Languag
 
 def definition(backend: str, folder: Path, sentence: str) -> list[float]:
     """What the papers say the score of each token is: one sentence, one token at a time, float64."""
+    return [logits.log_softmax(-1)[target].item() for logits, target in predictions(backend, folder, sentence)]
+
+
+def predictions(backend: str, folder: Path, sentence: str) -> list[tuple[torch.Tensor, int]]:
+    """The logits (vocabulary,) that predict each token, and the token."""
     network, tokenizer = checkpoint.load(folder)
     network.double()
     bos, eos = tokenizer.bos, tokenizer.eos
     ids = tokenizer.encode([sentence])[0]
 
-    def log_prob(tokens: list[int], position: int, target: int) -> float:
+    def predict(tokens: list[int], position: int, target: int) -> tuple[torch.Tensor, int]:
         with torch.no_grad():
             hidden = network(torch.tensor([tokens]), torch.tensor([len(tokens)]))[0, position]
             bias = 0 if network.output_bias is None else network.output_bias
-            return torch.log_softmax(network.token_embedding.weight @ hidden + bias, -1)[target].item()
+            return network.token_embedding.weight @ hidden + bias, target
 
     if backend in ("tta", "bilm:intact"):
-        return [log_prob([bos, *ids, eos], index + 1, token) for index, token in enumerate(ids)]
+        return [predict([bos, *ids, eos], index + 1, token) for index, token in enumerate(ids)]
     if backend == "bilm":
         return [
-            log_prob([bos, *ids[:index], tokenizer.mask, *ids[index + 1 :], eos], index + 1, token)
+            predict([bos, *ids[:index], tokenizer.mask, *ids[index + 1 :], eos], index + 1, token)
             for index, token in enumerate(ids)
         ]
     if backend == "bilm:within-word-l2r":
@@ -52,11 +57,11 @@ def definition(backend: str, folder: Path, sentence: str) -> list[float]:
             [tokenizer.mask if at >= index and word[at] == word[index] else token for at, token in enumerate(ids)]
             for index in range(len(ids))
         ]
-        return [log_prob([bos, *masked[index], eos], index + 1, token) for index, token in enumerate(ids)]
+        return [predict([bos, *masked[index], eos], index + 1, token) for index, token in enumerate(ids)]
     if backend == "unilm-bw":
         ids = ids[::-1]
     ids = [*ids, eos]
-    causal = [log_prob([bos, *ids[:index]], index, token) for index, token in enumerate(ids)]  # a prefix at a time
+    causal = [predict([bos, *ids[:index]], index, token) for index, token in enumerate(ids)]  # a prefix at a time
     return causal[::-1] if backend == "unilm-bw" else causal
 
 

@@ -1,0 +1,36 @@
+"""Token accuracy: how often a network's most probable token is the text's (dissertation, Tables 4.1 and 5.5)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from rescore.errors import UserError
+from rescore.scoring.base import LanguageModel, Question
+from rescore.scoring.one_pass import NetworkScorer
+
+
+@torch.inference_mode()
+def right_tokens(lm: LanguageModel, questions: Sequence[Question]) -> list[npt.NDArray[np.bool_]]:
+    """For each question, which of its scored tokens (tokens,) are the most probable ones, each given what its
+    log-probability is given.
+
+    Raises:
+        UserError: the model is no network, or one behind a cache, another case or neighbours.
+    """
+    if not isinstance(lm, NetworkScorer):
+        raise UserError(
+            f"--accuracy: not for {lm.name}; give tta, bilm, unilm, unilm-bw, unified or a folder of hf-masked or "
+            "hf-causal, without --cache, --case, --context and --engine"
+        )
+    sentences = lm.encoded(questions)
+    found = [np.zeros(len(sentence.ids), dtype=np.bool_) for sentence in sentences]
+    for batch, rows, targets, spans in lm.requests(sentences):
+        right = (lm.network.most_probable(batch, rows).cpu() == targets % lm.network.vocabulary).numpy()
+        for sentence, first, which in spans:
+            values = right[which]
+            found[sentence][first : first + len(values)] = values
+    return [right[lm.scored(sentence)] for right, sentence in zip(found, sentences, strict=True)]
