@@ -42,7 +42,7 @@ def test_tables_and_text_in_one_command(rescore: Run, tmp_path: Path) -> None:
     assert "## Environments" in (tmp_path / "RESULTS.md").read_text()
     assert "\\begin{tabular}" in (tmp_path / "results.tex").read_text()
     assert len((tmp_path / "text").read_text().splitlines()) == 116
-    assert_one_line_error(rescore(LISTS, "--table", "x.pdf"), "--table x.pdf: its ending is none of")
+    assert_one_line_error(rescore(LISTS, "--table", "x.pdf"), "--table x.pdf: its ending is not one of")
 
 
 def test_results_as_espnet_writes_them(rescore: Run, tmp_path: Path) -> None:
