@@ -57,7 +57,7 @@ class Registry(Generic[Part]):
         del self._parts[name]
 
     def __contains__(self, name: object) -> bool:
-        return name in self._parts
+        return isinstance(name, str) and name in self._parts
 
     def check(self, name: str) -> str:
         """The name, if there is such a part, in the table's letter case.
