@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,15 @@ def test_a_signal_saves_the_state(number: int, status: int, tmp_path: Path) -> N
     assert steps_of(tmp_path / "lm") == steps + 2
 
 
+@pytest.fixture
+def heeded() -> Iterator[None]:
+    """A shell's background jobs inherit that SIGINT is ignored; here it is not."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("heeded")
 def test_a_second_signal_does_not_wait() -> None:
     with Interrupts() as interrupts:
         signal.raise_signal(signal.SIGINT)

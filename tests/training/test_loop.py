@@ -319,6 +319,8 @@ def run(folder: Path, *arguments: str, prefix: tuple[str, ...] = ()) -> subproce
         text=True,
         stderr=subprocess.PIPE,
         stdout=subprocess.PIPE,
+        # A shell's background jobs inherit that SIGINT is ignored.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
 
 
