@@ -121,7 +121,7 @@ class Fragile:
         pass
 
     def load(self) -> list[tuple[str, engine.About]]:
-        return [("lm", ("lm", "float32", "ab", False))]
+        return [("lm", ("lm", "float32", "ab", False, (0, 0)))]
 
     def score(self, rank: int, batch: list[Question]) -> list[int]:
         if Question("kill") in batch:
