@@ -14,6 +14,8 @@ from typing import Any
 
 import hypothesis
 import pytest
+
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # on a busy machine threads that wait by turning take minutes
 import torch
 
 from rescore.cli.main import main
