@@ -24,6 +24,8 @@ from rescore.networks.config import NetworkConfig
 from rescore.networks.tokenizer import Tokenizer, train_wordpiece
 from rescore.parts import NETWORKS
 
+for name in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS"):  # of `make test`: a test's own make would print its folders
+    os.environ.pop(name, None)
 torch.set_num_threads(1)  # the networks here are tiny: threads would only wait for each other
 hypothesis.settings.register_profile("any machine", deadline=None)  # a busy one is slow, not wrong
 hypothesis.settings.load_profile("any machine")
