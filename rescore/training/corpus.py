@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice, zip_longest
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +15,7 @@ import numpy.typing as npt
 from rescore.errors import UserError
 from rescore.formats.source import read_lines
 from rescore.networks.tokenizer import Tokenizer
+from rescore.training.pairs import read_pairs
 
 SHUFFLED_TOGETHER = (
     32_768  # sentences that are sorted by length together: enough to fill batches, few enough to stay shuffled
@@ -223,15 +224,8 @@ def encode_pairs(source: Path, target: Path, tokenizer: Tokenizer, folder: Path,
     """
 
     def sentences() -> Iterator[list[int]]:
-        lines = zip_longest(read_lines(source, empty=True), read_lines(target, empty=True))
-        number = 0
-        while chunk := list(islice(lines, CHUNK)):
-            if None in chunk[-1]:
-                shorter = (source, target)[chunk[-1].index(None)]
-                lines_there = number + next(place for place, pair in enumerate(chunk) if None in pair)
-                raise UserError(f"{shorter}: has {lines_there} lines, the other side of --pairs has more")
-            number += len(chunk)
-            one, other = (tokenizer.encode([str(pair[side]) for pair in chunk]) for side in (0, 1))
+        for chunk in read_pairs(source, target):
+            one, other = (tokenizer.encode([pair[side] for pair in chunk]) for side in (0, 1))
             for first, second in zip(one, other, strict=True):
                 if first and second and len(first) + len(second) < longest:
                     yield [*first, tokenizer.eos, *second]
