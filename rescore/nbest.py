@@ -114,6 +114,12 @@ class NbestList:
             ) from None
 
 
+def given_places(nbest: NbestList) -> list[int]:
+    """The places of the hypotheses that the toolkit gave, wherever they stand; all where none is said to be its own."""
+    own = [place for place, one in enumerate(nbest.hypotheses) if not one.scores.get(COMBINED)]
+    return own or list(range(len(nbest.hypotheses)))
+
+
 def ranked_by_means(lists: Sequence[NbestList]) -> bool:
     """Whether the first-pass scores are means over tokens, as fairseq's: then the readers keep the sums beside them."""
     given = [one.scores for one in lists[0].hypotheses if not one.scores.get(COMBINED)] if lists else []

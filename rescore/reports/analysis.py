@@ -13,7 +13,7 @@ from rescore import decision
 from rescore.metrics import Metric, list_statistics, value
 from rescore.metrics.significance import Chosen
 from rescore.nbest import EDITS, FIRST_PASS, NbestList, score_columns
-from rescore.reports.figures import choose, measured, original, sign
+from rescore.reports.figures import choose, measured, sign
 from rescore.reports.outlook import Depth, Outlook, by_depth, outlook
 from rescore.reports.outlook import render as outlook_lines
 from rescore.reports.respellings import respellings
@@ -112,7 +112,7 @@ def analyse(
     result = Analysis(
         metric.name,
         str(sign(metric, lists, weights)),
-        by_depth(metric, original(lists, statistics), lists),
+        by_depth(metric, statistics, lists),
         _by_length(metric, lists, first, reranked),
         _moves(metric, first, reranked),
         outlook(metric, dev or lists, weights),

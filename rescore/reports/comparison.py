@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from rescore import decision
-from rescore.metrics import Metric, list_statistics, oracle, total, value
+from rescore.metrics import Metric, list_statistics, total, value
 from rescore.metrics.base import Counts
 from rescore.metrics.significance import Chosen, PairedTest
 from rescore.nbest import COUNTS, FIRST_PASS, NbestList
 from rescore.parts import STYLES
-from rescore.reports.figures import choose, measured, original, sign
+from rescore.reports.figures import choose, measured, oracle_places, sign
 from rescore.reports.styles import as_json, p_value
 from rescore.tuning.weights import FIRST_PASS_ALONE, Weights
 
@@ -168,8 +168,8 @@ class _Set:
 
     def oracle(self) -> float:
         """Of what the toolkit gave."""
-        rows = original(self.lists, self.statistics)
-        return value(self.metric, total(rows, oracle(self.metric, rows)))
+        places = oracle_places(self.metric, self.lists, self.statistics)
+        return value(self.metric, total(self.statistics, places))
 
 
 def render(comparison: Comparison, style: str) -> str:

@@ -17,7 +17,7 @@ from rescore.metrics import Metric, list_statistics, oracle, value
 from rescore.metrics.base import Counts, metric_input
 from rescore.metrics.resampling import confidence_interval
 from rescore.metrics.significance import Chosen, PairedTest
-from rescore.nbest import COMBINED, NbestList
+from rescore.nbest import NbestList, given_places
 from rescore.reports.styles import p_value, text
 from rescore.signature import Signature, origins
 from rescore.tuning.weights import Weights
@@ -76,7 +76,7 @@ def measure(
     statistics = list_statistics(metric, lists)
     chosen = {
         "first_pass": choose(lists, statistics, first),
-        "oracle": choose(lists, statistics, oracle(metric, original(lists, statistics))),
+        "oracle": choose(lists, statistics, oracle_places(metric, lists, statistics)),
         "reranked": measured(metric, lists, texts),
     }
     sums = {name: np.sum([one.counts for one in choice], axis=0) for name, choice in chosen.items()}
@@ -101,12 +101,11 @@ def measure(
     )
 
 
-def original(lists: Sequence[NbestList], statistics: Sequence[Counts]) -> list[Counts]:
-    """The statistics of what the toolkit gave, which stands before what was combined from it: the oracle is theirs."""
-    return [
-        rows[: sum(not hypothesis.scores.get(COMBINED) for hypothesis in nbest.hypotheses)]
-        for nbest, rows in zip(lists, statistics, strict=True)
-    ]
+def oracle_places(metric: Metric, lists: Sequence[NbestList], statistics: Sequence[Counts]) -> list[int]:
+    """The place of the best hypothesis of each list, of those that the toolkit gave: the oracle is theirs."""
+    places = [given_places(nbest) for nbest in lists]
+    best = oracle(metric, [rows[own] for rows, own in zip(statistics, places, strict=True)])
+    return [own[index] for own, index in zip(places, best, strict=True)]
 
 
 def sign(

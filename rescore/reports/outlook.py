@@ -16,8 +16,8 @@ from rescore.metrics.base import Counts
 from rescore.metrics.normalise import Normaliser
 from rescore.metrics.resampling import paired_interval
 from rescore.metrics.significance import PairedTest
-from rescore.nbest import COUNTS, FIRST_PASS, NbestList, content_hash
-from rescore.reports.figures import choose, measured, original
+from rescore.nbest import COUNTS, FIRST_PASS, NbestList, content_hash, given_places
+from rescore.reports.figures import choose, measured
 from rescore.reports.styles import p_value
 from rescore.tuning.folds import split, tuned_in_folds
 from rescore.tuning.tune import TuningOptions
@@ -113,7 +113,7 @@ def outlook(metric: Metric, lists: Sequence[NbestList], weights: Weights) -> Out
     before, after = (value(metric, counts) for counts in sums)
     sign = 1.0 if metric.higher_is_better else -1.0
     ends = paired_interval(metric, [one.counts for one in first], [one.counts for one in chosen])
-    depths = by_depth(metric, original(lists, statistics), lists)
+    depths = by_depth(metric, statistics, lists)
     found = Outlook(
         metric=metric.name,
         has_lm=bool(weights.language_models),
@@ -151,8 +151,9 @@ def by_depth(metric: Metric, statistics: Sequence[Counts], lists: Sequence[Nbest
     """The oracle of the first N by first-pass score, not by place in the file, of what the toolkit gave."""
     ranked = []
     for rows, nbest in zip(statistics, lists, strict=True):
-        scores = np.array(nbest.column(FIRST_PASS)[: len(rows)])
-        ranked.append(rows[np.argsort(-scores, kind="stable")])
+        own = np.array(given_places(nbest))
+        scores = np.array(nbest.column(FIRST_PASS))[own]
+        ranked.append(rows[own[np.argsort(-scores, kind="stable")]])
     depths = []
     for n in range(1, max(map(len, ranked)) + 1):
         cut = [rows[:n] for rows in ranked]

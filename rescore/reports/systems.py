@@ -8,11 +8,11 @@ from typing import IO
 
 from rescore import decision
 from rescore.errors import UserError
-from rescore.metrics import Metric, list_statistics, oracle, total, value
+from rescore.metrics import Metric, list_statistics, total, value
 from rescore.metrics.resampling import confidence_interval
 from rescore.metrics.significance import Chosen, PairedTest
 from rescore.nbest import FIRST_PASS, NbestList
-from rescore.reports.figures import SHORT, choose, sign
+from rescore.reports.figures import SHORT, choose, oracle_places, sign
 from rescore.reports.styles import as_json, p_value, text
 from rescore.tuning.weights import FIRST_PASS_ALONE
 
@@ -75,7 +75,7 @@ def compare_outputs(
         low, high = confidence_interval(metric, [one.counts for one in chosen.values()])
         system = System(name, value(metric, sums), metric.details(sums), len(lists), low, high)
         if any(len(one.hypotheses) > 1 for one in lists):
-            system.oracle = value(metric, total(statistics, oracle(metric, statistics)))
+            system.oracle = value(metric, total(statistics, oracle_places(metric, lists, statistics)))
         if base:
             same_order = [chosen[key] for key in base]
             system.p_value = test.p_value(metric, outputs[0][1], list(base.values()), same_order)

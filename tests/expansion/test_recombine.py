@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import time
 import tracemalloc
+from dataclasses import replace
 from itertools import combinations as subsets
 from itertools import pairwise
 from pathlib import Path
@@ -135,6 +137,31 @@ def test_through_the_command_line(rescore: Run, tmp_path: Path) -> None:
     assert any(h.scores["combined"] for one in scored for h in one.hypotheses)
     assert all("tta" in h.scores for one in scored for h in one.hypotheses)
     assert_one_line_error(rescore("tune", "l.jsonl", "--recombine", "5"), "recombine lists before they are scored")
+
+
+def test_the_oracle_is_that_of_any_order(rescore: Run, tmp_path: Path) -> None:
+    """Of what the toolkit gave, wherever in the file that stands."""
+    nbest = listed(("the old clock ticked", -1.0), ("an old clock ticked", -2.0), ("the old clock sticked", -3.0))
+    found = replace(recombine(nbest), references=("an old clock sticked",))
+    turned = replace(found, hypotheses=found.hypotheses[::-1])
+    (tmp_path / "w.json").write_text('{"weights": {"s2s": 1}}', encoding="utf-8")
+    for name, one in (("l", found), ("t", turned)):
+        formats.write([one], str(tmp_path / f"{name}.jsonl"))
+    given = [read_figures(rescore, tmp_path, f"{name}.jsonl") for name in "lt"]
+    assert given[0] == given[1] and given[0][0] == 25.0  # one word of four; with what was combined 0
+    only = replace(found, hypotheses=found.hypotheses[-1:])
+    formats.write([only], str(tmp_path / "only.jsonl"))
+    assert read_figures(rescore, tmp_path, "only.jsonl")[0] == 0.0  # nothing else is there
+
+
+def read_figures(rescore: Run, folder: Path, lists: str) -> tuple[float, list[object], str]:
+    """The oracle by three commands, and the curve by depth."""
+    assert rescore("rerank", lists, "--weights", "w.json", "--report", "r.json").returncode == 0
+    oracle = read_report(folder / "r.json")["oracle"]
+    measured = json.loads(rescore("eval", lists, "--json").stdout)
+    assert rescore("analyse", lists, "--weights", "w.json", "-o", "a.json").returncode == 0
+    analysis = json.loads((folder / "a.json").read_text(encoding="utf-8"))
+    return oracle, analysis["by_depth"], measured["systems"][0]["oracle"]
 
 
 def test_scores_of_models_would_be_missing() -> None:
