@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import random
+import time
 from pathlib import Path
 
-from tests.reliability import values
-from tests.reliability.fuzz import cases, fuzz
+import pytest
+
+from tests.reliability import limits, values
+from tests.reliability.fuzz import cases, fuzz, grown
 
 
 def test_mutated_inputs(tmp_path: Path) -> None:
@@ -19,3 +23,23 @@ def test_hostile_values(tmp_path: Path) -> None:
     outcomes, wrong = values.explore(120, 7, tmp_path)
     assert not wrong, "\n".join(wrong[:5])
     assert outcomes.total() == 120 and outcomes["exit 0"] > 20 and outcomes["exit 2"] > 20
+
+
+def test_limits_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Time and memory of a reader that takes too much of either are reported."""
+    monkeypatch.setattr(limits, "BYTES", 50 << 20)
+    spent = limits.Spent()
+    assert not spent.too_much()
+    _ = b"x" * (60 << 20)  # and gone again
+    assert spent.too_much().endswith(" MiB")
+    monkeypatch.setattr(limits, "SECONDS", 0.1)
+    until = time.process_time() + 0.15
+    while time.process_time() < until:
+        pass
+    assert spent.too_much().endswith(" s")
+
+
+def test_grown_inputs_have_the_size_of_the_limits() -> None:
+    contents = [grown(b'{"id": "u1"}\nu2 x\n', random.Random(seed)) for seed in range(50)]
+    assert all(limits.INPUT * 0.9 < len(content) <= limits.INPUT * 1.1 for content in contents)
+    assert len({content[:200] for content in contents}) > 20

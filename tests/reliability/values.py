@@ -35,9 +35,9 @@ from rescore.networks.tokenizer import train_wordpiece
 from rescore.parts import FORMATS
 from tests.conftest import SENTENCES, Done, run_main
 from tests.reliability.fuzz import RESULTS, WEIGHTS
+from tests.reliability.limits import BYTES, Spent, memory
 from tests.scoring.test_ngram import ARPA
 
-SECONDS, BYTES = 5.0, 500 << 20
 STATUSES = {0, 1, 2}
 NUMBERS = [
     "1e308",
@@ -249,17 +249,7 @@ def outside(top: Path) -> list[str]:
     return wrong if (top / "victim").read_text() == "whole" else [*wrong, "victim"]
 
 
-def memory(which: str) -> int:
-    """Bytes of memory of this process: `VmRSS` now, `VmHWM` at most since `forget_peak`."""
-    status = Path("/proc/self/status").read_text()
-    return next(int(line.split()[1]) << 10 for line in status.splitlines() if line.startswith(which))
-
-
-def forget_peak() -> None:
-    Path("/proc/self/clear_refs").write_text("5")
-
-
-def judged(done: Done, seconds: float, more: int, top: Path) -> str:
+def judged(done: Done, spent: Spent, top: Path) -> str:
     """What is wrong with an outcome; nothing where it is as promised."""
     if done.returncode not in STATUSES:
         return f"exit status {done.returncode}"
@@ -267,10 +257,8 @@ def judged(done: Done, seconds: float, more: int, top: Path) -> str:
         return "out of memory"
     if done.returncode == 2 and not done.stderr.splitlines()[-1].startswith("rescore: error: "):
         return f"no error in one line: {done.stderr[-300:]}"
-    if seconds > SECONDS:
-        return f"{seconds:.1f} s"
-    if more > BYTES:
-        return f"{more >> 20} MiB"
+    if over := spent.too_much():
+        return over
     if found := outside(top):
         return f"written outside: {found}"
     return ""
@@ -288,11 +276,10 @@ def explore(number: int, seed: int, top: Path) -> tuple[Counter[str], list[str]]
             name, run = every[index % len(every)]
             draw = random.Random(f"{seed} {index}")
             shop.clear()
-            forget_peak()
-            before_it, began = memory("VmRSS"), time.process_time()
+            spent = Spent()
             try:
                 done = run(shop.folder, draw)
-                said = judged(done, time.process_time() - began, memory("VmHWM") - before_it, top)
+                said = judged(done, spent, top)
                 outcomes[f"exit {done.returncode}"] += 1
             except Exception:
                 said = traceback.format_exc()
