@@ -202,7 +202,7 @@ class Cluster:
             if exhausted and given == taken:
                 return
             alone_since = self._look_after(alone_since)
-            while waiting and (worker := self._free()) is not None:
+            while waiting and (worker := self._free(waiting[0])) is not None:
                 task = waiting.popleft()
                 reference = worker.handle.score.remote(task.rank, list(task.questions))
                 worker.tasks.append(task)
@@ -240,8 +240,13 @@ class Cluster:
             raise UserError(f"scoring {number} texts from {first!r} on: {why}")
         log.warning("scoring %d texts from %r on: %s", number, first, why)
 
-    def _free(self) -> _Worker | None:
-        able = [worker for worker in self._workers if worker.loading is None and len(worker.tasks) < AHEAD]
+    def _free(self, task: _Task) -> _Worker | None:
+        """The worker that has least to do; None where all have enough.
+
+        A task under suspicion has a worker for itself: with the worker that dies goes the result of what it did just
+        before, so that of several tasks it is not certain which one killed it.
+        """
+        able = [worker for worker in self._workers if worker.loading is None and _has_room(worker, task)]
         return min(able, key=lambda worker: len(worker.tasks), default=None)
 
     def _look_after(self, alone_since: float) -> float:
@@ -310,6 +315,11 @@ class _Holder:
             TokenScores(list(one.tokens), one.log_probs, one.unknown, one.sum)
             for one in self._models[rank].score(questions)
         ]
+
+
+def _has_room(worker: _Worker, task: _Task) -> bool:
+    alone = any(one.attempts for one in (task, *worker.tasks))
+    return len(worker.tasks) < (1 if alone else AHEAD)
 
 
 def _wait_for(address: str, seconds: float) -> None:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -148,6 +149,62 @@ def test_poisoned_input(nodes: Any, monkeypatch: pytest.MonkeyPatch, poison: str
         list(cluster.models[0].stream(batches))
     cluster.close()
     cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
+
+
+class LosingRay:
+    """Workers that do what they have when they are asked for a result, and that lose all of it where they die."""
+
+    class LostError(Exception):
+        pass
+
+    exceptions = SimpleNamespace(RayActorError=LostError, RayTaskError=ZeroDivisionError)
+
+    def is_initialized(self) -> bool:
+        return True
+
+    def cluster_resources(self) -> dict[str, float]:
+        return {"CPU": 1}
+
+    def nodes(self) -> list[dict[str, Any]]:
+        return [{"Alive": True, "Resources": {"CPU": 1}}]
+
+    def remote(self, **needs: object) -> Any:
+        return lambda cls: SimpleNamespace(remote=lambda *arguments: self.worker())
+
+    def worker(self) -> Any:
+        waiting: list[list[Question]] = []
+
+        def score(rank: int, batch: list[Question]) -> Any:
+            waiting.append(batch)
+
+            def result() -> list[int]:
+                if any(Question("kill") in one for one in waiting):
+                    raise self.LostError
+                waiting.remove(batch)
+                return [len(question.text) for question in batch]
+
+            return result
+
+        loaded = Fragile().load()
+        return SimpleNamespace(load=SimpleNamespace(remote=lambda: lambda: loaded), score=SimpleNamespace(remote=score))
+
+    def wait(self, references: list[Any], timeout: float) -> tuple[list[Any], list[Any]]:
+        return references[:1], references[1:]
+
+    def get(self, reference: Any) -> Any:
+        return reference()
+
+    def kill(self, handle: object) -> None:
+        pass
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_what_was_done_before_is_not_blamed(workers: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a worker dies before the result of its last task arrived, too."""
+    monkeypatch.setattr(engine, "_import_ray", LosingRay)
+    batches = [alone(texts) for texts in (["a", "bb"], ["e"], ["ccc", "kill"], ["d"], ["ff"])]
+    cluster = Cluster(["lm"], DEFAULT, None, ClusterOptions(workers=workers, skip=True))
+    assert list(cluster.models[0].stream(batches)) == [[1, 2], [1], None, [1], [2]]
 
 
 @installed
