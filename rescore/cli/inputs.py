@@ -84,9 +84,16 @@ class InputOptions:
 
     def count(self, paths: Sequence[str]) -> int | None:
         """How many hypotheses a stream will have, for its bar: the files are read once more, if somebody looks."""
-        if not sys.stderr.isatty() or any(path == "-" or not Path(path).is_file() for path in paths):
+        from rescore import formats
+        from rescore.errors import UserError
+
+        known = [Path(path).is_file() or Path(path).is_dir() for path in paths]
+        if not sys.stderr.isatty() or not all(known):
             return None  # what cannot be read twice is not counted
-        return sum(len(nbest.hypotheses) for nbest in self.iterate(paths))
+        try:
+            return sum(len(nbest.hypotheses) for nbest in formats.iterate(paths, **self._how(), quiet=True))
+        except UserError:
+            return None  # what is to be read reports it, or skips the line
 
     def read_output(self, path: str) -> list[NbestList]:
         """N-best lists, or a 1-best text."""

@@ -167,8 +167,8 @@ class LogProgress:
 
     def __init__(self, total: int | None, label: str, unit: str) -> None:
         self._total, self._label, self._unit = total, label, unit
-        self._done, self._began = 0, time.monotonic()
-        self._reported = self._began
+        self._done = self._done_before = 0
+        self._reported = time.monotonic()
 
     def __enter__(self) -> LogProgress:
         return self
@@ -180,9 +180,9 @@ class LogProgress:
         self._done += done
         now = time.monotonic()
         if now - self._reported >= self.EVERY:
-            self._reported = now
             of = f" of {self._total:,}" if self._total else ""
-            rate = self._done / (now - self._began)
+            rate = (self._done - self._done_before) / (now - self._reported)  # of the last minute
+            self._reported, self._done_before = now, self._done
             left = f", {(self._total - self._done) / rate / 60:.0f} minutes to go" if self._total and rate else ""
             log.info("%s: %s%s %s, %.0f a second%s", self._label, f"{self._done:,}", of, self._unit, rate, left)
 

@@ -101,7 +101,7 @@ def command(
         norm = str(config.norm)
         models = pipeline.models_for(config, lambda: lms.load(skip=on_error == "skip"), head)
         counted = config.counted(models, head)
-        number = inputs.count(nbest)
+        number = None if config.recombine or config.respell else inputs.count(nbest)
         total = None if number is None else number * len(models)
         with options.progress_bar(total, f"score {', '.join(model.name for model in models)}") as bar:
             parts = windows(in_place(models, chain(head, lists)))

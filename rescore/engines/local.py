@@ -14,6 +14,7 @@ from rescore.nbest import TOKENS, Column, Hypothesis, NbestList
 from rescore.scoring import LanguageModel, Question, TokenScores, column_name, origin
 from rescore.scoring.cache import Cached
 from rescore.scoring.context import Placed, ask, in_place
+from rescore.scoring.progress import OnShare, watched
 
 log = logging.getLogger(__name__)
 
@@ -51,6 +52,7 @@ def score_windows(
     """
     tokens = unknown = alike = several = 0
     begun: deque[tuple[list[Placed], list[list[int]]]] = deque()
+    window_progress = _WindowProgress(progress)
 
     def batches() -> Iterator[list[Question]]:
         for window in parts:
@@ -59,8 +61,13 @@ def score_windows(
             begun.append((window, [[ranks.setdefault(one, len(ranks)) for one in some] for some in asked]))
             yield list(ranks)
 
+    def scores_of(questions: list[Question]) -> list[TokenScores]:
+        window, _ = begun[-1]
+        with watched(window_progress.watch(_hypotheses(window))):
+            return lm.score(questions)
+
     # What has a `stream` gets batches before the results of those before are taken.
-    results = lm.stream(batches()) if isinstance(lm, Streaming) else map(lm.score, batches())
+    results = lm.stream(batches()) if isinstance(lm, Streaming) else map(scores_of, batches())
     for result in results:
         window, places = begun.popleft()
         if result is None:
@@ -79,8 +86,8 @@ def score_windows(
             if len({hypothesis.text for hypothesis in nbest.hypotheses}) > 1:
                 several += 1
                 alike += len({found.sum for found in scores}) == 1
-            progress(len(scores))
             done.append((placed, scores))
+        window_progress.finish(_hypotheses(window))
         yield done
     if isinstance(lm, Cached) and lm.looked_up:
         log.info("%s: %s scores were in the cache, %s were computed", lm.name, f"{lm.looked_up:,}", f"{lm.computed:,}")
@@ -101,6 +108,34 @@ def score_windows(
         )
     elif unknown:
         log.info("%s: %s of %s tokens are out of vocabulary", lm.name, f"{unknown:,}", f"{tokens:,}")
+
+
+class _WindowProgress:
+    """Passes on how many hypotheses of a window are done: while the model reports shares, and at the end the rest."""
+
+    def __init__(self, progress: OnProgress) -> None:
+        self._progress, self._done = progress, 0
+
+    def watch(self, size: int) -> OnShare:
+        """What a model is to report to while it scores a window of `size` hypotheses."""
+
+        def on_share(share: float) -> None:
+            self._advance(int(share * size))
+
+        return on_share
+
+    def finish(self, size: int) -> None:
+        self._advance(size)
+        self._done = 0
+
+    def _advance(self, done: int) -> None:
+        if done > self._done:
+            self._progress(done - self._done)
+            self._done = done
+
+
+def _hypotheses(window: Sequence[Placed]) -> int:
+    return sum(len(placed.nbest.hypotheses) for placed in window)
 
 
 @runtime_checkable

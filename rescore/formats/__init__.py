@@ -60,6 +60,7 @@ def iterate(
     s2s: str = FIRST_PASS,
     strict: bool = False,
     options: ReadOptions | None = None,
+    quiet: bool = False,
 ) -> Iterator[NbestList]:
     """N-best lists of one or several paths, as a stream.
 
@@ -69,7 +70,7 @@ def iterate(
         format_name: a key of `FORMATS`; found out where None.
         s2s: the column to use as first-pass score, which becomes `s2s`; `rank` for the order of the file.
         strict: what is odd but can be read (rescore/formats/input_warnings.py) is an error, and not only reported.
-        options: what single formats want to know.
+        options: what single formats want to know. quiet: nothing is reported, for who reads the same files twice.
 
     Raises:
         UserError: a path is missing, damaged, or of no known format; an utterance is duplicated, has no hypotheses, or
@@ -94,10 +95,13 @@ def iterate(
             elif s2s != FIRST_PASS:
                 nbest = _with_first_pass(nbest, s2s, place)
             _check_scores(nbest, place)
-            if len({hypothesis.text for hypothesis in nbest.hypotheses}) < len(nbest.hypotheses):
+            scored = any(not column.is_component for column in nbest.provenance.values())
+            reported = scored and not strict  # by the command that added the columns
+            if not reported and len({one.text for one in nbest.hypotheses}) < len(nbest.hypotheses):
                 warnings.add("lists", TWICE, place)
             yield nbest
-    warnings.report()
+    if not quiet:
+        warnings.report()
     if not found:
         raise UserError(f"{', '.join(_names(paths))}: no N-best list in it")
 

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from rescore.errors import UserError
+from rescore.scoring import progress
 from rescore.scoring.base import LanguageModel, Question, TokenScores, Wrapped
 
 log = logging.getLogger(__name__)
@@ -82,7 +83,9 @@ class Cached(Wrapped):
         self.computed += len(missing)
         for start in range(0, len(missing), COMMIT_EVERY):
             some = missing[start : start + COMMIT_EVERY]
-            scores = {keys[question]: one for question, one in zip(some, self._lm.score(some), strict=True)}
+            with progress.part(start, len(some), len(missing)):
+                found_now = self._lm.score(some)
+            scores = {keys[question]: one for question, one in zip(some, found_now, strict=True)}
             with self._opened() as database, database:
                 database.executemany(
                     "INSERT OR REPLACE INTO scores VALUES (?, ?, ?, ?, ?, ?)",

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from rescore.networks.batch import Batch
+from rescore.scoring import progress
 from rescore.scoring.base import Question, TokenScores, Values
 
 if TYPE_CHECKING:
@@ -169,11 +170,14 @@ class NetworkScorer:
         distinct = list(rank)
         self._tell_once(distinct)
         log_probs = [np.zeros(len(sentence.ids)) for sentence in distinct]
+        done, whole = 0, sum(len(sentence.ids[self.scored(sentence)]) for sentence in distinct)
         for batch, rows, targets, spans in self.requests(distinct):
             values = self.network.log_probs(batch, rows, targets).double().cpu().numpy()
             for sentence, first, which in spans:
                 found = values[which]
                 log_probs[sentence][first : first + len(found)] = found
+                done += len(found)
+            progress.report(done, whole)
         results = [self._result(*both) for both in zip(distinct, log_probs, strict=True)]
         return [results[rank[sentence]] for sentence in encoded]
 

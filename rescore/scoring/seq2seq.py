@@ -18,6 +18,7 @@ from torch import Tensor
 from rescore.errors import UserError
 from rescore.networks.device import choose_device
 from rescore.networks.precision import DTYPES, choose_precision
+from rescore.scoring import progress
 from rescore.scoring.base import DEFAULT, ComputeOptions, Question, TokenScores
 from rescore.scoring.huggingface import check_files, check_sizes, content_digest
 
@@ -95,6 +96,7 @@ class Seq2SeqLM:
                 rows = [(row, text) for row, one in enumerate(some) for text in wanted[one]]
                 for (row, text), scores in zip(rows, self._decoded(states, mask, rows), strict=True):
                     found[some[row], text] = scores
+                progress.report(len(found), sum(map(len, wanted.values())))
         return [found[one] for one in pairs]
 
     def _batches(self, texts: Sequence[str]) -> Iterator[list[str]]:

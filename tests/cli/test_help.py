@@ -126,7 +126,7 @@ def test_a_line_a_minute(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCapt
             bar.update(1000)
     assert [record.getMessage() for record in caplog.records] == [
         "score tta: 2,000 of 10,000 hyp, 33 a second, 4 minutes to go",
-        "score tta: 4,000 of 10,000 hyp, 32 a second, 3 minutes to go",
+        "score tta: 4,000 of 10,000 hyp, 31 a second, 3 minutes to go",
     ]
 
 

@@ -1,0 +1,88 @@
+"""Bars at a terminal, their lines in log files, and messages: once, and not again at each step."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import logging
+import os
+import pty
+import re
+import struct
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from rescore.cli.options import LogProgress
+from rescore.engines import score_lists
+from rescore.formats import read
+from rescore.scoring import ComputeOptions, load
+from rescore.scoring.cache import Cached
+from tests.conftest import ROOT, Run
+
+LISTS = ROOT / "data" / "test.json"
+TWICE = {"id": "u", "ref": "a b", "hyps": [{"text": "a b"}, {"text": "a"}, {"text": "a"}]}
+
+
+def at_a_terminal(command: Sequence[str], folder: Path) -> str:
+    """What a command writes to a terminal of 80 columns."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(ours, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    with subprocess.Popen(
+        [sys.executable, "-m", "rescore", *command], cwd=folder, stdout=theirs, stderr=theirs
+    ) as process:
+        os.close(theirs)
+        written = b""
+        with contextlib.suppress(OSError):  # of a terminal that nobody writes to any more
+            while part := os.read(ours, 65536):
+                written += part
+    os.close(ours)
+    assert process.returncode == 0, written.decode()
+    return written.decode()
+
+
+def test_messages_appear_once_and_the_bar_moves(model: Path, tmp_path: Path) -> None:
+    lists = [{**TWICE, "id": str(number)} for number in range(50)]
+    (tmp_path / "lists.jsonl").write_text("".join(json.dumps(line) + "\r\n" for line in lists), encoding="utf-8")
+    command = ["score", "lists.jsonl", "--lm", f"tta:{model}", "--batch-tokens", "20", "-o", "scored.jsonl"]
+    shown = at_a_terminal(command, tmp_path)
+    for message in ("end in a carriage return", "have no scores", "have a hypothesis twice"):
+        assert shown.count(message) == 1, shown
+    assert " 0/150 " in re.sub(r"\s+", " ", shown.replace("| ", " ").replace("|", " "))
+
+
+@pytest.mark.parametrize("cached", [False, True])
+def test_a_window_reports_while_it_is_scored(models: dict[str, Path], tmp_path: Path, cached: bool) -> None:
+    lists = read([LISTS])[:20]
+    lm = load(f"bilm:{models['bilm']}", ComputeOptions(batch_tokens=2000))
+    lm = Cached(lm, tmp_path) if cached else lm
+    steps: list[int] = []
+    first = next(score_lists(lm, lists, steps.append))
+    number = sum(len(nbest.hypotheses) for nbest in lists)
+    assert first[0] == lists[0] and sum(steps) == number and len(steps) > 3 and max(steps) < number
+
+
+def test_the_rate_is_that_of_the_last_minute(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    now = 0.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    caplog.set_level(logging.INFO, "rescore")
+    progress = LogProgress(60_000, "score", "hyp")
+    for now, done in ((60.0, 600), (120.0, 6000)):
+        progress.update(done)
+    lines = [record.getMessage() for record in caplog.records]
+    assert lines[0].endswith("10 a second, 99 minutes to go") and lines[1].endswith("100 a second, 9 minutes to go")
+
+
+def test_steps_do_not_repeat_what_the_first_has_reported(rescore: Run, model: Path, tmp_path: Path) -> None:
+    (tmp_path / "lists.jsonl").write_text(json.dumps(TWICE) + "\n", encoding="utf-8")
+    first = rescore("score", "lists.jsonl", "--lm", f"tta:{model}", "-o", "scored.jsonl")
+    assert "have a hypothesis twice" in first.stderr
+    again = rescore("rerank", "scored.jsonl", "-o", "reranked.jsonl")
+    assert again.returncode == 0 and again.stderr == ""
+    assert rescore("rerank", "scored.jsonl", "--strict").returncode == 2
