@@ -1,11 +1,10 @@
-"""Bars at a terminal, their lines in log files, and messages: once, and not again at each step."""
+"""Bars at a terminal, and messages: once, and not again at each step."""
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
 import json
-import logging
 import os
 import pty
 import re
@@ -13,13 +12,11 @@ import struct
 import subprocess
 import sys
 import termios
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from rescore.cli.options import LogProgress
 from rescore.engines import score_lists
 from rescore.formats import read
 from rescore.scoring import ComputeOptions, load
@@ -66,17 +63,6 @@ def test_a_window_reports_while_it_is_scored(models: dict[str, Path], tmp_path: 
     first = next(score_lists(lm, lists, steps.append))
     number = sum(len(nbest.hypotheses) for nbest in lists)
     assert first[0] == lists[0] and sum(steps) == number and len(steps) > 3 and max(steps) < number
-
-
-def test_the_rate_is_that_of_the_last_minute(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    now = 0.0
-    monkeypatch.setattr(time, "monotonic", lambda: now)
-    caplog.set_level(logging.INFO, "rescore")
-    progress = LogProgress(60_000, "score", "hyp")
-    for now, done in ((60.0, 600), (120.0, 6000)):
-        progress.update(done)
-    lines = [record.getMessage() for record in caplog.records]
-    assert lines[0].endswith("10 a second, 99 minutes to go") and lines[1].endswith("100 a second, 9 minutes to go")
 
 
 def test_steps_do_not_repeat_what_the_first_has_reported(rescore: Run, model: Path, tmp_path: Path) -> None:
