@@ -26,6 +26,7 @@ from rescore.engines import OnProgress, add_column
 from rescore.errors import UserError
 from rescore.expansion import recombine
 from rescore.metrics import Metric
+from rescore.metrics.remembered import remembered
 from rescore.metrics.significance import PairedTest
 from rescore.nbest import FIRST_PASS, TOKENS, NbestList
 from rescore.reports import comparison
@@ -85,7 +86,7 @@ def run(
         warn_of_scales(lists, dev)
     parts = split([nbest.id for nbest in lists], config.folds, config.speaker) if config.folds else None
     config, clock = config.for_lists(lists), _Clock()
-    metric, others = config.metric(dev or lists), config.others(lists)
+    metric, others = remembered(config.metric(dev or lists)), config.others(lists)
     lms = models_for(config, load, lists, dev or [])
     columns = [column_name(lm, str(config.norm)) for lm in lms]
     with clock.measure("scoring"):
@@ -254,11 +255,12 @@ def compare(
     """
     config = config.for_lists(lists)
     warn_of_overlap(lists, dev)
-    metric, test = config.metric(dev), test or PairedTest()
+    metric, test = remembered(config.metric(dev)), test or PairedTest()
     lms = models_for(config, load, lists, dev)
     lists, dev = list(expand(lists, config, dev)), list(expand(dev, config, dev))
+    others = [remembered(one) for one in config.others(lists)]
     entries = _entries(lists, dev, lms, config, metric, progress, leave_out)
-    return comparison.compare(metric, lists, dev, entries, test, (source, config.dev or "dev"), config.others(lists))
+    return comparison.compare(metric, lists, dev, entries, test, (source, config.dev or "dev"), others)
 
 
 def _entries(

@@ -13,6 +13,7 @@ import numpy as np
 
 from rescore.errors import UserError
 from rescore.metrics.base import Metric, Values, metric_input
+from rescore.metrics.remembered import Remembered
 from rescore.nbest import NbestList
 
 CHUNK = 100_000  # pairs compared together: bounds memory
@@ -37,8 +38,10 @@ class AggregatedBayesRisk:
 def losses(metric: Metric, lists: Sequence[NbestList]) -> list[Values]:
     """For each list the (hypotheses, hypotheses) loss of choosing the one where the other is right.
 
-    Equal texts, and each pair of texts, are compared once.
+    Equal texts, and each pair of texts, are compared once; what a `Remembered` metric knows, not at all.
     """
+    if isinstance(metric, Remembered):
+        return metric.losses_of_lists(lists, losses)
     if metric.pair_losses is not None:
         return [_of_list(metric, metric.pair_losses, nbest) for nbest in lists]
     pairs: dict[tuple[str, str], None] = {}

@@ -13,6 +13,8 @@ from rescore.metrics.mt import sacrebleu_settings
 from rescore.metrics.ngrams import ngram_counts
 
 ORDERS = 4
+PAIRS = 1 << 14
+"""Of texts whose losses are computed at once: as many as the cache of a core holds."""
 TOKENISERS = ("13a", "none", "intl", "char", "zh")
 
 
@@ -72,10 +74,18 @@ class Bleu:
         matches = np.stack([one.matches() for one in counts], axis=-1)
         totals = np.stack([one.totals for one in counts], axis=-1)
         lengths = np.array([len(one) for one in words])[:, None]
-        losses = np.empty(matches.shape[:2])
-        for index, row in enumerate(matches):
-            own = np.broadcast_to(np.concatenate([totals[index], lengths[index]]), (len(row), ORDERS + 1))
-            losses[index] = self.losses(np.concatenate([row, own, lengths], axis=1))
+        own, number = np.concatenate([totals, lengths], axis=1), len(words)
+        losses = np.empty((number, number))
+        step = max(1, PAIRS // number)
+        for start in range(0, number, step):
+            some = slice(start, start + step)
+            here = len(own[some])
+            columns = [
+                matches[some].reshape(-1, ORDERS),
+                np.repeat(own[some], number, axis=0),
+                np.tile(lengths, (here, 1)),
+            ]
+            losses[some] = self.losses(np.concatenate(columns, axis=1)).reshape(here, number)
         return losses
 
     def aggregated(self, texts: Sequence[str]) -> Callable[[Values], Values]:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from rescore.decision import Decision
 from rescore.errors import UserError
 from rescore.metrics.base import Counts, Metric, list_statistics
+from rescore.metrics.remembered import remembered
 from rescore.metrics.resampling import paired_bootstrap
 from rescore.nbest import COUNTS, EDITS, FIRST_PASS, RESPELLING, NbestList, content_hash
 from rescore.signature import origins
@@ -92,7 +93,7 @@ def tune(
     Raises:
         UserError: a list has no reference, or lacks a column.
     """
-    options = options or TuningOptions()
+    options, metric = options or TuningOptions(), remembered(metric)
     for name in options.negative:
         if name not in columns:
             raise UserError(f"--allow-negative {name}: not a column of an LM; there are {', '.join(columns)}")
