@@ -50,6 +50,7 @@ class Cached(Wrapped):
     def __init__(self, lm: LanguageModel, folder: Path) -> None:
         super().__init__(lm)
         self._folder = folder
+        self._read_only = False
         self.looked_up = self.computed = 0
         """Different questions, of each call, whose scores were there, or were not."""
 
@@ -63,6 +64,9 @@ class Cached(Wrapped):
         return self._folder / f"{self.fingerprint}-{VERSION}.sqlite3"
 
     def score(self, questions: Sequence[Question]) -> list[TokenScores]:
+        if not self._read_only and not self._writable():
+            self._read_only = True
+            log.warning("%s: cannot be written; scores of %s that it lacks are not kept", self._folder, self.name)
         try:
             return self._score(questions)
         except DamagedCacheError as error:
@@ -76,8 +80,7 @@ class Cached(Wrapped):
 
     def _score(self, questions: Sequence[Question]) -> list[TokenScores]:
         keys = {question: _key(question) for question in questions}
-        with self._opened() as database:
-            found = dict(self._known(database, list(keys.values())))
+        found = self._found_read_only(list(keys.values())) if self._read_only else self._found(list(keys.values()))
         missing = [question for question, key in keys.items() if key not in found]
         self.looked_up += len(found)
         self.computed += len(missing)
@@ -86,13 +89,30 @@ class Cached(Wrapped):
             with progress.part(start, len(some), len(missing)):
                 found_now = self._lm.score(some)
             scores = {keys[question]: one for question, one in zip(some, found_now, strict=True)}
-            with self._opened() as database, database:
-                database.executemany(
-                    "INSERT OR REPLACE INTO scores VALUES (?, ?, ?, ?, ?, ?)",
-                    [_row(key, one) for key, one in scores.items()],
-                )
+            if not self._read_only:
+                self._keep(scores)
             found |= scores
         return [found[keys[question]] for question in questions]
+
+    def _found(self, keys: Sequence[bytes]) -> dict[bytes, TokenScores]:
+        with self._opened() as database:
+            return dict(self._known(database, keys))
+
+    def _found_read_only(self, keys: Sequence[bytes]) -> dict[bytes, TokenScores]:
+        """What a file that cannot be written has; nothing where there is none, or where it cannot be read either."""
+        try:
+            with closing(sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=ro", uri=True)) as database:
+                self._check_model([row[0] for row in database.execute("SELECT fingerprint FROM model")])
+                return dict(self._known(database, keys))
+        except (sqlite3.Error, TypeError, ValueError):
+            return {}
+
+    def _keep(self, scores: dict[bytes, TokenScores]) -> None:
+        with self._opened() as database, database:
+            database.executemany(
+                "INSERT OR REPLACE INTO scores VALUES (?, ?, ?, ?, ?, ?)",
+                [_row(key, one) for key, one in scores.items()],
+            )
 
     @contextmanager
     def _opened(self) -> Iterator[sqlite3.Connection]:
@@ -126,8 +146,12 @@ class Cached(Wrapped):
 
     def _not_ours(self) -> list[str]:
         """What SQLite says where the file is fine, but cannot be used."""
-        writable = os.access(self.path, os.W_OK) and os.access(self._folder, os.W_OK)
-        return ["locked", "busy", "unable to open", "full", "I/O", *([] if writable else ["readonly"])]
+        return ["locked", "busy", "unable to open", "full", "I/O", *([] if self._writable() else ["readonly"])]
+
+    def _writable(self) -> bool:
+        """Whether scores can be kept: in the file, its folder or, where this is to be made, the folder around it."""
+        there = next(path for path in (self._folder, *self._folder.absolute().parents) if path.exists())
+        return os.access(there, os.W_OK) and (os.access(self.path, os.W_OK) or not self.path.exists())
 
     def _known(self, database: sqlite3.Connection, keys: Sequence[bytes]) -> Iterator[tuple[bytes, TokenScores]]:
         for start in range(0, len(keys), KEYS_A_QUERY):

@@ -193,3 +193,39 @@ def test_a_killed_process_leaves_a_whole_file(tmp_path: Path) -> None:
 def _rows(path: Path) -> int:
     with sqlite3.connect(path, timeout=60) as database:
         return int(database.execute("SELECT count(*) FROM scores").fetchone()[0])
+
+
+@pytest.fixture
+def read_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing can be written, as the system says it; permissions would not keep root from it."""
+    real = os.access
+    monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK and real(path, mode))
+
+
+def test_a_cache_that_cannot_be_written(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, request: pytest.FixtureRequest
+) -> None:
+    """What it has is read, the rest is scored; it is reported once, and nothing is written."""
+    expected = Cached(Counting(), tmp_path / "some").score(alone(TEXTS[:2]))
+    before = (Cached(Counting(), tmp_path / "some")).path.read_bytes()
+    request.getfixturevalue("read_only")
+    lm = Counting()
+    cached = Cached(lm, tmp_path / "some")
+    assert same(cached.score(alone(TEXTS[:2])), expected) and lm.asked == []
+    cached.score(alone(TEXTS[:3]))
+    cached.score(alone(TEXTS[:3]))
+    assert lm.asked == alone([TEXTS[2], TEXTS[2]])
+    assert [record.message for record in caplog.records] == [
+        f"{tmp_path / 'some'}: cannot be written; scores of counting that it lacks are not kept"
+    ]
+    assert cached.path.read_bytes() == before and [cached.path] == list(cached.path.parent.iterdir())
+    assert same(Cached(Counting(), tmp_path / "a" / "none").score(alone(TEXTS[:2])), expected)
+    assert not (tmp_path / "a").exists()
+
+
+def test_a_damaged_cache_that_cannot_be_written(tmp_path: Path, read_only: None) -> None:
+    """It is not even deleted."""
+    cached = Cached(Counting(), tmp_path)
+    cached.path.write_bytes(b"x" * 5000)
+    assert same(cached.score(alone(TEXTS[:2])), Counting().score(alone(TEXTS[:2])))
+    assert cached.path.read_bytes() == b"x" * 5000
