@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import platform
+import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -103,6 +105,30 @@ def inside(folder: Path, name: str, what: str) -> Path:
     return folder / name
 
 
+def beside(path: Path) -> Path:
+    """Where a file or folder is written before it takes the place of `path`: `.NAME.MACHINE-PID.tmp`, beside it.
+
+    What writers of the same name left there that were killed, on this machine, is removed.
+    """
+    start = f".{path.name[:150]}.{platform.node()[:40]}-"
+    with suppress(OSError):
+        for entry in os.scandir(path.parent):
+            pid = entry.name.removeprefix(start).removesuffix(".tmp")
+            if entry.name == f"{start}{pid}.tmp" and pid.isdecimal() and not _runs(int(pid)):
+                shutil.rmtree(entry.path) if entry.is_dir(follow_symlinks=False) else Path(entry.path).unlink()
+    return path.with_name(f"{start}{os.getpid()}.tmp")
+
+
+def _runs(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):  # somebody else's, or none of this system's
+        return True
+    return True
+
+
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """Yield a temporary path beside `path`; when the block ends well it takes the place of `path`, else it is removed.
@@ -113,7 +139,7 @@ def replacing(path: Path) -> Iterator[Path]:
         yield path
         return
     path = path.resolve()  # what a link leads to is written, the link stays
-    temporary = path.with_name(f".{path.name[:200]}.{os.getpid()}.tmp")
+    temporary = beside(path)
     try:
         yield temporary
         temporary.chmod(path.stat().st_mode & 0o7777 if path.exists() else 0o666 & ~_umask())

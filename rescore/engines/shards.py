@@ -17,7 +17,7 @@ from rescore.scoring.context import Placed
 
 log = logging.getLogger(__name__)
 
-NAME = re.compile(r"\d{6,}-[0-9a-f]{12}\.jsonl|\.\d{6,}-[0-9a-f]{12}\.jsonl\.\d+\.tmp")
+NAME = re.compile(r"\d{6,}-[0-9a-f]{12}\.jsonl|\.\d{6,}-[0-9a-f]{12}\.jsonl\..+\.tmp")
 """Of a shard, and of one whose writer was killed."""
 
 

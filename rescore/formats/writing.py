@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import io
 import logging
-import os
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import IO
 
 from rescore.errors import UserError
-from rescore.files import replacing
+from rescore.files import beside, replacing
 from rescore.formats.text import plain
 from rescore.nbest import FIRST_PASS, NbestList
 
@@ -57,7 +56,7 @@ def new_folder(path: str) -> Iterator[Path]:
     if path == "-":
         raise UserError("this format is a folder; give one with -o")
     target = Path(path).resolve()
-    temporary = target.with_name(f".{target.name[:200]}.{os.getpid()}.tmp")
+    temporary = beside(target)
     try:
         if target.is_dir() and any(target.iterdir()):
             raise UserError(f"{path}: holds files already; give a new folder, or remove this one first")
