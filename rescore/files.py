@@ -148,6 +148,19 @@ def replacing(path: Path) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
+def write_text(path: Path, text: str) -> None:
+    """Write a small file beside and rename it.
+
+    Raises:
+        UserError: it cannot be written.
+    """
+    try:
+        with replacing(path) as temporary:
+            temporary.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"{path}: cannot be written ({error.strerror or error})") from None
+
+
 def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)

@@ -35,7 +35,7 @@ def command(folder: str, force: bool) -> None:
     the Makefile has lines to fill in.
     """
     from rescore.errors import UserError
-    from rescore.files import replacing
+    from rescore.files import write_text
 
     place = Path(folder)
     if not place.is_dir():
@@ -46,13 +46,12 @@ def command(folder: str, force: bool) -> None:
     if target.is_symlink():
         raise UserError(f"{target}: is a link to {target.readlink()}, which would be written over; remove the link")
     found = look(place)
-    with replacing(target) as path:
-        path.write_text(
-            f"# {found.toolkit}: dev lists to tune on, test lists to rescore, references with --ref if need be.\n"
-            f"DEV  := {found.dev}\nTEST := {found.test}\n# LM := tta ngram:lm.arpa\n"
-            "include $(shell rescore recipe)\n",
-            encoding="utf-8",
-        )
+    write_text(
+        target,
+        f"# {found.toolkit}: dev lists to tune on, test lists to rescore, references with --ref if need be.\n"
+        f"DEV  := {found.dev}\nTEST := {found.test}\n# LM := tta ngram:lm.arpa\n"
+        "include $(shell rescore recipe)\n",
+    )
     click.echo(f"{target}: {found.toolkit}, dev {found.dev}, test {found.test}")
     click.echo("next: make" if found.certain else f"next: fill in DEV and TEST in {target}, then make", nl=True)
 

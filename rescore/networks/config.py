@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 
 from rescore.errors import UserError
-from rescore.files import read_json
+from rescore.files import read_json, write_text
 from rescore.parts import NETWORKS
 
 LARGEST = {
@@ -96,7 +96,7 @@ class NetworkConfig:
         return replace(self, sentences=2 * number + 1 if NETWORKS[self.kind].after else number + 1)
 
     def save(self, path: Path) -> None:
-        path.write_text(json.dumps(asdict(self), indent=2) + "\n", encoding="utf-8")
+        write_text(path, json.dumps(asdict(self), indent=2) + "\n")
 
     @classmethod
     def load(cls, path: Path) -> NetworkConfig:

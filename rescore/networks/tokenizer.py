@@ -11,6 +11,7 @@ from tokenizers import Encoding, Regex, decoders, models, normalizers, pre_token
 from tokenizers import Tokenizer as HuggingFaceTokenizer
 
 from rescore.errors import UserError
+from rescore.files import write_text
 
 PAD, UNK, BOS, EOS, MASK = "[PAD]", "[UNK]", "[BOS]", "[EOS]", "[MASK]"
 SPECIAL = (PAD, UNK, BOS, EOS, MASK)
@@ -64,7 +65,7 @@ class Tokenizer:
             raise _user_error(error, f"{path}: not a tokenizer.json") from None
 
     def save(self, path: Path) -> None:
-        self._tokenizer.save(str(path))
+        write_text(path, self._tokenizer.to_str(pretty=True))
 
     @property
     def vocab_size(self) -> int:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from rescore.decision import Decision
 from rescore.errors import UserError
-from rescore.files import parsed, read_json, replacing
+from rescore.files import parsed, read_json, write_text
 from rescore.nbest import COUNTS, FIRST_PASS, RESPELLING, Column, NbestList
 from rescore.patterns import finder
 from rescore.tuning.tuned_for import TunedFor
@@ -105,11 +105,7 @@ class Weights:
         return json.dumps(asdict(self), indent=2, ensure_ascii=False, allow_nan=False)
 
     def save(self, path: Path) -> None:
-        try:
-            with replacing(path) as temporary:
-                temporary.write_text(self.to_json() + "\n", encoding="utf-8")
-        except OSError as error:
-            raise UserError(f"{path}: cannot be written ({error.strerror or error})") from None
+        write_text(path, self.to_json() + "\n")
 
     @classmethod
     def load(cls, path: Path) -> Weights:
