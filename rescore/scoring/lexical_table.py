@@ -102,3 +102,11 @@ def distinct(keys: Ids) -> tuple[Ids, Ids]:
     rank = np.empty(len(keys), dtype=np.int64)
     rank[place] = np.cumsum(new) - 1
     return packed[new], rank
+
+
+def union(one: Ids, other: Ids) -> Ids:
+    """What is in one or the other of two ascending arrays, ascending; fast where few of the one lie among the other."""
+    if not (len(one) and len(other)):
+        return one if len(one) else other
+    start, stop = np.searchsorted(one, other[0]), np.searchsorted(other, one[-1], side="right")
+    return np.concatenate([one[:start], distinct(np.concatenate([one[start:], other[:stop]]))[0], other[stop:]])

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rescore.scoring.lexical_links import Alignment, Floats, Ids, Links, Texts, portions, texts_of_words
-from rescore.scoring.lexical_table import LinkCounts, distinct
+from rescore.scoring.lexical_table import LinkCounts, distinct, union
 
 PART = 1 << 24
 """Links of the words of a part, or of one word."""
@@ -116,13 +116,16 @@ def _part(links: list[Links], lowest: int, size: int, path: Path) -> Part:
     def pairs(one: Links) -> Ids:
         return (one.predicted_words - lowest) * size + one.given_words
 
-    every = reduce(np.union1d, (distinct(pairs(one))[0] for one in links))
-    entries = []
-    for rank, one in enumerate(links):
+    paths = [path.with_name(f"{path.name}-{rank}.npy") for rank in range(len(links))]
+    found = []
+    for place, one in zip(paths, links, strict=True):
         some, which = distinct(pairs(one))
-        place = path.with_name(f"{path.name}-{rank}.npy")
-        np.save(place, np.searchsorted(every, some)[which].astype(np.int32))
-        entries.append(np.load(place, mmap_mode="r"))
+        found.append(some)
+        np.save(place, which.astype(np.int32))
+    every = reduce(union, found)  # portions are in the order of predicted words: few pairs are in two
+    for place, some in zip(paths, found, strict=True):
+        np.save(place, np.searchsorted(every, some).astype(np.int32)[np.load(place)])
+    entries = [np.load(place, mmap_mode="r") for place in paths]
     return Part(
         [Links(one.given, one.predicted, one.words, one.texts) for one in links],
         entries,

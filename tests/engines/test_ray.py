@@ -26,8 +26,10 @@ from rescore.errors import UserError
 from rescore.nbest import Column
 from rescore.scoring.base import DEFAULT, Question, TokenScores, alone
 from rescore.scoring.context import Placed, in_place
-from tests.conftest import ROOT, Run, assert_one_line_error
+from rescore.training.lexical import LexicalRecipe, train
+from tests.conftest import ROOT, Run, assert_one_line_error, write_json
 from tests.scoring.test_ngram import ARPA
+from tests.training.test_lexical import pairs
 
 installed = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="needs Ray: pip install 'rescore[ray]'")
 LISTS = ROOT / "data" / "test.json"
@@ -70,6 +72,31 @@ def test_equal_bytes(rescore: Run, nodes: Any, small_windows: None, tmp_path: Pa
     assert [line for line in ours.stdout.splitlines() if "|" in line] == [
         line for line in theirs.stdout.splitlines() if "|" in line
     ]
+
+
+@installed
+def test_equal_bytes_of_lexical_models(rescore: Run, nodes: Any, small_windows: None, tmp_path: Path) -> None:
+    """Sources travel with the lists: unknown words, emoji and 500 words among them."""
+    known = pairs(80)
+    for side, name in enumerate(("a.txt", "b.txt")):
+        (tmp_path / name).write_text("".join(f"{pair[side]}\n" for pair in known), encoding="utf-8")
+    train(tmp_path / "a.txt", tmp_path / "b.txt", tmp_path / "lm", LexicalRecipe(pieces=0))
+    lists = {
+        f"u{number}": {
+            "src": source if number % 9 else ["?", "obama 🙂", "haus " * 500][number // 9 % 3],
+            "ref": target,
+            "hyp_1": {"score": -1, "text": target},
+            "hyp_2": {"score": -2, "text": "🙂 " + source},
+        }
+        for number, (source, target) in enumerate(known)
+    }
+    write_json(tmp_path / "l.json", lists)
+    readings = ("", ":channel", ":coverage", ":channel:coverage", ":length")
+    lms = [part for reading in readings for part in ("--lm", f"lexical{reading}:lm")]
+    assert rescore("score", "l.json", *lms, "-o", "local.jsonl").returncode == 0
+    done = rescore("score", "l.json", *lms, "-o", "ray.jsonl", "--engine", "ray", "--workers", "2")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "local.jsonl").read_bytes() == (tmp_path / "ray.jsonl").read_bytes()
 
 
 def questions() -> list[list[Question]]:

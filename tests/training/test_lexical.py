@@ -7,9 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from rescore.scoring.lexical_links import Alignment
 from rescore.scoring.lexical_model import LexicalModel
+from rescore.scoring.lexical_table import union
 from rescore.training import lexical, lexical_em
 from tests.conftest import Run, assert_one_line_error, write_json
 from tests.training import lexical_definition
@@ -77,6 +80,13 @@ def test_counts_are_exact_before_they_are_kept(tmp_path: Path, monkeypatch: pyte
     assert found.keys() == counts.keys()
     for pair, count in counts.items():
         assert found[pair] == pytest.approx(count, rel=1e-9, abs=1e-15)
+
+
+@settings(max_examples=100, deadline=None)
+@given(one=st.sets(st.integers(0, 20)), other=st.sets(st.integers(0, 20)))
+def test_unions(one: set[int], other: set[int]) -> None:
+    arrays = (np.array(sorted(some), dtype=np.int64) for some in (one, other))
+    assert union(*arrays).tolist() == sorted(one | other)
 
 
 @pytest.fixture
