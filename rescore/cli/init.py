@@ -11,6 +11,9 @@ import click
 
 from rescore.cli.bundle import GroupedCommand
 
+DEV = ("dev", "valid")
+"""What the names of dev lists have in them."""
+
 
 @dataclass(frozen=True, slots=True)
 class Found:
@@ -46,10 +49,11 @@ def command(folder: str, force: bool) -> None:
     if target.is_symlink():
         raise UserError(f"{target}: is a link to {target.readlink()}, which would be written over; remove the link")
     found = look(place)
+    measured = "MEASURE_OPTIONS := --metric bleu --metric chrf --metric ter\n" if found.toolkit == "fairseq" else ""
     write_text(
         target,
         f"# {found.toolkit}: dev lists to tune on, test lists to rescore, references with --ref if need be.\n"
-        f"DEV  := {found.dev}\nTEST := {found.test}\n# LM := tta ngram:lm.arpa\n"
+        f"DEV  := {found.dev}\nTEST := {found.test}\n# LM := tta ngram:lm.arpa\n{measured}"
         "include $(shell rescore recipe)\n",
     )
     click.echo(f"{target}: {found.toolkit}, dev {found.dev}, test {found.test}")
@@ -58,18 +62,17 @@ def command(folder: str, force: bool) -> None:
 
 def look(place: Path) -> Found:
     """What lists there are: of several, `dev` (or `valid`) in the name is dev, another one is test."""
-    for toolkit, pattern, depth in (
-        ("ESPnet2", "logdir", 2),
-        ("ESPnet1", "data.json", 1),
-        ("fairseq", "*generate*.txt", 0),
-        ("NeMo", "preds_out_width*.tsv", 0),
-        ("native lists", "*.jsonl", 0),
+    for toolkit, places in (
+        ("ESPnet2", {path.parent for path in place.rglob("logdir")}),
+        ("ESPnet1", {path.parent for path in place.rglob("data.json")}),
+        ("fairseq", _fairseq(place)),
+        ("NeMo", set(place.rglob("preds_out_width*.tsv"))),
+        ("native lists", set(place.rglob("*.jsonl"))),
     ):
-        places = sorted({_parent(path, 0 if depth == 0 else 1) for path in place.rglob(pattern)})
-        names = [str(path.relative_to(place)) for path in places if ".shards" not in str(path)]
+        names = sorted(str(path.relative_to(place)) for path in places if ".shards" not in str(path))
         if not names:
             continue
-        dev = _choose(names, ("dev", "valid"))
+        dev = _choose(names, DEV)
         rest = [name for name in names if name != dev]
         test = _choose(rest, ("test", "eval")) or (rest[0] if rest else None)
         if dev and test:
@@ -78,8 +81,16 @@ def look(place: Path) -> Found:
     return Found("no lists found", "path/to/dev --ref path/to/dev/text", "path/to/test --ref path/to/test/text", False)
 
 
-def _parent(path: Path, levels: int) -> Path:
-    return path.parent if levels else path
+def _fairseq(place: Path) -> set[Path]:
+    """Logs in the folder and in those inside; of a folder with the parts of one set, the folder."""
+    from rescore import formats
+
+    found = set()
+    for folder in (place, *(path for path in place.iterdir() if path.is_dir()), *place.glob("*/*/")):
+        logs = formats.fairseq_logs(folder)
+        kinds = {_choose([log.name], DEV) is not None for log in logs}
+        found |= {folder} if folder != place and len(logs) > 1 and len(kinds) == 1 else set(logs)
+    return found
 
 
 def _choose(names: Sequence[str], words: Sequence[str]) -> str | None:

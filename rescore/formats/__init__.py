@@ -32,6 +32,7 @@ __all__ = [
     "Format",
     "ReadOptions",
     "References",
+    "fairseq_logs",
     "iterate",
     "opened",
     "read",
@@ -173,12 +174,12 @@ def read_output(path: str, references: str | References | None = None, **options
 
 
 def _expanded(paths: Sequence[str | Path | Source]) -> Iterator[str | Path | Source]:
-    """Patterns as the files that they match, and folders of JSON Lines as these, by name."""
+    """Patterns as the files that they match, and folders of JSON Lines or of fairseq's logs as these, by name."""
     for path in paths:
         place = Path() if isinstance(path, Source) else Path(path)
         if isinstance(path, Source) or "://" in str(path):
             yield path
-        elif place.is_dir() and _sniff(Source(place)) is None and (parts := _json_lines(place)):
+        elif place.is_dir() and _sniff(Source(place)) is None and (parts := _json_lines(place) or fairseq_logs(place)):
             yield from parts
         elif set(str(path)) & set("*?[") and not place.exists():
             found = sorted(glob.glob(str(path)))  # noqa: PTH207 (also of absolute patterns)
@@ -191,6 +192,12 @@ def _expanded(paths: Sequence[str | Path | Source]) -> Iterator[str | Path | Sou
 
 def _json_lines(folder: Path) -> list[Path]:
     return sorted([*folder.glob("*.jsonl"), *folder.glob("*.jsonl.gz")])
+
+
+def fairseq_logs(folder: Path) -> list[Path]:
+    """fairseq's logs among what else there is: one, or the parts of a set."""
+    files = sorted(path for ending in ("txt", "log", "out") for path in folder.glob(f"*.{ending}*") if path.is_file())
+    return [path for path in files if FORMATS["fairseq"].sniff(Source(path))]
 
 
 def _names(paths: Sequence[str | Path | Source]) -> list[str]:
@@ -223,7 +230,7 @@ def _unknown(source: Source) -> str:
     if source.is_folder:
         return (
             "a folder without N-best lists: no logdir/output.*/1best_recog (ESPnet2), no data.json (ESPnet1), "
-            "no words_text (Kaldi), no files of SRILM"
+            "no words_text (Kaldi), no files of SRILM, no fairseq log"
         )
     first = source.head.partition("\n")[0].rstrip("\r")
     if "\t" in first or first.count(",") > 1:

@@ -147,6 +147,35 @@ def test_a_translator_is_measured_as_translations_are(tmp_path: Path) -> None:
     assert "rescore " not in make(tmp_path).stdout.replace("make: ", "")
 
 
+def test_a_folder_of_fairseq_logs_from_init_to_the_table(tmp_path: Path) -> None:
+    """One folder per set, with the parts of it, and files that are no logs."""
+    (tmp_path / "lm.arpa").write_text(ARPA, encoding="utf-8")
+    for name in ("valid", "test"):
+        fairseq(tmp_path, name.replace("valid", "dev"))
+        log = tmp_path / f"{name.replace('valid', 'dev')}.log"
+        lines = log.read_text(encoding="utf-8").splitlines(keepends=True)
+        folder = tmp_path / "results" / name
+        folder.mkdir(parents=True)
+        (folder / "generate-1.txt").write_text("".join(lines[: lines.index("S-9\tein Satz\n")]), encoding="utf-8")
+        (folder / "generate-2.txt").write_text("".join(lines[lines.index("S-9\tein Satz\n") :]), encoding="utf-8")
+        (folder / "notes.txt").write_text("beam 5\n", encoding="utf-8")
+        log.unlink()
+    assert "dev results/valid, test results/test\nnext: make" in run_main("init", tmp_path).stdout
+    made = make(tmp_path, "LM=ngram:lm.arpa")
+    assert made.returncode == 0, made.stderr
+    table = (tmp_path / "rescored" / "RESULTS.md").read_text()
+    for metric in ("BLEU", "chrF", "TER"):
+        rows = table.split(f"### {metric}\n\n")[1].splitlines()
+        assert [row.split("| ")[1:3] for row in rows[2:6:2]] == [
+            ["dev.dev, first pass ", "25 "],
+            ["test, first pass ", "25 "],
+        ]
+    times = {path: path.stat().st_mtime_ns for path in (tmp_path / "rescored").iterdir()}
+    again = make(tmp_path, "LM=ngram:lm.arpa")
+    assert again.returncode == 0 and "rescore " not in again.stdout.replace("make: ", "")
+    assert times == {path: path.stat().st_mtime_ns for path in (tmp_path / "rescored").iterdir()}
+
+
 def test_several_models_and_a_dev_set_for_each_test_set(tmp_path: Path) -> None:
     (tmp_path / "lm.arpa").write_text(ARPA, encoding="utf-8")
     dev, test = espnet2(tmp_path, "dev"), espnet2(tmp_path, "test")
