@@ -22,6 +22,7 @@ from itertools import chain, islice
 
 from rescore import decision, scoring
 from rescore.config import RunConfig
+from rescore.decision import Decision
 from rescore.engines import OnProgress, add_column
 from rescore.errors import UserError
 from rescore.expansion import recombine
@@ -63,6 +64,8 @@ class Outcome:
     lms: Sequence[LanguageModel] = ()
     dev: list[NbestList] | None = None
     """The lists that weights were tuned on, with their new columns."""
+    decision: Decision = field(default_factory=Decision)
+    """How a text was chosen from each list."""
 
 
 def run(
@@ -112,7 +115,7 @@ def run(
     with clock.measure("evaluation"):
         results, texts = evaluate(scored, weights, config, texts, [metric, *others])
     results.stages, results.seconds = clock.seconds, sum(clock.seconds.values())
-    return Outcome(scored, texts, weights, results, metric, lms, tuned_on)
+    return Outcome(scored, texts, weights, results, metric, lms, tuned_on, config.decision(weights))
 
 
 def models_for(

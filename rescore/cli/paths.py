@@ -10,7 +10,7 @@ import click
 
 OUTPUTS = {
     "output", "best", "report", "table", "html", "curve", "save_weights", "tokens", "junit", "plot", "stamp",
-    "respellings",
+    "respellings", "confidence",
 }  # fmt: skip
 """Names of parameters that are written to."""
 INPUTS = {

@@ -49,6 +49,7 @@ def command(
     that the model's card recommends. Without --lm lists are decided (--decide) and measured as they are.
     """
     from rescore import formats, pipeline
+    from rescore.reports import confidences
     from rescore.reports.results import render
 
     reporting.check()
@@ -65,9 +66,11 @@ def command(
     with options.scoring_bar(config, lists, dev) as bar:
         outcome = pipeline.run(lists, config, dev, lms.load, bar.update)
     reporting.write(outcome.results, nbest[0])
-    outputs.write(outcome)
-    to_stdout = "-" in (outputs.output, outputs.best, reporting.report)
+    certain = outputs.write(outcome)
+    to_stdout = "-" in (outputs.output, outputs.best, reporting.report, outputs.confidence)
     if not (outputs.any or reporting.report or reporting.table) and outcome.results.metric is None:
         formats.write_best("-", zip(outcome.lists, outcome.texts, strict=True), sys.stdout)
         to_stdout = True
     click.echo(render(outcome.results), err=to_stdout)
+    if certain and (quality := confidences.render(certain)):
+        click.echo(f"\n{quality}", err=to_stdout)

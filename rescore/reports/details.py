@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterable, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from typing import IO
 
 from rescore import decision
+from rescore.decision.confidence import Word
 from rescore.errors import UserError
 from rescore.metrics import Metric
 from rescore.metrics.alignment import AlignedPair, align
@@ -59,6 +60,8 @@ class Utterance:
     """First pass, reranked."""
     candidates: list[RankedHypothesis]
     """All hypotheses, in the order of the file."""
+    certain: Sequence[Word] = ()
+    """The words of the reranked text with the probability that each is right, where this is known."""
 
 
 def describe_utterances(
@@ -134,12 +137,13 @@ def details(
     weights: Weights,
     lm: LanguageModel,
     dev: Sequence[NbestList] | None = None,
+    certain: Sequence[Sequence[Word]] | None = None,
 ) -> Details:
     """Look closer at a run on lists with references.
 
     Args:
         texts: what was chosen, one per list. lm: whose log-probabilities of single tokens are shown.
-        dev: the lists that weights were tuned on.
+        dev: the lists that weights were tuned on. certain: the words of `texts` with their confidences.
 
     Raises:
         UserError: the lists have no references.
@@ -149,6 +153,8 @@ def details(
     first = decision.best(lists, {FIRST_PASS: 1.0})
     before = [nbest.hypotheses[index].text for nbest, index in zip(lists, first, strict=True)]
     utterances = describe_utterances(lists, (before, texts), lm, metric.words)
+    if certain is not None:
+        utterances = [replace(one, certain=words) for one, words in zip(utterances, certain, strict=True)]
     return Details(
         analyse(metric, lists, weights, texts, dev),
         utterances,

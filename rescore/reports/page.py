@@ -167,6 +167,10 @@ def _utterance(one: Utterance) -> dict[str, Any]:
             }
             for output in one.outputs
         ],
+        "certain": [
+            [word.text, round(word.confidence, 3), [[other, round(mass, 3)] for other, mass in word.alternatives]]
+            for word in one.certain
+        ],
         "list": [
             [each.text, each.errors, each.oracle, [_score(each.scores.get(name)) for name in one.candidates[0].scores]]
             for each in one.candidates

@@ -29,7 +29,7 @@ def page(rescore: Run, models: dict[str, Path], tmp_path: Path) -> str:
     }
     write_json(tmp_path / "lists.json", table)
     lm = f"tta:{models['tta']}"
-    done = rescore("lists.json", "--lm", lm, "--dev", "lists.json", "--html", "r.html")
+    done = rescore("lists.json", "--lm", lm, "--dev", "lists.json", "--html", "r.html", "--alternatives", "1")
     assert done.returncode == 0, done.stderr
     return (tmp_path / "r.html").read_text(encoding="utf-8")
 
@@ -41,6 +41,9 @@ def test_page_holds_all_and_needs_nothing(page: str) -> None:
     assert first["outputs"][0]["pairs"] == [["the"] * 2, ["old", "odd"], ["clock"] * 2, ["ticked", None]]
     assert first["outputs"][0]["errors"] == 2 and first["outputs"][0]["tokens"][0][0] == "the"
     assert {one["title"].split()[0] for one in data["charts"]} == {"WER", "oracle", "errors"}
+    certain = first["certain"]
+    assert [word for word, _, _ in certain] == ["the", "odd", "clock"]
+    assert all(0 <= confidence <= 1 for _, confidence, _ in certain) and certain[1][2][0][0] == "old"
     worth = next(one["rows"] for one in data["tables"] if one["title"] == "Is it worth it?")
     assert {"gain", "certain", "perfect LM", "words", "next"} <= {row[0] for row in worth}
     assert len(data["figures"]) == 5 and "lm:tta=tta@" in data["signature"]
@@ -113,6 +116,7 @@ def test_page_in_a_browser(page: str, tmp_path: Path) -> None:
     assert "1 of 5" in narrow and "<title>lists: tta fits</title>" in narrow
     lines = [look("#q=u4", width).count(">reference</span>") for width in (390, 1200)]
     assert lines[0] > lines[1] >= 1  # each line of a long utterance says what its rows are
+    assert shown.count("how certain each word is") == 5 and "p = 1.00" in shown
     assert shown.count("<svg") == 4 and 'class="D"' in shown
     assert "&lt;script&gt;document.title='caught'&lt;/script&gt;" in shown.lower()
 

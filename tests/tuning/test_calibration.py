@@ -15,7 +15,7 @@ from rescore.metrics.normalise import Normaliser
 from rescore.nbest import Hypothesis, NbestList
 from rescore.tuning import FIRST_PASS_ALONE
 from rescore.tuning.calibration import calibrate, correct
-from tests.conftest import ROOT, Run, assert_one_line_error
+from tests.conftest import ROOT, Run, assert_one_line_error, some_lists
 
 TEXTS = ["the old clock ticked", "the old clock licked", "the cold clock ticked", "the old o'clock"]
 
@@ -104,3 +104,19 @@ def test_at_the_command_line(rescore: Run, tmp_path: Path) -> None:
     assert_one_line_error(rescore("confidence", test, "-o", "words.ctm"), "a CTM has times; give --segments")
     assert_one_line_error(rescore("confidence", test, "-o", "words.txt"), "its ending is none of .ctm, .jsonl")
     assert_one_line_error(rescore("confidence", test, "-o", "w.jsonl", "--metric", "bleu"), "has no word errors")
+
+
+def test_run_writes_what_the_stages_write(rescore: Run, model: Path, tmp_path: Path) -> None:
+    dev, test = some_lists(tmp_path, "dev", 40), some_lists(tmp_path, "test", 40)
+    lm = ("--lm", f"tta:{model}")
+    whole = ("--confidence", "one.jsonl", "--alternatives", "2")
+    done = rescore(test, *lm, "--dev", dev, *whole, "--save-weights", "w.json")
+    assert done.returncode == 0, done.stderr
+    for path in (dev, test):
+        rescore("score", path, *lm, "-o", f"{path.stem}.scored.jsonl")
+    calibrated = ("--dev", "dev.scored.jsonl", "--alternatives", "2")
+    stages = rescore("confidence", "test.scored.jsonl", "--weights", "w.json", *calibrated, "-o", "two.jsonl")
+    assert (tmp_path / "one.jsonl").read_text() == (tmp_path / "two.jsonl").read_text()
+    assert done.stdout.endswith("\n\n" + stages.stdout) and "calibrated on dev" in stages.stdout
+    assert_one_line_error(rescore(test, *lm, "--alternatives", "2"), "is for --confidence")
+    assert_one_line_error(rescore(test, *lm, "--confidence", "w.ctm"), "a CTM has times; give --segments")

@@ -1,0 +1,71 @@
+"""Words of decided texts with the probability that they are right: what computes them, and how good they are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rescore.decision import Decision
+from rescore.decision.confidence import Word, networks
+from rescore.errors import UserError
+from rescore.metrics import Metric
+from rescore.metrics.confidence import Quality
+from rescore.nbest import NbestList
+from rescore.tuning import Weights
+from rescore.tuning.calibration import UNCALIBRATED, Calibration, calibrate, measure
+
+
+@dataclass(frozen=True, slots=True)
+class Confidences:
+    """Of the decided texts of a set."""
+
+    words: list[list[Word]]
+    """One list for each N-best list."""
+    calibration: Calibration
+    plain: Quality | None
+    """Of the posteriors as they are; None without references."""
+    calibrated: Quality | None
+    """Of what is in `words`; None without references, or without dev lists."""
+
+
+def confidences(
+    metric: Metric,
+    lists: Sequence[NbestList],
+    texts: Sequence[str],
+    weights: Weights,
+    decide: Decision,
+    dev: Sequence[NbestList] | None = None,
+    alternatives: int = 0,
+) -> Confidences:
+    """How certain each decided word is.
+
+    Args:
+        texts: what was decided for each list. dev: lists with references and the same columns, to calibrate on.
+        alternatives: how many other words in each place, at most.
+
+    Raises:
+        UserError: the metric knows no word errors, or confidences cannot be calibrated on the dev lists.
+    """
+    if metric.words is None:
+        raise UserError(f"{metric.name} has no word errors; confidences need --metric wer")
+    calibration = UNCALIBRATED
+    if dev:
+        calibration = calibrate(dev, decide.texts(metric, dev, weights.of), weights, metric.words)
+    found = networks(lists, texts, weights.of)
+    plain = calibrated = None
+    if all(nbest.references for nbest in lists):
+        plain = measure(UNCALIBRATED, lists, found, metric.words)
+        calibrated = measure(calibration, lists, found, metric.words) if dev else None
+    words = [calibration.words(network, alternatives) for network in found]
+    return Confidences(words, calibration, plain, calibrated)
+
+
+def render(found: Confidences) -> str:
+    """The quality, in lines for the terminal; nothing without references."""
+    lines = []
+    if found.plain:
+        lines += [f"{found.plain.words:,} words, {found.plain.correct:.1%} right"]
+        lines += [f"posteriors as they are  {found.plain}"]
+    if found.calibrated:
+        lines += [f"calibrated on dev       {found.calibrated}  ({found.calibration.signature})"]
+    return "\n".join(lines)
