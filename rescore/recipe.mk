@@ -14,7 +14,8 @@ OUT ?= rescored
 LM ?= tta
 # Scores are kept and looked up; CACHE= keeps none.
 CACHE ?= $(OUT)/cache
-# Options of `rescore score`, of `rescore tune`, of both `tune` and `rerank`, and of `report`.
+# Options of `rescore score` (for one set they stand behind its lists), of `rescore tune`, of both `tune` and `rerank`,
+# and of `report`.
 SCORE_OPTIONS ?=
 TUNE_OPTIONS ?=
 MEASURE_OPTIONS ?=
@@ -24,7 +25,13 @@ TESTS ?= test
 TEST_test ?= $(TEST)
 DEV_dev ?= $(DEV)
 
-_score = $(addprefix --lm ,$(LM)) $(SCORE_OPTIONS)
+# A channel in folds learns from references: those of test lists are not for that.
+_of_tests = $(strip $(SCORE_OPTIONS) $(foreach set,$(TESTS),$(TEST_$(set))))
+_honest = $(if $(findstring --channel folds,$(_of_tests))$(findstring --channel=folds,$(_of_tests)),$(error --channel \
+folds would learn from the references of test lists; write it behind the lists of DEV, and behind those of TEST \
+--channel DIR, a folder that `rescore train --lm channel` made of the dev lists))
+
+_score = $(_honest)$(addprefix --lm ,$(LM)) $(SCORE_OPTIONS)
 # The name of the dev set that a test set is tuned on.
 _dev_of = $(if $(DEV_$(1)),$(1),dev)
 _devs := $(sort $(foreach set,$(TESTS),$(call _dev_of,$(set))))

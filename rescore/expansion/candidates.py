@@ -44,8 +44,13 @@ class Candidate(NamedTuple):
     """One word, or two."""
     channel: float
     """Natural log of P(heard | meant)."""
-    score: float
-    """`channel`, and `PRIOR` times the log-probability in the lexicon: by this candidates are ordered."""
+    prior: float
+    """Natural log of its probability in the lexicon, of two words the sum."""
+
+    @property
+    def score(self) -> float:
+        """By this the candidates of a word are ordered, higher is better."""
+        return self.channel + PRIOR * self.prior
 
 
 class Proposer:
@@ -73,13 +78,11 @@ class Proposer:
         channel = self._channel.log_probs([meant for _, meant in pairs], [word for word, _ in pairs])
         for word, group in groupby(zip(pairs, channel.tolist(), strict=True), key=lambda item: item[0][0]):
             found = [
-                Candidate(meant, log_prob, log_prob + PRIOR * self._prior(meant)) for (_, meant), log_prob in group
+                Candidate(meant, log_prob, sum(map(self._lexicon.log_prob, meant.split())))
+                for (_, meant), log_prob in group
             ]
             self._known[word] = sorted(found, key=lambda one: (-one.score, one.text))[:KEPT]
         return {word: self._known.get(word, []) for word in every}
-
-    def _prior(self, meant: str) -> float:
-        return sum(map(self._lexicon.log_prob, meant.split()))
 
     def _near(self, heard: Sequence[str]) -> Iterator[list[str]]:
         """For words in order of length, other ones of the lexicon that differ in few letters."""

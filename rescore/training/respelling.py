@@ -123,8 +123,14 @@ def respelled(
         dev: dev lists. own: whether `lists` are these.
 
     Raises:
-        UserError: the channel is absent or damaged, or there are no lists to learn one from.
+        UserError: the channel is absent or damaged, there are no lists to learn one from, or it would be learned from
+            the references of lists that others are the dev lists of.
     """
+    if channel == "folds" and dev is not None and not own:
+        raise UserError(
+            "--channel folds learns from the references of the lists themselves, which are to be decided; "
+            "give --channel dev, which learns from the dev lists"
+        )
     if channel is None:
         channel = "dev" if dev is not None and len(dev) >= LARGE_SET else "shipped"
     if channel == "folds" or (channel == "dev" and own):

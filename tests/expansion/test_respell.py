@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import lzma
+import math
 from collections import Counter
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -13,9 +15,9 @@ from hypothesis import strategies as st
 from rapidfuzz.distance import Levenshtein
 
 from rescore.errors import UserError
-from rescore.expansion import Lexicon, Proposer, Respeller
+from rescore.expansion import Candidate, Lexicon, Proposer, Respeller
 from rescore.expansion.candidates import KEPT, PRIOR
-from rescore.expansion.respell import cased
+from rescore.expansion.respell import CHANNEL_WEIGHT, EDIT_BONUS, LEXICON_WEIGHT, cased
 from rescore.nbest import Hypothesis, NbestList
 from rescore.training.channel import learn
 
@@ -45,6 +47,28 @@ def test_several_words_of_one_hypothesis() -> None:
     assert both.scores["edits"] == 2.0
     alone = CHANNEL.log_probs(["zodiac", "inhale"], ["zodiag", "inhal"])
     assert both.scores["channel"] == pytest.approx(sum(alone))
+
+
+@pytest.mark.parametrize("number", [1, 4, 16])
+def test_the_chosen_against_all_that_candidates_make_up(number: int) -> None:
+    """The best of a list by first pass, lexicon, channel and the number of respelled words."""
+    nbest = listed(("the zodiag howless inhal", -1.0), ("the zodiac howless inhal", -4.0))
+    proposed = Proposer(CHANNEL, LEXICON)(["zodiag", "howless", "inhal"])
+    known = Candidate("", 0.0, 0.0)
+    scores: dict[str, float] = {}
+    for one in nbest.hypotheses:
+        heard = one.text.split()
+        for meant in product(*([known, *proposed.get(word, [])] for word in heard)):
+            words = [new.text or word for new, word in zip(meant, heard, strict=True)]
+            edits, channel = sum(new is not known for new in meant), sum(new.channel for new in meant)
+            prior = sum(map(LEXICON.log_prob, " ".join(words).split()))
+            score = one.scores["s2s"] + LEXICON_WEIGHT * prior + CHANNEL_WEIGHT * channel + EDIT_BONUS * edits
+            scores[" ".join(words)] = max(score, scores.get(" ".join(words), -math.inf))
+    for one in nbest.hypotheses:
+        del scores[one.text]
+    (found,) = Respeller(CHANNEL, LEXICON, number)([nbest])
+    best = sorted(scores, key=lambda text: -scores[text])[:number]
+    assert len(best) == number and [h.text for h in found.hypotheses[2:]] == best
 
 
 def test_what_is_known_stays() -> None:

@@ -113,6 +113,17 @@ def test_each_part_is_respelled_by_the_others() -> None:
     assert shared and all(scores[0][text] != scores[1][text] for text in shared)
 
 
+def test_no_channel_learns_from_the_lists_that_are_decided(config: RunConfig, rescore: Run) -> None:
+    test, dev = made(6, 1), made(9, 2)
+    folds = replace(config, channel="folds")
+    for way in (pipeline.run, pipeline.compare):
+        with pytest.raises(UserError, match="from the references of the lists themselves"):
+            way(test, dev=dev, config=folds, load=lambda: [FunctionModel(known)])
+    formats.write(test, "test.jsonl")
+    assert_one_line_error(rescore("rerank", "test.jsonl", "--respell", "5", "--channel", "folds"), "rerank decides")
+    assert len(list(pipeline.expand(test, folds))) == 6  # which lists these are, only the user knows
+
+
 def test_words_of_the_user(tmp_path: Path) -> None:
     (tmp_path / "names.txt").write_text("Lucarazan\n")
     nbest = NbestList("u", [Hypothesis("the old lucarasan", {"s2s": -1.0})], ("x",))
