@@ -1,14 +1,20 @@
-"""`rescore merge`: lists of several recognisers as one."""
+"""`rescore merge`: lists of several recognisers as one; and the options by which `run` does it."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from rescore.cli import options
-from rescore.cli.bundle import GroupedCommand
+from rescore.cli.bundle import GroupedCommand, bundled
+
+if TYPE_CHECKING:
+    from rescore.config import RunConfig
+    from rescore.nbest import NbestList
 
 
 @click.command("merge", cls=GroupedCommand)
@@ -32,19 +38,96 @@ def command(nbest: tuple[str, ...], name: tuple[str, ...], output: str, inputs: 
     rescore test.jsonl --dev dev.jsonl --components --decide rover
 
     The first system stays the first pass. Each other one has a column with its scores, and one that says which
-    hypotheses it did not propose; --components tunes their weights, with or without an --lm.
+    hypotheses it did not propose; --components tunes their weights, with or without an --lm. `rescore run --with` does
+    all of this in one command.
     """
     from rescore import formats
-    from rescore.expansion.merge import merge
 
     if len(nbest) < 2:
         raise click.UsageError("give the lists of two systems or more")
     if name and len(name) != len(nbest) - 1:
         raise click.UsageError(f"{len(nbest) - 1} further systems, but {len(name)} --name; give one each")
-    names = name or tuple(Path(path).resolve().name.partition(".")[0] for path in nbest[1:])
+    names = name or system_names(nbest)
     if len(set(names)) < len(names):
         raise click.UsageError(f"two systems would be called {max(names, key=names.count)}; give each a --name")
-    first, *others = (
-        (inputs if rank == 0 else replace(inputs, ref=())).read([path]) for rank, path in enumerate(nbest)
-    )
-    formats.write(merge(first, dict(zip(names, others, strict=True))), output)
+    formats.write(read_merged(inputs.read(nbest[:1]), nbest[1:], names, inputs), output)
+
+
+def system_names(paths: Sequence[str]) -> tuple[str, ...]:
+    """The names of all systems but the first: the last part of the paths in which all differ, if there is one."""
+    places = [Path(path).resolve() for path in paths]
+    parts = [(place.name.partition(".")[0], *reversed(place.parent.parts)) for place in places]
+    for same_depth in zip(*parts, strict=False):
+        if len(set(same_depth)) == len(places):
+            return same_depth[1:]
+    return tuple(part[0] for part in parts[1:])
+
+
+def read_merged(
+    first: Sequence[NbestList], paths: Sequence[str], names: Sequence[str], inputs: options.InputOptions
+) -> list[NbestList]:
+    """The first system's lists with what further systems propose; references are those of the first."""
+    from rescore.expansion.merge import merge
+
+    alone = replace(inputs, ref=())
+    return list(merge(first, {name: alone.read([path]) for name, path in zip(names, paths, strict=True)}))
+
+
+@dataclass(frozen=True, slots=True)
+class SystemOptions:
+    """Further systems that decided about the same utterances."""
+
+    others: tuple[str, ...]
+    dev_with: tuple[str, ...]
+
+    def configured(self, config: RunConfig) -> RunConfig:
+        """The weights of all systems are tuned, if there are several.
+
+        Raises:
+            UsageError: they cannot be, or dev lists are missing.
+        """
+        if not (self.others or self.dev_with):
+            return config
+        if not config.tunes:
+            raise click.UsageError("--with: weights of systems are tuned; give --dev and --dev-with, or --folds")
+        if not config.folds and len(self.dev_with) != len(self.others):
+            raise click.UsageError(
+                f"{len(self.others)} --with, but {len(self.dev_with)} --dev-with; give the dev lists of each, in the "
+                "same order"
+            )
+        return replace(config, components=True)
+
+    def merged(
+        self, lists: list[NbestList], nbest: Sequence[str], inputs: options.InputOptions, dev: bool = False
+    ) -> list[NbestList]:
+        """The first system's lists with what the others propose; columns have the names of the test lists.
+
+        Raises:
+            UsageError: two systems would have the same name.
+        """
+        if not self.others:
+            return lists
+        names = system_names([nbest[0], *self.others])
+        if len(set(names)) < len(names):
+            raise click.UsageError(f"--with: two systems would be called {max(names, key=names.count)}; rename one")
+        return read_merged(lists, self.dev_with if dev else self.others, names, inputs)
+
+
+system_options = bundled(
+    "systems",
+    SystemOptions,
+    "Several systems",
+    [
+        click.option(
+            "--with",
+            "others",
+            multiple=True,
+            metavar="NBEST",
+            help="Lists of another system for the same utterances: its hypotheses join the others, its score has a "
+            "weight of its own. May be repeated.",
+        ),
+        click.option(
+            "--dev-with", multiple=True, metavar="NBEST", help="The dev lists of each --with, in the same order."
+        ),
+    ],
+)

@@ -15,7 +15,7 @@ OUTPUTS = {
 """Names of parameters that are written to."""
 INPUTS = {
     "nbest", "outputs", "results", "pairs", "file", "ref", "dev", "dev_ref", "weights", "text", "golden", "glm", "gold",
-    "segments", "recordings", "lm", "tokenizer", "config", "words", "lexicon", "channel",
+    "segments", "recordings", "others", "dev_with", "lm", "tokenizer", "config", "words", "lexicon", "channel",
 }  # fmt: skip
 """Names of parameters that are read from."""
 

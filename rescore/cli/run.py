@@ -8,6 +8,7 @@ import click
 
 from rescore.cli import options
 from rescore.cli.bundle import GroupedCommand
+from rescore.cli.merge import SystemOptions, system_options
 from rescore.cli.outputs import RunOutputs, run_outputs
 
 
@@ -19,6 +20,7 @@ from rescore.cli.outputs import RunOutputs, run_outputs
 @run_outputs
 @options.report_options
 @options.norm_option
+@system_options
 @options.expansion_options
 @options.decision_options
 @options.metric_options
@@ -31,6 +33,7 @@ def command(
     outputs: RunOutputs,
     reporting: options.ReportOptions,
     lm_norm: str | None,
+    systems: SystemOptions,
     expansion: options.ExpansionOptions,
     decide: options.DecisionOptions,
     measure: options.MeasureOptions,
@@ -44,6 +47,7 @@ def command(
     rescore test.gen.txt --lm tta --dev dev.gen.txt --report results.json
     rescore test.json --lm tta --lm ngram:lm.arpa --dev dev.json
     rescore test.json --lm tta --dev dev.json --table RESULTS.md --best out.trn
+    rescore a/test --with b/test --dev a/dev --dev-with b/dev --decide rover
 
     With several --lm all weights and a word bonus are tuned together. Without --dev and --weight the weight is the one
     that the model's card recommends. Without --lm lists are decided (--decide) and measured as they are.
@@ -53,16 +57,16 @@ def command(
     from rescore.reports.results import render
 
     reporting.check()
-    config = options.run_config(
-        weights, search, expansion, decide, measure, lms=tuple(lms.specs), norm=lm_norm
-    ).checked()
+    config = options.run_config(weights, search, expansion, decide, measure, lms=tuple(lms.specs), norm=lm_norm)
+    config = systems.configured(config).checked()
     outputs.check(config.respell)
     if outputs.html and not lms.lm:
         raise click.UsageError("--html shows the model's log-probabilities; give an --lm")
     if outputs.curve and not config.tunes:
         raise click.UsageError("--curve is about tuning; give --dev or --folds")
-    lists = inputs.read(nbest, need_references=bool(config.folds))
+    lists = systems.merged(inputs.read(nbest, need_references=bool(config.folds)), nbest, inputs)
     dev = inputs.read_dev(weights.dev, weights.dev_ref) if weights.dev else None
+    dev = dev and systems.merged(dev, nbest, inputs, dev=True)
     with options.scoring_bar(config, lists, dev) as bar:
         outcome = pipeline.run(lists, config, dev, lms.load, bar.update)
     reporting.write(outcome.results, nbest[0])

@@ -68,3 +68,32 @@ def test_the_better_system_decides_after_tuning(rescore: Run, tmp_path: Path) ->
     assert_one_line_error(rescore("merge", "poor.jsonl"), "two systems or more")
     assert_one_line_error(rescore("merge", "poor.jsonl", "good.jsonl", "good.jsonl"), "would be called good")
     assert_one_line_error(rescore("merge", "poor.jsonl", "good.jsonl", "--name", "a", "--name", "b"), "give one each")
+
+
+def test_run_merges_as_the_stages_do(rescore: Run, tmp_path: Path) -> None:
+    for name, texts in (("poor", ("wrong", "right", "odd")), ("good", ("right", "odd", "even"))):
+        for part in ("dev", "test"):
+            (tmp_path / name).mkdir(exist_ok=True)
+            some = lists(
+                *(
+                    (f"{part}{index}", {text: -rank - index % 3 / 7 for rank, text in enumerate(texts)})
+                    for index in range(30)
+                )
+            )
+            formats.write(some, str(tmp_path / name / f"{part}.jsonl"))
+    for part in ("dev", "test"):
+        rescore("merge", f"poor/{part}.jsonl", f"good/{part}.jsonl", "-o", f"{part}.jsonl")
+    stages = rescore("test.jsonl", "--dev", "dev.jsonl", "--components", "--decide", "rover", "-o", "two.jsonl")
+    system = ("--with", "good/test.jsonl", "--dev-with", "good/dev.jsonl")
+    one = rescore("poor/test.jsonl", *system, "--dev", "poor/dev.jsonl", "--decide", "rover", "-o", "one.jsonl")
+    assert one.returncode == 0, one.stderr
+    assert formats.read([tmp_path / "one.jsonl"]) == formats.read([tmp_path / "two.jsonl"])
+    assert one.stdout.replace("poor/dev.jsonl", "dev.jsonl") == stages.stdout and "good" in one.stdout
+    folds = rescore("poor/test.jsonl", *system[:2], "--folds", "3")
+    assert folds.returncode == 0 and "100.00" in folds.stdout and "0.00" in folds.stdout
+    for options, message in (
+        ((*system[:2], "--dev", "poor/dev.jsonl"), "1 --with, but 0 --dev-with"),
+        (system[:2], "give --dev and --dev-with, or --folds"),
+        (("--with", "good/test.jsonl", *system[:2], "--folds", "3"), "would be called"),
+    ):
+        assert_one_line_error(rescore("poor/test.jsonl", *options), message)
