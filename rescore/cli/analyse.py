@@ -31,9 +31,9 @@ def command(
     rescore score test.json --lm tta -o test.tta.jsonl
     rescore analyse test.tta.jsonl --weights weights.json --plots plots
 
-    That is: the oracle by depth of the lists, errors by place and by length, the word pairs most often corrected and
-    newly broken, how often the choice moved and how often rightly, and how perplexity goes with the error rate; whether
-    the gain is certain, what a perfect language model and deeper lists could gain, and what to do next.
+    It prints the oracle by depth of the lists, errors by place and by length, the word pairs most often corrected and
+    newly broken, how often the choice moved and how often rightly, and how perplexity relates to the error rate;
+    whether the gain is certain, what a perfect language model and deeper lists could gain, and what to do next.
     """
     from rescore import formats
     from rescore.reports import analysis

@@ -10,7 +10,7 @@ from rescore.cli.bundle import GroupedCommand
 @click.command("completion", cls=GroupedCommand)
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def command(shell: str) -> None:
-    """Print what a shell has to read so that it completes commands, options and their values.
+    """Print shell code that completes commands, options and their values.
 
     \b
     rescore completion bash >> ~/.bashrc

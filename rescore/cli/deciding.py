@@ -92,7 +92,8 @@ metric_options = bundled(
             "--metric",
             type=OneOf(parts.METRICS),
             multiple=True,
-            help="The first is tuned for, others are reported, too.  [default: bleu for lists with a source, else wer]",
+            help="The first is optimised, others are reported. May be repeated.  "
+            "[default: bleu for lists with a source, else wer]",
         ),
         click.option(
             "--tokenize",
@@ -102,22 +103,22 @@ metric_options = bundled(
         click.option(
             "--comet-model", metavar="DIR", help="COMET: its folder, with hparams.yaml and checkpoints/model.ckpt."
         ),
-        click.option("--case-sensitive", is_flag=True, help="WER, CER: upper and lower case are errors."),
-        click.option("--split-hyphens", is_flag=True, help="WER, CER: compounds count as their parts."),
-        click.option("--drop-punctuation", is_flag=True, help="WER, CER: without punctuation marks around words."),
-        click.option("--drop-apostrophes", is_flag=True, help="WER, CER: it's is its."),
-        click.option("--drop-unknown", is_flag=True, help="WER, CER: without <unk>."),
-        click.option("--glm", metavar="FILE", help="WER, CER: replace as a global mapping file says."),
+        click.option("--case-sensitive", is_flag=True, help="WER, CER: a difference of case is an error."),
+        click.option("--split-hyphens", is_flag=True, help="WER, CER: count compounds as their parts."),
+        click.option("--drop-punctuation", is_flag=True, help="WER, CER: remove punctuation marks around words."),
+        click.option("--drop-apostrophes", is_flag=True, help="WER, CER: remove apostrophes: it's equals its."),
+        click.option("--drop-unknown", is_flag=True, help="WER, CER: remove <unk>."),
+        click.option("--glm", metavar="FILE", help="WER, CER: apply the replacements of a global mapping file (NIST)."),
         click.option(
             "--normalizer",
             type=click.Choice(["whisper-english"]),
-            help="WER, CER: compare what is left after Whisper's normaliser of English.",
+            help="WER, CER: apply Whisper's normaliser of English to both sides.",
         ),
         click.option(
             "--words",
             metavar="FILE",
-            help="BWER, UWER: the words to count, or to leave out, one per line. --respell takes them for known, and "
-            "proposes them.",
+            help="BWER, UWER: the words to count, or to leave out, one per line. --respell does not replace them, and "
+            "uses them as replacements.",
         ),
     ],
 )
@@ -181,22 +182,24 @@ expansion_options = bundled(
             type=click.IntRange(min=0),
             default=0,
             metavar="K",
-            help="Add up to K hypotheses to each list that combine what others have in different places.",
+            help="Add up to K hypotheses to each list, made of parts of the others.",
         ),
         click.option(
             "--respell",
             type=click.IntRange(min=0),
             default=0,
             metavar="N",
-            help="Add, after that, up to N hypotheses with words of a lexicon where a list has some that no text has.",
+            help="Then add up to N hypotheses in which words that occur in no text are replaced by words of a lexicon.",
         ),
         click.option(
             "--channel",
             metavar="DIR|dev|folds|shipped",
-            help="--respell: what is misheard as what. dev: learned from the dev lists; folds: from these very lists, "
-            "each part from the others.  [default: dev with 500 dev lists or more, else shipped]",
+            help="With --respell: the model of misheard words. dev: learned from the dev lists; folds: from these "
+            "lists, each part from the others.  [default: dev with 500 dev lists or more, else shipped]",
         ),
-        click.option("--lexicon", metavar="FILE", help="--respell: counts of words.  [default: beside the first --lm]"),
+        click.option(
+            "--lexicon", metavar="FILE", help="With --respell: counts of words.  [default: beside the first --lm]"
+        ),
     ],
 )
 
@@ -238,14 +241,15 @@ search_options = bundled(
             "--flat",
             cls=Renamed,
             is_flag=True,
-            help="Of one weight, take the middle of all that are not significantly worse than the best.",
+            help="With one weight: take the middle of all that are not significantly worse than the best.",
         ),
         click.option(
             "--no-bagging",
             "--optimum",
             cls=Renamed,
             is_flag=True,
-            help="Best weights on dev; no bagging (average over bootstrap samples), no significance check.",
+            help="Take the best weights on dev, without bagging (average over bootstrap samples) and "
+            "significance check.",
         ),
         click.option(
             "--allow-negative",
@@ -256,7 +260,7 @@ search_options = bundled(
         click.option(
             "--condition",
             metavar="REGEX|column:NAME",
-            help="Weights of their own for each condition: what the expression finds in an id, or a column's value.",
+            help="Tune separate weights for each condition: what the expression finds in an id, or a column's value.",
         ),
         components_option,
     ],
@@ -319,7 +323,11 @@ weight_options = bundled(
             metavar="K",
             help="K-fold cross-validation on the test lists, instead of --dev.",
         ),
-        click.option("--speaker", metavar="REGEX", help="Where an id has its speaker, which a fold keeps whole."),
+        click.option(
+            "--speaker",
+            metavar="REGEX",
+            help="Finds the speaker in an id: all utterances of a speaker are in one fold.",
+        ),
     ],
 )
 

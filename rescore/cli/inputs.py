@@ -111,24 +111,24 @@ input_options = bundled(
             "--ref",
             multiple=True,
             metavar="FILE",
-            help="References: Kaldi text, trn, stm, lists, or one line per utterance in order; again for a second "
-            "one of each utterance.",
+            help="References: Kaldi text, trn, stm, lists, or one line per utterance in order; may be "
+            "repeated, for several references of each utterance.",
         ),
         click.option(
             "--allow-missing",
             is_flag=True,
-            help="Go on where --ref has utterances that the lists have not, and print how many.",
+            help="Continue where --ref has utterances without a list, and print how many.",
         ),
         click.option(
             "--ref-format",
             type=click.Choice(["kaldi", "trn", "stm", "plain"]),
-            help="[default: found out by looking inside]",
+            help="[default: detected]",
         ),
         click.option(
             "--format",
             "format_name",
             type=OneOf(parts.FORMATS),
-            help="Format of the lists.  [default: found out by looking inside]",
+            help="Format of the lists.  [default: detected]",
         ),
         click.option(
             "--s2s",
@@ -168,13 +168,13 @@ input_options = bundled(
         click.option(
             "--recordings",
             metavar="FILE",
-            help="For --context: what each utterance is a part of, as in Kaldi's utt2spk or segments.  "
+            help="For --context: the recording of each utterance, as in Kaldi's utt2spk or segments.  "
             "[default: ids up to their last - _ . / or :]",
         ),
         click.option(
             "--strict",
             is_flag=True,
-            help="Errors for what is otherwise repaired and reported: bytes that are not UTF-8, carriage returns, "
+            help="Refuse what is otherwise repaired and reported: bytes that are not UTF-8, carriage returns, "
             "byte order marks, duplicated hypotheses.",
         ),
     ],

@@ -109,7 +109,7 @@ _LM_DETAILS: list[Callable[[Any], Any]] = [
         type=click.Choice(["keep", "lower", "upper", "sentence"]),
         default="keep",
         show_default=True,
-        help="Give all models the text in this case; for one of several, KIND:CASE:PATH.",
+        help="Convert the text to this case for all models; for one of several, KIND:CASE:PATH.",
     ),
     click.option(
         "--pll",
@@ -124,8 +124,8 @@ _LM_DETAILS: list[Callable[[Any], Any]] = [
         default=0,
         show_default=True,
         metavar="N",
-        help="Show networks trained with it, and hf-causal, the 1-best of N utterances before, for bidirectional ones "
-        "also after; for one of several, KIND:context=N:PATH.",
+        help="Give networks trained with context, and hf-causal, the 1-best of the N utterances before; bidirectional "
+        "networks also those after. For one of several, KIND:context=N:PATH.",
     ),
     device_option,
     click.option(
@@ -144,7 +144,7 @@ _LM_DETAILS: list[Callable[[Any], Any]] = [
         metavar="TEMPLATE",
         help="hf-causal: what it reads, such as 'German: {src}\\nEnglish: {text}'; only {text} is scored.",
     ),
-    click.option("--cache", metavar="DIR", help="Keep scores there, and look up those of earlier runs."),
+    click.option("--cache", metavar="DIR", help="Keep scores in DIR, and reuse those of earlier runs."),
     click.option(
         "--engine",
         default="local",
@@ -155,7 +155,10 @@ _LM_DETAILS: list[Callable[[Any], Any]] = [
         "here.",
     ),
     click.option(
-        "--workers", type=click.IntRange(min=1), metavar="N", help="ray: how many.  [default: one per GPU or core]"
+        "--workers",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="With ray: the number of workers.  [default: one per GPU or core]",
     ),
 ]
 lm_options = bundled("lms", LanguageModelOptions, "Language models", [_lm_option(True), *_LM_DETAILS])

@@ -139,7 +139,7 @@ test_options = bundled(
         ),
         click.option("--by-speaker", is_flag=True, help="Exchange or draw speakers, not utterances."),
         click.option(
-            "--speaker", metavar="REGEX", help="Where an id has its speaker or document.  [default: ^(.+?)[-_]]"
+            "--speaker", metavar="REGEX", help="Finds the speaker or the document in an id.  [default: ^(.+?)[-_]]"
         ),
     ],
 )

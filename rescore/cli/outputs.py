@@ -157,11 +157,11 @@ run_outputs = bundled(
         ),
         click.option("--best", metavar="FILE", help="Write the 1-best: .trn, .txt (plain), else Kaldi text."),
         click.option("--save-weights", metavar="FILE", help="Write the weights, for `rescore rerank` and `analyse`."),
-        click.option("--html", metavar="FILE", help="Write a report to look at: one page, no network needed."),
+        click.option("--html", metavar="FILE", help="Write a report as one HTML page, which needs no network."),
         click.option(
             "--respellings",
             metavar="FILE",
-            help="--respell: write what was heard, what is written instead, how often, and whether that is better "
+            help="With --respell: write which words were replaced by which, how often, and whether that is better "
             "(.md, .csv, .tex, .txt).",
         ),
         click.option(

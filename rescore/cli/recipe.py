@@ -11,7 +11,7 @@ from rescore.cli.bundle import GroupedCommand
 
 
 @click.command("recipe", cls=GroupedCommand, context_settings={"ignore_unknown_options": True})
-@click.option("--stamp", metavar="FILE", help="Write there what the arguments stand for, if that changed.")
+@click.option("--stamp", metavar="FILE", help="Write what the arguments stand for, if that changed.")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def command(stamp: str | None, arguments: tuple[str, ...]) -> None:
     """Print the path of a Makefile fragment that turns decode folders into RESULTS.md, step by step.
@@ -21,8 +21,8 @@ def command(stamp: str | None, arguments: tuple[str, ...]) -> None:
     TEST := exp/asr/decode_test --ref data/test/text
     include $(shell rescore recipe)
 
-    --stamp is for the fragment itself: options, and the sizes and times of the files that arguments name, also as
-    KIND:PATH; with this program's version.
+    The fragment itself uses --stamp, which records options, the sizes and times of the files that arguments name (also
+    as KIND:PATH), and this program's version.
     """
     if stamp is None:
         click.echo(str(files("rescore") / "recipe.mk"))

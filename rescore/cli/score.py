@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 @click.argument("nbest", nargs=-1, metavar="[NBEST]...")
 @options.lm_options
 @click.option("--text", metavar="FILE", help="Score plain text instead, one sentence per line (.gz, .xz; - is stdin).")
-@click.option("--accuracy", is_flag=True, help="--text: how often a network's most probable token is the text's, too.")
+@click.option(
+    "--accuracy", is_flag=True, help="With --text: also print how often a network's most probable token is the text's."
+)
 @click.option("--tokens", metavar="FILE", help="Write each token's log-probability as JSON Lines (also .gz).")
 @click.option(
     "-o",
@@ -39,14 +41,16 @@ if TYPE_CHECKING:
     type=click.Choice(["stop", "skip"]),
     default="stop",
     show_default=True,
-    help="Skip a line that cannot be read, or (--engine ray) lists whose scoring fails: reported, the rest goes on.",
+    help="skip: report and leave out a line that cannot be read, or (--engine ray) lists whose scoring fails.",
 )
 @click.option(
     "--count-tokens/--no-count-tokens",
     default=None,
     help="Add a column with the number of a model's tokens.  [default: of the first one of pseudo-log-likelihoods]",
 )
-@click.option("--words", metavar="FILE", help="--respell: words of your own, such as names: known, and proposed.")
+@click.option(
+    "--words", metavar="FILE", help="With --respell: your own words, such as names: known, and used as replacements."
+)
 @options.norm_option
 @options.expansion_options
 @options.input_options

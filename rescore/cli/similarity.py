@@ -16,9 +16,9 @@ from rescore.cli.vectors import VectorsOptions, vector_options
 @click.argument("pairs", metavar="PAIRS")
 @options.lm_options
 @vector_options
-@click.option("--centre", is_flag=True, help="Take the mean vector of all sentences away before cosines.")
+@click.option("--centre", is_flag=True, help="Subtract the mean vector of all sentences before taking cosines.")
 @click.option("--joined", is_flag=True, help="Join the vectors of all --lm instead of one row per --lm.")
-@click.option("--gold", metavar="FILE", help="PAIRS is WiC's data, and this its T and F a line.")
+@click.option("--gold", metavar="FILE", help="PAIRS is WiC's data; FILE has its answers, T or F, one per line.")
 @click.option("-o", "--output", metavar="FILE", help="Write the figures as JSON; - is stdout.")
 def command(
     pairs: str,

@@ -65,7 +65,7 @@ def command(
     rescore train --lm ngram -o 5 --prune 0,0,1 --text corpus.txt.xz --out lm
     rescore train --lm channel --text dev.json --out channel
 
-    Interrupted, the same command with --resume goes on as if nothing had happened. An n-gram model is estimated by
+    After an interruption, the same command with --resume continues where it stopped. An n-gram model is estimated by
     KenLM's lmplz, which has to be on PATH; the error says how to get it where it is not.
     """
     name, module = next((name, module) for name, module in MODULES.items() if lm in module.KINDS)

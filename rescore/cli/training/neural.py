@@ -184,7 +184,7 @@ options = bundled(
             "--mask-cap",
             type=click.IntRange(min=1),
             metavar="N",
-            help=f"{', '.join(MASKED)}: so many at most (4 in the first paper on scoring with them).  "
+            help=f"{', '.join(MASKED)}: at most N masked tokens (4 in the first paper on scoring with them).  "
             "[default: no limit]",
         ),
         click.option("--predict-frame", is_flag=True, help="tta: learn to predict [BOS] and [EOS], too."),
