@@ -127,7 +127,7 @@ def read(chunks: Iterable[Sequence[SentencePair]], cut: Callable[[Sequence[str]]
                 for side, one in enumerate(numbers):
                     ids[side].extend(one)
                     starts[side].append(len(ids[side]))
-    source, target = (Texts(np.array(one), np.array(at)) for one, at in zip(ids, starts, strict=True))
+    source, target = (Texts(np.asarray(one), np.asarray(at)) for one, at in zip(ids, starts, strict=True))
     return ParallelCorpus(vocabulary, (source, target))
 
 
