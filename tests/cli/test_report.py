@@ -15,7 +15,7 @@ import torch
 
 from rescore.networks import checkpoint
 from rescore.reports.results_file import schema
-from tests.conftest import ROOT, Run, assert_one_line_error, read_report, write_json
+from tests.conftest import ROOT, Run, assert_one_line_error, read_report, some_lists, write_json
 from tests.scoring.test_ngram import ARPA
 
 
@@ -213,25 +213,32 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("demo")
 
 
-def run_demo(rescore: Run, lm: str, report: Path) -> None:
-    data = ROOT / "data"
-    done = rescore(data / "test.json", "--lm", lm, "--dev", data / "dev.json", "--report", report)
+def run_demo(rescore: Run, lm: str, report: Path, dev: Path, test: Path) -> None:
+    done = rescore(test, "--lm", lm, "--dev", dev, "--report", report)
     assert done.returncode == 0, done.stderr
 
 
 def test_the_demo_gives_the_golden_figures(rescore: Run, demo: Path) -> None:
-    run_demo(rescore, "tta", demo / "r.json")
+    data = ROOT / "data"
+    run_demo(rescore, "tta", demo / "r.json", data / "dev.json", data / "test.json")
+    report = read_report(demo / "r.json")
+    assert report["reranked"] < report["first_pass"] - 2 and report["p_value"] < 0.01
     # A word is 0.08 points here; another machine's arithmetic may decide a near tie the other way.
     done = rescore("check", demo / "r.json", "--golden", ROOT / "data" / "golden.json", "--tolerance", "0.2")
     assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_a_perturbed_model_fails_the_gate(rescore: Run, demo: Path) -> None:
-    folder = Path(shutil.copytree(ROOT / "models" / "tta", demo / "tta"))
+    """On lists with which the whole model passes."""
+    lists = [some_lists(demo, name, 40) for name in ("dev", "test")]
+    small = ROOT / "models" / "tta-small"
+    run_demo(rescore, f"tta:{small}", demo / "whole.json", *lists)
+    folder = Path(shutil.copytree(small, demo / "tta"))
     network, tokenizer = checkpoint.load(folder)
     with torch.no_grad():
         network.get_parameter("blocks.1.attention.value.weight").mul_(-1)
     checkpoint.save(folder, network, tokenizer)
-    run_demo(rescore, f"tta:{folder}", demo / "perturbed.json")
-    done = rescore("check", demo / "perturbed.json", "--golden", ROOT / "data" / "golden.json")
+    run_demo(rescore, f"tta:{folder}", demo / "perturbed.json", *lists)
+    assert rescore("check", demo / "whole.json", "--golden", demo / "whole.json").returncode == 0
+    done = rescore("check", demo / "perturbed.json", "--golden", demo / "whole.json")
     assert done.returncode == 1 and "reranked" in done.stdout.splitlines()[-1]
