@@ -10,11 +10,17 @@ import shlex
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
 from rescore import formats
+from rescore.networks import checkpoint
+from rescore.networks.config import NetworkConfig
+from rescore.networks.tokenizer import Tokenizer
+from rescore.scoring import backends
 from tests.cli.test_recipe import espnet1, espnet2
 from tests.conftest import ROOT, SENTENCES, Run, read_report, run_main, some_lists
 from tests.scoring.test_huggingface import build as causal_model
@@ -139,8 +145,24 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="module")
+def tiny_models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The shipped models with their cards and tokenizers, but networks of one small layer, which need little time."""
+    folder = Path(shutil.copytree(ROOT / "models", tmp_path_factory.mktemp("shipped") / "models"))
+    torch.manual_seed(0)
+    for path in folder.glob("*/config.json"):
+        if (path.parent / "model.safetensors").exists():
+            config, tokenizer = NetworkConfig.load(path), Tokenizer.load(path.parent / "tokenizer.json")
+            small = replace(config, layers=1, d_model=32, heads=2, d_ff=32)
+            checkpoint.save(path.parent, checkpoint.build(small), tokenizer)
+    return folder
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_commands_of_the_docs_run(page: Path, workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commands_of_the_docs_run(
+    page: Path, workspace: Path, tiny_models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backends, "shipped_models", lambda: tiny_models)
     folder = tmp_path / "work"
     shutil.copytree(workspace, folder)
     for line in commands(page):
