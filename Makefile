@@ -10,7 +10,7 @@ demo: .venv/installed .venv/ngram  ## the main job on the demo lists
 	$(BIN)/rescore data/test.json --lm tta --dev data/dev.json
 
 test: .venv/installed-dev  ## all quick tests
-	$(BIN)/pytest
+	$(BIN)/pytest --numprocesses auto --dist loadfile
 
 test-slow: .venv/installed-dev kenlm  ## the long ones, some against other tools
 	$(BIN)/pip install --quiet "minicons>=0.3.39,<0.4"
