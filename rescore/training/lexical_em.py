@@ -2,7 +2,7 @@
 
 What words a predicted word is linked with does not depend on other predicted words, but for the sums over all words
 that a given word is linked with. So the predicted words are taken in parts, each with its own table, and the memory is
-that of the links of one part and of 12 bytes for each different pair of words; which entry of the table a link means
+that of the links of one part and of 24 bytes for each different pair of words; which entry of the table a link means
 is kept in files.
 """
 
