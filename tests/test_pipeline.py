@@ -13,7 +13,9 @@ import rescore
 from rescore import formats, pipeline
 from rescore.errors import UserError
 from rescore.nbest import TOKENS, Column, Hypothesis, NbestList
+from rescore.reports.results import render
 from rescore.tuning.sets import choose_columns, suits_token_bonus
+from rescore.tuning.weights import Weights
 from tests.cli.test_recipe import make
 from tests.conftest import ROOT, Run, assert_one_line_error
 
@@ -160,6 +162,13 @@ def test_mbr_tells_no_interval_of_the_best_score(run_in: Run, tmp_path: Path) ->
     assert "the same for any lambda" in run_in("l.json", *lm, "--dev", "l.json").stdout
     done = run_in("l.json", *lm, "--dev", "l.json", "--decide", "mbr")
     assert done.returncode == 0 and "the same for any lambda" not in done.stdout
+    # Of weights that were tuned for the best score and decide otherwise, too.
+    assert run_in("score", "l.json", *lm, "-o", "l.jsonl").returncode == 0
+    assert "same from" in run_in("tune", "l.jsonl", "-o", "w.json").stderr
+    lists, weights = formats.read([tmp_path / "l.jsonl"]), Weights.load(tmp_path / "w.json")
+    for config, is_said in ((pipeline.RunConfig(), True), (pipeline.RunConfig(decide="mbr", scale=1.0), False)):
+        results, _ = pipeline.evaluate(lists, weights, config)
+        assert ("the same for any lambda" in render(results)) == is_said
 
 
 def test_every_output_is_a_file_of_its_own(run_in: Run, tmp_path: Path) -> None:
