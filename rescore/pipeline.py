@@ -39,7 +39,7 @@ from rescore.training.respelling import find_lexicon, respelled
 from rescore.tuning import Tuned, Weights, tuned_in_folds
 from rescore.tuning import tune as tune_weights
 from rescore.tuning.folds import split
-from rescore.tuning.sets import choose_columns, warn_of_overlap, warn_of_scales
+from rescore.tuning.sets import choose_columns, warn_of_overlap, warn_of_scales, warn_of_single
 
 __all__ = ["Outcome", "RunConfig", "compare", "evaluate", "expand", "rerank", "run", "score", "tune"]
 
@@ -87,6 +87,8 @@ def run(
     if dev is not None:
         warn_of_overlap(lists, dev)
         warn_of_scales(lists, dev)
+    if load or config.lms:
+        warn_of_single(lists)
     parts = split([nbest.id for nbest in lists], config.folds, config.speaker) if config.folds else None
     config, clock = config.for_lists(lists), _Clock()
     metric, others = remembered(config.metric(dev or lists)), config.others(lists)

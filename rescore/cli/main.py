@@ -104,10 +104,17 @@ def cli() -> None:
 
 
 class _ToStderr(logging.Handler):
-    """Messages on what is stderr when they come."""
+    """Messages on what is stderr when they come, each text once in a command."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.shown: set[str] = set()
 
     def emit(self, record: logging.LogRecord) -> None:
         said = self.format(record)
+        if said in self.shown:
+            return
+        self.shown.add(said)
         if record.levelno >= logging.WARNING:
             said = styled(said, "yellow")
         with _cleared_bars():
@@ -128,8 +135,7 @@ def _cleared_bars() -> contextlib.AbstractContextManager[None]:
 def main() -> None:
     """Entry point: exit status 0 fine, 1 a check failed, 2 bad usage or input, in one line on stderr."""
     log = logging.getLogger("rescore")
-    if not any(isinstance(handler, _ToStderr) for handler in log.handlers):
-        log.addHandler(_ToStderr())
+    log.handlers = [*(handler for handler in log.handlers if not isinstance(handler, _ToStderr)), _ToStderr()]
     log.setLevel(logging.INFO)
     streams.prepare()
     if threading.current_thread() is threading.main_thread():

@@ -57,6 +57,7 @@ def command(
     from rescore.reports.results import render
 
     reporting.check()
+    inputs.check([*nbest, *weights.dev])
     config = options.run_config(weights, search, expansion, decide, measure, lms=tuple(lms.specs), norm=lm_norm)
     config = systems.configured(config).checked()
     outputs.check(config.respell)

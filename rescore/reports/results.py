@@ -192,7 +192,7 @@ def render(results: Results) -> str:
 
 def _weights(results: Results) -> str:
     if set(results.weights) == {FIRST_PASS}:
-        return f"weights: the first pass alone ({results.origin})"
+        return "weights: the first pass alone" + ("" if results.origin == "first pass" else f" ({results.origin})")
     line = f"lambda: {_named(results.weights)} ({results.origin})"
     for name, weights in results.conditions.items():
         line += f"\n  for {name}: {_named(weights)}"

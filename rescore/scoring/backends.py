@@ -171,7 +171,9 @@ def recommended_weight(spec: str) -> float:
         weight = -1.0
     if not 0 <= weight <= 1:
         place = path / "README.md" if path.is_dir() else path
-        raise UserError(f"{place}: no recommended_weight between 0 and 1; give --dev LISTS or --weight NUMBER")
+        raise UserError(
+            f"{place}: no recommended_weight between 0 and 1 in its card; give --dev LISTS or --weight NUMBER"
+        )
     return weight
 
 

@@ -60,6 +60,15 @@ def suits_token_bonus(lists: Sequence[NbestList], columns: Sequence[str]) -> boo
     return len(lists) >= LARGE_SET and pseudo and TOKENS in lists[0].hypotheses[0].scores
 
 
+def warn_of_single(lists: Sequence[NbestList]) -> None:
+    """Say so where no list leaves a choice."""
+    if lists and all(len(nbest.hypotheses) == 1 for nbest in lists):
+        log.warning(
+            "every list has one hypothesis, so there is nothing to choose from: have the decoder write more, such as "
+            "with --nbest 10"
+        )
+
+
 def warn_of_overlap(lists: Sequence[NbestList], dev: Sequence[NbestList]) -> None:
     """Say so where dev and test share utterances: of one id, with the same references."""
     known = {(nbest.id, nbest.references) for nbest in dev}

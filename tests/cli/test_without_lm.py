@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import Run, assert_one_line_error, read_report, shared, write_json
+from tests.conftest import ROOT, Run, assert_one_line_error, read_report, shared, write_json
+from tests.scoring.test_ngram import ARPA
 
+LISTS = ROOT / "data" / "test.json"
 TEXTS = ["the old clock", "the old cluck", "an old clock"]
 
 
@@ -72,3 +74,16 @@ def test_figures_of_hyporadise(rescore: Run, tmp_path: Path, name: str, first_pa
     assert done.returncode == 0, done.stderr
     report = read_report(tmp_path / "r.json")
     assert (round(report["first_pass"], 2), round(report["oracle"], 2)) == (first_pass, oracle)
+
+
+def test_what_a_first_try_gets_wrong_is_named(rescore: Run, tmp_path: Path) -> None:
+    (tmp_path / "lm.arpa").write_text(ARPA, encoding="utf-8")
+    lm = ("--lm", "ngram:lm.arpa")
+    assert_one_line_error(rescore("absent.json", *lm), "absent.json: no such file or folder")
+    assert_one_line_error(rescore(LISTS, *lm), "lm.arpa: no recommended_weight", "give --dev LISTS or --weight NUMBER")
+    single = [{"id": name, "ref": "a", "hyps": [{"text": f"{name} foo", "score": -1}]} for name in "uv"]
+    (tmp_path / "one.jsonl").write_text("".join(json.dumps(line) + "\n" for line in single), encoding="utf-8")
+    done = rescore("one.jsonl", *lm, "--dev", "one.jsonl")
+    assert done.returncode == 0 and "every list has one hypothesis" in done.stderr
+    assert done.stderr.count("knows fewer than half of the tokens") == 1  # of dev and test the same
+    assert "weights: the first pass alone\n" in rescore("one.jsonl").stdout
