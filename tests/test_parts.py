@@ -25,8 +25,8 @@ from rescore.networks.tokenizer import Tokenizer
 from rescore.registry import Registry
 from rescore.scoring import Backend, Question, TokenScores
 from rescore.signature import Signature
-from rescore.training.loop import Recipe
-from rescore.training.train import train
+from rescore.training.loop import Device, Recipe
+from rescore.training.train import Shape, Sources, train
 from rescore.version import VERSION
 from tests.conftest import SENTENCES, Run, assert_one_line_error, write_json
 
@@ -195,18 +195,10 @@ def test_a_kind_of_network(
     (tmp_path / "text").write_text("\n".join(SENTENCES), encoding="utf-8")
     tokenizer.save(tmp_path / "tokenizer.json")
     replace(config, kind="odd").save(tmp_path / "odd.json")
-    train(
-        "odd",
-        tmp_path / "lm",
-        Recipe(steps=2, batch_tokens=300),
-        text=tmp_path / "text",
-        config=str(tmp_path / "odd.json"),
-        context=1,
-        tokenizer=tmp_path / "tokenizer.json",
-        held_out=20,
-        device="cpu",
-        compiled=False,
-    )
+    shape = Shape("odd", str(tmp_path / "odd.json"), context=1)
+    sources = Sources(tmp_path / "text", tokenizer=tmp_path / "tokenizer.json", held_out=20)
+    machine = Device.choose("cpu", "auto", compiled=False)
+    train(shape, sources, Recipe(steps=2, batch_tokens=300), machine, tmp_path / "lm")
     assert "kind: odd" in (tmp_path / "lm" / "README.md").read_text()
     done = rescore("score", lists, "--lm", f"odd:context=1:{tmp_path / 'lm'}")
     assert done.returncode == 0 and '"odd:context=1"' in done.stdout, done.stderr

@@ -20,8 +20,6 @@ LARGEST = {
     "sentences": 1_000,
 }
 """Beyond these a file is damaged, or made to fill the memory."""
-TTA_ONLY = {"towers": LARGEST["layers"], "ngram_memory": 1 << 28}
-"""What a T-TA may have beside what the paper says, and how much of it at most; 0 is none."""
 FIRST_QUERIES = ("position", "mask")
 
 
@@ -49,10 +47,8 @@ class NetworkConfig:
     """A dense layer, gelu and LayerNorm before the softmax, as there."""
     output_bias: bool = False
     """A bias for each word of the vocabulary, as there."""
-    towers: int = 0
-    """Blocks of each of two causal towers that the layers of a T-TA look at, instead of at tokens."""
-    ngram_memory: int = 0
-    """Rows of a table of hashed neighbours from which the first query of a T-TA is made."""
+    phrases: int = 0
+    """Hidden units of the phrase keys of a T-TA; see `networks.phrases`."""
     first_query: str = "position"
     """What the query of a T-TA is before the first layer: `position`, P; or `mask`, what the embeddings of [MASK] would
     be at that position, through the same LayerNorm, as in the authors' code."""
@@ -67,12 +63,14 @@ class NetworkConfig:
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= LARGEST[name]:
                 raise UserError(f"{name} is {value!r}; it must be a whole number from 1 to {LARGEST[name]:,}")
-        for name in TTA_ONLY:
-            value = getattr(self, name)
-            if type(value) is not int or not 0 <= value <= TTA_ONLY[name]:
-                raise UserError(f"{name} is {value!r}; it must be a whole number from 0 to {TTA_ONLY[name]:,}")
-            if value and self.kind != "tta":
-                raise UserError(f"{name} is {value}; a {self.kind} has none, a tta may")
+        if type(self.phrases) is not int or not 0 <= self.phrases <= LARGEST["d_ff"]:
+            raise UserError(f"phrases is {self.phrases!r}; it must be a whole number from 0 to {LARGEST['d_ff']:,}")
+        if self.phrases and self.kind != "tta":
+            raise UserError(f"phrases is {self.phrases}; a {self.kind} has none, a tta may")
+        if self.phrases and self.embedding_norm:
+            raise UserError("phrases cannot be had with embedding_norm")
+        if self.phrases and self.vocab_size * self.sentences >= 1 << 20:
+            raise UserError(f"phrases take a vocabulary of fewer than {(1 << 20) // self.sentences:,} tokens")
         if self.first_query not in FIRST_QUERIES:
             raise UserError(f"first_query is {self.first_query!r}; it must be {' or '.join(FIRST_QUERIES)}")
         for name in ("embedding_norm", "output_transform", "output_bias", "scaled_embeddings"):

@@ -5,15 +5,14 @@ from __future__ import annotations
 from typing import cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
-from rescore.networks.batch import Batch, Packing, real_positions
+from rescore.networks.batch import Batch, Packing
 from rescore.networks.config import NetworkConfig
-from rescore.networks.memory import NgramMemory
+from rescore.networks.phrases import Keys, Phrases, before_and_behind
 from rescore.networks.tokenizer import MASK_ID
-from rescore.networks.towers import Towers, on_both_sides
-from rescore.networks.transformer import Transformer, additive, attend, initialise, padding_mask
+from rescore.networks.transformer import Transformer, additive, attend, padding_mask
 
 
 class TTA(Transformer):
@@ -23,42 +22,48 @@ class TTA(Transformer):
     Diagonal masking: position i never attends to itself. Together they make the network self-unknown: the hidden vector
     at i does not depend on token i.
 
-    With `towers` keys and values are those of two causal towers, the same in every layer, and the first query is P plus
-    what both towers have where they meet. With `ngram_memory` what it has on the neighbours of i is added, too.
+    With `phrases` keys and values are those of phrases, one that ends at j for positions behind it and one that begins
+    there for those before it, and the first query is P plus what the two phrases next to it add.
     """
 
     def __init__(self, config: NetworkConfig) -> None:
         super().__init__(config)
-        self.towers = Towers(config) if config.towers else None
-        if self.towers is not None:
-            self.towers.apply(initialise)
-        sizes = config.ngram_memory, config.vocab_size, config.d_model
-        self.ngram_memory = NgramMemory(*sizes) if config.ngram_memory else None
+        none = config.vocab_size * config.sentences
+        self.phrases = nn.ModuleList(
+            Phrases(config.d_model, config.phrases, none) for _ in range(2 if config.phrases else 0)
+        )
 
     def forward(self, tokens: Tensor, lengths: Tensor, layers: int | None = None) -> Tensor:
         """tokens (batch, n) with [BOS] and [EOS], lengths (batch,) -> hidden vectors (batch, n, d).
 
         layers: of so many blocks only, before the transform to the softmax; 0 gives the first queries, of positions
-            alone unless there are towers.
+            alone unless there are phrases.
         """
         size = tokens.shape[1]
-        memory = self.embedding_dropout(self.embed(tokens))
-        query = self.empty(self.places(tokens), tokens // self.config.vocab_size).expand_as(memory)
-        if self.towers is None:
+        query = self.empty(self.places(tokens), tokens // self.config.vocab_size).expand(*tokens.shape, -1)
+        if self.phrases:
+            mask = before_and_behind(lengths, torch.arange(size, device=tokens.device)[None], size)
+            keys = self._phrases(tokens, lengths, distinct=False)
+            places = self.position_embedding(self.places(tokens))
+            memory = torch.cat([F.embedding(side.which, side.vectors) + places for side in keys], dim=1)
+            memory = self.embedding_dropout(memory)
+            query = query + sum(F.embedding(side.beside, side.added) for side in keys)
+        else:
+            memory = self.embedding_dropout(self.embed(tokens))
             others = ~torch.eye(size, dtype=torch.bool, device=tokens.device)
             mask = padding_mask(lengths, size)[:, None, :] & others
-        else:
-            mask = on_both_sides(lengths, torch.arange(size, device=tokens.device)[None], size)
-            memory = self.towers(memory, lengths)
-            query = query + self.towers.meet(memory)
-        if self.ngram_memory is not None:
-            query = query + self.ngram_memory(
-                self.ngram_memory.neighbours(tokens, lengths), self.token_embedding.weight
-            )
         mask = mask[:, None]
         for block in self.layers()[:layers]:
             query = block(query, memory, mask)
         return query if layers is not None else cast(Tensor, self.output_transform(query))
+
+    def _phrases(self, tokens: Tensor, lengths: Tensor, distinct: bool) -> list[Keys]:
+        """From the left and from the right; see `Phrases.forward`."""
+        sides = [cast(Phrases, side) for side in self.phrases]
+        if not sides:
+            return []
+        real = tokens.masked_fill(~padding_mask(lengths, tokens.shape[1]), sides[0].none)
+        return [side(real, backwards, self.embed_tokens, distinct) for backwards, side in enumerate(sides)]
 
     def empty(self, places: Tensor, sentences: Tensor) -> Tensor:
         """The first queries (..., d), which know no token: of places in sentences, and the sentences' own."""
@@ -75,33 +80,42 @@ class TTA(Transformer):
         - Keys and values depend on a token and its position alone, and their sum comes apart, W (x + p) = W x + W p:
           W x is computed once for each distinct token, W p once for each position. (With a LayerNorm on the embeddings
           it does not come apart: then once for each distinct pair of both.)
-        - The first layer's query depends on the position alone, in the sentence and of the sentence (unless there is
-          an n-gram memory).
+        - The first layer's query depends on the position alone, in the sentence and of the sentence (unless there are
+          phrases).
         """
-        if self.towers is not None:
-            return self._predict_from_towers(batch, self.towers)
         rows, columns = batch.tokens.shape
         positions = self.position_embedding.weight[:columns]
         places = self.places(batch.tokens)
         apart = not self.config.embedding_norm
-        if apart:
+        phrases = self._phrases(batch.tokens, batch.lengths, distinct=True)
+        if phrases:
+            memory = torch.cat([side.vectors for side in phrases])
+            which = torch.cat([phrases[0].which, phrases[1].which + len(phrases[0].vectors)], dim=1)
+        elif apart:
             distinct, which = batch.tokens.unique(return_inverse=True)
             memory = self.embed_tokens(distinct)
         else:
             pairs, which = (batch.tokens * len(positions) + places).unique(return_inverse=True)
             memory = self.embed_pairs(pairs // len(positions), pairs % len(positions))
         packing, column = asked_together(batch.at, rows, columns)
-        others = torch.arange(columns, device=column.device) != packing.pad(column[:, None])
-        mask = additive(padding_mask(batch.lengths, columns)[:, None, :] & others, positions.dtype)
+        asked_for = packing.pad(column[:, None])[..., 0]
+        if phrases:
+            visible = before_and_behind(batch.lengths, asked_for, columns)
+        else:
+            others = torch.arange(columns, device=column.device) != asked_for[..., None]
+            visible = padding_mask(batch.lengths, columns)[:, None, :] & others
+        mask = additive(visible, positions.dtype)
         sentence = batch.tokens.flatten()[batch.at] // self.config.vocab_size
         asked = places.expand_as(batch.tokens).flatten()[batch.at] * self.config.sentences + sentence
         asked, where = asked.unique(return_inverse=True)
         first = self.empty(asked // self.config.sentences, asked % self.config.sentences)
         query = first[where]
-        query = self._remember(batch, query)
+        for side in phrases:
+            query = query + F.embedding(side.beside.flatten()[batch.at], side.added)
+        places = torch.cat([places.expand_as(batch.tokens)] * 2, dim=1) if phrases else places
         for number, block in enumerate(self.layers()):
             attention = block.attention
-            alike = number == 0 and self.ngram_memory is None
+            alike = number == 0 and not phrases
             projected = attention.query(first)[where] if alike else attention.query(query)
             key, value = (
                 F.embedding(which, F.linear(memory, linear.weight)) + F.embedding(places, linear(positions))
@@ -110,38 +124,6 @@ class TTA(Transformer):
                 for linear in (attention.key, attention.value)
             )
             context = attend(attention.heads, packing.pad(projected), key, value, mask)
-            query = block.finish(query, packing.pack(context))
-        return cast(Tensor, self.output_transform(query))
-
-    def _remember(self, batch: Batch, query: Tensor) -> Tensor:
-        """The first queries (k, d) at the positions asked for, with what the memory adds to them."""
-        if self.ngram_memory is None:
-            return query
-        near = self.ngram_memory.neighbours(batch.tokens, batch.lengths).at(batch.at)
-        return query + self.ngram_memory(near, self.token_embedding.weight)
-
-    def _predict_from_towers(self, batch: Batch, towers: Towers) -> Tensor:
-        """The same with towers, whose states of padding, and queries of other positions, are not computed."""
-        rows, columns = batch.tokens.shape
-        places = self.places(batch.tokens).expand_as(batch.tokens)
-        real = Packing(real_positions(batch), rows, columns)
-        memory = towers.fast(
-            real, self.embed_pairs(batch.tokens.flatten()[real.at], places.flatten()[real.at]), batch.lengths
-        )
-        packing, column = asked_together(batch.at, rows, columns)
-        mask = additive(on_both_sides(batch.lengths, packing.pad(column[:, None])[..., 0], columns), memory.dtype)
-        sentence = batch.tokens.flatten()[batch.at] // self.config.vocab_size
-        query = self.empty(places.flatten()[batch.at], sentence) + towers.meet(memory).flatten(0, 1)[batch.at]
-        query = self._remember(batch, query)
-        for block in self.layers():
-            attention = block.attention
-            context = attend(
-                attention.heads,
-                packing.pad(attention.query(query)),
-                attention.key(memory),
-                attention.value(memory),
-                mask,
-            )
             query = block.finish(query, packing.pack(context))
         return cast(Tensor, self.output_transform(query))
 

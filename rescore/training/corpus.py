@@ -86,12 +86,6 @@ class Corpus:
         held_out = sum(len(self._sentence(index)) for index in self._held_out)
         return len(self._ids) - held_out
 
-    def token_counts(self) -> npt.NDArray[np.int64]:
-        """(vocabulary,): how often the training sentences have each token."""
-        size = self._tokenizer.vocab_size
-        held_out = sum((np.bincount(self._sentence(int(one)), minlength=size) for one in self._held_out), 0)
-        return np.asarray(np.bincount(self._ids, minlength=size) - held_out)
-
     def windows(self) -> Corpus:
         """The same text, cut into the windows that were held out together, each as one [EOS] [BOS] other."""
         return _Windows(self)
@@ -123,24 +117,6 @@ class Corpus:
         """The validation sentences, each once."""
         for indices in self._pack(self._held_out, budget):
             yield self._batch(indices)
-
-    def stream(self) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
-        """The training sentences in the order of the text, each once, in large pieces.
-
-        Yields: the tokens of one [BOS] ... [EOS] behind the other (n,), and the number of each token's sentence (n,).
-        """
-        ordered = np.sort(self._training)
-        for start in range(0, len(ordered), SHUFFLED_TOGETHER):
-            which = ordered[start : start + SHUFFLED_TOGETHER].astype(np.int64)
-            begins = np.where(which > 0, self._ends[which - 1], 0)
-            sizes = self._ends[which] - begins
-            before = np.cumsum(sizes) - sizes
-            number = np.repeat(np.arange(len(which)), sizes)
-            place = np.arange(sizes.sum())
-            tokens = np.full(len(place) + 2 * len(which), self._tokenizer.eos, dtype=np.int64)
-            tokens[before + 2 * np.arange(len(which))] = self._tokenizer.bos
-            tokens[place + 2 * number + 1] = self._ids[place + (begins - before)[number]]
-            yield tokens, np.repeat(np.arange(len(which)), sizes + 2)
 
     def batches(self, budget: int, skip: int = 0, rank: int = 0, world: int = 1) -> Iterator[SentenceBatch]:
         """Batches for ever, epoch after epoch; the same arguments give the same batches.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 
@@ -17,120 +17,173 @@ from rescore.formats.source import read_lines
 from rescore.networks import checkpoint
 from rescore.networks.config import NAMED, NetworkConfig
 from rescore.networks.tokenizer import Tokenizer, train_wordpiece
-from rescore.networks.tta import TTA
+from rescore.networks.transformer import Transformer
 from rescore.parts import NETWORKS
 from rescore.registry import resolve
 from rescore.training import lexicon
 from rescore.training.corpus import Corpus, encode_corpus, encode_pairs
 from rescore.training.loop import STATE, Device, Recipe, Task, Trainer
-from rescore.training.memory import fill_memory
 from rescore.training.objectives import MIXTURE, USUAL, ContextObjective, ObjectiveOptions
 
 CORPUS, PAIRS = "corpus", "pairs"  # folders of encoded text beside the checkpoint; nobody needs them after training
 
 
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What network is trained."""
+
+    kind: str
+    config: str = "base"
+    """A named size, or a config.json; with `init` the size is that model's."""
+    init: Path | None = None
+    """The folder of a model to start from."""
+    context: int = 0
+    """Neighbours on each side (before it only, for a uniLM) in every second batch, a window of consecutive sentences
+    from documents that empty lines part."""
+    phrases: int = 0
+    """Hidden units of a T-TA's phrase keys; see `networks.phrases`."""
+
+    def sized(self, tokenizer: Tokenizer) -> NetworkConfig:
+        """The named size with the tokenizer's vocabulary, or the configuration of the model to start from.
+
+        Raises:
+            UserError: the options do not fit the model or each other.
+        """
+        if self.init is not None:
+            found = replace(NetworkConfig.load(self.init / "config.json"), kind=self.kind)
+        else:
+            found = replace(_named_or_file(self.config), kind=self.kind, vocab_size=tokenizer.vocab_size)
+        if self.phrases:
+            if found.phrases not in (0, self.phrases):
+                raise UserError(f"--phrases {self.phrases}: the model has phrase keys of {found.phrases} units")
+            found = replace(found, phrases=self.phrases)
+        if not self.context:
+            return found
+        if not NETWORKS[self.kind].before:
+            able = [name for name in NETWORKS.names if NETWORKS[name].before]
+            raise UserError(f"--context is for {', '.join(able)}; a {self.kind} reads one sentence at a time")
+        wanted = found.with_neighbours(self.context)
+        if found.sentences not in (1, wanted.sentences):
+            raise UserError(f"--context {self.context}: the model reads {found.neighbours[0]} neighbours on a side")
+        return wanted
+
+    def network(self, tokenizer: Tokenizer) -> Transformer:
+        """A network with fresh weights, or with those of the model to start from; what that lacks is zero at first."""
+        made = checkpoint.build(self.sized(tokenizer))
+        if self.init is not None:
+            made.load_state_dict(made.state_dict() | checkpoint.load(self.init)[0].state_dict())
+        return made
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """What a network is trained on."""
+
+    text: Path | None = None
+    """One sentence per line."""
+    pairs: tuple[Path, Path] | None = None
+    """Sentences and their translations, line by line; the second is the text where there is no other."""
+    tokenizer: Path | None = None
+    """A tokenizer.json; without one (or a model to start from) one is trained on the text."""
+    normalisation: str = "english"
+    """Of a tokenizer that is trained."""
+    held_out: int | None = None
+    """Sentences for validation."""
+
+    @property
+    def main(self) -> Path | None:
+        return self.text or (self.pairs[1] if self.pairs else None)
+
+    @property
+    def files(self) -> list[Path]:
+        return list(dict.fromkeys([*([self.main] if self.main else []), *(self.pairs or ())]))
+
+
 def train(
-    kind: str,
-    out: Path,
+    shape: Shape,
+    sources: Sources,
     recipe: Recipe,
+    machine: Device,
+    out: Path,
     *,
-    text: Path | None = None,
-    pairs: tuple[Path, Path] | None = None,
-    config: str = "base",
-    context: int = 0,
-    ngram_memory: int = 0,
-    init: Path | None = None,
     resume: bool = False,
-    tokenizer: Path | None = None,
-    normalisation: str = "english",
-    held_out: int | None = None,
-    device: str | None = None,
-    precision: str = "auto",
-    compiled: bool | None = None,
     report: Callable[[str], None] = lambda line: None,
 ) -> None:
-    """Train a network of `kind` and write its folder.
+    """Train a network and write its folder.
 
-    A `unified` network learns from `pairs`, a file of sentences and one of their translations line by line, and reads
-    `text` in the other three ways; without `text` the second file of the pairs.
+    A `unified` network learns from pairs, and reads the text in the other three ways.
 
-    With `context`, every second batch is of windows of consecutive sentences, so many on each side of the one in the
-    middle (before it only, for a uniLM), from documents that empty lines part.
+    With a model to start from and `resume` that model gives the size only: the weights are those of the saved state.
 
-    With `ngram_memory` a T-TA gets a table of so many rows, filled from the text before training; see
-    `networks.memory`. A model to start from that has one keeps it.
-
-    With `init` and `resume` the model to start from gives the size only: the weights are those of the saved state.
-
-    With `recipe.steps == 0` the network is written as it was initialised; then `text` is needed only where a tokenizer
+    With `recipe.steps == 0` the network is written as it was initialised; then a text is needed only where a tokenizer
     has to be trained.
 
     Raises:
         UserError: files are missing or do not fit together; `out` holds a training that `resume` does not continue.
     """
-    if (out / STATE).exists() and not resume:
-        raise UserError(f"{out / STATE}: a training was begun here; continue it with --resume, or remove the file")
-    if pairs is not None:
-        text = text or pairs[1]
-    elif NETWORKS[kind].pairs and recipe.steps != 0:
-        raise UserError(f"a {kind} network learns from translations, too; give --pairs SOURCE TARGET")
-    if text is None and recipe.steps != 0:
-        raise UserError("no text to train on; give --text FILE")
-    machine = Device.choose(device, precision, compiled)
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"--out {out}: cannot be made ({error.strerror or error})") from None
+    _check(shape, sources, recipe, out, resume)
     if machine.rank == 0:
-        texts = list(dict.fromkeys([*([text] if text else []), *(pairs or ())]))
-        _prepare_tokenizer(out, texts, config, init, resume, tokenizer, normalisation, report)
-        if text is not None and not resume:
-            lexicon.write(text, Tokenizer.load(out / "tokenizer.json"), out)
-        if recipe.steps != 0 and text is not None:
-            tokens = Tokenizer.load(out / "tokenizer.json")
-            longest = _config(kind, config, tokens, init, context, ngram_memory).max_positions - 2
-            encode_corpus(text, tokens, out / CORPUS, longest)
-            if pairs is not None:
-                count = encode_pairs(*pairs, tokens, out / PAIRS, longest)
-                report(f"{count:,} pairs of at most {longest} tokens, each in both directions")
+        _prepare(shape, sources, recipe, out, resume, report)
     if machine.world > 1:
         torch.distributed.barrier()
     tokens = Tokenizer.load(out / "tokenizer.json")
     torch.manual_seed(recipe.seed)
-    known: dict[str, torch.Tensor] = {}
-    network = checkpoint.build(_config(kind, config, tokens, init, context, ngram_memory))
-    if init is not None:  # a model that has read single sentences gets positions of sentences, which are zero at first
-        known = checkpoint.load(init)[0].state_dict()
-        network.load_state_dict(network.state_dict() | known)
+    network = shape.network(tokens)
     if recipe.steps == 0:
         checkpoint.save(out, network, tokens)
         return
-    corpus = Corpus(out / CORPUS, tokens, held_out, recipe.seed, network.config.sentences if context else 1)
-    if (
-        isinstance(network, TTA)
-        and network.ngram_memory
-        and not resume
-        and not any(n.startswith("ngram_memory.") for n in known)
-    ):
-        report(f"filling the n-gram memory of {network.config.ngram_memory:,} rows")
-        fill_memory(network, corpus)
-    translations = Corpus(out / PAIRS, tokens, held_out, recipe.seed) if NETWORKS[kind].pairs else None
-    what = turns(kind, tokens, corpus, translations, context > 0, recipe.objective)
+    held_out, seed = sources.held_out, recipe.seed
+    corpus = Corpus(out / CORPUS, tokens, held_out, seed, network.config.sentences if shape.context else 1)
+    translations = Corpus(out / PAIRS, tokens, held_out, seed) if NETWORKS[shape.kind].pairs else None
+    what = turns(shape.kind, tokens, corpus, translations, shape.context > 0, recipe.objective)
     trainer = Trainer(network, tokens, what, recipe, machine, out)
     if resume:
         trainer.resume()
     if machine.rank == 0:
         parameters = sum(value.numel() for value in network.parameters())
         report(
-            f"{kind}: {parameters:,} parameters, {len(corpus):,} sentences of {corpus.training_tokens:,} tokens, "
+            f"{shape.kind}: {parameters:,} parameters, {len(corpus):,} sentences of {corpus.training_tokens:,} tokens, "
             f"{machine.device} {str(machine.precision).removeprefix('torch.')}"
         )
     trainer.run(report)
     if machine.rank == 0:
         trainer.export()
-        _write_card(out, kind, trainer, corpus, [*([text] if text else []), *(pairs or ())], init)
+        _write_card(out, shape, trainer, corpus, sources.files)
     if machine.world > 1:
         torch.distributed.destroy_process_group()
+
+
+def _check(shape: Shape, sources: Sources, recipe: Recipe, out: Path, resume: bool) -> None:
+    """See that there is something to train on, and a folder to write to."""
+    if (out / STATE).exists() and not resume:
+        raise UserError(f"{out / STATE}: a training was begun here; continue it with --resume, or remove the file")
+    if sources.pairs is None and NETWORKS[shape.kind].pairs and recipe.steps != 0:
+        raise UserError(f"a {shape.kind} network learns from translations, too; give --pairs SOURCE TARGET")
+    if sources.main is None and recipe.steps != 0:
+        raise UserError("no text to train on; give --text FILE")
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"--out {out}: cannot be made ({error.strerror or error})") from None
+
+
+def _prepare(
+    shape: Shape, sources: Sources, recipe: Recipe, out: Path, resume: bool, report: Callable[[str], None]
+) -> None:
+    """Write the tokenizer, the lexicon and the encoded text."""
+    text = sources.main
+    if not resume:
+        _prepare_tokenizer(out, shape, sources, report)
+        if text is not None:
+            lexicon.write(text, Tokenizer.load(out / "tokenizer.json"), out)
+    if recipe.steps == 0 or text is None:
+        return
+    tokens = Tokenizer.load(out / "tokenizer.json")
+    longest = shape.sized(tokens).max_positions - 2
+    encode_corpus(text, tokens, out / CORPUS, longest)
+    if sources.pairs is not None:
+        count = encode_pairs(*sources.pairs, tokens, out / PAIRS, longest)
+        report(f"{count:,} pairs of at most {longest} tokens, each in both directions")
 
 
 def turns(
@@ -154,26 +207,18 @@ def turns(
     return [tasks[name] for name in MIXTURE]
 
 
-def _prepare_tokenizer(
-    out: Path,
-    texts: Sequence[Path],
-    config: str,
-    init: Path | None,
-    resume: bool,
-    tokenizer: Path | None,
-    normalisation: str,
-    report: Callable[[str], None],
-) -> None:
-    if resume:
-        return
-    if tokenizer is not None and init is not None:
+def _prepare_tokenizer(out: Path, shape: Shape, sources: Sources, report: Callable[[str], None]) -> None:
+    if sources.tokenizer is not None and shape.init is not None:
         raise UserError("--tokenizer and --init exclude each other: a model's weights belong to its tokenizer")
-    if tokenizer is not None or init is not None:
-        found = Tokenizer.load(tokenizer if tokenizer is not None else Path(str(init)) / "tokenizer.json")
-    elif texts:
-        size = _named_or_file(config).vocab_size
-        report(f"training a tokenizer of {size:,} WordPieces on {', '.join(map(str, texts))}")
-        found = train_wordpiece(chain.from_iterable(map(read_lines, texts)), size, normalisation)
+    if sources.tokenizer is not None:
+        found = Tokenizer.load(sources.tokenizer)
+    elif shape.init is not None:
+        found = Tokenizer.load(shape.init / "tokenizer.json")
+    elif sources.files:
+        size = _named_or_file(shape.config).vocab_size
+        report(f"training a tokenizer of {size:,} WordPieces on {', '.join(map(str, sources.files))}")
+        lines = chain.from_iterable(map(read_lines, sources.files))
+        found = train_wordpiece(lines, size, sources.normalisation)
         if found.vocab_size < size:
             report(f"the text gives {found.vocab_size:,} WordPieces only")
     else:
@@ -189,33 +234,8 @@ def _named_or_file(config: str) -> NetworkConfig:
     return NetworkConfig.load(Path(config))
 
 
-def _config(
-    kind: str, config: str, tokenizer: Tokenizer, init: Path | None, context: int, ngram_memory: int
-) -> NetworkConfig:
-    """The named size with the tokenizer's vocabulary, or the configuration of the model to start from."""
-    if init is not None:
-        found = replace(NetworkConfig.load(init / "config.json"), kind=kind)
-    else:
-        found = replace(_named_or_file(config), kind=kind, vocab_size=tokenizer.vocab_size)
-    if ngram_memory:
-        if found.ngram_memory not in (0, ngram_memory):
-            raise UserError(f"--ngram-memory {ngram_memory}: the model has one of {found.ngram_memory} rows")
-        found = replace(found, ngram_memory=ngram_memory)
-    if not context:
-        return found
-    if not NETWORKS[kind].before:
-        able = [name for name in NETWORKS.names if NETWORKS[name].before]
-        raise UserError(f"--context is for {', '.join(able)}; a {kind} reads one sentence at a time")
-    wanted = found.with_neighbours(context)
-    if found.sentences not in (1, wanted.sentences):
-        raise UserError(f"--context {context}: the model reads {found.neighbours[0]} neighbours on a side")
-    return wanted
-
-
-def _write_card(
-    out: Path, kind: str, trainer: Trainer, corpus: Corpus, texts: Sequence[Path], init: Path | None
-) -> None:
-    progress, recipe = trainer.progress, trainer.recipe
+def _write_card(out: Path, shape: Shape, trainer: Trainer, corpus: Corpus, texts: Sequence[Path]) -> None:
+    progress, recipe, kind, init = trainer.progress, trainer.recipe, shape.kind, shape.init
     names = ", ".join(dict.fromkeys(_in_a_table(path.name) for path in texts))
     base = ""
     if init is not None:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from rescore.networks.batch import Batch
 from rescore.networks.config import NAMED, NetworkConfig
+from rescore.networks.phrases import Phrases
 from rescore.networks.precision import convert
 from rescore.networks.transformer import Block
 from rescore.networks.tta import TTA
@@ -30,8 +31,8 @@ AUTHORS: dict[str, Any] = {
 """What the authors' released code has beside the paper's equations."""
 
 
-TOWERS, MEMORY = {"towers": 2}, {"ngram_memory": 64}
-WAYS = st.sampled_from([{}, TOWERS, MEMORY, TOWERS | MEMORY, AUTHORS])
+PHRASES = {"phrases": 24}
+WAYS = st.sampled_from([{}, PHRASES, AUTHORS])
 
 
 def network(seed: int, dtype: torch.dtype = torch.float32, **options: Any) -> TTA:
@@ -42,9 +43,9 @@ def network(seed: int, dtype: torch.dtype = torch.float32, **options: Any) -> TT
         for value in made.parameters():
             if value.dim() == 1:
                 value.add_(torch.randn_like(value) * 0.1)
-        if made.ngram_memory is not None:  # zero at first
-            made.ngram_memory.project.weight.normal_(std=0.3)
-            made.ngram_memory.beside.weight.normal_(std=0.3)
+        for side in made.phrases:  # zero at first
+            for linear in (side.key, side.query):
+                linear.weight.normal_(std=0.3)
     return made
 
 
@@ -97,7 +98,14 @@ def definition(made: TTA, tokens: list[int]) -> torch.Tensor:
     query = [positions[index] for index in range(size)]
     if config.first_query == "mask":  # the released code's constant token, [MASK], at each position
         query = [made.embedding_norm(made.token_embedding.weight[4] + position) for position in query]
-    query = [first + remembered(made, tokens, index) for index, first in enumerate(query)]
+    keys = {-1: memory, 1: memory}  # from the left, and from the right
+    if made.phrases:
+        for side, step in zip(made.phrases, (-1, 1), strict=True):
+            units = [phrase(made, side, tokens, index, step) for index in range(size)]
+            keys[step] = [vector + side.key.weight @ one for vector, one in zip(memory, units, strict=True)]
+            near = range(size - 1) if step < 0 else range(1, size)
+            for index in near:
+                query[index - step] = query[index - step] + side.query.weight @ units[index]
     width = config.d_model // config.heads
     for block in made.blocks:
         attention = block.attention
@@ -108,8 +116,9 @@ def definition(made: TTA, tokens: list[int]) -> torch.Tensor:
                 part = slice(head * width, (head + 1) * width)
                 asked = attention.query(query[index])[part]
                 others = [other for other in range(size) if other != index]
-                logits = torch.stack([asked @ attention.key(memory[o])[part] / math.sqrt(width) for o in others])
-                values = torch.stack([attention.value(memory[o])[part] for o in others])
+                seen = [keys[-1 if other < index else 1][other] for other in others]
+                logits = torch.stack([asked @ attention.key(one)[part] / math.sqrt(width) for one in seen])
+                values = torch.stack([attention.value(one)[part] for one in seen])
                 heads.append(logits.softmax(0) @ values)
             context = attention.output(torch.cat(heads))
             state = block.attention_norm(query[index] + context)
@@ -119,26 +128,15 @@ def definition(made: TTA, tokens: list[int]) -> torch.Tensor:
     return made.output_transform(torch.stack(query))
 
 
-def remembered(made: TTA, tokens: list[int], index: int) -> torch.Tensor:
-    """What the n-gram memory adds to the first query at `index`."""
-    memory, none = made.ngram_memory, made.config.vocab_size
-    if memory is None:
-        return torch.zeros(made.config.d_model)
-    near = {d: tokens[index + d] if 0 <= index + d < len(tokens) else none for d in (-2, -1, 1, 2)}
-    parts = []
-    for number, (first, second) in enumerate([(-1, 1), (-2, -1), (1, 2)]):
-        key = ((near[first] * (none + 1) + near[second]) * 3 + number) * 0x9E3779B97F4A7C15
-        row = (key >> 32) % 2**31 % made.config.ngram_memory
-        parts.append(memory.table_embedding.weight[row])
-    added = memory.project.weight @ torch.cat(parts)
-    before, behind = memory.beside.weight.chunk(2)
-    for weight, token in ((before, near[-1]), (behind, near[1])):
-        if token != none:
-            added = added + weight @ made.token_embedding.weight[token]
-    return added
+def phrase(made: TTA, side: Phrases, tokens: list[int], index: int, step: int) -> torch.Tensor:
+    """The units of the phrase of a token and two others, before it (step -1) or behind it (step 1)."""
+    there = [place for place in (index, index + step, index + 2 * step) if 0 <= place < len(tokens)]
+    parts = side.words.weight.chunk(3)
+    found = [part @ made.token_embedding.weight[tokens[place]] for part, place in zip(parts, there, strict=False)]
+    return torch.nn.functional.gelu(sum(found, side.bias))
 
 
-@pytest.mark.parametrize("options", [{}, AUTHORS, MEMORY], ids=["paper", "released code", "memory"])
+@pytest.mark.parametrize("options", [{}, AUTHORS, PHRASES], ids=["paper", "released code", "phrases"])
 @pytest.mark.parametrize("sentence", [[7], [5, 6, 7, 8], [9] * 14])
 def test_equals_the_definition(sentence: list[int], options: dict[str, Any]) -> None:
     made = network(0, torch.float64, **options)
@@ -146,33 +144,6 @@ def test_equals_the_definition(sentence: list[int], options: dict[str, Any]) -> 
     with torch.no_grad():
         slow = definition(made, tokens[0].tolist())
     assert torch.allclose(hidden(made, tokens)[0], slow, atol=1e-12)
-
-
-@pytest.mark.parametrize("sentence", [[7], [5, 6, 7, 8]])
-def test_towers_are_self_attention_of_what_stands_before_and_behind(sentence: list[int]) -> None:
-    """Each tower is run on the part of the sentence that it may know, alone; then one query at a time."""
-    made, tokens = network(0, torch.float64, **TOWERS), framed(sentence)
-    towers, size = made.towers, tokens.shape[1]
-    assert towers is not None
-    embedded = made.embed(tokens)[0]
-
-    def run(tower: torch.nn.ModuleList, part: torch.Tensor, causal: torch.Tensor) -> torch.Tensor:
-        for block in tower:
-            part = block(part[None], part[None], causal[None, None])[0]
-        return part
-
-    slow = []
-    with torch.no_grad():
-        for place in range(1, size - 1):
-            before, behind = embedded[:place], embedded[place + 1 :]
-            left = run(towers.left, before, torch.ones(len(before), len(before), dtype=torch.bool).tril())
-            right = run(towers.right, behind, torch.ones(len(behind), len(behind), dtype=torch.bool).triu())
-            query = made.position_embedding.weight[place] + towers.join(torch.cat([left[-1], right[0]]))
-            query, keys = query[None, None], torch.cat([left, right])[None]
-            for block in made.blocks:
-                query = block(query, keys, torch.ones(1, 1, 1, len(keys[0]), dtype=torch.bool))
-            slow.append(made.output_transform(query[0, 0]))
-    assert torch.allclose(hidden(made, tokens)[0, 1:-1], torch.stack(slow), atol=1e-12)
 
 
 @settings(max_examples=60, deadline=None)
@@ -196,7 +167,7 @@ def test_predicts_what_is_defined(
         assert torch.allclose(fast, made(tokens, lengths).flatten(0, 1)[asked], atol=1e-5)
 
 
-@pytest.mark.parametrize("options", [{}, TOWERS, MEMORY], ids=["paper", "towers", "memory"])
+@pytest.mark.parametrize("options", [{}, PHRASES], ids=["paper", "phrases"])
 @pytest.mark.parametrize(("precision", "error"), [("float32", 1e-4), ("int8", 0.5)])
 def test_packed_weights_predict_alike(options: dict[str, int], precision: str, error: float) -> None:
     made, tokens = network(0, **options).half().float(), framed([5, 6, 7, 8])
@@ -205,27 +176,17 @@ def test_packed_weights_predict_alike(options: dict[str, int], precision: str, e
         before = made.predict(batch)
         convert(made, precision)
         blocks = [one for one in made.modules() if isinstance(one, Block)]
-        assert len(blocks) == 3 + 2 * made.config.towers
+        assert len(blocks) == 3
         assert not any(isinstance(block.fc1, torch.nn.Linear) for block in blocks)  # packed
         assert (made.predict(batch) - before).abs().max() < error
 
 
-def test_a_memory_does_not_reach_into_another_sentence() -> None:
-    memory = network(0, **MEMORY, sentences=2).ngram_memory
-    assert memory is not None
-    two = torch.tensor([[2, 7, 8, 3, *(token + VOCABULARY for token in (2, 9, 3))]])
-    near = memory.neighbours(two, torch.tensor([7]))
-    one, other = (memory.neighbours(framed(words), torch.tensor([len(words) + 2])) for words in ([7, 8], [9]))
-    for found, *apart in zip(near, one, other, strict=True):
-        assert torch.equal(found, torch.cat(apart, dim=1))
-
-
-def test_a_memory_changes_nothing_at_first() -> None:
+def test_phrases_change_nothing_at_first() -> None:
     torch.manual_seed(0)
     plain, tokens = network(0), framed([7, 8, 9])
-    made = TTA(replace(plain.config, ngram_memory=64)).eval()
+    made = TTA(replace(plain.config, **PHRASES)).eval()
     made.load_state_dict(made.state_dict() | plain.state_dict())
-    assert torch.equal(hidden(made, tokens), hidden(plain, tokens))
+    assert torch.allclose(hidden(made, tokens), hidden(plain, tokens), atol=1e-6)
 
 
 def test_named_sizes_are_the_papers() -> None:

@@ -221,7 +221,7 @@ class KilledError(Exception):
 
 
 @pytest.mark.parametrize(
-    ("kind", "neighbours", "memory"), [("tta", 0, 0), ("tta", 2, 0), ("tta", 2, 256), ("unified", 0, 0)]
+    ("kind", "neighbours", "phrases"), [("tta", 0, 0), ("tta", 2, 0), ("tta", 2, 16), ("unified", 0, 0)]
 )
 def test_resume_is_exact(
     tmp_path: Path,
@@ -230,9 +230,9 @@ def test_resume_is_exact(
     monkeypatch: pytest.MonkeyPatch,
     kind: str,
     neighbours: int,
-    memory: int,
+    phrases: int,
 ) -> None:
-    config = replace(config, kind=kind, ngram_memory=memory).with_neighbours(neighbours)
+    config = replace(config, kind=kind, phrases=phrases).with_neighbours(neighbours)
     recipe = Recipe(steps=30, batch_tokens=300, learning_rate=1e-2, dropout=0.1, checkpoint_seconds=0.0)
     whole = trainer(tmp_path / "whole", tokenizer, config, recipe)
     whole.run(lambda line: None)

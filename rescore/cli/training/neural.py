@@ -31,7 +31,7 @@ STEPS = 100_000
 class NeuralOptions:
     config: str
     context: int
-    ngram_memory: int
+    phrases: int
     steps: int | None
     minutes: float | None
     init: str | None
@@ -109,12 +109,12 @@ options = bundled(
             "ends a document.",
         ),
         click.option(
-            "--ngram-memory",
-            type=click.IntRange(0, 1 << 28),
+            "--phrases",
+            type=click.IntRange(0, 1_000_000),
             default=0,
             show_default=True,
-            metavar="ROWS",
-            help="tta: a table of hashed neighbours, of 131072 rows say, filled from the text before training.",
+            metavar="UNITS",
+            help="tta: keys and values of phrases, not of single words, by so many hidden units, twice d_model say.",
         ),
         click.option(
             "--steps",
@@ -201,27 +201,15 @@ options = bundled(
 def train(common: Common, options: NeuralOptions) -> None:
     recipe = options.recipe(common.kind)
     from rescore.training import train as neural
+    from rescore.training.loop import Device
 
+    init = _model_folder(options.init) if options.init else None
+    shape = neural.Shape(common.kind, options.config, init, options.context, options.phrases)
+    normalisation = common.normalisation or "english"
+    sources = neural.Sources(common.text, common.pairs, common.tokenizer, normalisation, options.held_out)
+    machine = Device.choose(options.device, options.precision, options.compiled)
     with _resumable(common.out):
-        neural.train(
-            common.kind,
-            common.out,
-            recipe,
-            text=common.text,
-            pairs=common.pairs,
-            config=options.config,
-            context=options.context,
-            ngram_memory=options.ngram_memory,
-            init=_model_folder(options.init) if options.init else None,
-            resume=options.resume,
-            tokenizer=common.tokenizer,
-            normalisation=common.normalisation or "english",
-            held_out=options.held_out,
-            device=options.device,
-            precision=options.precision,
-            compiled=options.compiled,
-            report=report,
-        )
+        neural.train(shape, sources, recipe, machine, common.out, resume=options.resume, report=report)
 
 
 def _model_folder(name: str) -> Path:
