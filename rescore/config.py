@@ -168,7 +168,8 @@ class RunConfig:
         """How weights of columns are tuned on lists."""
         words = suits_word_bonus(columns) if self.word_bonus is None else bool(self.word_bonus)
         tokens = suits_token_bonus(lists, columns) if self.token_bonus is None else bool(self.token_bonus)
-        respelled = RESPELLING if lists and EDITS in lists[0].hypotheses[0].scores else ()
+        there = lists[0].hypotheses[0].scores if lists else {}
+        respelled = [name for name in RESPELLING if name in there and EDITS in there]
         bonuses = (*([WORDS] if words else []), *([TOKENS] if tokens else []), *respelled)
         free = [name for name in self.component_columns(lists) if name in columns and name not in self.negative]
         negative = (*self.negative, *free)

@@ -36,10 +36,19 @@ CHANNEL = "channel"
 EDITS = "edits"
 """The column with the number of respelled words."""
 
-RESPELLING = (CHANNEL, EDITS)
-"""Columns of respelled lists."""
+LISTED = "listed"
+"""The column with the number of words of the user's list (`--words`) in the text."""
 
-COUNTS = {WORDS: "word", TOKENS: "token", CHANNEL: "nat of the channel", EDITS: "respelled word"}
+RESPELLING = (CHANNEL, EDITS, LISTED)
+"""Columns of respelled lists; the last where there is such a list."""
+
+COUNTS = {
+    WORDS: "word",
+    TOKENS: "token",
+    CHANNEL: "nat of the channel",
+    EDITS: "respelled word",
+    LISTED: "listed word",
+}
 """Columns that count something, whose weight is a bonus for each, without bounds."""
 
 

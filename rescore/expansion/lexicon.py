@@ -26,8 +26,12 @@ GIVEN = 100
 class Lexicon:
     """Counts of words in lower case; `total` is of all words of the text, those that were left out among them."""
 
-    def __init__(self, counts: Mapping[str, int], total: int, source: str = "") -> None:
+    def __init__(
+        self, counts: Mapping[str, int], total: int, source: str = "", listed: frozenset[str] = frozenset()
+    ) -> None:
         self.counts = dict(counts)
+        self.listed = listed
+        """Words that a user gave."""
         self.total = total
         self.source = source
         """The file it was read from, for messages."""
@@ -46,8 +50,9 @@ class Lexicon:
 
     def with_words(self, words: Iterable[str]) -> Lexicon:
         """The lexicon with a user's words, in lower case, each counted `GIVEN` times at least."""
-        new = {word: max(GIVEN, self.counts.get(word, 0)) for word in map(str.lower, words)}
-        return Lexicon(self.counts | new, self.total, self.source)
+        listed = frozenset(map(str.lower, words))
+        new = {word: max(GIVEN, self.counts.get(word, 0)) for word in listed}
+        return Lexicon(self.counts | new, self.total, self.source, self.listed | listed)
 
     @cached_property
     def digest(self) -> str:

@@ -4,7 +4,8 @@ An end-to-end recogniser spells, and what it spells need not be a word. Each wor
 candidates (`rescore.expansion.candidates`); of the texts that these make up, the likeliest of a list become
 hypotheses, with the first-pass score of the hypothesis they came from and two more columns: `channel`, the log
 probability of what was heard given what was meant, and `edits`, how many words were respelled; both are 0 for those
-that the toolkit gave. Language models then decide, with tuned weights of the two columns.
+that the toolkit gave. With a user's own words there is a third, `listed`, how many of them a text has. Language models
+then decide, with tuned weights of these columns.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from rescore.expansion.candidates import Candidate, Proposer
 from rescore.expansion.channel import Channel
 from rescore.expansion.lexicon import Lexicon, spelled
 from rescore.expansion.recombine import refuse_scored
-from rescore.nbest import CHANNEL, COMBINED, EDITS, FIRST_PASS, Hypothesis, NbestList
+from rescore.nbest import CHANNEL, COMBINED, EDITS, FIRST_PASS, LISTED, Hypothesis, NbestList
 
 DEFAULT_NUMBER = 20
 LEXICON_WEIGHT, CHANNEL_WEIGHT, EDIT_BONUS = 0.65, 0.7, 3.0
@@ -82,7 +83,10 @@ class Respeller:
         """
         refuse_scored(nbest, "respell")
         original = {CHANNEL: 0.0, EDITS: 0.0, COMBINED: 0.0}
-        old = [replace(one, scores=original | one.scores) for one in nbest.hypotheses]
+        old = [
+            replace(one, scores=original | one.scores | self._listed(one.text.lower().split()))
+            for one in nbest.hypotheses
+        ]
         texts = [one.text.split() for one in nbest.hypotheses]
         versions = [
             (version, rank)
@@ -98,8 +102,14 @@ class Respeller:
             if text.lower() not in seen and len(new) < self._number:
                 seen.add(text.lower())
                 columns = {CHANNEL: version.channel, EDITS: float(len(version.chosen)), COMBINED: 1.0}
+                columns |= self._listed(text.lower().split())
                 new.append(Hypothesis(text, old[rank].scores | columns))
         return replace(nbest, hypotheses=[*old, *new])
+
+    def _listed(self, words: Iterable[str]) -> dict[str, float]:
+        """A column with the number of words that the user listed, where some are."""
+        listed = self._lexicon.listed
+        return {LISTED: float(sum(word in listed for word in words))} if listed else {}
 
     def _versions(
         self, words: Sequence[str], first: float, candidates: Mapping[str, Sequence[Candidate]], number: int

@@ -71,6 +71,16 @@ def test_the_chosen_against_all_that_candidates_make_up(number: int) -> None:
     assert len(best) == number and [h.text for h in found.hypotheses[2:]] == best
 
 
+def test_listed_words_are_counted_in_all_hypotheses() -> None:
+    nbest = listed(("THE OLD ZODIAC", -1.0), ("the zodiag zodiac", -2.0), ("the clock", -3.0))
+    (found,) = Respeller(CHANNEL, LEXICON.with_words(["Zodiac"]), 20)([nbest])
+    counts = {one.text: one.scores["listed"] for one in found.hypotheses}
+    assert [counts[one.text] for one in nbest.hypotheses] == [1, 1, 0]
+    assert counts["the zodiac zodiac"] == 2
+    (without,) = Respeller(CHANNEL, LEXICON, 20)([nbest])
+    assert not any("listed" in one.scores for one in without.hypotheses)
+
+
 def test_what_is_known_stays() -> None:
     """Words of the lexicon, numbers and what is no word are left alone; and one more list does not change another."""
     nbest = listed(("the clock 12.30 ticked @x", -1.0), ("old clock", float("-inf")))

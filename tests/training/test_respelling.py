@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -65,6 +66,24 @@ def test_words_are_mended(config: RunConfig) -> None:
     signature = outcome.results.signature
     digest = learn(collect(dev)).digest
     assert f"lm:channel=respell:10@{digest},lexicon:{LEXICON.digest},float32" in signature
+
+
+def test_words_of_a_list_have_a_bonus(config: RunConfig, rescore: Run) -> None:
+    """What is said is always one of the listed words; first pass and language model do not know that."""
+    draw = random.Random(5)
+    for name, number in (("test", 20), ("dev", 60)):
+        lists = []
+        for index in range(number):
+            said, other = (f"the old {draw.choice(words)} by the door" for words in (WORDS[:5], WORDS[5:]))
+            hypotheses = [Hypothesis(other, {"s2s": -1.0}), Hypothesis(said, {"s2s": -1.0 - draw.random()})]
+            lists.append(NbestList(f"speaker{index % 7}-{index}", hypotheses, (said,)))
+        formats.write(lists, f"{name}.jsonl")
+    Path("names.txt").write_text("\n".join(WORDS[:5]), encoding="utf-8")
+    how = ("--lm", "tta-small", "--respell", "10", "--channel", "dev", "--words", "names.txt")
+    done = rescore("test.jsonl", "--dev", "dev.jsonl", *how, "--save-weights", "w.json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(Path("w.json").read_text())["weights"]["listed"] > 0
+    assert "listed" in done.stdout and re.search(r"reranked +0\.00", done.stdout)
 
 
 def test_nothing_is_respelled_where_that_is_no_gain(config: RunConfig, caplog: pytest.LogCaptureFixture) -> None:
