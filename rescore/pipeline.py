@@ -87,8 +87,6 @@ def run(
     if dev is not None:
         warn_of_overlap(lists, dev)
         warn_of_scales(lists, dev)
-    if load or config.lms:
-        warn_of_single(lists)
     parts = split([nbest.id for nbest in lists], config.folds, config.speaker) if config.folds else None
     config, clock = config.for_lists(lists), _Clock()
     metric, others = remembered(config.metric(dev or lists)), config.others(lists)
@@ -99,6 +97,8 @@ def run(
         tuned_on = scored if parts else None
         if dev is not None:
             tuned_on = list(score(expand(dev, config, dev), lms, config, progress))
+    if lms:
+        warn_of_single(scored)
     texts = None
     with clock.measure("tuning"):
         if tuned_on is None:

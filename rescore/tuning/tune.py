@@ -23,12 +23,9 @@ from rescore.tuning.line import best_interval, padded
 from rescore.tuning.multi import Space, coordinate, search
 from rescore.tuning.scale import text_value, tune_scale
 from rescore.tuning.tuned_for import TunedFor
-from rescore.tuning.weights import Weights, check_condition, condition_of
+from rescore.tuning.weights import NEVER, Weights, check_condition, condition_of
 
 log = logging.getLogger(__name__)
-
-NEVER = -1e6
-"""The weight of a column that nothing with a value above 0 in it is chosen."""
 
 
 @dataclass(frozen=True, slots=True)

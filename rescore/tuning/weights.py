@@ -12,11 +12,15 @@ from pathlib import Path
 from rescore.decision import Decision
 from rescore.errors import UserError
 from rescore.files import parsed, read_json, write_text
-from rescore.nbest import COUNTS, FIRST_PASS, RESPELLING, Column, NbestList
+from rescore.nbest import COUNTS, EDITS, FIRST_PASS, RESPELLING, Column, NbestList
 from rescore.patterns import finder
 from rescore.tuning.tuned_for import TunedFor
 
 SCHEMA = "rescore/weights/1"
+
+
+NEVER = -1e6
+"""The weight of a column that nothing with a value above 0 in it is chosen."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -161,3 +165,11 @@ def _column(condition: str) -> str:
 
 
 _finder = lru_cache(maxsize=4)(finder)  # one expression is asked about each list
+
+
+def said_of_bonuses(weights: Mapping[str, float], digits: str) -> list[str]:
+    """Bonuses as tables and summaries have them, such as `+0.25 a word`; `digits` formats a number."""
+    if weights.get(EDITS) == NEVER:
+        rest = {name: weight for name, weight in weights.items() if name not in RESPELLING}
+        return [*said_of_bonuses(rest, digits), "nothing respelled"]
+    return [f"{weights[name]:{digits}} a {unit}" for name, unit in COUNTS.items() if name in weights]

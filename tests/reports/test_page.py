@@ -122,7 +122,7 @@ def test_page_in_a_browser(page: str, tmp_path: Path) -> None:
 
 
 def test_page_needs_references(rescore: Run, models: dict[str, Path], tmp_path: Path) -> None:
-    write_json(tmp_path / "n.json", {"u": {"hyp_1": {"score": -1, "text": "the"}}})
-    done = rescore("n.json", "--lm", f"tta:{models['tta']}", "--weight", "0.3", "--html", "r.html")
+    write_json(tmp_path / "n.json", {"u": {f"hyp_{n}": {"score": -n, "text": "the"} for n in (1, 2)}})
+    done = rescore("n.json", "--lm", f"tta:{models['tta']}", "--weight", "0.3", "--html", "r.html", "-q")
     assert_one_line_error(done, "needs references")
     assert not (tmp_path / "r.html").exists()

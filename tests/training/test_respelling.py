@@ -18,10 +18,11 @@ from rescore.metrics import MetricOptions
 from rescore.metrics.normalise import WordList
 from rescore.nbest import CHANNEL, EDITS, Hypothesis, NbestList
 from rescore.pipeline import RunConfig
+from rescore.reports.results import render
 from rescore.scoring.function import FunctionModel
 from rescore.training.channel import collect, learn
 from rescore.training.respelling import Respelling, respelled, unsuited
-from rescore.tuning.tune import NEVER
+from rescore.tuning.weights import NEVER, said_of_bonuses
 from tests.conftest import ROOT, Run, assert_one_line_error
 
 WORDS = ("gardener", "lantern", "harbour", "kettle", "meadow", "ladder", "candle", "winter", "orchard", "pepper")
@@ -95,6 +96,9 @@ def test_nothing_is_respelled_where_that_is_no_gain(config: RunConfig, caplog: p
     outcome = pipeline.run(test, config, dev, lambda: [FunctionModel(known)])
     assert "nothing is respelled" in caplog.text
     assert outcome.weights.weights[EDITS] == NEVER
+    assert said_of_bonuses(outcome.weights.weights, "+.2f")[-1] == "nothing respelled"
+    summary = render(outcome.results).removesuffix(outcome.results.signature)
+    assert "nothing respelled" in summary and "1e+06" not in summary
     assert outcome.results.reranked == outcome.results.first_pass == 0.0
 
 
