@@ -6,7 +6,8 @@ the weights that were tuned for the best score, and from the first pass alone, e
 are changed by ever smaller factors as long as that helps (a pattern search, Hooke and Jeeves 1961).
 
 As for the best score (tuning/average.py), the point is then averaged over bootstrap samples, and the first pass alone
-decides, with its own best scale, where the gain over it is within chance.
+decides, with its own best scale, where the gain over it is within chance; respelled hypotheses take no part then, as
+they have the first-pass score of those they came from.
 """
 
 from __future__ import annotations
@@ -18,11 +19,12 @@ import numpy as np
 from rescore.decision.mbr import losses
 from rescore.decision.rules import Losses
 from rescore.metrics.base import Metric
-from rescore.nbest import COUNTS, NbestList
+from rescore.nbest import COUNTS, EDITS, NbestList
 from rescore.tuning.average import SAMPLES, significantly_better
 from rescore.tuning.line import Floats
 from rescore.tuning.multi import SEED
 from rescore.tuning.risk import Risk, pruned
+from rescore.tuning.weights import NEVER
 
 STEPS = (2.0, 2**0.5, 2**0.25, 2**0.125)
 """Factors by which a number is changed, one after another."""
@@ -52,6 +54,7 @@ def tune_jointly(
     free = np.array([name in COUNTS or name in negative for name in columns])
     first_pass = np.zeros(len(columns))
     first_pass[0] = 1.0
+    first_pass[[index for index, name in enumerate(columns) if name == EDITS]] = NEVER
     alone = _search(risk, _scaled(first_pass), np.ones_like(free), only_scale=True)
     start = np.array(list(weights.values()))
     best = _search(risk, [alone, *_scaled(first_pass), *_scaled(start)], free)
@@ -60,7 +63,9 @@ def tune_jointly(
         if not significantly_better(metric, risk.chosen(best), risk.chosen(alone)):
             best = alone
     scale = float(best[~free].sum())
-    return dict(zip(columns, (best / scale).tolist(), strict=True)), scale, risk.value(best)
+    found = best / scale
+    found[found < NEVER / 1000] = NEVER  # a mean with it excludes as surely
+    return dict(zip(columns, found.tolist(), strict=True)), scale, risk.value(best)
 
 
 def _search(risk: Risk, starts: Sequence[Floats], free: np.ndarray, only_scale: bool = False) -> Floats:

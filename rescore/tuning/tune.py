@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rescore.decision import Decision
+from rescore.decision.rules import Losses
 from rescore.errors import UserError
 from rescore.metrics.base import Counts, Metric, list_statistics
 from rescore.metrics.remembered import remembered
@@ -106,9 +107,7 @@ def tune(
     decide = options.decide
     losses = decide.losses
     if decide.needs_scale and losses is not None and options.condition is None:
-        found, scale, _ = tune_jointly(
-            metric, lists, {FIRST_PASS: 1.0} | weights.weights, options.negative, options.bagging, losses
-        )
+        found, scale = _jointly(metric, lists, {FIRST_PASS: 1.0} | weights.weights, options, losses)
         weights, decide = replace(weights, weights=found), Decision(decide.name, scale)
     elif decide.needs_scale:
         decide = tune_scale(decide.name, metric, lists, weights.of)
@@ -147,6 +146,19 @@ def _choose(
         off.value,
     )
     return off
+
+
+def _jointly(
+    metric: Metric, lists: Sequence[NbestList], weights: Mapping[str, float], options: TuningOptions, losses: Losses
+) -> tuple[dict[str, float], float]:
+    """Weights and scale from `weights` on; of the original hypotheses alone where these respell nothing."""
+    off: dict[str, float] = {}
+    if weights.get(EDITS) == NEVER:
+        off = {name: weight for name, weight in weights.items() if name in RESPELLING}
+        lists = list(map(original, lists))
+    begin = {name: weight for name, weight in weights.items() if name not in off}
+    found, scale, _ = tune_jointly(metric, lists, begin, options.negative, options.bagging, losses)
+    return found | off, scale
 
 
 def original(nbest: NbestList) -> NbestList:

@@ -8,11 +8,12 @@ import pytest
 from rescore import formats, metrics
 from rescore.decision import Decision, rules
 from rescore.decision.mbr import losses
-from rescore.nbest import NbestList
+from rescore.nbest import Hypothesis, NbestList
 from rescore.tuning import TuningOptions, Weights, tune
 from rescore.tuning.joint import tune_jointly
 from rescore.tuning.risk import Risk, pruned
 from rescore.tuning.scale import text_value, tune_scale
+from rescore.tuning.weights import NEVER
 from tests.conftest import ROOT
 
 
@@ -53,6 +54,16 @@ def test_never_worse_than_one_after_the_other(lists: list[NbestList], name: str)
     sequential = text_value(metric, lists, old.texts(metric, lists, lambda nbest: before))
     sign = 1 if metric.higher_is_better else -1
     assert sign * value >= sign * sequential - 1e-9
+
+
+def test_the_first_pass_alone_respells_nothing() -> None:
+    """Else all spellings of a hypothesis, each with its first-pass score, would vote for one another."""
+    spellings = [Hypothesis(text, {"s2s": -1.0, "edits": 1.0}) for text in ("a b x", "a b y", "a b z")]
+    right = Hypothesis("a c d", {"s2s": -0.9, "edits": 0.0})
+    lists = [NbestList(str(number), [right, *spellings], ("a c d",)) for number in range(9)]
+    weights, scale, value = tune_jointly(metrics.choose_metric("wer", lists), lists, {"s2s": 1.0, "edits": 0.0})
+    assert weights["edits"] == NEVER and value == 0.0
+    assert scale * (spellings[0].scores["s2s"] - right.scores["s2s"]) < 0
 
 
 @pytest.mark.parametrize("name", ["wer", "bleu"])
