@@ -56,8 +56,9 @@ class Lexicon:
 
     @cached_property
     def digest(self) -> str:
-        """Twelve hexadecimal digits that say which words and counts these are, for signatures."""
-        lines = "\n".join(f"{word} {count}" for word, count in sorted(self.counts.items()))
+        """Twelve hexadecimal digits that say which words and counts these are and which a user gave, for signatures."""
+        counts = (f"{word} {count}" for word, count in sorted(self.counts.items()))
+        lines = "\n".join([*counts, *(f"listed {word}" for word in sorted(self.listed))])
         return hashlib.sha256(f"{self.total}\n{lines}".encode()).hexdigest()[:12]
 
     @classmethod

@@ -24,6 +24,8 @@ from rescore.expansion.recombine import refuse_scored
 from rescore.nbest import CHANNEL, COMBINED, EDITS, FIRST_PASS, LISTED, Hypothesis, NbestList
 
 DEFAULT_NUMBER = 20
+SELECTION = 2
+"""Raised when other new hypotheses are chosen than before: it is in signatures. 1 weighed the changed words alone."""
 LEXICON_WEIGHT, CHANNEL_WEIGHT, EDIT_BONUS = 0.65, 0.7, 3.0
 """Beside the first pass, where a list's new hypotheses are chosen: of the words' log-probabilities in the lexicon, of
 the channel, and for each respelled word. They had the best oracle on a third of LibriSpeech dev-other."""

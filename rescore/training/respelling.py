@@ -13,6 +13,7 @@ from rescore import scoring
 from rescore.errors import UserError
 from rescore.expansion import Channel, Lexicon, Respeller
 from rescore.expansion.lexicon import NAME, spelled
+from rescore.expansion.respell import SELECTION
 from rescore.metrics.normalise import WordList
 from rescore.nbest import CHANNEL, Column, NbestList
 from rescore.training.channel import collect, learn
@@ -86,7 +87,8 @@ class Respelling:
             yield from head
             yield from stream
             return
-        origin = Column(f"respell:{self.number}", self.channel.digest, f"lexicon:{self.lexicon.digest}", "float32")
+        model = f"respell:{self.number}:v{SELECTION}"
+        origin = Column(model, self.channel.digest, f"lexicon:{self.lexicon.digest}", "float32")
         before, columns = None, {}
         for nbest in respeller(chain(head, stream)):
             if nbest.provenance is not before:

@@ -79,6 +79,8 @@ def test_listed_words_are_counted_in_all_hypotheses() -> None:
     assert counts["the zodiac zodiac"] == 2
     (without,) = Respeller(CHANNEL, LEXICON, 20)([nbest])
     assert not any("listed" in one.scores for one in without.hypotheses)
+    given = LEXICON.with_words(["clock"])  # as frequent as before, yet another column
+    assert given.counts == LEXICON.counts and given.digest != LEXICON.digest
 
 
 def test_what_is_known_stays() -> None:

@@ -14,6 +14,7 @@ import pytest
 from rescore import formats, pipeline
 from rescore.errors import UserError
 from rescore.expansion import Channel, Lexicon
+from rescore.expansion.respell import SELECTION
 from rescore.metrics import MetricOptions
 from rescore.metrics.normalise import WordList
 from rescore.nbest import CHANNEL, EDITS, Hypothesis, NbestList
@@ -66,7 +67,7 @@ def test_words_are_mended(config: RunConfig) -> None:
     assert outcome.results.oracle == outcome.results.first_pass  # that of what the toolkit gave
     signature = outcome.results.signature
     digest = learn(collect(dev)).digest
-    assert f"lm:channel=respell:10@{digest},lexicon:{LEXICON.digest},float32" in signature
+    assert f"lm:channel=respell:10:v{SELECTION}@{digest},lexicon:{LEXICON.digest},float32" in signature
 
 
 def test_words_of_a_list_have_a_bonus(config: RunConfig, rescore: Run) -> None:
@@ -87,18 +88,24 @@ def test_words_of_a_list_have_a_bonus(config: RunConfig, rescore: Run) -> None:
     assert "listed" in done.stdout and re.search(r"reranked +0\.00", done.stdout)
 
 
-def test_nothing_is_respelled_where_that_is_no_gain(config: RunConfig, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("decide", ["best", "mbr"])
+def test_nothing_is_respelled_where_that_is_no_gain(
+    config: RunConfig, caplog: pytest.LogCaptureFixture, decide: str
+) -> None:
     """The references are what was heard: any other word is an error."""
     test, dev = made(30, 1), made(60, 2)
     for nbest in [*test, *dev]:
         nbest.references = (nbest.hypotheses[0].text,)
 
+    config = replace(config, decide=decide)
     outcome = pipeline.run(test, config, dev, lambda: [FunctionModel(known)])
     assert "nothing is respelled" in caplog.text
     assert outcome.weights.weights[EDITS] == NEVER
     assert said_of_bonuses(outcome.weights.weights, "+.2f")[-1] == "nothing respelled"
     summary = render(outcome.results).removesuffix(outcome.results.signature)
     assert "nothing respelled" in summary and "1e+06" not in summary
+    without = pipeline.run(test, replace(config, respell=0, channel=None), dev, lambda: [FunctionModel(known)])
+    assert outcome.weights.decision == without.weights.decision
     assert outcome.results.reranked == outcome.results.first_pass == 0.0
 
 
