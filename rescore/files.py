@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import platform
@@ -87,6 +88,8 @@ def parsed(value: Any, kind: type[T], place: str) -> T:
 
 LONGEST_NAME = 200
 """Bytes of a name that becomes a file's; file systems take 255, and what is written beside needs some."""
+KEPT_OF_NAME = 150
+"""Bytes of it in the name of what is written beside."""
 
 
 def inside(folder: Path, name: str, what: str) -> Path:
@@ -110,13 +113,22 @@ def beside(path: Path) -> Path:
 
     What writers of the same name left there that were killed, on this machine, is removed.
     """
-    start = f".{path.name[:150]}.{platform.node()[:40]}-"
+    start = f".{_shortened(path.name)}.{platform.node()[:40]}-"
     with suppress(OSError):
         for entry in os.scandir(path.parent):
             pid = entry.name.removeprefix(start).removesuffix(".tmp")
             if entry.name == f"{start}{pid}.tmp" and pid.isdecimal() and not _runs(int(pid)):
                 shutil.rmtree(entry.path) if entry.is_dir(follow_symlinks=False) else Path(entry.path).unlink()
     return path.with_name(f"{start}{os.getpid()}.tmp")
+
+
+def _shortened(name: str) -> str:
+    """A name of at most `KEPT_OF_NAME` bytes; of a longer one its beginning, and a hash of the whole."""
+    whole = os.fsencode(name)
+    if len(whole) <= KEPT_OF_NAME:
+        return name
+    digest = hashlib.sha256(whole).hexdigest()[:12]
+    return f"{whole[: KEPT_OF_NAME - len(digest) - 1].decode(errors='ignore')}-{digest}"
 
 
 def _runs(pid: int) -> bool:

@@ -27,15 +27,14 @@ def command(stamp: str | None, arguments: tuple[str, ...]) -> None:
     if stamp is None:
         click.echo(str(files("rescore") / "recipe.mk"))
         return
-    from rescore.files import replacing
+    from rescore.files import write_text
     from rescore.version import VERSION
 
     text = "\n".join([f"rescore {VERSION}", *(line for argument in arguments for line in _described(argument))]) + "\n"
     path = Path(stamp)
     path.parent.mkdir(parents=True, exist_ok=True)
     if not path.is_file() or path.read_text(encoding="utf-8", errors="replace") != text:
-        with replacing(path) as temporary:
-            temporary.write_text(text, encoding="utf-8")
+        write_text(path, text)
 
 
 def _described(argument: str) -> list[str]:

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rescore.errors import UserError
-from rescore.files import parsed, read_json, replacing
+from rescore.files import parsed, read_json, write_text
 from rescore.scoring import shipped_models
 
 NAME = "channel.json"
@@ -110,8 +110,7 @@ class Channel:
             "counts": {meant: dict(sorted(row.items())) for meant, row in sorted(self.counts.items())},
         }
         folder.mkdir(parents=True, exist_ok=True)
-        with replacing(folder / NAME) as temporary:
-            temporary.write_text(json.dumps(content, ensure_ascii=False) + "\n", encoding="utf-8")
+        write_text(folder / NAME, json.dumps(content, ensure_ascii=False) + "\n")
 
     @classmethod
     def load(cls, folder: Path) -> Channel:

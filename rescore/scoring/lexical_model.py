@@ -13,7 +13,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
 from rescore.errors import UserError
-from rescore.files import parsed, read_json, replacing
+from rescore.files import parsed, read_json, replacing, write_text
 from rescore.networks.tokenizer import Tokenizer
 from rescore.scoring.lexical_links import Alignment, Texts
 from rescore.scoring.lexical_table import LinkCounts, Smoothing
@@ -78,14 +78,10 @@ class LexicalModel:
         }
         with replacing(folder / "model.safetensors") as path:
             save_file(arrays, path)
-        with replacing(folder / "config.json") as path:
-            path.write_text(json.dumps(asdict(self.config), indent=2) + "\n", encoding="utf-8")
-        with replacing(folder / "vocabulary.json") as path:
-            path.write_text(json.dumps(list(self.vocabulary), ensure_ascii=False) + "\n", encoding="utf-8")
-        with replacing(folder / "tokenizer.json") as path:
-            self.tokenizer.save(path)
-        with replacing(folder / "README.md") as path:
-            path.write_text(card, encoding="utf-8")
+        write_text(folder / "config.json", json.dumps(asdict(self.config), indent=2) + "\n")
+        write_text(folder / "vocabulary.json", json.dumps(list(self.vocabulary), ensure_ascii=False) + "\n")
+        self.tokenizer.save(folder / "tokenizer.json")
+        write_text(folder / "README.md", card)
 
     @classmethod
     def load(cls, folder: Path) -> LexicalModel:

@@ -12,7 +12,7 @@ from rapidfuzz.distance import Levenshtein
 from rescore import formats
 from rescore.errors import UserError
 from rescore.expansion.channel import BLOCK, Channel, framed
-from rescore.files import replacing
+from rescore.files import write_text
 from rescore.formats.references import References
 from rescore.nbest import COMBINED, NbestList, content_hash
 
@@ -174,8 +174,7 @@ def train(
     channel = learn(pairs, source)
     channel.save(out)
     report(f"channel: {pairs.total():,} words of {source}; {other:,} were heard as others")
-    with replacing(out / "README.md") as path:
-        path.write_text(_card(channel, pairs.total(), other), encoding="utf-8")
+    write_text(out / "README.md", _card(channel, pairs.total(), other))
 
 
 def _card(channel: Channel, words: int, other: int) -> str:

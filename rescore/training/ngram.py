@@ -12,7 +12,7 @@ from itertools import islice
 from pathlib import Path
 
 from rescore.errors import UserError
-from rescore.files import replacing
+from rescore.files import replacing, write_text
 from rescore.formats.source import read_lines
 from rescore.networks.tokenizer import Tokenizer, word_tokenizer
 from rescore.training import lexicon
@@ -80,8 +80,7 @@ def train(
             arpa.replace(out / "lm.arpa")
     found.save(out / "tokenizer.json")
     lexicon.write(text, found, out)
-    with replacing(out / "README.md") as path:
-        path.write_text(_card(recipe, sentences, counts), encoding="utf-8")
+    write_text(out / "README.md", _card(recipe, sentences, counts))
 
 
 def find_tool(name: str) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 
 from rescore.errors import UserError
-from rescore.files import replacing
+from rescore.files import write_text
 from rescore.formats.source import read_lines
 from rescore.networks import checkpoint
 from rescore.networks.config import NAMED, NetworkConfig
@@ -68,7 +68,8 @@ class Shape:
         return wanted
 
     def network(self, tokenizer: Tokenizer) -> Transformer:
-        """A network with fresh weights, or with those of the model to start from; what that lacks is zero at first."""
+        """A network with fresh weights, or with those of the model to start from; what that lacks changes nothing at
+        first."""
         made = checkpoint.build(self.sized(tokenizer))
         if self.init is not None:
             made.load_state_dict(made.state_dict() | checkpoint.load(self.init)[0].state_dict())
@@ -265,8 +266,7 @@ recommended_weight: 0.3
 | recommended weight | 0.3, the papers' usual value; tune it on lists of your own and write it here |
 | licence | yours to choose |
 """
-    with replacing(out / "README.md") as path:
-        path.write_text(card, encoding="utf-8")
+    write_text(out / "README.md", card)
 
 
 def _in_a_table(name: str) -> str:

@@ -150,6 +150,17 @@ def test_writers_are_killed_before_they_rename(tmp_path: Path) -> None:
     assert {one.name for one in tmp_path.iterdir()} == {*theirs, "out", "folder", "kill.py"}
 
 
+@pytest.mark.parametrize("name", ["x" * 255, "é" * 127, "語" * 85])
+def test_names_as_long_as_they_can_be(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is written beside fits, too, and is another one for each of two names with the same beginning."""
+    monkeypatch.setattr(platform, "node", lambda: "machine-" * 8)
+    other = f"{name[:-1]}b"
+    with replacing(tmp_path / name) as one, replacing(tmp_path / other) as two:
+        one.write_text("1")
+        two.write_text("2")
+    assert [(tmp_path / path).read_text() for path in (name, other)] == ["1", "2"]
+
+
 def test_two_processes_with_one_cache_and_one_output(model: Path, tmp_path: Path) -> None:
     table = json.loads((ROOT / "data" / "test.json").read_text(encoding="utf-8"))
     write_json(tmp_path / "l.json", dict(list(table.items())[:20]))
