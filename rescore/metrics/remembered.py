@@ -33,6 +33,8 @@ class Remembered:
         self._pairs = 0
 
     def __getattr__(self, name: str) -> Any:
+        if name == "_metric" or name.startswith("__"):  # asked for by what copies, before there is a metric
+            raise AttributeError(name)
         return getattr(self._metric, name)
 
     def statistics(self, hypotheses: Sequence[Any], references: Sequence[Sequence[str]]) -> Counts:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -47,6 +49,13 @@ def test_the_same_values(lists: list[NbestList], name: str) -> None:
             np.testing.assert_array_equal(one, other)
         for one, other in zip(losses(kept, lists), losses(plain, lists), strict=True):
             np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda one: pickle.loads(pickle.dumps(one))])
+def test_copies(copied: Callable[[Metric], Metric]) -> None:
+    """Of an outcome, which has its metric."""
+    found = copied(remembered.remembered(metrics.choose_metric("wer", [])))
+    assert found.name == "WER" and found.statistics(["a b"], [("a",)])[0].tolist()
 
 
 @pytest.mark.parametrize("limit", ["TEXTS", "PAIRS"])
