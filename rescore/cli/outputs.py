@@ -110,15 +110,6 @@ class RunOutputs:
             steps = weight_curve(outcome.metric, outcome.dev, outcome.weights)
             with formats.opened(self.curve) as file:
                 write_curve(steps, outcome.metric.name, file)
-        certain = self._confidences(outcome)
-        if self.confidence and certain:
-            target = ConfidenceFile(self.confidence, self.alternatives, self.segments)
-            target.write(outcome.lists, certain, target.times())
-        if self.html:
-            run = (outcome.metric, outcome.lists, outcome.texts, outcome.weights, outcome.lms[0], outcome.dev)
-            content = page(outcome.results, details(*run, certain.words if certain else None))
-            with formats.opened(self.html) as file:
-                file.write(content)
         if self.respellings:
             from rescore.reports.respellings import render, respellings
 
@@ -127,6 +118,15 @@ class RunOutputs:
                 file.write(table + "\n")
         if self.save_weights:
             outcome.weights.save(Path(self.save_weights))
+        certain = self._confidences(outcome)  # last: these may fail, and nothing else is to be lost then
+        if self.confidence and certain:
+            target = ConfidenceFile(self.confidence, self.alternatives, self.segments)
+            target.write(outcome.lists, certain, target.times())
+        if self.html:
+            run = (outcome.metric, outcome.lists, outcome.texts, outcome.weights, outcome.lms[0], outcome.dev)
+            content = page(outcome.results, details(*run, certain.words if certain else None))
+            with formats.opened(self.html) as file:
+                file.write(content)
         return certain if self.confidence else None
 
     def _confidences(self, outcome: Outcome) -> Confidences | None:

@@ -57,7 +57,7 @@ def command(
     from rescore.reports.results import render
 
     reporting.check()
-    inputs.check([*nbest, *weights.dev])
+    inputs.check([*nbest, *weights.dev, *systems.others, *systems.dev_with])
     config = options.run_config(weights, search, expansion, decide, measure, lms=tuple(lms.specs), norm=lm_norm)
     config = systems.configured(config).checked()
     outputs.check(config.respell)
@@ -68,6 +68,8 @@ def command(
     lists = systems.merged(inputs.read(nbest, need_references=bool(config.folds)), nbest, inputs)
     dev = inputs.read_dev(weights.dev, weights.dev_ref) if weights.dev else None
     dev = dev and systems.merged(dev, nbest, inputs, dev=True)
+    if outputs.confidence:
+        confidences.check(config.metric(dev or lists))
     with options.scoring_bar(config, lists, dev) as bar:
         outcome = pipeline.run(lists, config, dev, lms.load, bar.update)
     reporting.write(outcome.results, nbest[0])

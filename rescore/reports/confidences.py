@@ -28,6 +28,16 @@ class Confidences:
     """Of what is in `words`; None without references, or without dev lists."""
 
 
+def check(metric: Metric) -> None:
+    """See that words have confidences under a metric, before anything is computed.
+
+    Raises:
+        UserError: it knows no word errors.
+    """
+    if metric.words is None:
+        raise UserError(f"{metric.name} has no word errors; confidences need --metric wer")
+
+
 def confidences(
     metric: Metric,
     lists: Sequence[NbestList],
@@ -46,8 +56,8 @@ def confidences(
     Raises:
         UserError: the metric knows no word errors, or confidences cannot be calibrated on the dev lists.
     """
-    if metric.words is None:
-        raise UserError(f"{metric.name} has no word errors; confidences need --metric wer")
+    check(metric)
+    assert metric.words is not None
     calibration = UNCALIBRATED
     if dev:
         calibration = calibrate(dev, decide.texts(metric, dev, weights.of), weights, metric.words)

@@ -95,5 +95,15 @@ def test_run_merges_as_the_stages_do(rescore: Run, tmp_path: Path) -> None:
         ((*system[:2], "--dev", "poor/dev.jsonl"), "1 --with, but 0 --dev-with"),
         (system[:2], "give --dev and --dev-with, or --folds"),
         (("--with", "good/test.jsonl", *system[:2], "--folds", "3"), "would be called"),
+        ((*system, "--folds", "3"), "--dev-with is for --dev"),
     ):
         assert_one_line_error(rescore("poor/test.jsonl", *options), message)
+
+
+def test_a_missing_system_is_reported_before_lists_are_read(rescore: Run, tmp_path: Path) -> None:
+    (tmp_path / "broken.jsonl").write_text("{", encoding="utf-8")
+    for options in (
+        ("--with", "nowhere"),
+        ("--with", "broken.jsonl", "--dev", "broken.jsonl", "--dev-with", "nowhere"),
+    ):
+        assert_one_line_error(rescore("broken.jsonl", *options), "nowhere: no such file or folder")

@@ -119,4 +119,7 @@ def test_run_writes_what_the_stages_write(rescore: Run, model: Path, tmp_path: P
     assert (tmp_path / "one.jsonl").read_text() == (tmp_path / "two.jsonl").read_text()
     assert done.stdout.endswith("\n\n" + stages.stdout) and "calibrated on dev" in stages.stdout
     assert_one_line_error(rescore(test, *lm, "--alternatives", "2"), "is for --confidence")
+    refused = ("--metric", "bleu", "--confidence", "w.jsonl", "-o", "lists.jsonl")
+    assert_one_line_error(rescore(test, *lm, "--dev", dev, *refused), "BLEU has no word errors")
+    assert not (tmp_path / "lists.jsonl").exists()  # nothing was scored
     assert_one_line_error(rescore(test, *lm, "--confidence", "w.ctm"), "a CTM has times; give --segments")
