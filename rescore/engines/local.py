@@ -89,9 +89,7 @@ def score_windows(
             done.append((placed, scores))
         window_progress.finish(_hypotheses(window))
         yield done
-    if isinstance(lm, Cached) and lm.looked_up:
-        log.info("%s: %s scores were in the cache, %s were computed", lm.name, f"{lm.looked_up:,}", f"{lm.computed:,}")
-        lm.looked_up = lm.computed = 0
+    _report_cache(lm)
     if several and alike == several:
         log.warning(
             "%s: gives all hypotheses of a list the same score, in each of %s lists: it does not distinguish them; "
@@ -108,6 +106,13 @@ def score_windows(
         )
     elif unknown:
         log.info("%s: %s of %s tokens are out of vocabulary", lm.name, f"{unknown:,}", f"{tokens:,}")
+
+
+def _report_cache(lm: LanguageModel) -> None:
+    """How many scores were there already; the next report is of what follows."""
+    if isinstance(lm, Cached) and lm.looked_up:
+        log.info("%s: %s scores were in the cache, %s were computed", lm.name, f"{lm.looked_up:,}", f"{lm.computed:,}")
+        lm.looked_up = lm.computed = 0
 
 
 class _WindowProgress:
