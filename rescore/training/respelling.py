@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
@@ -55,7 +55,7 @@ class Respelling:
     channel: Channel
 
     def __call__(self, lists: Iterable[NbestList]) -> Iterator[NbestList]:
-        """Copies of the lists with new hypotheses, a stream; of lists that cannot be respelled, the lists."""
+        """Copies of the lists with new hypotheses, a stream; of unsuited lists, with the columns alone."""
         return self._checked(lists, Respeller(self.channel, self.lexicon, self.number))
 
     def crosswise(self, lists: Sequence[NbestList]) -> Iterator[NbestList]:
@@ -76,21 +76,18 @@ class Respelling:
                 result[index] = nbest
         return iter(result)
 
-    def _checked(
-        self, lists: Iterable[NbestList], respeller: Callable[[Iterable[NbestList]], Iterator[NbestList]]
-    ) -> Iterator[NbestList]:
+    def _checked(self, lists: Iterable[NbestList], respeller: Respeller) -> Iterator[NbestList]:
         stream = iter(lists)
         head = list(islice(stream, HEAD))
         reason = unsuited(head, self.lexicon)
         if reason:
             log.warning("nothing is respelled: %s", reason)
-            yield from head
-            yield from stream
-            return
+        every = chain(head, stream)
         model = f"respell:{self.number}:v{SELECTION}"
         origin = Column(model, self.channel.digest, f"lexicon:{self.lexicon.digest}", "float32")
         before, columns = None, {}
-        for nbest in respeller(chain(head, stream)):
+        # What is left alone has the columns, too: weights that were tuned on lists that are respelled fit it.
+        for nbest in (respeller.respell(one, {}) for one in every) if reason else respeller(every):
             if nbest.provenance is not before:
                 before, columns = nbest.provenance, {**nbest.provenance, CHANNEL: origin}
             yield replace(nbest, provenance=columns)

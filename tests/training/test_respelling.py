@@ -174,6 +174,20 @@ def test_other_languages_are_left_alone(caplog: pytest.LogCaptureFixture) -> Non
     assert len(found.hypotheses) == 1 and "knows 0 of 3 words" in caplog.text
 
 
+def test_weights_of_respelled_lists_fit_lists_that_are_left_alone(tmp_path: Path) -> None:
+    learn(collect(made(30, 1))).save(tmp_path / "c")
+    LEXICON.save(tmp_path / "l.xz")
+    config = RunConfig(respell=5, channel=str(tmp_path / "c"), lexicon=str(tmp_path / "l.xz"))
+    german = [NbestList("g", [Hypothesis("der alte gaertner", {"s2s": 0.0})], ("der alte",))]
+    dev = made(60, 2)
+    for nbest in dev:
+        nbest.references = (nbest.hypotheses[0].text,)
+    outcome = pipeline.run(german, config, dev, lambda: [FunctionModel(known)])
+    assert outcome.weights.weights[EDITS] == NEVER and outcome.results.reranked == outcome.results.first_pass
+    # What dev lists cannot judge does no harm either.
+    assert pipeline.run(made(30, 2), config, german, lambda: [FunctionModel(known)]).weights.weights[EDITS] == NEVER
+
+
 def test_what_the_commands_refuse(rescore: Run, tmp_path: Path) -> None:
     lists = ROOT / "data" / "test.json"
     assert_one_line_error(rescore(lists, "--lm", "tta", "--respell", "5"), "--respell needs --dev lists")
