@@ -56,7 +56,7 @@ def upper_envelopes(intercepts: Floats, slopes: Floats, low: float, high: float)
         ours, steep = intercepts[rows], slopes[rows]
         now = winner[rows][:, None]
         rise = steep - np.take_along_axis(steep, now, axis=1)
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             crossings = (np.take_along_axis(ours, now, axis=1) - ours) / rise
         crossings = np.where((rise > 0) & np.isfinite(ours), crossings, np.inf)
         nearest = crossings.min(axis=1)

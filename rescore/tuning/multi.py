@@ -18,6 +18,8 @@ from rescore.tuning.line import Floats, best_interval, sweep
 
 RESTARTS = 10
 SEED = 12345
+LARGEST = 1e150
+"""No weight is looked for beyond: its square is still a number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +46,15 @@ class Space:
     def bound(self) -> float:
         """A count feature with a weight beyond this decides by itself: no difference of scores within a list is larger.
 
-        Counts differ by at least 1, and score weights add up to 1.
+        Counts differ by at least 1, and score weights add up to 1. It is at most `LARGEST`.
         """
         scores = self.features[..., : self.columns - self.free]
         usable = np.isfinite(scores) & self.present[..., None]
         highest = np.where(usable, scores, -np.inf).max(axis=1)
         lowest = np.where(usable, scores, np.inf).min(axis=1)
-        return 1.0 + float(np.where(np.isfinite(highest), highest - lowest, 0.0).max())
+        with np.errstate(over="ignore"):
+            widest = float(np.where(np.isfinite(highest), highest - lowest, 0.0).max())
+        return min(1.0 + widest, LARGEST)
 
     def project(self, weights: Floats) -> Floats:
         """(lists, hypotheses) scores; a column of weight 0 does not count, not even where it is -inf.

@@ -118,3 +118,15 @@ def test_two_weights_are_the_best_of_all_cells(seed: int, bonus: bool) -> None:
         for point in vertices_and_beside(lists, bonus)
     )
     assert tuned.value == pytest.approx(min(brute, tuned.first_pass))
+
+
+@pytest.mark.parametrize("score", [-1e308, 1e308, -1.7e308])
+def test_scores_at_the_end_of_what_numbers_can_say(score: float) -> None:
+    """A word bonus is looked for as far as scores differ, and that far is infinite twice over."""
+    lists = lists_of(3)
+    lists[0].hypotheses = [Hypothesis("a", {FIRST_PASS: score}), Hypothesis("b c", {FIRST_PASS: -1.0})]
+    metric = ErrorRate()
+    found = tune(metric, lists, [], [WORDS])
+    assert np.isfinite(found.bonuses[WORDS])
+    weights = {FIRST_PASS: 1.0, **found.bonuses}
+    assert value_at(metric, lists, weights) <= value_at(metric, lists, {FIRST_PASS: 1.0})
