@@ -85,10 +85,7 @@ class Respeller:
         """
         refuse_scored(nbest, "respell")
         original = {CHANNEL: 0.0, EDITS: 0.0, COMBINED: 0.0}
-        old = [
-            replace(one, scores=original | one.scores | self._listed(one.text.lower().split()))
-            for one in nbest.hypotheses
-        ]
+        old = [replace(one, scores=original | one.scores | self._listed(one.text)) for one in nbest.hypotheses]
         texts = [one.text.split() for one in nbest.hypotheses]
         versions = [
             (version, rank)
@@ -104,14 +101,14 @@ class Respeller:
             if text.lower() not in seen and len(new) < self._number:
                 seen.add(text.lower())
                 columns = {CHANNEL: version.channel, EDITS: float(len(version.chosen)), COMBINED: 1.0}
-                columns |= self._listed(text.lower().split())
+                columns |= self._listed(text)
                 new.append(Hypothesis(text, old[rank].scores | columns))
         return replace(nbest, hypotheses=[*old, *new])
 
-    def _listed(self, words: Iterable[str]) -> dict[str, float]:
+    def _listed(self, text: str) -> dict[str, float]:
         """A column with the number of words that the user listed, where some are."""
         listed = self._lexicon.listed
-        return {LISTED: float(sum(word in listed for word in words))} if listed else {}
+        return {LISTED: float(sum(word in listed for word in text.lower().split()))} if listed else {}
 
     def _versions(
         self, words: Sequence[str], first: float, candidates: Mapping[str, Sequence[Candidate]], number: int

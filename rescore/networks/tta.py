@@ -40,19 +40,19 @@ class TTA(Transformer):
             alone unless there are phrases.
         """
         size = tokens.shape[1]
-        query = self.empty(self.places(tokens), tokens // self.config.vocab_size).expand(*tokens.shape, -1)
+        places = self.places(tokens)
+        query = self.empty(places, tokens // self.config.vocab_size).expand(*tokens.shape, -1)
         if self.phrases:
             mask = before_and_behind(lengths, torch.arange(size, device=tokens.device)[None], size)
             keys = self._phrases(tokens, lengths, distinct=False)
-            places = self.position_embedding(self.places(tokens))
-            memory = torch.cat([F.embedding(side.which, side.vectors) + places for side in keys], dim=1)
-            memory = self.embedding_dropout(memory)
+            positions = self.position_embedding(places)
+            memory = torch.cat([F.embedding(side.which, side.vectors) + positions for side in keys], dim=1)
             query = query + sum(F.embedding(side.beside, side.added) for side in keys)
         else:
-            memory = self.embedding_dropout(self.embed(tokens))
+            memory = self.embed_pairs(tokens, places)
             others = ~torch.eye(size, dtype=torch.bool, device=tokens.device)
             mask = padding_mask(lengths, size)[:, None, :] & others
-        mask = mask[:, None]
+        memory, mask = self.embedding_dropout(memory), mask[:, None]
         for block in self.layers()[:layers]:
             query = block(query, memory, mask)
         return query if layers is not None else cast(Tensor, self.output_transform(query))
