@@ -57,6 +57,24 @@ NETWORKS: Registry[NetworkKind] = Registry(
             ),
             "causal language model of reversed sentences",
         ),
+        "lstm": (
+            NetworkKind(
+                "rescore.networks.lstm:LSTM",
+                "rescore.training.objectives:CausalLanguageModelling",
+                Backend(_OWN),
+                "rescore.scoring.causal:CausalScorer.of",
+            ),
+            "LSTM language model",
+        ),
+        "lstm-bw": (
+            NetworkKind(
+                "rescore.networks.lstm:LSTM",
+                "rescore.training.objectives:BackwardLanguageModelling",
+                Backend(_OWN),
+                "rescore.scoring.causal:BackwardScorer.of",
+            ),
+            "LSTM language model of reversed sentences",
+        ),
         "unified": (
             NetworkKind(
                 "rescore.networks.unified:Unified",

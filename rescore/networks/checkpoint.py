@@ -12,19 +12,19 @@ from torch import Tensor
 from rescore.errors import UserError
 from rescore.files import replacing
 from rescore.networks.config import NetworkConfig
+from rescore.networks.network import Network
 from rescore.networks.tokenizer import MASK_ID, Tokenizer
-from rescore.networks.transformer import Transformer
 from rescore.parts import NETWORKS
 from rescore.registry import resolve
 
 
-def build(config: NetworkConfig) -> Transformer:
+def build(config: NetworkConfig) -> Network:
     """A network with fresh random weights."""
-    made: Transformer = resolve(NETWORKS[config.kind].network)(config)
+    made: Network = resolve(NETWORKS[config.kind].network)(config)
     return made
 
 
-def save(folder: Path, network: Transformer, tokenizer: Tokenizer) -> None:
+def save(folder: Path, network: Network, tokenizer: Tokenizer) -> None:
     """Write a model folder; the weights in float16."""
     folder.mkdir(parents=True, exist_ok=True)
     network.config.save(folder / "config.json")
@@ -48,7 +48,7 @@ def write_tensors(path: Path, tensors: dict[str, Tensor], about: dict[str, str] 
         raise UserError(f"{path}: cannot be written ({error})") from None
 
 
-def load(folder: Path, kind: str | None = None) -> tuple[Transformer, Tokenizer]:
+def load(folder: Path, kind: str | None = None) -> tuple[Network, Tokenizer]:
     """Read a model folder; the network comes in float32, ready to score.
 
     Args:

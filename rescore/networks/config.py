@@ -28,7 +28,7 @@ class NetworkConfig:
     """Everything that decides the shape of a network.
 
     `kind` says which objective the network was made for (one of `NETWORKS`); all kinds of one size have the same number
-    of parameters, but for the segments of `unified`.
+    of parameters, but for the segments of `unified` and for LSTMs, which take `heads` and `d_ff` for nothing.
     """
 
     kind: str = "tta"

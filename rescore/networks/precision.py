@@ -10,8 +10,9 @@ import torch
 from torch import nn
 
 from rescore.errors import UserError
+from rescore.networks.network import Network
 from rescore.networks.softmax import TiedSoftmax, split
-from rescore.networks.transformer import Block, Transformer
+from rescore.networks.transformer import Block
 
 DTYPES = {"float32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16, "int8": torch.float32}
 """The precisions, and the type of what is not quantised."""
@@ -34,7 +35,7 @@ def choose_precision(name: str | None, device: torch.device) -> str:
     return name
 
 
-def convert(network: Transformer, precision: str) -> TiedSoftmax:
+def convert(network: Network, precision: str) -> TiedSoftmax:
     """Convert a network, in place, and the vocabulary's matrix, which is its embeddings.
 
     With int8 weights are quantised by row, and inputs as they come. With float32 on a CPU, weights that are float16
@@ -60,7 +61,7 @@ def convert(network: Transformer, precision: str) -> TiedSoftmax:
     return TiedSoftmax(embeddings, [quantised(_linear(*part), kind) for part in parts], bias)
 
 
-def _can_pack(network: Transformer) -> bool:
+def _can_pack(network: Network) -> bool:
     weights = list(network.parameters())
     return (
         weights[0].device.type == "cpu"

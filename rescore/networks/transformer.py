@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from rescore.networks.batch import Batch
 from rescore.networks.config import NetworkConfig
+from rescore.networks.network import Network
 
 
 class Attention(nn.Module):
@@ -78,11 +78,8 @@ class OutputTransform(nn.Module):
         return cast(Tensor, self.norm(F.gelu(self.dense(hidden))))
 
 
-class Transformer(nn.Module):
-    """Embeddings, blocks, and the softmax tied to the embeddings; what attends to what is the subclass's.
-
-    Dropout is a habit of training, not a property of the network: `set_dropout` sets it, checkpoints do not know it.
-    """
+class Transformer(Network):
+    """Embeddings, blocks, and the softmax tied to the embeddings; what attends to what is the subclass's."""
 
     def __init__(self, config: NetworkConfig) -> None:
         super().__init__()
@@ -130,15 +127,6 @@ class Transformer(nn.Module):
 
     def layers(self) -> list[Block]:
         return [cast(Block, block) for block in self.blocks]
-
-    def predict(self, batch: Batch) -> Tensor:
-        """The hidden vectors of `forward` (k, d) at the k positions asked for, computed as cheaply as possible."""
-        raise NotImplementedError
-
-    def set_dropout(self, probability: float) -> None:
-        for module in self.modules():
-            if isinstance(module, nn.Dropout):
-                module.p = probability
 
 
 def initialise(module: nn.Module) -> None:

@@ -9,6 +9,7 @@ from typing import IO
 import numpy as np
 
 from rescore.nbest import Column, Hypothesis, NbestList
+from rescore.parts import BACKENDS
 from rescore.reports.styles import as_json, text
 from rescore.scoring import LanguageModel, TokenScores, origin
 from rescore.signature import Signature
@@ -109,6 +110,7 @@ def render(scores: Sequence[TextScore]) -> str:
     """A row a language model, then what the columns are."""
     head = ["", "tokens", "unknown", "log p", "PPL/token", "mean", "median", "PPL/word", "mean", "median"]
     measured = any(score.accuracy is not None for score in scores)
+    pseudo = [name for name in BACKENDS.names if BACKENDS[name].pseudo]
     rows = [[*head, "accuracy"] if measured else head]
     for score in scores:
         counts = [f"{score.tokens:,}", f"{score.unknown:,}", f"{score.log_prob:,.1f}"]
@@ -123,7 +125,7 @@ def render(scores: Sequence[TextScore]) -> str:
         "",
         f"{scores[0].sentences:,} sentences, {scores[0].words:,} words; mean and median are over sentences; "
         "natural log",
-        "of tta, bilm and hf-masked the perplexity is a pseudo-perplexity",
+        f"of {', '.join(pseudo[:-1])} and {pseudo[-1]} the perplexity is a pseudo-perplexity",
         *(["accuracy compares models of one tokenizer only"] if measured else []),
         *(_doubtful(score) for score in scores if score.by_token.mean > DOUBTFUL * score.by_token.median),
         *(score.signature for score in scores),

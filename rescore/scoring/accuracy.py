@@ -9,6 +9,7 @@ import numpy.typing as npt
 import torch
 
 from rescore.errors import UserError
+from rescore.parts import NETWORKS
 from rescore.scoring.base import LanguageModel, Question
 from rescore.scoring.one_pass import NetworkScorer
 
@@ -23,7 +24,7 @@ def right_tokens(lm: LanguageModel, questions: Sequence[Question]) -> list[npt.N
     """
     if not isinstance(lm, NetworkScorer):
         raise UserError(
-            f"--accuracy: not for {lm.name}; give tta, bilm, unilm, unilm-bw, unified or a folder of hf-masked or "
+            f"--accuracy: not for {lm.name}; give {', '.join(NETWORKS.names)} or a folder of hf-masked or "
             "hf-causal, without --cache, --case, --context and --engine"
         )
     sentences = lm.encoded(questions)

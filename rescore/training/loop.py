@@ -23,8 +23,8 @@ from tqdm import tqdm
 from rescore.errors import UserError
 from rescore.networks import checkpoint
 from rescore.networks.device import choose_device
+from rescore.networks.network import Network
 from rescore.networks.tokenizer import Tokenizer
-from rescore.networks.transformer import Transformer
 from rescore.training.corpus import Corpus, SentenceBatch
 from rescore.training.interrupts import Interrupts
 from rescore.training.objectives import USUAL, Objective, ObjectiveOptions, tied_cross_entropy
@@ -121,7 +121,7 @@ class Trainer:
 
     def __init__(
         self,
-        network: Transformer,
+        network: Network,
         tokenizer: Tokenizer,
         turns: Sequence[Task],
         recipe: Recipe,
@@ -366,7 +366,7 @@ class Trainer:
 class _Hidden(nn.Module):
     """The network as the compiler and DistributedDataParallel want it: a module around the shared weights."""
 
-    def __init__(self, network: Transformer) -> None:
+    def __init__(self, network: Network) -> None:
         super().__init__()
         self.network = network
 
@@ -374,7 +374,7 @@ class _Hidden(nn.Module):
         return self.network(tokens, lengths)
 
 
-def optimizers(network: Transformer, recipe: Recipe) -> list[torch.optim.Optimizer]:
+def optimizers(network: Network, recipe: Recipe) -> list[torch.optim.Optimizer]:
     """Muon (Jordan et al. 2024) for the layers' matrices, AdamW for embeddings, biases and LayerNorm; or AdamW for all.
 
     Muon's updates are scaled to the size of AdamW's (Liu et al. 2025, section 2.2), so that one learning rate does for

@@ -16,8 +16,8 @@ from rescore.files import write_text
 from rescore.formats.source import read_lines
 from rescore.networks import checkpoint
 from rescore.networks.config import NAMED, NetworkConfig
+from rescore.networks.network import Network
 from rescore.networks.tokenizer import Tokenizer, train_wordpiece
-from rescore.networks.transformer import Transformer
 from rescore.parts import NETWORKS
 from rescore.registry import resolve
 from rescore.training import lexicon
@@ -67,7 +67,7 @@ class Shape:
             raise UserError(f"--context {self.context}: the model reads {found.neighbours[0]} neighbours on a side")
         return wanted
 
-    def network(self, tokenizer: Tokenizer) -> Transformer:
+    def network(self, tokenizer: Tokenizer) -> Network:
         """A network with fresh weights, or with those of the model to start from; what that lacks changes nothing at
         first."""
         made = checkpoint.build(self.sized(tokenizer))

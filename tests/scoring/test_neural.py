@@ -18,7 +18,7 @@ from rescore.scoring.base import LanguageModel
 from rescore.scoring.one_pass import windows
 from tests.conftest import SENTENCES
 
-BACKENDS = ("tta", "bilm", "bilm:intact", "bilm:within-word-l2r", "unilm", "unilm-bw")
+BACKENDS = ("tta", "bilm", "bilm:intact", "bilm:within-word-l2r", "unilm", "unilm-bw", "lstm", "lstm-bw")
 
 
 def load(backend: str, folder: Path, batch_tokens: int | None = None) -> LanguageModel:
@@ -58,11 +58,11 @@ def predictions(backend: str, folder: Path, sentence: str) -> list[tuple[torch.T
             for index in range(len(ids))
         ]
         return [predict([bos, *masked[index], eos], index + 1, token) for index, token in enumerate(ids)]
-    if backend == "unilm-bw":
+    if backend.endswith("-bw"):
         ids = ids[::-1]
     ids = [*ids, eos]
     causal = [predict([bos, *ids[:index]], index, token) for index, token in enumerate(ids)]  # a prefix at a time
-    return causal[::-1] if backend == "unilm-bw" else causal
+    return causal[::-1] if backend.endswith("-bw") else causal
 
 
 def short(model: Path) -> list[str]:

@@ -114,7 +114,7 @@ def test_causal_language_modelling_predicts_the_next(tokenizer: Tokenizer) -> No
     assert example.targets.tolist() == [9, 8, 7, 3, 5, 3]
 
 
-@pytest.mark.parametrize("kind", ["bilm", "unilm", "unilm-bw", "unified"])
+@pytest.mark.parametrize("kind", ["bilm", "unilm", "unilm-bw", "lstm", "lstm-bw", "unified"])
 def test_other_kinds_learn(tmp_path: Path, tokenizer: Tokenizer, config: NetworkConfig, kind: str) -> None:
     recipe = Recipe(steps=150, batch_tokens=500, learning_rate=1e-2, dropout=0.0)
     made = trainer(tmp_path, tokenizer, replace(config, kind=kind), recipe, repeats=5)
@@ -221,7 +221,7 @@ class KilledError(Exception):
 
 
 @pytest.mark.parametrize(
-    ("kind", "neighbours", "phrases"), [("tta", 0, 0), ("tta", 2, 0), ("tta", 2, 16), ("unified", 0, 0)]
+    ("kind", "neighbours", "phrases"), [("tta", 0, 0), ("tta", 2, 0), ("tta", 2, 16), ("unified", 0, 0), ("lstm", 0, 0)]
 )
 def test_resume_is_exact(
     tmp_path: Path,
