@@ -32,6 +32,7 @@ def _numbers(ctx: click.Context, parameter: click.Parameter, value: str) -> tupl
     help="Of single sentences, in words.",
 )
 @click.option("--repeats", type=click.IntRange(min=1), default=3, show_default=True, help="Runs of each.")
+@click.option("--vectors", is_flag=True, help="Measure the vectors of sentences (as embed gives them), not scores.")
 @click.option("-o", "--output", metavar="FILE", help="Write all figures as JSON.")
 @click.option("--plot", metavar="FILE", help="Draw milliseconds by length (PNG; needs matplotlib).")
 @options.input_options
@@ -41,6 +42,7 @@ def command(
     hypotheses: int,
     lengths: tuple[int, ...],
     repeats: int,
+    vectors: bool,
     output: str | None,
     plot: str | None,
     inputs: options.InputOptions,
@@ -49,6 +51,7 @@ def command(
 
     \b
     rescore bench test.json --lm tta --lm bilm
+    rescore bench test.json --lm tta --lm bilm --vectors
     """
     from rescore import formats
     from rescore.reports import speed
@@ -59,8 +62,8 @@ def command(
     found = []
     for model in lms.load():
         with options.progress_bar(repeats + len(lengths), f"bench {model.name}", unit="run") as bar:
-            found.append(speed.measure(model, texts, lengths, repeats, bar.update))
-    about = f"{speed.described(texts)}, tokenising included; {speed.machine()}"
+            found.append(speed.measure(model, texts, lengths, repeats, bar.update, vectors))
+    about = f"{'vectors of ' if vectors else ''}{speed.described(texts)}, tokenising included; {speed.machine()}"
     if output:
         with formats.opened(output) as file:
             speed.write(found, about, file)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -18,7 +18,7 @@ class VectorsOptions:
     """Which vectors of a network are wanted."""
 
     kind: str
-    layer: int | None
+    layer: int | dict[int, float] | None
     pooling: str
     special_tokens: bool
 
@@ -26,6 +26,22 @@ class VectorsOptions:
         from rescore.scoring.vectors import VectorOptions
 
         return VectorOptions(self.kind, self.layer, self.pooling, self.special_tokens)
+
+
+class LayersType(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
+    """A layer, such as 2, or a mix of layers: 1,2,3 in equal parts, 1:0.2,3:0.8 with their weights."""
+
+    name = "layers"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | dict[int, float]:
+        parts = [part.partition(":") for part in value.split(",")]
+        try:
+            mix = {int(layer): float(weight) if colon else 1.0 for layer, colon, weight in parts}
+        except ValueError:
+            mix = {}
+        if len(mix) < len(parts) or min(mix) < 0:
+            self.fail(f"{value}: expected a layer, layers such as 1,2,3, or weights such as 1:0.2,3:0.8", param, ctx)
+        return next(iter(mix)) if len(mix) == 1 else mix
 
 
 vector_options = bundled(
@@ -42,11 +58,16 @@ vector_options = bundled(
             "with their positions (embed) or without (token).",
         ),
         click.option(
-            "--layer", type=click.IntRange(0), metavar="N", help="Hidden vectors behind N layers.  [default: all]"
+            "--layer",
+            "--layers",
+            type=LayersType(),
+            metavar="N[:WEIGHT],...",
+            help="Hidden vectors behind N layers, or the mean over several N (ELMo), with weights if given.  "
+            "[default: all layers]",
         ),
         click.option(
             "--pooling",
-            type=click.Choice(["mean", "max", "sum"]),
+            type=click.Choice(["mean", "max", "sum", "first", "last"]),
             default="mean",
             show_default=True,
             help="From the vectors of tokens to that of a sentence.",

@@ -109,7 +109,7 @@ def _name(lms: Sequence[LanguageModel]) -> str:
 def signed(metric: str, lms: Sequence[LanguageModel], options: VectorOptions, centre: bool) -> Signature:
     settings = {
         "kind": options.kind,
-        "layer": "last" if options.layer is None else str(options.layer),
+        "layer": options.layers,
         "pooling": options.pooling,
         **({"special": "yes"} if options.special else {}),
         **({"centre": "yes"} if centre else {}),

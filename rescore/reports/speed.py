@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import IO
 
 from rescore.engines import OnProgress
 from rescore.nbest import NbestList
 from rescore.reports.styles import as_json, text
-from rescore.scoring import LanguageModel, Question, alone
+from rescore.scoring import LanguageModel, alone
 from rescore.version import VERSION
 
 SENTENCES = 5
@@ -19,7 +19,7 @@ SENTENCES = 5
 
 @dataclass(frozen=True, slots=True)
 class ByLength:
-    """One sentence of so many words, scored alone."""
+    """One sentence of so many words, alone."""
 
     words: int
     milliseconds: float
@@ -34,7 +34,7 @@ class Speed:
     fingerprint: str
     """The model's content hash."""
     hypotheses: int
-    """How many were scored."""
+    """How many were scored, or got vectors."""
     seconds: float
     """For all of them, tokenising included; the fastest of several runs."""
     by_length: list[ByLength]
@@ -51,6 +51,7 @@ def measure(
     lengths: Sequence[int],
     repeats: int,
     progress: OnProgress = lambda done: None,
+    vectors: bool = False,
 ) -> Speed:
     """Score texts together, and sentences of given numbers of words one at a time.
 
@@ -59,20 +60,22 @@ def measure(
 
     Args:
         progress: called with 1 after each of `repeats` and each of `lengths`.
+        vectors: compute their vectors instead of their scores: hidden vectors that predict the tokens, and their mean.
+
+    Raises:
+        UserError: a model without vectors is asked for them.
     """
-    questions = alone(texts)
-    lm.score(questions[:100])
+    work = _vectors_of(lm) if vectors else lambda some: lm.score(alone(some))
+    work(texts[:100])
     runs: list[float] = []
     for _ in range(repeats):
-        runs.append(_seconds(lm, questions))
+        runs.append(_seconds(work, texts))
         progress(1)
     words = " ".join(texts).split()
     by_length = []
     for length in lengths:
         starts = range(0, min(SENTENCES * length, len(words) - length + 1), length)
-        times = [
-            _seconds(lm, alone([" ".join(words[start : start + length])])) for start in starts for _ in range(repeats)
-        ]
+        times = [_seconds(work, [" ".join(words[start : start + length])]) for start in starts for _ in range(repeats)]
         if times:
             by_length.append(ByLength(length, 1000 * statistics.median(times)))
         progress(1)
@@ -106,9 +109,15 @@ def machine() -> str:
     return f"{torch.get_num_threads()} threads of a CPU with {torch.backends.cpu.get_cpu_capability()}"
 
 
-def _seconds(lm: LanguageModel, questions: Sequence[Question]) -> float:
+def _vectors_of(lm: LanguageModel) -> Callable[[Sequence[str]], object]:
+    from rescore.scoring.vectors import Embedder  # torch, where it is used
+
+    return Embedder([lm]).sentences
+
+
+def _seconds(work: Callable[[Sequence[str]], object], texts: Sequence[str]) -> float:
     began = time.perf_counter()
-    lm.score(questions)
+    work(texts)
     return time.perf_counter() - began
 
 

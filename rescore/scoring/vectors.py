@@ -7,7 +7,7 @@ token itself. What a network says of a token that it sees is its hidden vector.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,6 +30,8 @@ POOLINGS: dict[str, Callable[[Vectors], Vectors]] = {
     "mean": lambda vectors: vectors.mean(axis=0),
     "max": lambda vectors: vectors.max(axis=0),
     "sum": lambda vectors: vectors.sum(axis=0),
+    "first": lambda vectors: vectors[0],
+    "last": lambda vectors: vectors[-1],
 }
 KINDS = {
     "context": "hidden vectors that predict the tokens and do not depend on them",
@@ -47,13 +49,14 @@ class VectorOptions:
     """Which vectors are wanted.
 
     Raises:
-        UserError: there is no such kind or pooling.
+        UserError: there is no such kind or pooling, or a mix of layers has no weight.
     """
 
     kind: str = "context"
     """One of `KINDS`."""
-    layer: int | None = None
-    """Behind so many layers; None for the last."""
+    layer: int | Mapping[int, float] | None = None
+    """Behind so many layers; None for the last; or the weight of each layer in a mix, scaled to sum to 1 (ELMo,
+    equation 2.6 of the dissertation: such weights are a softmax of some numbers)."""
     pooling: str = "mean"
     """From the vectors of tokens to that of the sentence."""
     special: bool = False
@@ -63,9 +66,27 @@ class VectorOptions:
         if self.kind not in KINDS:
             raise UserError(f"kind {self.kind!r} is not one of {', '.join(KINDS)}")
         if self.layer is not None and self.kind in ("embed", "token"):
-            raise UserError(f"layer {self.layer} selects hidden vectors; {self.kind} is the input of the first layer")
+            raise UserError(f"layer {self.layers} selects hidden vectors; {self.kind} is the input of the first layer")
         if self.pooling not in POOLINGS:
             raise UserError(f"pooling {self.pooling!r} is not one of {', '.join(POOLINGS)}")
+        if isinstance(self.layer, Mapping) and not (
+            all(0 <= weight < np.inf for weight in self.layer.values()) and 0 < sum(self.layer.values()) < np.inf
+        ):
+            raise UserError(f"layers {self.layers}: expected weights that are not negative, one of them positive")
+
+    def mix(self, last: int) -> dict[int, float]:
+        """The weight of each layer; they sum to 1."""
+        if not isinstance(self.layer, Mapping):
+            return {last if self.layer is None else self.layer: 1.0}
+        total = sum(self.layer.values())
+        return {layer: weight / total for layer, weight in self.layer.items()}
+
+    @property
+    def layers(self) -> str:
+        """What signatures show: `last`, `2`, or `1:0.5+2:0.5`."""
+        if isinstance(self.layer, Mapping):
+            return "+".join(f"{layer}:{weight:g}" for layer, weight in self.layer.items())
+        return "last" if self.layer is None else str(self.layer)
 
 
 class Embedder:
@@ -80,8 +101,9 @@ class Embedder:
         self.lms = [_network_of(lm) for lm in lms]
         for lm in self.lms:
             layers = lm.network.layers
-            if self._options.layer is not None and not 0 <= self._options.layer <= layers:
-                raise UserError(f"{lm.name}: layer {self._options.layer} is not between 0 and {layers}")
+            for layer in self._options.mix(layers):
+                if not 0 <= layer <= layers:
+                    raise UserError(f"{lm.name}: layer {layer} is not between 0 and {layers}")
             if self._options.special and (isinstance(lm, CausalScorer | MaskedScorer)):
                 raise UserError(f"{lm.name}: has no vectors of special tokens; leave out --special-tokens")
 
@@ -114,7 +136,8 @@ class Embedder:
         masked = isinstance(lm, MaskedScorer) and self._options.kind == "context"
         for index, vectors in self._masked(lm, distinct) if masked else self._plain(lm, distinct):
             found[index] = vectors
-        none = np.zeros((0, self._width(lm)), np.float32)
+        width = next((vectors.shape[1] for vectors in found if vectors is not None), None)
+        none = np.zeros((0, self._width(lm) if width is None else width), np.float32)
         results = []
         for sentence in encoded:
             mine = found[rank[sentence]]
@@ -134,7 +157,10 @@ class Embedder:
         options, network = self._options, lm.network
         if options.kind in ("embed", "token"):
             return network.embeddings(tokens, lengths, positions=options.kind == "embed")
-        return network.vectors(tokens, lengths, network.layers if options.layer is None else options.layer)
+        parts = [
+            weight * network.vectors(tokens, lengths, layer) for layer, weight in options.mix(network.layers).items()
+        ]
+        return torch.stack(parts).sum(dim=0) if len(parts) > 1 else parts[0]
 
     def _plain(self, lm: NetworkScorer, sentences: Sequence[Encoded]) -> Iterator[tuple[int, Vectors]]:
         """One pass; what is longer than the network's positions is read in overlapping windows."""

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from rescore.cli.options import InputOptions
+from rescore.scoring.vectors import Embedder
 from tests.conftest import ROOT, Run, assert_one_line_error, near, parsed
 from tests.scoring.test_ngram import ARPA
 
@@ -29,6 +30,24 @@ def test_bench(rescore: Run, model: Path, tmp_path: Path) -> None:
     assert [one["words"] for one in ngram["by_length"]] == [2, 5]
     assert all(one["milliseconds"] > 0 for one in tta["by_length"])
     assert (tmp_path / "speed.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_bench_of_vectors(
+    rescore: Run, models: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+    real = Embedder.sentences
+    monkeypatch.setattr(
+        Embedder, "sentences", lambda self, texts: [asked.append(len(texts)), real(self, texts)][1]
+    )  # fmt: skip
+    options = ["--hypotheses", "10", "--lengths", "4", "--repeats", "1", "--vectors", "-o", "speed.json"]
+    lms = [item for kind in ("tta", "bilm") for item in ("--lm", f"{kind}:{models[kind]}")]
+    done = rescore("bench", LISTS, *lms, *options)
+    assert done.returncode == 0 and done.stdout.startswith("vectors of 10 hypotheses"), done.stderr
+    assert [one["hypotheses"] for one in json.loads((tmp_path / "speed.json").read_text())["models"]] == [10, 10]
+    assert asked.count(10) >= 4 and asked.count(1) >= 4  # to warm up and to measure; single sentences
+    (tmp_path / "lm.arpa").write_text(ARPA, encoding="utf-8")
+    assert_one_line_error(rescore("bench", LISTS, "--lm", "ngram:lm.arpa", "--vectors"), "has no vectors")
 
 
 def test_bench_errors(rescore: Run, model: Path) -> None:

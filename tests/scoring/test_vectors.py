@@ -42,6 +42,7 @@ def load(backend: str, models: dict[str, Path]) -> scoring.LanguageModel:
         VectorOptions("embed", pooling="max"),
         VectorOptions("token"),
         VectorOptions("hidden"),
+        VectorOptions(layer={1: 0.5, 3: 1.5}, pooling="last"),
     ],
 )
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -125,6 +126,54 @@ def test_a_model_is_not_changed_by_its_vectors(name: str, tmp_path: Path) -> Non
 def test_layers_are_of_hidden_vectors() -> None:
     with pytest.raises(UserError, match="layer 1 selects hidden vectors"):
         VectorOptions("embed", layer=1)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_mix_of_layers_and_one_token(backend: str, models: dict[str, Path]) -> None:
+    """ELMo: the sum of s_l h_l, whose weights sum to 1; and the vector of the first or the last token alone."""
+    lm = load(backend, models)
+    layers = {layer: Embedder([lm], VectorOptions(layer=layer)).tokens(TEXTS) for layer in (0, 1, 3)}
+    mixed = Embedder([lm], VectorOptions(layer={0: 1, 1: 2, 3: 5})).tokens(TEXTS)
+    for index, (_, found) in enumerate(mixed):
+        zeroth, one, three = (layers[layer][index][1] for layer in (0, 1, 3))
+        assert np.allclose(found, zeroth / 8 + one / 4 + three * 5 / 8, atol=1e-5)
+    for place, pooling in ((0, "first"), (-1, "last")):
+        found = Embedder([lm], VectorOptions(layer=1, pooling=pooling)).sentences(TEXTS)
+        assert np.allclose(found, [vectors[place] for _, vectors in layers[1]], atol=1e-5)
+    assert not Embedder([lm], VectorOptions(pooling="last")).sentences([""]).any()
+
+
+def test_weights_of_layers(rescore: Run, models: dict[str, Path], tmp_path: Path) -> None:
+    (tmp_path / "t.txt").write_text("\n".join(TEXTS), encoding="utf-8")
+    lm = load("tta", models)
+    for wanted, mix in (("1,3", {1: 1.0, 3: 1.0}), ("1:0.2,2:0.8", {1: 0.2, 2: 0.8}), ("2", 2)):
+        done = rescore("embed", "t.txt", "--lm", f"tta:{models['tta']}", "--layers", wanted, "-o", "v.npy")
+        assert done.returncode == 0, done.stderr
+        assert np.allclose(
+            np.load(tmp_path / "v.npy"), Embedder([lm], VectorOptions(layer=mix)).sentences(TEXTS), atol=1e-5
+        )
+    assert VectorOptions(layer={1: 0.2, 2: 0.8}).layers == "1:0.2+2:0.8"
+    for wrong in ("1,x", "1,1", "-1", ""):
+        assert_one_line_error(
+            rescore("embed", "t.txt", "--lm", f"tta:{models['tta']}", "--layers", wrong, "-o", "v.npy"),
+            "expected a layer",
+        )
+    for weights in ({1: -1.0, 2: 2.0}, {1: 0.0}, {1: float("nan"), 2: 1.0}, {1: float("inf"), 2: 1.0}, {}):
+        with pytest.raises(UserError, match="not negative"):
+            VectorOptions(layer=weights)
+
+
+def test_the_first_vector_of_bert_is_that_of_cls(tmp_path: Path) -> None:
+    transformers = pytest.importorskip("transformers")
+    folder = build("bert", tmp_path)
+    model = transformers.AutoModel.from_pretrained(folder).eval()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    lm = scoring.load(f"hf-masked:intact:{folder}")
+    for place, pooling in ((0, "first"), (-1, "last")):
+        found = Embedder([lm], VectorOptions(pooling=pooling, special=True)).sentences(TEXTS[:3])
+        with torch.no_grad():
+            theirs = [model(**tokenizer(text, return_tensors="pt")).last_hidden_state[0, place] for text in TEXTS[:3]]
+        assert found == pytest.approx(torch.stack(theirs).numpy(), abs=1e-4)
 
 
 def test_several_are_joined(models: dict[str, Path]) -> None:
