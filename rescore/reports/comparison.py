@@ -15,7 +15,7 @@ from rescore.nbest import COUNTS, FIRST_PASS, NbestList
 from rescore.parts import STYLES
 from rescore.reports.figures import choose, measured, oracle_places, sign
 from rescore.reports.styles import as_json, p_value
-from rescore.tuning.weights import FIRST_PASS_ALONE, Weights, said_of_bonuses
+from rescore.tuning.weights import FIRST_PASS_ALONE, Weights, bonus_phrases
 
 JSON = "json"
 """Beside `STYLES`: all figures, in full precision."""
@@ -205,7 +205,7 @@ def _cells(comparison: Comparison) -> list[list[str]]:
     ]
     for row in comparison.rows:
         weights = [f"{weight:.3f}" for name, weight in row.weights.items() if name not in (FIRST_PASS, *COUNTS)]
-        weights += said_of_bonuses(row.weights, "+.2f")
+        weights += bonus_phrases(row.weights, "+.2f")
         speed = "" if row.speed is None else f"{row.speed:,.0f}"
         figures = [row.dev, row.value, *(row.others[name] for name in others)]
         gain = [f"{row.gain:+.1f}", p_value(row.p_value), speed]

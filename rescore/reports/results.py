@@ -13,7 +13,7 @@ from rescore.metrics import Metric
 from rescore.nbest import COUNTS, FIRST_PASS, Column, NbestList
 from rescore.reports.figures import CHOICES, Measured, described, gain, measure, sign, table
 from rescore.signature import origins
-from rescore.tuning.weights import Weights, said_of_bonuses
+from rescore.tuning.weights import Weights, bonus_phrases
 
 SCHEMA = "rescore/results/3"
 """Format and version of a results file; the number changes where old readers would fail."""
@@ -211,4 +211,4 @@ def _weights(results: Results) -> str:
 
 def _named(weights: dict[str, float]) -> str:
     parts = [f"{name} {weight:.4g}" for name, weight in weights.items() if name not in (FIRST_PASS, *COUNTS)]
-    return ", ".join(parts + said_of_bonuses(weights, "+.4g"))
+    return ", ".join(parts + bonus_phrases(weights, "+.4g"))

@@ -167,9 +167,9 @@ def _column(condition: str) -> str:
 _finder = lru_cache(maxsize=4)(finder)  # one expression is asked about each list
 
 
-def said_of_bonuses(weights: Mapping[str, float], digits: str) -> list[str]:
+def bonus_phrases(weights: Mapping[str, float], digits: str) -> list[str]:
     """Bonuses as tables and summaries have them, such as `+0.25 a word`; `digits` formats a number."""
     if weights.get(EDITS) == NEVER:
         rest = {name: weight for name, weight in weights.items() if name not in RESPELLING}
-        return [*said_of_bonuses(rest, digits), "nothing respelled"]
+        return [*bonus_phrases(rest, digits), "nothing respelled"]
     return [f"{weights[name]:{digits}} a {unit}" for name, unit in COUNTS.items() if name in weights]

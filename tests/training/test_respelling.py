@@ -23,7 +23,7 @@ from rescore.reports.results import render
 from rescore.scoring.function import FunctionModel
 from rescore.training.channel import collect, learn
 from rescore.training.respelling import Respelling, respelled, unsuited
-from rescore.tuning.weights import NEVER, said_of_bonuses
+from rescore.tuning.weights import NEVER, bonus_phrases
 from tests.conftest import ROOT, Run, assert_one_line_error
 
 WORDS = ("gardener", "lantern", "harbour", "kettle", "meadow", "ladder", "candle", "winter", "orchard", "pepper")
@@ -101,7 +101,7 @@ def test_nothing_is_respelled_where_that_is_no_gain(
     outcome = pipeline.run(test, config, dev, lambda: [FunctionModel(known)])
     assert "nothing is respelled" in caplog.text
     assert outcome.weights.weights[EDITS] == NEVER
-    assert said_of_bonuses(outcome.weights.weights, "+.2f")[-1] == "nothing respelled"
+    assert bonus_phrases(outcome.weights.weights, "+.2f")[-1] == "nothing respelled"
     summary = render(outcome.results).removesuffix(outcome.results.signature)
     assert "nothing respelled" in summary and "1e+06" not in summary
     without = pipeline.run(test, replace(config, respell=0, channel=None), dev, lambda: [FunctionModel(known)])
