@@ -44,7 +44,7 @@ def nodes() -> Iterator[Any]:
     from ray.cluster_utils import Cluster as Nodes
 
     os.environ["RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO"] = "0"
-    os.environ["RAY_worker_niceness"] = "0"  # at its usual 15 workers starve beside other tests
+    os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112 (at its usual 15 workers starve beside other tests)
     found = Nodes(initialize_head=True, head_node_args={"num_cpus": 0, "object_store_memory": 100 << 20})
     for _ in range(2):
         found.add_node(num_cpus=1, object_store_memory=100 << 20)
