@@ -50,4 +50,6 @@ class NetworkKind:
     masks: bool = False
     """Whether its objective masks tokens."""
     pairs: bool = False
-    """Whether it learns from translations, too."""
+    """Whether it learns from translations, and cannot be trained without."""
+    source: bool = False
+    """Whether it can learn to read the source before a translation."""

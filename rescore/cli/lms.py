@@ -124,8 +124,8 @@ _LM_DETAILS: list[Callable[[Any], Any]] = [
         default=0,
         show_default=True,
         metavar="N",
-        help="Give networks trained with context, and hf-causal, the 1-best of the N utterances before; bidirectional "
-        "networks also those after. For one of several, KIND:context=N:PATH.",
+        help="Give networks trained with context, hf-causal and hf-masked, the 1-best of the N utterances before; "
+        "bidirectional networks also those after. For one of several, KIND:context=N:PATH.",
     ),
     device_option,
     click.option(

@@ -32,7 +32,7 @@ def _with_all_options(command: Any) -> Any:
     "--pairs",
     nargs=2,
     metavar="SOURCE TARGET",
-    help="unified, lexical: sentences and their translations, line by line, in two files.",
+    help="unified, lexical; tta, bilm, which then read the source: sentences and their translations, line by line.",
 )
 @click.option("--out", required=True, metavar="DIR", help="The model's folder; --lm KIND:DIR scores with it.")
 @click.option("--tokenizer", metavar="FILE", help="A tokenizer.json.  [default: train one on the text]")
@@ -61,6 +61,7 @@ def command(
     rescore train --lm tta --text corpus.txt.xz --out lm --minutes 120
     torchrun --nproc-per-node 4 -m rescore train --lm tta --text a.txt --out lm
     rescore train --lm unified --text a.en --pairs train.de train.en --out lm
+    rescore train --lm tta --pairs train.de train.en --out lm
     rescore train --lm lexical --pairs train.de train.en --out lm
     rescore train --lm ngram -o 5 --prune 0,0,1 --text corpus.txt.xz --out lm
     rescore train --lm channel --text dev.json --out channel

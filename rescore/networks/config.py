@@ -52,6 +52,8 @@ class NetworkConfig:
     first_query: str = "position"
     """What the query of a T-TA is before the first layer: `position`, P; or `mask`, what the embeddings of [MASK] would
     be at that position, through the same LayerNorm, as in the authors' code."""
+    source: bool = False
+    """Whether what is predicted is the second of two sentences, and the first one what it is a translation of."""
     scaled_embeddings: bool = False
     """Embeddings times sqrt(d_model) before the first layer of an encoder (Vaswani et al. 2017, section 3.4). Papers'
     networks have none of this; an encoder's file without this field means it."""
@@ -73,20 +75,24 @@ class NetworkConfig:
             raise UserError(f"phrases take a vocabulary of fewer than {(1 << 20) // self.sentences:,} tokens")
         if self.first_query not in FIRST_QUERIES:
             raise UserError(f"first_query is {self.first_query!r}; it must be {' or '.join(FIRST_QUERIES)}")
-        for name in ("embedding_norm", "output_transform", "output_bias", "scaled_embeddings"):
+        for name in ("embedding_norm", "output_transform", "output_bias", "scaled_embeddings", "source"):
             if not isinstance(getattr(self, name), bool):
                 raise UserError(f"{name} is {getattr(self, name)!r}; it must be true or false")
         if self.d_model % self.heads:
             raise UserError(f"d_model {self.d_model} cannot be divided among {self.heads} heads")
         if self.sentences > 1 and not NETWORKS[self.kind].before:
             raise UserError(f"sentences is {self.sentences}; a {self.kind} reads one sentence at a time")
+        if self.source and not NETWORKS[self.kind].source:
+            raise UserError(f"source is true; a {self.kind} reads none so")
+        if self.source and self.sentences != 2:
+            raise UserError(f"sentences is {self.sentences}; a network that reads a source has 2")
         if self.max_positions < 4:
             raise UserError(f"max_positions is {self.max_positions}; [BOS], [EOS] and two tokens need at least 4")
 
     @property
     def neighbours(self) -> tuple[int, int]:
         """How many sentences before and after one it can read with it."""
-        most = self.sentences - 1
+        most = 0 if self.source else self.sentences - 1
         return (most // 2, most // 2) if NETWORKS[self.kind].after else (most, 0)
 
     def with_neighbours(self, number: int) -> NetworkConfig:

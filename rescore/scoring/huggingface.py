@@ -42,7 +42,8 @@ def load(spec: Spec, computing: ComputeOptions = DEFAULT) -> NetworkScorer:
     Raises:
         UserError: the folder is no such model, or has its weights in pickled files only.
     """
-    network = HuggingFaceNetwork(spec.path, spec.kind == "hf-masked", computing)
+    masked = spec.kind == "hf-masked"
+    network = HuggingFaceNetwork(spec.path, masked, computing, spec.context if masked else 0)
     if spec.kind == "hf-causal":
         if spec.context:
             if computing.prompt is not None:
@@ -51,14 +52,20 @@ def load(spec: Spec, computing: ComputeOptions = DEFAULT) -> NetworkScorer:
         if computing.prompt is not None:
             return PromptedScorer(spec.name, network, computing.prompt)
         return CausalScorer(spec.name, network)
-    return masked_scorer(spec, network)
+    scorer = masked_scorer(spec, network)
+    scorer.context = (spec.context, spec.context)
+    return scorer
 
 
 class HuggingFaceNetwork:
     """A model folder in Hugging Face's layout as a `Network`. Weights are safetensors; nothing in it is executed."""
 
-    def __init__(self, folder: Path, masked: bool, computing: ComputeOptions) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, masked: bool, computing: ComputeOptions, neighbours: int = 0) -> None:
+        """
+        Args:
+            neighbours: so many on each side are read with a text, as one running text.
+        """
+        self._folder, self._neighbours = folder, neighbours
         check_files(folder)
         self._model, self._tokenizer = _load(folder, masked)
         self._device = choose_device(computing.device)
@@ -132,6 +139,10 @@ class HuggingFaceNetwork:
     def encode(self, questions: Sequence[Question]) -> list[Encoded]:
         if not questions:
             return []
+        if number := self._neighbours:
+            before = ["".join(f"{line} " for line in one.before[-number:]) for one in questions]
+            after = ["".join(f" {line}" for line in one.after[:number]) for one in questions]
+            return self.encode_between(before, [one.text for one in questions], after)
         found = self._tokenizer([question.text for question in questions], add_special_tokens=False, verbose=False)
         return [
             Encoded(tuple(ids), tuple(-1 if word is None else word for word in found.word_ids(index)))
@@ -139,18 +150,25 @@ class HuggingFaceNetwork:
         ]
 
     def encode_behind(self, before: Sequence[str], texts: Sequence[str]) -> list[Encoded]:
+        return self.encode_between(before, texts, [""] * len(texts))
+
+    def encode_between(self, before: Sequence[str], texts: Sequence[str], after: Sequence[str]) -> list[Encoded]:
         """Cut together, as the tokenizer would in running text: a blank before the text belongs to its first token."""
         if not texts:
             return []
-        whole = [one + other for one, other in zip(before, texts, strict=True)]
+        whole = ["".join(parts) for parts in zip(before, texts, after, strict=True)]
         found = self._tokenizer(whole, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
-        ends = [len(one.rstrip(" ")) for one in before]
+        begins = [len(one.rstrip(" ")) for one in before]
+        ends = [
+            len(one) + len(text) if text.strip() else begin
+            for one, text, begin in zip(before, texts, begins, strict=True)
+        ]
         return [
             Encoded(
                 tuple(ids),
                 tuple(
-                    CONTEXT_TOKEN if stop <= ends[index] else -1 if word is None else word
-                    for (_, stop), word in zip(found["offset_mapping"][index], found.word_ids(index), strict=True)
+                    CONTEXT_TOKEN if stop <= begins[index] or start >= ends[index] else -1 if word is None else word
+                    for (start, stop), word in zip(found["offset_mapping"][index], found.word_ids(index), strict=True)
                 ),
             )
             for index, ids in enumerate(found["input_ids"])

@@ -135,6 +135,9 @@ class NetworkScorer:
     are not scored. Sentences longer than the network's positions are read in overlapping windows.
     """
 
+    context: tuple[int, int] = (0, 0)
+    """How many neighbours before and after a text it reads."""
+
     def __init__(self, name: str, network: Network) -> None:
         self.name = self._model = name
         self.network = network

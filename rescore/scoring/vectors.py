@@ -215,8 +215,8 @@ class Embedder:
 
 
 def _network_of(lm: LanguageModel) -> NetworkScorer:
-    if any(context_of(lm)):
-        raise UserError(f"{lm.name}: vectors are those of single sentences; leave out --context")
+    if any(context_of(lm)) or getattr(lm, "reads_source", False):
+        raise UserError(f"{lm.name}: vectors are those of single sentences; leave out --context and sources")
     if isinstance(lm, NetworkScorer):
         return lm
     if isinstance(lm, Cached | Recased):

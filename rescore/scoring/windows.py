@@ -1,4 +1,5 @@
-"""Our own networks that were trained with `--context`: a hypothesis is scored among its neighbours (Segatron)."""
+"""Our own networks that were trained with `--context` or `--pairs`: a hypothesis is scored among its neighbours
+(Segatron), or behind its source."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 
 from rescore.errors import UserError
+from rescore.parts import NETWORKS
 from rescore.scoring.base import Question, TokenScores, Wrapped
 from rescore.scoring.one_pass import CONTEXT_TOKEN, Encoded, NetworkScorer
 from rescore.scoring.own_network import OwnNetwork
@@ -25,7 +27,7 @@ class WindowNetwork(OwnNetwork):
         self._context = context
         self._frame = (network.before, network.after)
         self.before, self.after, self.end = [], [], []
-        self._scores_end = network.network.config.neighbours[1] == 0  # as causal networks do
+        self._scores_end = not NETWORKS[network.network.config.kind].after  # as causal networks do
         self.longest = network.positions - len(network.before) - len(network.after)
         """Tokens of a sentence, at most."""
         self.positions *= self.network.config.sentences
@@ -54,30 +56,18 @@ class WindowNetwork(OwnNetwork):
         return Encoded(tuple(ids), tuple(words))
 
 
-class ContextScorer(Wrapped):
-    """A model that reads a hypothesis among its neighbours; one that has none, or is too long, alone."""
+Make = Callable[[OwnNetwork], NetworkScorer]
+"""The scorer of a network."""
 
-    def __init__(self, make: Callable[[OwnNetwork], NetworkScorer], network: OwnNetwork, number: int) -> None:
-        """
-        Args:
-            make: the scorer of a network. number: how many neighbours it reads on a side.
 
-        Raises:
-            UserError: the network was not trained to.
-        """
+class _AmongScorer(Wrapped):
+    """A model that reads a text among others; one that has none, or is too long, alone."""
+
+    def __init__(self, make: Make, network: OwnNetwork, context: tuple[int, int]) -> None:
         self._alone = make(network)
         super().__init__(self._alone)
-        before, after = network.network.config.neighbours
-        if number > before:
-            learned = f"was trained with --context {before}" if before else "was trained on single sentences"
-            raise UserError(f"{self.name}: context={number}, but it {learned}; train one with --context {number}")
-        self.context = (number, min(number, after))
-        self.network = WindowNetwork(network, self.context)
-        self._among = make(self.network)
-
-    @cached_property
-    def fingerprint(self) -> str:
-        return hashlib.sha256(f"{self.context} {self._alone.fingerprint}".encode()).hexdigest()
+        self.network = WindowNetwork(network, context)
+        self._among, self._context = make(self.network), context
 
     def score(self, questions: Sequence[Question]) -> list[TokenScores]:
         """One result per question, in their order."""
@@ -85,9 +75,54 @@ class ContextScorer(Wrapped):
         among = [
             rank
             for rank, one in enumerate(questions)
-            if (one.before or one.after[: self.context[1]]) and sizes[rank] <= self.network.longest
+            if (one.before or one.after[: self._context[1]]) and sizes[rank] <= self.network.longest
         ]
         found = dict(zip(among, self._among.score([questions[rank] for rank in among]), strict=True))
         alone = [rank for rank in range(len(questions)) if rank not in found]
         found |= dict(zip(alone, self._alone.score([questions[rank] for rank in alone]), strict=True))
         return [found[rank] for rank in range(len(questions))]
+
+
+class ContextScorer(_AmongScorer):
+    """A model that reads a hypothesis among its neighbours."""
+
+    def __init__(self, make: Make, network: OwnNetwork, number: int) -> None:
+        """
+        Args:
+            number: how many neighbours it reads on a side.
+
+        Raises:
+            UserError: the network was not trained to.
+        """
+        before, after = network.network.config.neighbours
+        super().__init__(make, network, (number, min(number, after)))
+        if number > before:
+            learned = f"was trained with --context {before}" if before else "was trained on single sentences"
+            raise UserError(f"{self.name}: context={number}, but it {learned}; train one with --context {number}")
+        self.context = self._context
+
+    @cached_property
+    def fingerprint(self) -> str:
+        return hashlib.sha256(f"{self.context} {self._alone.fingerprint}".encode()).hexdigest()
+
+
+class PairScorer(_AmongScorer):
+    """A model that reads a hypothesis behind its source, or with `channel` the source behind the hypothesis
+    (dissertation, chapter 6). What comes first is seen by all positions, and not scored."""
+
+    def __init__(self, make: Make, network: OwnNetwork, channel: bool) -> None:
+        super().__init__(make, network, (1, 0))
+        self.reads_source, self._channel = True, channel
+
+    @cached_property
+    def fingerprint(self) -> str:
+        return hashlib.sha256(f"source {self._alone.fingerprint}".encode()).hexdigest()
+
+    def score(self, questions: Sequence[Question]) -> list[TokenScores]:
+        """One result per question, in their order.
+
+        Raises:
+            UserError: a question has no source.
+        """
+        pairs = [one.pair(self._channel) for one in questions]
+        return super().score([Question(text, before=(given,)) for given, text in pairs])

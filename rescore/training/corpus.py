@@ -190,24 +190,34 @@ def encode_corpus(text: Path, tokenizer: Tokenizer, folder: Path, longest: int) 
         raise UserError(f"{text}: no sentence in it; expected one sentence per line")
 
 
-def encode_pairs(source: Path, target: Path, tokenizer: Tokenizer, folder: Path, longest: int) -> int:
+def encode_pairs(
+    source: Path, target: Path, tokenizer: Tokenizer, folder: Path, longest: int, apart: bool = False
+) -> int:
     """The same for sentences and their translations, line by line: each pair in both directions, as one [EOS] other.
 
     Pairs with an empty side, or of more than `longest` tokens, are left out; returns how many pairs there are.
+
+    Args:
+        apart: each side is a sentence of its own, of at most `longest` tokens: one [EOS] [BOS] other.
 
     Raises:
         UserError: the files do not have the same number of lines, or no pair is left.
     """
 
+    between = [tokenizer.eos, tokenizer.bos] if apart else [tokenizer.eos]
+
+    def fit(one: list[int], other: list[int]) -> bool:
+        return max(len(one), len(other)) <= longest if apart else len(one) + len(other) < longest
+
     def sentences() -> Iterator[list[int]]:
         for chunk in read_pairs(source, target):
             one, other = (tokenizer.encode([pair[side] for pair in chunk]) for side in (0, 1))
             for first, second in zip(one, other, strict=True):
-                if first and second and len(first) + len(second) < longest:
-                    yield [*first, tokenizer.eos, *second]
-                    yield [*second, tokenizer.eos, *first]
+                if first and second and fit(first, second):
+                    yield [*first, *between, *second]
+                    yield [*second, *between, *first]
 
-    count = _write([source, target], tokenizer, folder, longest, sentences, 2) // 2
+    count = _write([source, target], tokenizer, folder, longest, sentences, 2, apart) // 2
     if not count:
         raise UserError(f"{source}: no pair of at most {longest} tokens in it and {target}")
     return count
@@ -220,6 +230,7 @@ def _write(
     longest: int,
     sentences: Callable[[], Iterator[list[int]]],
     together: int,
+    apart: bool = False,
 ) -> int:
     """Write sentences to `folder` unless they are there already; returns how many there are. An empty one, of which
     there may be several in a row, ends a document."""
@@ -238,7 +249,7 @@ def _write(
         "documents": True,
     }
     if together > 1:
-        meta["together"] = together
+        meta |= {"together": together, "apart": apart}
     done = folder / "corpus.json"  # written last: its presence says that the two others are whole
     if meta.items() <= _read_meta(done).items():
         return (folder / "ends.bin").stat().st_size // np.dtype(np.int64).itemsize

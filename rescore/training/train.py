@@ -21,6 +21,7 @@ from rescore.networks.tokenizer import Tokenizer, train_wordpiece
 from rescore.parts import NETWORKS
 from rescore.registry import resolve
 from rescore.training import lexicon
+from rescore.training.conditional import SourceObjective
 from rescore.training.corpus import Corpus, encode_corpus, encode_pairs
 from rescore.training.loop import STATE, Device, Recipe, Task, Trainer
 from rescore.training.objectives import MIXTURE, USUAL, ContextObjective, ObjectiveOptions
@@ -42,6 +43,8 @@ class Shape:
     from documents that empty lines part."""
     phrases: int = 0
     """Hidden units of a T-TA's phrase keys; see `networks.phrases`."""
+    source: bool = False
+    """Whether it learns to read the source before a translation, from pairs."""
 
     def sized(self, tokenizer: Tokenizer) -> NetworkConfig:
         """The named size with the tokenizer's vocabulary, or the configuration of the model to start from.
@@ -57,6 +60,14 @@ class Shape:
             if found.phrases not in (0, self.phrases):
                 raise UserError(f"--phrases {self.phrases}: the model has phrase keys of {found.phrases} units")
             found = replace(found, phrases=self.phrases)
+        if found.source > self.source:
+            raise UserError(f"{self.init}: reads a source; give --pairs SOURCE TARGET")
+        if self.source:
+            if self.context or found.sentences > 1 > found.source:
+                raise UserError(
+                    "--context and --pairs exclude each other: what comes first is a neighbour, or a source"
+                )
+            return replace(found, sentences=2, source=True)
         if not self.context:
             return found
         if not NETWORKS[self.kind].before:
@@ -112,7 +123,8 @@ def train(
 ) -> None:
     """Train a network and write its folder.
 
-    A `unified` network learns from pairs, and reads the text in the other three ways.
+    A `unified` network learns from pairs, and reads the text in the other three ways. Another one learns from pairs to
+    read the source before a translation; where there is a text, too, every second batch is of that.
 
     With a model to start from and `resume` that model gives the size only: the weights are those of the saved state.
 
@@ -122,6 +134,7 @@ def train(
     Raises:
         UserError: files are missing or do not fit together; `out` holds a training that `resume` does not continue.
     """
+    shape = replace(shape, source=sources.pairs is not None and NETWORKS[shape.kind].source)
     _check(shape, sources, recipe, out, resume)
     if machine.rank == 0:
         _prepare(shape, sources, recipe, out, resume, report)
@@ -135,8 +148,10 @@ def train(
         return
     held_out, seed = sources.held_out, recipe.seed
     corpus = Corpus(out / CORPUS, tokens, held_out, seed, network.config.sentences if shape.context else 1)
-    translations = Corpus(out / PAIRS, tokens, held_out, seed) if NETWORKS[shape.kind].pairs else None
+    translations = Corpus(out / PAIRS, tokens, held_out, seed) if sources.pairs else None
     what = turns(shape.kind, tokens, corpus, translations, shape.context > 0, recipe.objective)
+    if shape.source and sources.text is None:
+        what = what[1:]
     trainer = Trainer(network, tokens, what, recipe, machine, out)
     if resume:
         trainer.resume()
@@ -183,8 +198,9 @@ def _prepare(
     longest = shape.sized(tokens).max_positions - 2
     encode_corpus(text, tokens, out / CORPUS, longest)
     if sources.pairs is not None:
-        count = encode_pairs(*sources.pairs, tokens, out / PAIRS, longest)
-        report(f"{count:,} pairs of at most {longest} tokens, each in both directions")
+        count = encode_pairs(*sources.pairs, tokens, out / PAIRS, longest, shape.source)
+        a_side = " a side" if shape.source else ""
+        report(f"{count:,} pairs of at most {longest} tokens{a_side}, each in both directions")
 
 
 def turns(
@@ -197,13 +213,13 @@ def turns(
 ) -> list[Task]:
     """What a network of `kind` learns, batch by batch; `pairs` is for a kind that learns from them."""
     made = resolve(NETWORKS[kind].objective)(tokenizer, options)
-    if pairs is None:
-        alone = Task(kind, text, made)
-        return (
-            [alone, Task("context", text.windows(), ContextObjective(alone.objective, tokenizer))]
-            if context
-            else [alone]
-        )
+    if pairs is None or NETWORKS[kind].source:
+        found = [Task(kind, text, made)]
+        if pairs is not None:
+            found.append(Task("pairs", pairs, SourceObjective(made, tokenizer)))
+        if context:
+            found.append(Task("context", text.windows(), ContextObjective(made, tokenizer)))
+        return found
     tasks = {name: Task(name, pairs if name == "seq2seq" else text, objective) for name, objective in made.items()}
     return [tasks[name] for name in MIXTURE]
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rescore.training.loop import Recipe
 
 KINDS = tuple(NETWORKS.names)
-PAIRED = tuple(name for name in KINDS if NETWORKS[name].pairs)
+PAIRED = tuple(name for name in KINDS if NETWORKS[name].pairs or NETWORKS[name].source)
 MASKED = tuple(name for name in KINDS if NETWORKS[name].masks)
 IN_CONTEXT = tuple(name for name in KINDS if NETWORKS[name].before)
 TITLE = "Networks"
