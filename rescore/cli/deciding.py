@@ -55,7 +55,8 @@ class MeasureOptions:
 
     def fields(self) -> dict[str, Any]:
         from rescore import metrics
-        from rescore.metrics.normalise import Glm, WordList
+        from rescore.metrics.glm import Glm
+        from rescore.metrics.normalise import WordList
 
         normaliser = metrics.Normaliser(
             self.case_sensitive,

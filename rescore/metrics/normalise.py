@@ -13,8 +13,9 @@ from pathlib import Path
 
 from rescore.errors import UserError
 from rescore.formats.source import read_lines
+from rescore.metrics.alternatives import Readings, ambiguous, first, nearest
+from rescore.metrics.glm import Glm
 
-LONGEST_RULE = 1_000
 UNKNOWN = ("<unk>", "<UNK>", "[UNK]")
 YES = ("split_hyphens", "drop_punctuation", "drop_apostrophes", "drop_unknown")
 FLAGS = ("case_sensitive", *YES, "whisper_english")
@@ -40,12 +41,28 @@ class Normaliser:
     fillers, punctuation and what stands in brackets."""
 
     def __call__(self, text: str) -> list[str]:
+        """The words of a hypothesis; of alternatives the first."""
+        return first(self.readings(text))
+
+    def reference(self, text: str) -> list[str]:
+        """The words of a reference; of alternatives the first."""
+        return first(self.readings(text, reference=True))
+
+    def nearest(self, reference: str | Sequence[str], hypothesis: str) -> tuple[list[str], list[str]]:
+        """The words of both; of alternatives those that make them most alike. A reference may be words already."""
+        expected = self.readings(reference, True) if isinstance(reference, str) else [[list(reference)]]
+        return nearest(expected, self.readings(hypothesis))
+
+    def readings(self, text: str, reference: bool = False) -> Readings:
+        """The words of a text, in parts; of each part the alternatives. Only a mapping file makes more than one."""
         if self.whisper_english:
             text = _whisper_english()(text)
         if not self.case_sensitive:
             text = text.lower()
-        if self.glm:
-            text = self.glm(text)
+        parts = self.glm(text, reference) if self.glm else [(text,)]
+        return [[self._words(one) for one in part] for part in parts]
+
+    def _words(self, text: str) -> list[str]:
         if self.split_hyphens:
             text = text.replace("-", " ")
         if self.drop_apostrophes:
@@ -103,67 +120,6 @@ def _without_punctuation(word: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Glm:
-    """Replacements of a global mapping file, in its order."""
-
-    rules: tuple[tuple[re.Pattern[str], str], ...]
-    digest: str
-    """Of the file's content."""
-    path: str = ""
-    """Where it was read."""
-
-    def __call__(self, text: str) -> str:
-        text = f" {' '.join(text.split())} "
-        for pattern, replacement in self.rules:
-            text = pattern.sub(lambda found, new=replacement: new, text)  # type: ignore[misc]
-        return text
-
-    @classmethod
-    def load(cls, path: Path) -> Glm:
-        """Read a file of lines `A => B / [ ] __ [ ]`; `;;` begins a comment, `*` a line of its head.
-
-        A and B may stand in brackets or quotes. A context of a blank asks for the end of a word; without a context
-        any part of a text is replaced. Case does not matter.
-
-        Raises:
-            UserError: the file is absent, or a line is none of these (alternatives `{A / B}` are not supported).
-        """
-        try:
-            content = path.read_bytes()
-            lines = content.decode("utf-8").splitlines()
-        except OSError as error:
-            raise UserError(f"{path}: cannot be read ({error.strerror or error})") from None
-        except UnicodeDecodeError:
-            raise UserError(f"{path}: not UTF-8; convert the file with iconv") from None
-        rules = []
-        for number, line in enumerate(lines, 1):
-            line = line.partition(";;")[0].strip()
-            if line and not line.startswith("*"):
-                rules.append(_rule(line, f"{path}: line {number}"))
-        return cls(tuple(rules), hashlib.sha256(content).hexdigest()[:12], str(path))
-
-
-def _rule(line: str, place: str) -> tuple[re.Pattern[str], str]:
-    line = " ".join(line.split())
-    if len(line) > LONGEST_RULE:
-        raise UserError(f"{place}: has more than {LONGEST_RULE:,} characters")
-    found = re.fullmatch(r"(.+?) ?=> ?(.*?)(?: ?/ ?\[([^]]*)\] ?__ ?\[([^]]*)\])?", line)
-    if not found:
-        raise UserError(f"{place}: expected `A => B / [ ] __ [ ]`, found {line!r}")
-    old, new, left, right = found.groups()
-    if "{" in line:
-        raise UserError(f"{place}: alternatives {{...}} are not supported; write the one that is to count")
-    if not _bare(old):
-        raise UserError(f"{place}: nothing to replace")
-    before, after = (f"(?<={re.escape(left)})" if left else ""), (f"(?={re.escape(right)})" if right else "")
-    return re.compile(before + re.escape(_bare(old)) + after, re.IGNORECASE), _bare(new).lower()
-
-
-def _bare(side: str) -> str:
-    return side[1:-1] if side[:1] + side[-1:] in ("[]", '""', "''") and len(side) > 1 else side
-
-
-@dataclass(frozen=True, slots=True)
 class WordList:
     """The words of a file, one or more per line."""
 
@@ -189,10 +145,21 @@ class WordList:
 
     def words(self, normaliser: Normaliser) -> frozenset[str]:
         """As the words of references are compared."""
-        return frozenset(word for line in self.lines for word in normaliser(line))
+        return frozenset(word for line in self.lines for word in normaliser.reference(line))
 
 
-def words_of(texts: Sequence[str], normaliser: Normaliser) -> list[list[str]]:
-    """The words of each text; equal texts are normalised once."""
-    known = {text: normaliser(text) for text in dict.fromkeys(texts)}
-    return [known[text] for text in texts]
+def paired_words(
+    references: Sequence[str], hypotheses: Sequence[str], normaliser: Normaliser
+) -> tuple[list[list[str]], list[list[str]]]:
+    """The words of each pair of texts, as `Normaliser.nearest` has them; equal texts are normalised once."""
+    expected = {text: normaliser.readings(text, reference=True) for text in dict.fromkeys(references)}
+    found = {text: normaliser.readings(text) for text in dict.fromkeys(hypotheses)}
+    # One list of words for all places of a text: errors are counted in numbers, and each list is numbered once.
+    words = [{text: first(readings) for text, readings in side.items()} for side in (expected, found)]
+    one, other = [words[0][text] for text in references], [words[1][text] for text in hypotheses]
+    if normaliser.glm:
+        for place, pair in enumerate(zip(references, hypotheses, strict=True)):
+            readings = expected[pair[0]], found[pair[1]]
+            if any(map(ambiguous, readings)):
+                one[place], other[place] = nearest(*readings)
+    return one, other

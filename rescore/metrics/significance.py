@@ -144,7 +144,7 @@ def matched_pairs(
         [
             of_first - of_second
             for reference, one, other in zip(references, first, second, strict=True)
-            for of_first, of_second in _segments(*(normaliser(text) for text in (reference, one, other)))
+            for of_first, of_second in _segments(normaliser, reference, one, other)
         ],
         dtype=np.float64,
     )
@@ -155,11 +155,13 @@ def matched_pairs(
     return MatchedPairs(number, mean, deviation, z, math.erfc(abs(z) / math.sqrt(2)))
 
 
-def _segments(reference: list[str], first: list[str], second: list[str]) -> list[tuple[int, int]]:
+def _segments(normaliser: Normaliser, reference: str, first: str, second: str) -> list[tuple[int, int]]:
     """The errors of both systems in each segment of one sentence."""
+    expected = normaliser.reference(reference)
+    both = (_errors(*normaliser.nearest(expected, text)) for text in (first, second))
     found: list[tuple[int, int]] = []
     of_first = of_second = correct = 0
-    for place, errors in enumerate(zip(_errors(reference, first), _errors(reference, second), strict=True)):
+    for place, errors in enumerate(zip(*both, strict=True)):
         if any(errors):
             of_first, of_second, correct = of_first + errors[0], of_second + errors[1], 0
         elif place % 2:

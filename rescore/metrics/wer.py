@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from copy import copy
+from dataclasses import replace
 from importlib.metadata import version
+from itertools import product
 
 import jiwer
 import numpy as np
 
 from rescore.metrics.alignment import error_counts
 from rescore.metrics.base import Counts, MetricOptions, Values
-from rescore.metrics.normalise import Normaliser, words_of
+from rescore.metrics.normalise import Normaliser, paired_words
 
 SUBSTITUTIONS, DELETIONS, INSERTIONS, REFERENCE = range(4)
 
@@ -23,7 +26,6 @@ class ErrorRate:
     """
 
     higher_is_better = False
-    pair_losses = None
     aggregated = None
 
     def __init__(self, characters: bool = False, normaliser: Normaliser | None = None) -> None:
@@ -66,7 +68,7 @@ class ErrorRate:
         return best
 
     def _count(self, references: list[str], hypotheses: list[str]) -> Counts:
-        of_references, of_hypotheses = words_of(references, self.words), words_of(hypotheses, self.words)
+        of_references, of_hypotheses = paired_words(references, hypotheses, self.words)
         if self.unit == "character":
             return _characters(
                 [" ".join(words) for words in of_references], [" ".join(words) for words in of_hypotheses]
@@ -87,6 +89,22 @@ class ErrorRate:
 
     def losses(self, statistics: Counts) -> Values:
         return statistics[:, :REFERENCE].sum(axis=1).astype(np.float64)
+
+    @property
+    def pair_losses(self) -> Callable[[Sequence[str]], Values] | None:
+        glm = self.words.glm
+        if glm is None or not glm.sided:
+            return None
+        # A hypothesis in the place of a reference is still a hypothesis: it keeps the rules for these.
+        alike = copy(self)
+        alike.words = replace(self.words, glm=replace(glm, of_references=glm.of_hypotheses))
+
+        def losses(texts: Sequence[str]) -> Values:
+            pairs = list(product(texts, texts))
+            rows = alike.statistics([one for one, _ in pairs], [(other,) for _, other in pairs])
+            return self.losses(rows).reshape(len(texts), len(texts))
+
+        return losses
 
     def details(self, sums: Counts) -> dict[str, int | float]:
         names = ("substitutions", "deletions", "insertions", "ref_words" if self.unit == "word" else "ref_characters")

@@ -13,7 +13,7 @@ import numpy as np
 from rescore.errors import UserError
 from rescore.metrics.alignment import align
 from rescore.metrics.base import Counts, MetricOptions
-from rescore.metrics.normalise import Normaliser, WordList, words_of
+from rescore.metrics.normalise import Normaliser, WordList, paired_words
 from rescore.metrics.wer import DELETIONS, INSERTIONS, REFERENCE, SUBSTITUTIONS, ErrorRate
 
 
@@ -39,7 +39,7 @@ class ListedErrorRate(ErrorRate):
         if options.words is None:
             raise UserError("--metric bwer and uwer take the words of a file: give --words FILE")
         made = cls(options.words, inside, options.normaliser)
-        if references and not any(made._counts(word) for text in references for word in made.words(text)):
+        if references and not any(made._counts(word) for text in references for word in made.words.reference(text)):
             which = "is a word of" if inside else "is outside"
             raise UserError(f"{options.words.path}: no word of the references {which} this list")
         return made
@@ -61,7 +61,7 @@ class ListedErrorRate(ErrorRate):
 
     def _count(self, references: list[str], hypotheses: list[str]) -> Counts:
         result = np.zeros((len(references), 4), dtype=np.int64)
-        pairs = zip(words_of(references, self.words), words_of(hypotheses, self.words), strict=True)
+        pairs = zip(*paired_words(references, hypotheses, self.words), strict=True)
         for row, (reference, hypothesis) in zip(result, pairs, strict=True):
             row[REFERENCE] = sum(map(self._counts, reference))
             if reference != hypothesis and (row[REFERENCE] or any(map(self._counts, hypothesis))):

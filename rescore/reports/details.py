@@ -81,21 +81,22 @@ def describe_utterances(
     tokens = dict(zip(questions, lm.score(questions), strict=True))
     found = []
     for nbest, chosen, about in zip(lists, chosen_texts, asked, strict=True):
-        reference = normaliser(nbest.references[0])
+        reference = nbest.references[0]
         sides = []
         for text, question in zip(chosen, about, strict=True):
-            pairs = align(reference, normaliser(text))
+            pairs = align(*normaliser.nearest(reference, text))
             scores = tokens[question]
             shaded = list(zip(scores.tokens, map(float, scores.log_probs), strict=True))
             sides.append(Output(text, pairs, sum(expected != word for expected, word in pairs), shaded))
-        found.append(Utterance(nbest.id, nbest.references[0], len(reference), sides, _candidates(nbest, normaliser)))
+        found.append(
+            Utterance(nbest.id, reference, len(normaliser.reference(reference)), sides, _candidates(nbest, normaliser))
+        )
     return found
 
 
 def _candidates(nbest: NbestList, normaliser: Normaliser) -> list[RankedHypothesis]:
-    reference = normaliser(nbest.references[0])
     errors = [
-        sum(expected != found for expected, found in align(reference, normaliser(hypothesis.text)))
+        sum(expected != found for expected, found in align(*normaliser.nearest(nbest.references[0], hypothesis.text)))
         for hypothesis in nbest.hypotheses
     ]
     best = errors.index(min(errors))

@@ -190,11 +190,11 @@ def _fit(x: npt.NDArray[np.float64], y: npt.NDArray[np.float64]) -> tuple[float,
 def _wrong_words(normaliser: Normaliser, lists: Sequence[NbestList], first: Sequence[str]) -> WrongWords:
     words = wrong = absent = 0
     for nbest, text in zip(lists, first, strict=True):
-        reference = normaliser(nbest.references[0])
+        reference = normaliser.reference(nbest.references[0])
         words += len(reference)
-        missing = _missing(reference, normaliser(text))
+        missing = _missing(*normaliser.nearest(reference, text))
         wrong += len(missing)
-        for other in dict.fromkeys(tuple(normaliser(one.text)) for one in nbest.hypotheses):
+        for other in dict.fromkeys(tuple(normaliser.nearest(reference, one.text)[1]) for one in nbest.hypotheses):
             if not missing:
                 break
             missing &= _missing(reference, other)

@@ -93,11 +93,11 @@ def by_position(
 ) -> list[Position]:
     words, errors = Counter[int](), (Counter[int](), Counter[int]())
     for reference, *outputs in zip(references, first, reranked, strict=True):
-        expected = normaliser(reference)
+        expected = normaliser.reference(reference)
         words.update(min(place, POSITIONS) for place in range(1, len(expected) + 1))
         for counter, output in zip(errors, outputs, strict=True):
             place = 0
-            for word, hypothesis_word in align(expected, normaliser(output)):
+            for word, hypothesis_word in align(*normaliser.nearest(expected, output)):
                 place += word is not None
                 if word != hypothesis_word:
                     counter[min(max(place, 1), POSITIONS)] += 1
@@ -110,11 +110,11 @@ def pairs_of(
     """The most frequent errors of one output at words that the other has right."""
     found: Counter[tuple[str, str]] = Counter()
     for reference, *outputs in zip(references, wrong, right, strict=True):
-        expected = normaliser(reference)
+        expected = normaliser.reference(reference)
         if outputs[0] == outputs[1]:
             continue
         bad, good = (
-            [pair for pair in align(expected, normaliser(output)) if pair[0] is not None] for output in outputs
+            [pair for pair in align(*normaliser.nearest(expected, output)) if pair[0] is not None] for output in outputs
         )
         for (word, in_wrong), (_, in_right) in zip(bad, good, strict=True):
             if word is not None and in_wrong != word == in_right:
@@ -127,7 +127,7 @@ def by_class(
     normaliser: Normaliser, references: Sequence[str], first: Sequence[str], reranked: Sequence[str]
 ) -> list[ClassErrors]:
     """The error rates of kinds of words; those that the references do not have are left out."""
-    counts = Counter(word for reference in references for word in normaliser(reference))
+    counts = Counter(word for reference in references for word in normaliser.reference(reference))
     kinds = {
         "numbers": {word for word in counts if word in NUMBERS or any(map(str.isdigit, word))},
         "names": _names(normaliser, references),
@@ -146,14 +146,14 @@ def by_class(
 def _names(normaliser: Normaliser, references: Sequence[str]) -> set[str]:
     """Words that begin with a capital within a sentence and go on in lower case."""
     words = {word for reference in references for word in reference.split()[1:] if word.istitle()}
-    return {one for word in words for one in normaliser(word)}
+    return {one for word in words for one in normaliser.reference(word)}
 
 
 def _errors(normaliser: Normaliser, references: Sequence[str], output: Sequence[str]) -> Counter[str]:
     """How often each word was wrong: the reference's, or one that was inserted."""
     found = Counter[str]()
     for reference, text in zip(references, output, strict=True):
-        expected, words = normaliser(reference), normaliser(text)
+        expected, words = normaliser.nearest(normaliser.reference(reference), text)
         if expected != words:
             pairs = align(expected, words)
             found.update(str(other if word is None else word) for word, other in pairs if word != other)

@@ -68,7 +68,7 @@ def correct(network: ConfusionNetwork, references: Sequence[str], normaliser: No
     kept = np.array([bool(word) for word in words], dtype=bool)
     best = np.zeros(int(kept.sum()), dtype=bool)
     for reference in references:
-        pairs = align(normaliser(reference), [word for word in words if word])
+        pairs = align(normaliser.reference(reference), [word for word in words if word])
         flags = np.array([one == other for one, other in pairs if other is not None], dtype=bool)
         best = flags if flags.sum() >= best.sum() else best
     result = ~kept  # what does not count as a word is no error

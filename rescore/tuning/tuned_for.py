@@ -8,7 +8,8 @@ from typing import TypeVar
 
 from rescore.errors import UserError
 from rescore.metrics import Metric, MetricOptions, Normaliser
-from rescore.metrics.normalise import FLAGS, Glm, WordList
+from rescore.metrics.glm import Glm
+from rescore.metrics.normalise import FLAGS, WordList
 
 Content = TypeVar("Content", Glm, WordList)
 

@@ -14,10 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rescore import decision, formats
-from rescore.errors import UserError
 from rescore.metrics import Normaliser, list_statistics
 from rescore.metrics.alignment import align, error_counts
-from rescore.metrics.normalise import Glm
 from rescore.metrics.wer import ErrorRate
 from tests.conftest import ROOT, shared
 
@@ -120,25 +118,6 @@ def test_what_counts_as_the_same_word() -> None:
     assert words("it's <unk> Ann\u2019s", drop_apostrophes=True, drop_unknown=True) == "its anns"
     settings = ErrorRate(normaliser=Normaliser(case_sensitive=True, drop_unknown=True)).settings
     assert (settings["case"], settings["drop-unknown"]) == ("mixed", "yes") and ErrorRate().settings["case"] == "lc"
-
-
-def test_global_mapping_file(tmp_path: Path) -> None:
-    path = tmp_path / "en.glm"
-    path.write_text(
-        ';; a comment\n* name "test"\n[CAN\'T] => [CAN NOT] / [ ] __ [ ] ;; why\n'
-        '"colour" => "color" / [ ] __ [ ]\nqu => kw\n',
-        encoding="utf-8",
-    )
-    glm = Glm.load(path)
-    words = Normaliser(glm=glm)
-    assert words("You can't COLOUR colours quickly") == ["you", "can", "not", "color", "colours", "kwickly"]
-    assert words.settings["glm"] == glm.digest
-    path.write_text("[a] => [{b / c}] / [ ] __ [ ]\n", encoding="utf-8")
-    with pytest.raises(UserError, match=r"en\.glm: line 1: alternatives"):
-        Glm.load(path)
-    path.write_text("\nwhat\n", encoding="utf-8")
-    with pytest.raises(UserError, match=r"line 2: expected `A => B"):
-        Glm.load(path)
 
 
 def test_empty_references_count_insertions() -> None:

@@ -30,7 +30,7 @@ from rescore import formats
 from rescore.cli.main import cli
 from rescore.errors import UserError
 from rescore.formats import read_references
-from rescore.metrics.normalise import Glm
+from rescore.metrics.glm import Glm
 from rescore.networks.config import NetworkConfig
 from rescore.reports import results, results_file
 from rescore.scoring.base import length_power
@@ -79,7 +79,11 @@ LINES = {
     "fairseq": "S-0\ta b\nT-0\ta b\nH-0\t-0.5\ta@@ b\nD-0\t-0.5\tab\nP-0\t-0.5 -0.5\n2020 | INFO | x\n",
     "moses": "0 ||| a b ||| LM0= -1 TM= -1 -2 ||| -3.5\n0 ||| b ||| LM0= -1 TM= -1 -2 ||| -4\n1 ||| c ||| ||| -1\n",
 }  # fmt: skip
-GLM = '* name "x"\n[A] => [B] / [ ] __ [ ] ;; c\n"qu" => kw\n'
+GLM = """* name "x"
+[A] => [{B / @}] / [ ] __ [ ] ;; c
+;; INPUT_DEPENDENT_APPLICATION = "hyp"
+"qu" => kw
+"""
 
 
 def mutated(content: bytes, draw: random.Random) -> bytes:

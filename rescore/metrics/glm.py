@@ -1,0 +1,156 @@
+"""Global mapping files (NIST): what is to count as the same words, replaced as csrfilt.sh of NIST's SCTK does it."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rescore.errors import UserError
+from rescore.formats.text import readings
+
+LONGEST_RULE = 1_000
+REFERENCES, HYPOTHESES = {"ref", "stm", "trn", "txt"}, {"hyp", "ctm", "trn", "txt"}
+"""Names by which a file says that the rules below are for one side only: csrfilt.sh's `-t` and `-i`."""
+
+KEY = 3  # letters by which rules are found
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """`old` becomes one of `new` between `before` and `after`. All in lower case."""
+
+    old: str
+    new: tuple[str, ...]
+    before: str
+    after: str
+
+    def fits(self, text: str, at: int) -> bool:
+        """Whether the rule applies at this place of a text in lower case."""
+        end = at + len(self.old)
+        return text.startswith(self.old, at) and text.endswith(self.before, 0, at) and text.startswith(self.after, end)
+
+
+Table = Mapping[str, Sequence[tuple[int, Rule]]]
+"""Rules and their places in the file, by their first letters."""
+
+
+@dataclass(frozen=True, slots=True)
+class Glm:
+    """The rules of a global mapping file.
+
+    A text is read once, from left to right; at each place the first rule of the file that fits replaces. What is new is
+    not looked at again, and contexts are those of the text as it was.
+    """
+
+    of_references: Table = field(repr=False, compare=False)
+    of_hypotheses: Table = field(repr=False, compare=False)
+    digest: str
+    """Of the file's content."""
+    path: str = ""
+    """Where it was read."""
+
+    def __call__(self, text: str, reference: bool = False) -> list[tuple[str, ...]]:
+        """The text in parts: of each part the alternatives, any of which is right."""
+        text = f" {' '.join(text.split())} "
+        lower = text.lower()
+        if len(lower) != len(text):  # few letters become two
+            lower = "".join(letter.lower()[0] for letter in text)
+        table = self.of_references if reference else self.of_hypotheses
+        parts: list[tuple[str, ...]] = []
+        plain, at = [], 0
+        while at < len(text):
+            rule = _first(table, lower, at)
+            if rule is None or len(rule.new) == 1:
+                plain.append(rule.new[0] if rule else text[at])
+            else:
+                parts += [("".join(plain),), rule.new]
+                plain = []
+            at += len(rule.old) if rule else 1
+        return [*parts, ("".join(plain),)]
+
+    @property
+    def sided(self) -> bool:
+        """Whether references and hypotheses have rules of their own."""
+        return self.of_references != self.of_hypotheses
+
+    @classmethod
+    def load(cls, path: Path) -> Glm:
+        """Read a file of lines `A => B / [ ] __ [ ]`; `;;` begins a comment, `*` a line of its head.
+
+        A and B may stand in brackets or quotes. A context of a blank asks for the end of a word; without a context
+        any part of a text is replaced. Of alternatives `{B / C}` any is right; `@` is no word. Case does not matter.
+        Below a line `;; INPUT_DEPENDENT_APPLICATION = "hyp"` rules are for hypotheses, of `"ref"` for references.
+
+        Raises:
+            UserError: the file is absent, or a line is none of these.
+        """
+        try:
+            content = path.read_bytes()
+            lines = content.decode("utf-8").splitlines()
+        except OSError as error:
+            raise UserError(f"{path}: cannot be read ({error.strerror or error})") from None
+        except UnicodeDecodeError:
+            raise UserError(f"{path}: not UTF-8; convert the file with iconv") from None
+        of_references: dict[str, list[tuple[int, Rule]]] = defaultdict(list)
+        of_hypotheses: dict[str, list[tuple[int, Rule]]] = defaultdict(list)
+        applies = (True, True)
+        for number, line in enumerate(lines, 1):
+            side = re.match(r';;\s+INPUT_DEPENDENT_APPLICATION\s*=\s*"([^"]*)"', line)
+            if side:
+                applies = _sides(side[1])
+            line = line.partition(";;")[0].strip()
+            if line and not line.startswith("*"):
+                rule = _rule(line, f"{path}: line {number}")
+                for table, yes in zip((of_references, of_hypotheses), applies, strict=True):
+                    if yes:
+                        table[rule.old[:KEY]].append((number, rule))
+        return cls(of_references, of_hypotheses, hashlib.sha256(content).hexdigest()[:12], str(path))
+
+
+def _first(table: Table, text: str, at: int) -> Rule | None:
+    found = [
+        (number, rule)
+        for letters in range(1, KEY + 1)
+        for number, rule in table.get(text[at : at + letters], ())
+        if rule.fits(text, at)
+    ]
+    return min(found, key=lambda one: one[0])[1] if found else None
+
+
+def _sides(expression: str) -> tuple[bool, bool]:
+    """Whether rules are for references, and for hypotheses. Of the regular expression its words are read."""
+    names = set(re.findall("[a-z]+", expression.lower()))
+    return not names or bool(names & REFERENCES), not names or bool(names & HYPOTHESES)
+
+
+def _rule(line: str, place: str) -> Rule:
+    line = " ".join(line.split())
+    if len(line) > LONGEST_RULE:
+        raise UserError(f"{place}: has more than {LONGEST_RULE:,} characters")
+    old, arrow, rest = (side.strip().lower() for side in line.partition("=>"))
+    context = re.fullmatch(r"(.*)/([^/{}_]*)_+([^/{}_]*)", rest)
+    new, before, after = context.groups() if context else (rest, "", "")
+    if not arrow or not old:
+        raise UserError(f"{place}: expected `A => B / [ ] __ [ ]`, found {line!r}")
+    if not _bare(old):
+        raise UserError(f"{place}: nothing to replace")
+    return Rule(_bare(old), _alternatives(new.strip(), place), _bare(before.strip()), _bare(after.strip()))
+
+
+def _alternatives(new: str, place: str) -> tuple[str, ...]:
+    """What a right side stands for."""
+    if "{" not in new:
+        return (_bare(new),)
+    # Files that are in use have lines without the bracket at the end.
+    text = re.sub("([{}/])", r" \1 ", new.strip("[] "))
+    if text.count("{") != text.count("}"):
+        raise UserError(f"{place}: {{ and }} do not match; expected alternatives such as `{{A B / C}}`")
+    return readings(text, place)
+
+
+def _bare(side: str) -> str:
+    return side[1:-1] if side[:1] + side[-1:] in ("[]", '""') and len(side) > 1 else side
