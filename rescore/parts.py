@@ -77,6 +77,15 @@ NETWORKS: Registry[NetworkKind] = Registry(
             ),
             "LSTM language model of reversed sentences",
         ),
+        "permutation": (
+            NetworkKind(
+                "rescore.networks.permutation:Permutation",
+                "rescore.training.objectives:PermutationLanguageModelling",
+                Backend(_OWN, ("orders=", "seed=")),
+                "rescore.scoring.permutation:PermutationScorer.of",
+            ),
+            "permutation language model (XLNet) with the blocks of a T-TA",
+        ),
         "unified": (
             NetworkKind(
                 "rescore.networks.unified:Unified",

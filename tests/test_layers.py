@@ -38,9 +38,23 @@ LAYERS = [
 ]
 """From the roof to the ground."""
 HEIGHT = {room: -level for level, rooms in enumerate(LAYERS) for room in rooms}
-WITH_TORCH = ("networks", "training", "scoring/own_network.py", "scoring/huggingface.py", "scoring/one_pass.py",
-              "scoring/accuracy.py", "scoring/causal.py", "scoring/masked.py", "scoring/vectors.py", "reports/speed.py",
-              "engines/cluster.py", "scoring/seq2seq.py", "scoring/unified.py", "metrics/comet.py")  # fmt: skip
+WITH_TORCH = (
+    "networks",
+    "training",
+    "scoring/own_network.py",
+    "scoring/huggingface.py",
+    "scoring/one_pass.py",
+    "scoring/accuracy.py",
+    "scoring/causal.py",
+    "scoring/masked.py",
+    "scoring/vectors.py",
+    "reports/speed.py",
+    "engines/cluster.py",
+    "scoring/seq2seq.py",
+    "scoring/permutation.py",
+    "scoring/unified.py",
+    "metrics/comet.py",
+)
 
 
 def imports(path: Path) -> Iterator[str]:

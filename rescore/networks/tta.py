@@ -39,23 +39,35 @@ class TTA(Transformer):
         layers: of so many blocks only, before the transform to the softmax; 0 gives the first queries, of positions
             alone unless there are phrases.
         """
-        size = tokens.shape[1]
+        columns = torch.arange(tokens.shape[1], device=tokens.device)[None]
+        mask = self.visible(tokens, lengths, columns)
+        tokens = self.plain(tokens)
         places = self.places(tokens)
         query = self.empty(places, tokens // self.config.vocab_size).expand(*tokens.shape, -1)
         if self.phrases:
-            mask = before_and_behind(lengths, torch.arange(size, device=tokens.device)[None], size)
             keys = self._phrases(tokens, lengths, distinct=False)
             positions = self.position_embedding(places)
             memory = torch.cat([F.embedding(side.which, side.vectors) + positions for side in keys], dim=1)
             query = query + sum(F.embedding(side.beside, side.added) for side in keys)
         else:
             memory = self.embed_pairs(tokens, places)
-            others = ~torch.eye(size, dtype=torch.bool, device=tokens.device)
-            mask = padding_mask(lengths, size)[:, None, :] & others
         memory, mask = self.embedding_dropout(memory), mask[:, None]
         for block in self.layers()[:layers]:
             query = block(query, memory, mask)
         return query if layers is not None else cast(Tensor, self.output_transform(query))
+
+    def plain(self, tokens: Tensor) -> Tensor:
+        """The tokens (batch, n), less what they say to `visible` alone."""
+        return tokens
+
+    def visible(self, tokens: Tensor, lengths: Tensor, columns: Tensor) -> Tensor:
+        """(batch, m, keys), True where queries at `columns` (batch or 1, m) may look: all but their own tokens; with
+        phrases, which are two keys a token, those that do not have them."""
+        size = tokens.shape[1]
+        if self.phrases:
+            return before_and_behind(lengths, columns, size)
+        others = torch.arange(size, device=tokens.device) != columns[..., None]
+        return padding_mask(lengths, size)[:, None, :] & others
 
     def _phrases(self, tokens: Tensor, lengths: Tensor, distinct: bool) -> list[Keys]:
         """From the left and from the right; see `Phrases.forward`."""
@@ -84,6 +96,9 @@ class TTA(Transformer):
           phrases).
         """
         rows, columns = batch.tokens.shape
+        packing, column = asked_together(batch.at, rows, columns)
+        visible = self.visible(batch.tokens, batch.lengths, packing.pad(column[:, None])[..., 0])
+        batch = batch._replace(tokens=self.plain(batch.tokens))
         positions = self.position_embedding.weight[:columns]
         places = self.places(batch.tokens)
         apart = not self.config.embedding_norm
@@ -97,13 +112,6 @@ class TTA(Transformer):
         else:
             pairs, which = (batch.tokens * len(positions) + places).unique(return_inverse=True)
             memory = self.embed_pairs(pairs // len(positions), pairs % len(positions))
-        packing, column = asked_together(batch.at, rows, columns)
-        asked_for = packing.pad(column[:, None])[..., 0]
-        if phrases:
-            visible = before_and_behind(batch.lengths, asked_for, columns)
-        else:
-            others = torch.arange(columns, device=column.device) != asked_for[..., None]
-            visible = padding_mask(batch.lengths, columns)[:, None, :] & others
         mask = additive(visible, positions.dtype)
         sentence = batch.tokens.flatten()[batch.at] // self.config.vocab_size
         asked = places.expand_as(batch.tokens).flatten()[batch.at] * self.config.sentences + sentence

@@ -43,11 +43,19 @@ class Spec:
         Raises:
             UserError: that is no number from 1 to 99.
         """
-        asked = [option.partition("=")[2] for option in self.options if option.startswith("context=")]
+        return self.number("context", 0)
+
+    def number(self, option: str, usual: int, least: int = 1) -> int:
+        """The number that `option=N` asks for, or the usual one.
+
+        Raises:
+            UserError: that is no number from `least` to 99.
+        """
+        asked = [one.partition("=")[2] for one in self.options if one.startswith(f"{option}=")]
         if not asked:
-            return 0
-        if not (len(asked[-1]) <= 2 and asked[-1].isdecimal() and int(asked[-1])):
-            raise UserError(f"--lm {self.name}: context={asked[-1]}; expected a number from 1 to 99")
+            return usual
+        if not (len(asked[-1]) <= 2 and asked[-1].isdecimal() and int(asked[-1]) >= least):
+            raise UserError(f"--lm {self.name}: {option}={asked[-1]}; expected a number from {least} to 99")
         return int(asked[-1])
 
 

@@ -137,6 +137,8 @@ class NetworkScorer:
 
     context: tuple[int, int] = (0, 0)
     """How many neighbours before and after a text it reads."""
+    passes = 1
+    """How often each token is asked for; its score is the mean."""
 
     def __init__(self, name: str, network: Network) -> None:
         self.name = self._model = name
@@ -173,12 +175,12 @@ class NetworkScorer:
         distinct = list(rank)
         self._tell_once(distinct)
         log_probs = [np.zeros(len(sentence.ids)) for sentence in distinct]
-        done, whole = 0, sum(len(sentence.ids[self.scored(sentence)]) for sentence in distinct)
+        done, whole = 0, self.passes * sum(len(sentence.ids[self.scored(sentence)]) for sentence in distinct)
         for batch, rows, targets, spans in self.requests(distinct):
             values = self.network.log_probs(batch, rows, targets).double().cpu().numpy()
             for sentence, first, which in spans:
                 found = values[which]
-                log_probs[sentence][first : first + len(found)] = found
+                log_probs[sentence][first : first + len(found)] += found / self.passes
                 done += len(found)
             progress.report(done, whole)
         results = [self._result(*both) for both in zip(distinct, log_probs, strict=True)]

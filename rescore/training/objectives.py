@@ -139,6 +139,27 @@ class BackwardLanguageModelling(CausalLanguageModelling):
         return super().__call__(tokens.gather(1, mirrored), lengths, seed)
 
 
+class PermutationLanguageModelling:
+    """PLM (Yang et al. 2019): every token is predicted from those before it in a random order of the sentence.
+
+    [BOS] and [EOS] are context for all: what is learned is log p(sentence | its length). Unlike XLNet, which predicts
+    the last tokens of an order only, all are predicted: the first ones are factors of the score, too.
+    """
+
+    perplexity: ClassVar[str] = "perplexity (in a random order, given the length)"
+    predicts_end: ClassVar[bool] = False
+
+    def __init__(self, tokenizer: Tokenizer, options: ObjectiveOptions = USUAL) -> None:
+        self._size = tokenizer.vocab_size
+
+    def __call__(self, tokens: Tensor, lengths: Tensor, seed: Sequence[int]) -> Example:
+        predicted = _inner(tokens, lengths)
+        lots = np.random.default_rng(list(seed)).random(tokens.shape)
+        lots[~predicted.numpy()] = np.inf
+        ranks = torch.from_numpy(lots.argsort(axis=1).argsort(axis=1) + 1) * predicted
+        return Example(tokens + ranks * self._size, lengths, predicted, tokens[predicted])
+
+
 class SegmentObjective:
     """Another objective, for a `unified` network: all tokens in one segment."""
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from itertools import permutations
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,7 @@ from rescore.training.objectives import (
     MaskedLanguageModelling,
     Objective,
     ObjectiveOptions,
+    PermutationLanguageModelling,
     SequenceToSequence,
     tied_cross_entropy,
 )
@@ -106,6 +108,20 @@ def test_options_of_objectives(tokenizer: Tokenizer) -> None:
             ObjectiveOptions(**wrong)
 
 
+def test_permutation_language_modelling_numbers_the_order(tokenizer: Tokenizer) -> None:
+    objective, size = PermutationLanguageModelling(tokenizer), tokenizer.vocab_size
+    tokens, lengths = FRAMED.repeat(300, 1), LENGTHS.repeat(300)
+    example = objective(tokens, lengths, [1, 2])
+    assert torch.equal(example.tokens % size, tokens) and example.targets.tolist() == [7, 8, 9, 5] * 300
+    ranks = example.tokens // size
+    assert (ranks[1::2] == torch.tensor([0, 1, 0, 0, 0])).all()  # frames and padding have none
+    assert not ranks[::2, [0, 4]].any() and {tuple(row) for row in ranks[::2, 1:4].tolist()} == set(
+        permutations((1, 2, 3))
+    )
+    assert torch.equal(example.tokens, objective(tokens, lengths, [1, 2]).tokens)
+    assert not torch.equal(example.tokens, objective(tokens, lengths, [1, 3]).tokens)
+
+
 def test_causal_language_modelling_predicts_the_next(tokenizer: Tokenizer) -> None:
     example = CausalLanguageModelling(tokenizer)(FRAMED, LENGTHS, [0])
     assert example.predicted.sum(dim=1).tolist() == [4, 2] and example.targets.tolist() == [7, 8, 9, 3, 5, 3]
@@ -114,7 +130,7 @@ def test_causal_language_modelling_predicts_the_next(tokenizer: Tokenizer) -> No
     assert example.targets.tolist() == [9, 8, 7, 3, 5, 3]
 
 
-@pytest.mark.parametrize("kind", ["bilm", "unilm", "unilm-bw", "lstm", "lstm-bw", "unified"])
+@pytest.mark.parametrize("kind", ["bilm", "unilm", "unilm-bw", "lstm", "lstm-bw", "permutation", "unified"])
 def test_other_kinds_learn(tmp_path: Path, tokenizer: Tokenizer, config: NetworkConfig, kind: str) -> None:
     recipe = Recipe(steps=150, batch_tokens=500, learning_rate=1e-2, dropout=0.0)
     made = trainer(tmp_path, tokenizer, replace(config, kind=kind), recipe, repeats=5)
@@ -221,7 +237,8 @@ class KilledError(Exception):
 
 
 @pytest.mark.parametrize(
-    ("kind", "neighbours", "phrases"), [("tta", 0, 0), ("tta", 2, 0), ("tta", 2, 16), ("unified", 0, 0), ("lstm", 0, 0)]
+    ("kind", "neighbours", "phrases"),
+    [("tta", 0, 0), ("tta", 2, 0), ("tta", 2, 16), ("unified", 0, 0), ("lstm", 0, 0), ("permutation", 0, 0)],
 )
 def test_resume_is_exact(
     tmp_path: Path,
