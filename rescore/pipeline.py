@@ -228,7 +228,14 @@ def rerank(
 
     Args:
         texts: whether they are wanted; else the first hypothesis stands there.
+
+    Raises:
+        UserError: new hypotheses would be made by what was learned from these lists' own references.
     """
+    if config.channel == "folds":
+        raise UserError(
+            "--channel folds learns from the references of these very lists; rerank decides, so give a channel's folder"
+        )
     lists = expand(lists, config)
     decide, metric = config.decision(weights), None
     while chunk := list(islice(lists, CHUNK)):

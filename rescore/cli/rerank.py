@@ -96,10 +96,6 @@ def command(
     from rescore.tuning import FIRST_PASS_ALONE, Weights
 
     reporting.check()
-    if expansion.channel == "folds":
-        raise click.UsageError(
-            "--channel folds learns from the references of these very lists; rerank decides, so give a channel's folder"
-        )
     loaded = Weights.load(Path(weights)) if weights else FIRST_PASS_ALONE
     config = options.run_config(expansion, decide, measure)
     choose = outputs.best is not None or outputs.output is None

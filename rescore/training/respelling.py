@@ -62,10 +62,16 @@ class Respelling:
         """The same for the lists that the channel was learned from: each part with a channel of the other parts.
 
         So the column's weight is tuned on lists whose channel did not see them.
+
+        Raises:
+            UserError: there are too few utterances for that.
         """
         ids = [nbest.id for nbest in lists]
-        if len(set(ids)) < FOLDS:
-            return self(lists)
+        if (number := len(set(ids))) < FOLDS:
+            raise UserError(
+                f"the channel of {number} utterance{'s' if number > 1 else ''} cannot be learned from the others, "
+                f"which takes {FOLDS}; give --channel shipped, or a channel's folder"
+            )
         parts = split(ids, FOLDS)
         result = list(lists)
         for fold in range(FOLDS):

@@ -23,7 +23,7 @@ from rescore.reports.results import render
 from rescore.scoring.function import FunctionModel
 from rescore.training.channel import collect, learn
 from rescore.training.respelling import Respelling, respelled, unsuited
-from rescore.tuning.weights import NEVER, bonus_phrases
+from rescore.tuning.weights import FIRST_PASS_ALONE, NEVER, bonus_phrases
 from tests.conftest import ROOT, Run, assert_one_line_error
 
 WORDS = ("gardener", "lantern", "harbour", "kettle", "meadow", "ladder", "candle", "winter", "orchard", "pepper")
@@ -151,7 +151,12 @@ def test_no_channel_learns_from_the_lists_that_are_decided(config: RunConfig, re
             way(test, dev=dev, config=folds, load=lambda: [FunctionModel(known)])
     formats.write(test, "test.jsonl")
     assert_one_line_error(rescore("rerank", "test.jsonl", "--respell", "5", "--channel", "folds"), "rerank decides")
+    with pytest.raises(UserError, match="rerank decides"):
+        next(pipeline.rerank(test, FIRST_PASS_ALONE, replace(folds, respell=5)))
     assert len(list(pipeline.expand(test, folds))) == 6  # which lists these are, only the user knows
+    formats.write(test[:2], "two.jsonl")  # each would have its channel from the other one alone
+    done = rescore("score", "two.jsonl", "--lm", "tta-small", "--respell", "5", "--channel", "folds")
+    assert_one_line_error(done, "2 utterances cannot be learned from the others")
 
 
 def test_words_of_the_user(tmp_path: Path) -> None:
