@@ -49,6 +49,8 @@ class NetworkKind:
     """Whether it can learn to read sentences before and after the one that is scored."""
     masks: bool = False
     """Whether its objective masks tokens."""
+    cloze: bool = False
+    """Whether it can learn to predict masked tokens in all its readings."""
     pairs: bool = False
     """Whether it learns from translations, and cannot be trained without."""
     source: bool = False

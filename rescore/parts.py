@@ -89,7 +89,7 @@ NETWORKS: Registry[NetworkKind] = Registry(
         "unified": (
             NetworkKind(
                 "rescore.networks.unified:Unified",
-                "rescore.training.objectives:unified_objectives",
+                "rescore.training.unified:objectives",
                 Backend(
                     "rescore.scoring.unified:load",
                     ("bi", "l2r", "r2l", "seq2seq", "channel", *_MASKED),
@@ -97,6 +97,7 @@ NETWORKS: Registry[NetworkKind] = Registry(
                 ),
                 masks=True,
                 pairs=True,
+                cloze=True,
             ),
             "network of four readings (UniLM), one from a source",
         ),

@@ -54,6 +54,9 @@ class NetworkConfig:
     be at that position, through the same LayerNorm, as in the authors' code."""
     source: bool = False
     """Whether what is predicted is the second of two sentences, and the first one what it is a translation of."""
+    cloze: bool = False
+    """Whether a `unified` network predicts a token at its place, where [MASK] stands, in all readings, as in the paper;
+    without, those in one direction predict the next token."""
     scaled_embeddings: bool = False
     """Embeddings times sqrt(d_model) before the first layer of an encoder (Vaswani et al. 2017, section 3.4). Papers'
     networks have none of this; an encoder's file without this field means it."""
@@ -75,7 +78,7 @@ class NetworkConfig:
             raise UserError(f"phrases take a vocabulary of fewer than {(1 << 20) // self.sentences:,} tokens")
         if self.first_query not in FIRST_QUERIES:
             raise UserError(f"first_query is {self.first_query!r}; it must be {' or '.join(FIRST_QUERIES)}")
-        for name in ("embedding_norm", "output_transform", "output_bias", "scaled_embeddings", "source"):
+        for name in ("embedding_norm", "output_transform", "output_bias", "scaled_embeddings", "source", "cloze"):
             if not isinstance(getattr(self, name), bool):
                 raise UserError(f"{name} is {getattr(self, name)!r}; it must be true or false")
         if self.d_model % self.heads:
@@ -84,6 +87,8 @@ class NetworkConfig:
             raise UserError(f"sentences is {self.sentences}; a {self.kind} reads one sentence at a time")
         if self.source and not NETWORKS[self.kind].source:
             raise UserError(f"source is true; a {self.kind} reads none so")
+        if self.cloze and not NETWORKS[self.kind].cloze:
+            raise UserError(f"cloze is true; a {self.kind} has one way to learn")
         if self.source and self.sentences != 2:
             raise UserError(f"sentences is {self.sentences}; a network that reads a source has 2")
         if self.max_positions < 4:

@@ -34,8 +34,8 @@ class Segment(IntEnum):
 class Unified(Encoder):
     """A position sees all of a BOTH or SOURCE segment, and of the others itself and what stands before it.
 
-    The paper predicts masked tokens under all masks. Here only BOTH does; the others predict the next token, as uniLM
-    does: all tokens are learned from instead of 15 %, and a sentence is scored in one pass.
+    The paper predicts masked tokens under all masks, and with `cloze` so does this. Without, only BOTH does; the others
+    predict the next token, as uniLM does: all tokens are learned from instead of 15 %.
     """
 
     causal = False

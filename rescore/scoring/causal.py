@@ -64,6 +64,7 @@ class CausalScorer(NetworkScorer):
                 sorted(paths, key=lambda path: path.tokens),
                 network.reads_trees,
                 min(LARGEST_TREE, network.batch_tokens),
+                cloze=network.cloze,
             )
         )
         trees.sort(key=lambda tree: tree.size)
@@ -84,12 +85,13 @@ class BackwardScorer(CausalScorer):
 class PrefixTree:
     """Sequences as a tree: every node but the root is predicted by its parent, and only parents are read."""
 
-    def __init__(self, stem: Sequence[int] = ()) -> None:
+    def __init__(self, stem: Sequence[int] = (), cloze: int | None = None) -> None:
         """
         Args:
             stem: tokens before the root; they and the root see each other from both sides, and all nodes see them.
+            cloze: a token that each node that is read has as one more child, which predicts the others in its stead.
         """
-        self.stem = tuple(stem)
+        self.stem, self.cloze = tuple(stem), cloze
         self.tokens: list[int] = []
         self.parents: list[int] = []
         self.depths: list[int] = []
@@ -102,17 +104,24 @@ class PrefixTree:
     @property
     def size(self) -> int:
         """What a network has to read."""
-        return len(self.stem) + len(self.read)
+        return self.predicting + len(self.read)
+
+    @property
+    def predicting(self) -> int:
+        """Where that begins which predicts: as many as there are nodes that are read."""
+        return len(self.stem) + (0 if self.cloze is None else len(self.read))
 
     @property
     def sequence(self) -> list[int]:
         """The tokens that are read."""
-        return [*self.stem, *(self.tokens[node] for node in self.read)]
+        asked = [] if self.cloze is None else [self.cloze] * len(self.read)
+        return [*self.stem, *(self.tokens[node] for node in self.read), *asked]
 
     @property
     def positions(self) -> list[int]:
         """The position of each."""
-        return [*range(len(self.stem)), *(len(self.stem) + self.depths[node] for node in self.read)]
+        places = [len(self.stem) + self.depths[node] for node in self.read]
+        return [*range(len(self.stem)), *places, *([] if self.cloze is None else [place + 1 for place in places])]
 
     def shared(self, path: Window) -> int:
         """How many tokens the path has in common with the one that was added last."""
@@ -145,19 +154,25 @@ class PrefixTree:
             if node:
                 seen[stem + rank] = seen[stem + self.read[self.parents[node]]]
                 seen[stem + rank, stem + rank] = True
+        if self.cloze is not None:
+            asked = slice(self.predicting, self.size)
+            seen[asked] = seen[stem : self.predicting]
+            seen[asked, asked] |= np.eye(len(self.read), dtype=np.bool_)
         return seen
 
 
-def prefix_trees(paths: Sequence[Window], share: bool, largest: int, stem: Sequence[int] = ()) -> Iterator[PrefixTree]:
+def prefix_trees(
+    paths: Sequence[Window], share: bool, largest: int, stem: Sequence[int] = (), cloze: int | None = None
+) -> Iterator[PrefixTree]:
     """Cut sorted paths into trees, each behind the stem, where sharing what two have in common no longer pays."""
-    tree = PrefixTree(stem)
+    tree = PrefixTree(stem, cloze)
     for path in paths:
         shared = tree.shared(path)
         more = len(path.tokens) - shared
         common = len(stem) + shared
         if tree.read and not (share and tree.size + more <= largest and common * ATTENTION_COST > tree.size * more):
             yield tree
-            tree = PrefixTree(stem)
+            tree = PrefixTree(stem, cloze)
         tree.add(path)
     if tree.read:
         yield tree
@@ -176,7 +191,7 @@ def as_request(trees: Sequence[PrefixTree], pad: int, share: bool) -> Request:
         rows += [len(at) + tree.read[parent] for parent in tree.parents[1:]]
         targets += tree.tokens[1:]
         begin = row * tokens.shape[1]
-        at += range(begin + len(tree.stem), begin + tree.size)
+        at += range(begin + tree.predicting, begin + tree.size)
     structure = None
     if share:
         depth, _ = padded([tree.positions for tree in trees], 0)

@@ -60,6 +60,8 @@ def load(spec: Spec, computing: ComputeOptions = DEFAULT) -> NetworkScorer:
 class HuggingFaceNetwork:
     """A model folder in Hugging Face's layout as a `Network`. Weights are safetensors; nothing in it is executed."""
 
+    cloze: int | None = None
+
     def __init__(self, folder: Path, masked: bool, computing: ComputeOptions, neighbours: int = 0) -> None:
         """
         Args:

@@ -62,6 +62,8 @@ class Network(Protocol):
     end: list[int]
     """The token (or none) that a causal network predicts where the sentence ends."""
     mask: int
+    cloze: int | None
+    """The token that stands where one is predicted from those before it; None where the one before predicts it."""
     pad: int
     vocabulary: int
     """How many tokens there are; those of other segments or sentences are numbered beyond, `id + k * vocabulary`."""

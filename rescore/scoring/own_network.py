@@ -22,6 +22,7 @@ class OwnNetwork:
     """A model folder of ours (rescore/networks/checkpoint.py) as a `Network`."""
 
     reads_trees = True
+    cloze: int | None = None
 
     def __init__(self, folder: Path, kind: str, computing: ComputeOptions) -> None:
         self._folder = folder

@@ -64,6 +64,8 @@ class UnifiedNetwork(OwnNetwork):
         super().__init__(folder, "unified", computing)
         self._shift = segment * self.vocabulary
         self.before, self.after, self.end = (self._shifted(ids) for ids in (self.before, self.after, self.end))
+        if self.network.config.cloze:
+            self.cloze = self.mask + self._shift
 
     def _shifted(self, ids: Sequence[int]) -> list[int]:
         return [token + self._shift for token in ids]
@@ -129,7 +131,7 @@ class SourceScorer(CausalScorer):
         trees: list[PrefixTree] = []
         for stem, some in paths.items():
             some.sort(key=lambda path: path.tokens)
-            trees += prefix_trees(some, True, min(LARGEST_TREE, network.batch_tokens), stem)
+            trees += prefix_trees(some, True, min(LARGEST_TREE, network.batch_tokens), stem, network.cloze)
         trees.sort(key=lambda tree: tree.size)
         for together in batches(trees, lambda tree: tree.size, network.batch_tokens):
             yield as_request(together, network.pad, True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -14,7 +14,6 @@ from torch.autograd.function import once_differentiable
 from rescore.errors import UserError
 from rescore.networks.tokenizer import Tokenizer
 from rescore.networks.transformer import padding_mask
-from rescore.networks.unified import Segment
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +43,8 @@ class ObjectiveOptions:
     """Share of a sentence's tokens that are masked, rounded, at least one token."""
     mask_cap: int | None = None
     """So many at most; the dissertation's chapter 3 has 4."""
+    cloze: bool = False
+    """Whether a `unified` network predicts masked tokens in all its readings, as in the paper."""
     predict_frame: bool = False
     """Whether a T-TA learns to predict [BOS] and [EOS], too, as in the authors' code."""
 
@@ -105,7 +106,11 @@ class MaskedLanguageModelling:
         self.perplexity = f"pseudo-perplexity (at {100 * options.mask_rate:g} % masked{most})"
 
     def __call__(self, tokens: Tensor, lengths: Tensor, seed: Sequence[int]) -> Example:
-        inner = _inner(tokens, lengths).numpy()
+        return self.masked(tokens, lengths, _inner(tokens, lengths), seed)
+
+    def masked(self, tokens: Tensor, lengths: Tensor, maskable: Tensor, seed: Sequence[int]) -> Example:
+        """The same with tokens that may be masked: (batch, n), True there."""
+        inner = maskable.numpy()
         sizes = inner.sum(axis=1)
         numbers = np.rint(self._options.mask_rate * sizes).clip(1, self._options.mask_cap).astype(int)
         lots = np.random.default_rng(list(seed)).random(tokens.shape)
@@ -134,9 +139,7 @@ class BackwardLanguageModelling(CausalLanguageModelling):
     """CLM on reversed sentences: every token is predicted from those after it."""
 
     def __call__(self, tokens: Tensor, lengths: Tensor, seed: Sequence[int]) -> Example:
-        positions = torch.arange(tokens.shape[1], device=tokens.device)
-        mirrored = torch.where(_inner(tokens, lengths), lengths[:, None] - 1 - positions, positions)
-        return super().__call__(tokens.gather(1, mirrored), lengths, seed)
+        return super().__call__(mirrored(tokens, lengths), lengths, seed)
 
 
 class PermutationLanguageModelling:
@@ -158,18 +161,6 @@ class PermutationLanguageModelling:
         lots[~predicted.numpy()] = np.inf
         ranks = torch.from_numpy(lots.argsort(axis=1).argsort(axis=1) + 1) * predicted
         return Example(tokens + ranks * self._size, lengths, predicted, tokens[predicted])
-
-
-class SegmentObjective:
-    """Another objective, for a `unified` network: all tokens in one segment."""
-
-    def __init__(self, objective: Objective, segment: Segment, tokenizer: Tokenizer) -> None:
-        self.perplexity, self.predicts_end = objective.perplexity, objective.predicts_end
-        self._objective, self._shift = objective, segment * tokenizer.vocab_size
-
-    def __call__(self, tokens: Tensor, lengths: Tensor, seed: Sequence[int]) -> Example:
-        example = self._objective(tokens, lengths, seed)
-        return replace(example, tokens=example.tokens + self._shift)
 
 
 class ContextObjective:
@@ -197,40 +188,10 @@ class ContextObjective:
         return Example(shown + number * tokenizer.vocab_size, lengths, predicted, example.targets[kept])
 
 
-class SequenceToSequence:
-    """The target's tokens, and its [EOS], are predicted from the source and the target before them (UniLM).
-
-    A pair comes as [BOS] source [EOS] target [EOS].
-    """
-
-    perplexity: ClassVar[str] = "perplexity"
-    predicts_end: ClassVar[bool] = True
-
-    def __init__(self, tokenizer: Tokenizer) -> None:
-        self._eos, self._size = tokenizer.eos, tokenizer.vocab_size
-
-    def __call__(self, tokens: Tensor, lengths: Tensor, seed: Sequence[int]) -> Example:
-        ends = (tokens == self._eos).cumsum(dim=1)
-        source = (ends == 0) | ((ends == 1) & (tokens == self._eos))
-        positions = torch.arange(tokens.shape[1], device=tokens.device)
-        predicted = (ends > 0) & (positions < lengths[:, None] - 1)
-        segments = torch.where(source, int(Segment.SOURCE), int(Segment.TARGET))
-        return Example(tokens + segments * self._size, lengths, predicted, tokens.roll(-1, dims=1)[predicted])
-
-
-def unified_objectives(tokenizer: Tokenizer, options: ObjectiveOptions = USUAL) -> dict[str, Objective]:
-    """The four objectives of a `unified` network, by the reading that they train."""
-    return {
-        "bi": SegmentObjective(MaskedLanguageModelling(tokenizer, options), Segment.BOTH, tokenizer),
-        "l2r": SegmentObjective(CausalLanguageModelling(tokenizer), Segment.FORWARD, tokenizer),
-        "r2l": SegmentObjective(BackwardLanguageModelling(tokenizer), Segment.BACKWARD, tokenizer),
-        "seq2seq": SequenceToSequence(tokenizer),
-    }
-
-
-MIXTURE = ("bi", "l2r", "seq2seq", "bi", "r2l", "seq2seq")
-"""Which of them each batch is for, in turn: a third bidirectional, a third with a source, a sixth in each direction
-(Dong et al. 2019, section 2.3)."""
+def mirrored(tokens: Tensor, lengths: Tensor) -> Tensor:
+    """Sentences (batch, n) from their last token to their first, in the same frame."""
+    positions = torch.arange(tokens.shape[1], device=tokens.device)
+    return tokens.gather(1, torch.where(_inner(tokens, lengths), lengths[:, None] - 1 - positions, positions))
 
 
 def _inner(tokens: Tensor, lengths: Tensor) -> Tensor:

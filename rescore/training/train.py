@@ -24,7 +24,8 @@ from rescore.training import lexicon
 from rescore.training.conditional import SourceObjective
 from rescore.training.corpus import Corpus, encode_corpus, encode_pairs
 from rescore.training.loop import STATE, Device, Recipe, Task, Trainer
-from rescore.training.objectives import MIXTURE, USUAL, ContextObjective, ObjectiveOptions
+from rescore.training.objectives import USUAL, ContextObjective, ObjectiveOptions
+from rescore.training.unified import MIXTURE
 
 CORPUS, PAIRS = "corpus", "pairs"  # folders of encoded text beside the checkpoint; nobody needs them after training
 
@@ -45,6 +46,10 @@ class Shape:
     """Hidden units of a T-TA's phrase keys; see `networks.phrases`."""
     source: bool = False
     """Whether it learns to read the source before a translation, from pairs."""
+    cloze: bool = False
+    """Whether a `unified` network predicts masked tokens in all readings, as in the paper."""
+    readings: tuple[str, ...] = ()
+    """Of a `unified` network, which are trained; none for all."""
 
     def sized(self, tokenizer: Tokenizer) -> NetworkConfig:
         """The named size with the tokenizer's vocabulary, or the configuration of the model to start from.
@@ -60,6 +65,7 @@ class Shape:
             if found.phrases not in (0, self.phrases):
                 raise UserError(f"--phrases {self.phrases}: the model has phrase keys of {found.phrases} units")
             found = replace(found, phrases=self.phrases)
+        found = replace(found, cloze=found.cloze or self.cloze)
         if found.source > self.source:
             raise UserError(f"{self.init}: reads a source; give --pairs SOURCE TARGET")
         if self.source:
@@ -149,7 +155,9 @@ def train(
     held_out, seed = sources.held_out, recipe.seed
     corpus = Corpus(out / CORPUS, tokens, held_out, seed, network.config.sentences if shape.context else 1)
     translations = Corpus(out / PAIRS, tokens, held_out, seed) if sources.pairs else None
-    what = turns(shape.kind, tokens, corpus, translations, shape.context > 0, recipe.objective)
+    objective = replace(recipe.objective, cloze=network.config.cloze)
+    what = turns(shape.kind, tokens, corpus, translations, shape.context > 0, objective)
+    what = [task for task in what if not shape.readings or task.name in shape.readings]
     if shape.source and sources.text is None:
         what = what[1:]
     trainer = Trainer(network, tokens, what, recipe, machine, out)

@@ -31,10 +31,10 @@ from rescore.training.objectives import (
     Objective,
     ObjectiveOptions,
     PermutationLanguageModelling,
-    SequenceToSequence,
     tied_cross_entropy,
 )
 from rescore.training.train import turns
+from rescore.training.unified import SequenceToSequence
 from tests.conftest import SENTENCES, Run, assert_one_line_error
 
 CPU = Device(torch.device("cpu"), torch.float32, compiled=False)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 KINDS = tuple(NETWORKS.names)
 PAIRED = tuple(name for name in KINDS if NETWORKS[name].pairs or NETWORKS[name].source)
 MASKED = tuple(name for name in KINDS if NETWORKS[name].masks)
+CLOZE = tuple(name for name in KINDS if NETWORKS[name].cloze)
 IN_CONTEXT = tuple(name for name in KINDS if NETWORKS[name].before)
 TITLE = "Networks"
 STEPS = 100_000
@@ -48,6 +49,8 @@ class NeuralOptions:
     mask_rate: float | None
     mask_cap: int | None
     predict_frame: bool
+    cloze: bool
+    readings: tuple[str, ...]
     seed: int
     precision: str
     compiled: bool | None
@@ -71,6 +74,8 @@ class NeuralOptions:
         masks = {"--mask-rate": self.mask_rate, "--mask-cap": self.mask_cap}
         if kind not in MASKED and (given := [name for name, value in masks.items() if value is not None]):
             raise click.UsageError(f"{given[0]} is for {' and '.join(MASKED)}, which mask tokens")
+        if kind not in CLOZE and (self.cloze or self.readings):
+            raise click.UsageError(f"{'--cloze' if self.cloze else '--reading'} is for {' and '.join(CLOZE)}")
         if self.predict_frame and kind != "tta":
             raise click.UsageError("--predict-frame is for tta")
         return Recipe(
@@ -188,6 +193,18 @@ options = bundled(
             "[default: no limit]",
         ),
         click.option("--predict-frame", is_flag=True, help="tta: learn to predict [BOS] and [EOS], too."),
+        click.option(
+            "--cloze",
+            is_flag=True,
+            help=f"{', '.join(CLOZE)}: predict masked tokens in all readings, as the paper does, not the next ones.",
+        ),
+        click.option(
+            "--reading",
+            "readings",
+            multiple=True,
+            type=click.Choice(["bi", "l2r", "r2l", "seq2seq"]),
+            help=f"{', '.join(CLOZE)}: train this reading (given again, these) only, say after --init.  [default: all]",
+        ),
         click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=0, show_default=True),
         click.option(
             "--precision", type=click.Choice(["auto", "bfloat16", "float32"]), default="auto", show_default=True
@@ -204,7 +221,15 @@ def train(common: Common, options: NeuralOptions) -> None:
     from rescore.training.loop import Device
 
     init = _model_folder(options.init) if options.init else None
-    shape = neural.Shape(common.kind, options.config, init, options.context, options.phrases)
+    shape = neural.Shape(
+        common.kind,
+        options.config,
+        init,
+        options.context,
+        options.phrases,
+        cloze=options.cloze,
+        readings=options.readings,
+    )
     normalisation = common.normalisation or "english"
     sources = neural.Sources(common.text, common.pairs, common.tokenizer, normalisation, options.held_out)
     machine = Device.choose(options.device, options.precision, options.compiled)
