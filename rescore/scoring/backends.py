@@ -81,7 +81,7 @@ def parse(spec: str) -> Spec:
             raise UserError(f"--lm {spec}: {error}; give KIND or KIND:PATH") from None
     options = []
     known = (*BACKENDS[kind].options, *CASES)
-    while rest and (rest[0] in known or f"{rest[0].partition('=')[0]}=" in known):
+    while rest and (rest[0] in known or "".join(rest[0].partition("=")[:2]) in known):
         options.append(rest.pop(0))
     path = Path(":".join(rest)) if any(rest) else folder
     if not any(rest) and not path.is_dir():

@@ -173,6 +173,7 @@ def test_names(model: Path, tmp_path: Path) -> None:
         scoring.recommended_weight(f"tta:{tmp_path}")
     assert scoring.parse(f"bilm:intact:{model}") == Spec("bilm", ("intact",), model)
     assert scoring.parse(f"bilm:{model}") == Spec("bilm", (), model)
+    assert scoring.parse("permutation:orders=2:orders") == Spec("permutation", ("orders=2",), Path("orders"))
     assert scoring.parse("ngram:upper:C:/lm.arpa") == Spec("ngram", ("upper",), Path("C:/lm.arpa"))
     with pytest.raises(UserError, match="upper and lower exclude each other"):
         scoring.load(f"tta:upper:lower:{model}")
