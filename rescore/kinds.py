@@ -51,6 +51,8 @@ class NetworkKind:
     """Whether its objective masks tokens."""
     cloze: bool = False
     """Whether it can learn to predict masked tokens in all its readings."""
+    replaces: bool = False
+    """Whether it learns from tokens that were put in the place of others."""
     pairs: bool = False
     """Whether it learns from translations, and cannot be trained without."""
     source: bool = False

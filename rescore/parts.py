@@ -86,6 +86,17 @@ NETWORKS: Registry[NetworkKind] = Registry(
             ),
             "permutation language model (XLNet) with the blocks of a T-TA",
         ),
+        "electra": (
+            NetworkKind(
+                "rescore.networks.electra:Electra",
+                "rescore.training.replacement:ReplacedTokenDetection",
+                Backend(_OWN, pseudo=True),
+                "rescore.scoring.electra:ElectraScorer.of",
+                masks=True,
+                replaces=True,
+            ),
+            "discriminator of replaced tokens",
+        ),
         "unified": (
             NetworkKind(
                 "rescore.networks.unified:Unified",

@@ -52,6 +52,7 @@ WITH_TORCH = (
     "engines/cluster.py",
     "scoring/seq2seq.py",
     "scoring/permutation.py",
+    "scoring/electra.py",
     "scoring/unified.py",
     "metrics/comet.py",
 )

@@ -9,7 +9,7 @@ from rescore.networks.config import NetworkConfig
 
 
 class Network(nn.Module):
-    """Reads tokens, and predicts tokens by a softmax that is tied to its embeddings.
+    """Reads tokens, and predicts tokens, or something of them, by a softmax.
 
     Dropout is a habit of training, not a property of the network: `set_dropout` sets it, checkpoints do not know it.
     """
@@ -17,6 +17,11 @@ class Network(nn.Module):
     config: NetworkConfig
     token_embedding: nn.Embedding
     output_bias: nn.Parameter | None
+
+    @property
+    def output_weight(self) -> Tensor:
+        """(classes, d): the matrix of the softmax, usually the embeddings."""
+        return self.token_embedding.weight
 
     def embed(self, tokens: Tensor) -> Tensor:
         """tokens (batch, n) -> what the first layer reads (batch, n, d)."""

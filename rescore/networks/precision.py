@@ -36,7 +36,7 @@ def choose_precision(name: str | None, device: torch.device) -> str:
 
 
 def convert(network: Network, precision: str) -> TiedSoftmax:
-    """Convert a network, in place, and the vocabulary's matrix, which is its embeddings.
+    """Convert a network, in place, and the matrix of its softmax, which usually is its embeddings.
 
     With int8 weights are quantised by row, and inputs as they come. With float32 on a CPU, weights that are float16
     numbers, as those of every checkpoint, are kept as such, packed for the cache; products and sums are float32, so
@@ -45,7 +45,7 @@ def convert(network: Network, precision: str) -> TiedSoftmax:
     Keys and values stay as they are: most of them are computed for distinct tokens only (`TTA.predict`).
     """
     network.to(DTYPES[precision])
-    embeddings = network.token_embedding.weight.detach()
+    embeddings = network.output_weight.detach()
     bias = None if network.output_bias is None else network.output_bias.detach()
     if precision == "int8":
         kind = torch.qint8

@@ -285,7 +285,7 @@ class Trainer:
 
     def _cross_entropy(self, hidden: Tensor, targets: Tensor) -> Tensor:
         """Sum of the losses of hidden vectors (k, d)."""
-        return tied_cross_entropy(hidden, self.network.token_embedding.weight, targets, bias=self.network.output_bias)
+        return tied_cross_entropy(hidden, self.network.output_weight, targets, bias=self.network.output_bias)
 
     @torch.no_grad()
     def validate(self, report: Callable[[str], None]) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
@@ -47,6 +48,10 @@ class ObjectiveOptions:
     """Whether a `unified` network predicts masked tokens in all its readings, as in the paper."""
     predict_frame: bool = False
     """Whether a T-TA learns to predict [BOS] and [EOS], too, as in the authors' code."""
+    generator: str | None = None
+    """The folder of a T-TA that makes the replacements that a discriminator is to find."""
+    confusions: str | None = None
+    """N-best lists: what stands in one place of the hypotheses of a list is another kind of replacement."""
 
     def __post_init__(self) -> None:
         if not 0 < self.mask_rate < 1:
@@ -87,7 +92,7 @@ class LanguageAutoencoding:
         self._frame = options.predict_frame
 
     def __call__(self, tokens: Tensor, lengths: Tensor, seed: Sequence[int]) -> Example:
-        predicted = padding_mask(lengths, tokens.shape[1]) if self._frame else _inner(tokens, lengths)
+        predicted = padding_mask(lengths, tokens.shape[1]) if self._frame else inner_positions(tokens, lengths)
         return Example(tokens, lengths, predicted, tokens[predicted])
 
 
@@ -106,17 +111,11 @@ class MaskedLanguageModelling:
         self.perplexity = f"pseudo-perplexity (at {100 * options.mask_rate:g} % masked{most})"
 
     def __call__(self, tokens: Tensor, lengths: Tensor, seed: Sequence[int]) -> Example:
-        return self.masked(tokens, lengths, _inner(tokens, lengths), seed)
+        return self.masked(tokens, lengths, inner_positions(tokens, lengths), seed)
 
     def masked(self, tokens: Tensor, lengths: Tensor, maskable: Tensor, seed: Sequence[int]) -> Example:
         """The same with tokens that may be masked: (batch, n), True there."""
-        inner = maskable.numpy()
-        sizes = inner.sum(axis=1)
-        numbers = np.rint(self._options.mask_rate * sizes).clip(1, self._options.mask_cap).astype(int)
-        lots = np.random.default_rng(list(seed)).random(tokens.shape)
-        lots[~inner] = np.inf
-        ranks = lots.argsort(axis=1).argsort(axis=1)  # of each token's lot in its sentence
-        predicted = torch.from_numpy(inner & (ranks < numbers[:, None]))
+        predicted = torch.from_numpy(some_of(maskable.numpy(), self._options, np.random.default_rng(list(seed))))
         return Example(tokens.masked_fill(predicted, self._mask), lengths, predicted, tokens[predicted])
 
 
@@ -156,7 +155,7 @@ class PermutationLanguageModelling:
         self._size = tokenizer.vocab_size
 
     def __call__(self, tokens: Tensor, lengths: Tensor, seed: Sequence[int]) -> Example:
-        predicted = _inner(tokens, lengths)
+        predicted = inner_positions(tokens, lengths)
         lots = np.random.default_rng(list(seed)).random(tokens.shape)
         lots[~predicted.numpy()] = np.inf
         ranks = torch.from_numpy(lots.argsort(axis=1).argsort(axis=1) + 1) * predicted
@@ -191,13 +190,24 @@ class ContextObjective:
 def mirrored(tokens: Tensor, lengths: Tensor) -> Tensor:
     """Sentences (batch, n) from their last token to their first, in the same frame."""
     positions = torch.arange(tokens.shape[1], device=tokens.device)
-    return tokens.gather(1, torch.where(_inner(tokens, lengths), lengths[:, None] - 1 - positions, positions))
+    return tokens.gather(1, torch.where(inner_positions(tokens, lengths), lengths[:, None] - 1 - positions, positions))
 
 
-def _inner(tokens: Tensor, lengths: Tensor) -> Tensor:
+def inner_positions(tokens: Tensor, lengths: Tensor) -> Tensor:
     """(batch, n), True at the sentence's own tokens: neither [BOS] nor [EOS] nor padding."""
     positions = torch.arange(tokens.shape[1], device=tokens.device)
     return (positions > 0) & (positions < lengths[:, None] - 1)
+
+
+def some_of(
+    inner: npt.NDArray[np.bool_], options: ObjectiveOptions, lots: np.random.Generator
+) -> npt.NDArray[np.bool_]:
+    """Some of the positions (batch, n): of each row as many as `mask_rate` and `mask_cap` say."""
+    numbers = np.rint(options.mask_rate * inner.sum(axis=1)).clip(1, options.mask_cap).astype(int)
+    drawn = lots.random(inner.shape)
+    drawn[~inner] = np.inf
+    ranks = drawn.argsort(axis=1).argsort(axis=1)  # of each token's lot in its sentence
+    return inner & (ranks < numbers[:, None])
 
 
 class _TiedCrossEntropy(torch.autograd.Function):

@@ -122,6 +122,20 @@ def test_permutation_language_modelling_numbers_the_order(tokenizer: Tokenizer) 
     assert not torch.equal(example.tokens, objective(tokens, lengths, [1, 3]).tokens)
 
 
+def test_options_of_the_command_reach_the_objective(monkeypatch: pytest.MonkeyPatch, rescore: Run) -> None:
+    """Each by its own name."""
+    asked: list[ObjectiveOptions] = []
+    monkeypatch.setattr("rescore.training.train.train", lambda *given, **options: asked.append(given[2].objective))
+    rescore("train", "--lm", "tta", "--predict-frame", "--out", "x")
+    rescore("train", "--lm", "bilm", "--mask-rate", "0.2", "--mask-cap", "4", "--out", "x")
+    rescore("train", "--lm", "electra", "--confusions", "l.json", "--out", "x")
+    assert asked == [
+        ObjectiveOptions(predict_frame=True),
+        ObjectiveOptions(mask_rate=0.2, mask_cap=4),
+        ObjectiveOptions(confusions="l.json"),
+    ]
+
+
 def test_causal_language_modelling_predicts_the_next(tokenizer: Tokenizer) -> None:
     example = CausalLanguageModelling(tokenizer)(FRAMED, LENGTHS, [0])
     assert example.predicted.sum(dim=1).tolist() == [4, 2] and example.targets.tolist() == [7, 8, 9, 3, 5, 3]
@@ -154,7 +168,7 @@ def trainer(folder: Path, tokenizer: Tokenizer, config: NetworkConfig, recipe: R
         encode_pairs(folder / "text", folder / "swapped", tokenizer, folder / "pairs", 90)
         translations = Corpus(folder / "pairs", tokenizer, 10, recipe.seed)
         config = replace(config, max_positions=92)
-    made = turns(config.kind, tokenizer, corpus, translations, config.sentences > 1)
+    made = turns(config.kind, tokenizer, corpus, translations, config.sentences > 1, recipe.objective)
     return Trainer(checkpoint.build(config), tokenizer, made, recipe, CPU, folder)
 
 
@@ -238,11 +252,20 @@ class KilledError(Exception):
 
 @pytest.mark.parametrize(
     ("kind", "neighbours", "phrases"),
-    [("tta", 0, 0), ("tta", 2, 0), ("tta", 2, 16), ("unified", 0, 0), ("lstm", 0, 0), ("permutation", 0, 0)],
+    [
+        ("tta", 0, 0),
+        ("tta", 2, 0),
+        ("tta", 2, 16),
+        ("unified", 0, 0),
+        ("lstm", 0, 0),
+        ("permutation", 0, 0),
+        ("electra", 0, 0),
+    ],
 )
 def test_resume_is_exact(
     tmp_path: Path,
     tokenizer: Tokenizer,
+    model: Path,
     config: NetworkConfig,
     monkeypatch: pytest.MonkeyPatch,
     kind: str,
@@ -251,6 +274,7 @@ def test_resume_is_exact(
 ) -> None:
     config = replace(config, kind=kind, phrases=phrases).with_neighbours(neighbours)
     recipe = Recipe(steps=30, batch_tokens=300, learning_rate=1e-2, dropout=0.1, checkpoint_seconds=0.0)
+    recipe = replace(recipe, objective=ObjectiveOptions(generator=str(model)))
     whole = trainer(tmp_path / "whole", tokenizer, config, recipe)
     whole.run(lambda line: None)
 

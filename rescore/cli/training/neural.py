@@ -23,6 +23,7 @@ KINDS = tuple(NETWORKS.names)
 PAIRED = tuple(name for name in KINDS if NETWORKS[name].pairs or NETWORKS[name].source)
 MASKED = tuple(name for name in KINDS if NETWORKS[name].masks)
 CLOZE = tuple(name for name in KINDS if NETWORKS[name].cloze)
+REPLACING = tuple(name for name in KINDS if NETWORKS[name].replaces)
 IN_CONTEXT = tuple(name for name in KINDS if NETWORKS[name].before)
 TITLE = "Networks"
 STEPS = 100_000
@@ -51,6 +52,8 @@ class NeuralOptions:
     predict_frame: bool
     cloze: bool
     readings: tuple[str, ...]
+    generator: str | None
+    confusions: str | None
     seed: int
     precision: str
     compiled: bool | None
@@ -76,6 +79,13 @@ class NeuralOptions:
             raise click.UsageError(f"{given[0]} is for {' and '.join(MASKED)}, which mask tokens")
         if kind not in CLOZE and (self.cloze or self.readings):
             raise click.UsageError(f"{'--cloze' if self.cloze else '--reading'} is for {' and '.join(CLOZE)}")
+        given = [name for name in ("generator", "confusions") if getattr(self, name) is not None]
+        if kind not in REPLACING and given:
+            raise click.UsageError(f"--{given[0]} is for {' and '.join(REPLACING)}")
+        if kind in REPLACING and not given:
+            raise click.UsageError(
+                f"{kind} learns from replaced tokens; give --generator tta, --confusions LISTS, or both"
+            )
         if self.predict_frame and kind != "tta":
             raise click.UsageError("--predict-frame is for tta")
         return Recipe(
@@ -91,7 +101,11 @@ class NeuralOptions:
             seed=self.seed,
             checkpoint_seconds=self.checkpoint_seconds,
             objective=ObjectiveOptions(
-                USUAL.mask_rate if self.mask_rate is None else self.mask_rate, self.mask_cap, self.predict_frame
+                USUAL.mask_rate if self.mask_rate is None else self.mask_rate,
+                self.mask_cap,
+                predict_frame=self.predict_frame,
+                generator=self.generator and str(_model_folder("--generator", self.generator)),
+                confusions=self.confusions,
             ),
         )
 
@@ -205,6 +219,16 @@ options = bundled(
             type=click.Choice(["bi", "l2r", "r2l", "seq2seq"]),
             help=f"{', '.join(CLOZE)}: train this reading (given again, these) only, say after --init.  [default: all]",
         ),
+        click.option(
+            "--generator",
+            metavar="NAME|DIR",
+            help=f"{', '.join(REPLACING)}: a tta that samples the replacements; its tokenizer is taken.",
+        ),
+        click.option(
+            "--confusions",
+            metavar="LISTS",
+            help=f"{', '.join(REPLACING)}: replace also by what stands in that place of other hypotheses of a list.",
+        ),
         click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=0, show_default=True),
         click.option(
             "--precision", type=click.Choice(["auto", "bfloat16", "float32"]), default="auto", show_default=True
@@ -220,7 +244,7 @@ def train(common: Common, options: NeuralOptions) -> None:
     from rescore.training import train as neural
     from rescore.training.loop import Device
 
-    init = _model_folder(options.init) if options.init else None
+    init = _model_folder("--init", options.init) if options.init else None
     shape = neural.Shape(
         common.kind,
         options.config,
@@ -231,14 +255,17 @@ def train(common: Common, options: NeuralOptions) -> None:
         readings=options.readings,
     )
     normalisation = common.normalisation or "english"
-    sources = neural.Sources(common.text, common.pairs, common.tokenizer, normalisation, options.held_out)
+    tokenizer = common.tokenizer
+    if tokenizer is None and init is None and recipe.objective.generator is not None:
+        tokenizer = Path(recipe.objective.generator) / "tokenizer.json"
+    sources = neural.Sources(common.text, common.pairs, tokenizer, normalisation, options.held_out)
     machine = Device.choose(options.device, options.precision, options.compiled)
     with _resumable(common.out):
         neural.train(shape, sources, recipe, machine, common.out, resume=options.resume, report=report)
 
 
-def _model_folder(name: str) -> Path:
-    """Where the model is that --init names: a folder, or `[KIND:]DIR` and shipped names as --lm takes them.
+def _model_folder(option: str, name: str) -> Path:
+    """Where the model is that an option names: a folder, or `[KIND:]DIR` and shipped names as --lm takes them.
 
     Raises:
         UserError: there is neither.
@@ -253,7 +280,7 @@ def _model_folder(name: str) -> Path:
     except UserError:
         found = None
     if found is None or found.options or not found.path.is_dir():
-        raise UserError(f"--init {name}: no such folder; give one, or a shipped model: {', '.join(shipped())}")
+        raise UserError(f"{option} {name}: no such folder; give one, or a shipped model: {', '.join(shipped())}")
     return found.path
 
 
