@@ -1,10 +1,10 @@
-"""WordPiece tokenizers: trained, loaded, and asked for ids. Normalisation lives in tokenizer.json and nowhere else."""
+"""Tokenizers of WordPieces or words: trained, loaded, asked for ids. Normalisation lives in tokenizer.json alone."""
 
 from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from tokenizers import Encoding, Regex, decoders, models, normalizers, pre_tokenizers, trainers
@@ -124,11 +124,7 @@ def train_wordpiece(lines: Iterable[str], vocab_size: int, normalisation: str = 
     The same text gives the same vocabulary with the same ids. Characters beyond the most frequent third of the
     vocabulary, and words of more than 100 characters, are left to [UNK].
     """
-    cut = word_tokenizer(normalisation)
-    counts: Counter[str] = Counter()
-    for batch in _batched(lines):
-        for words in cut.words(batch):
-            counts.update(word for word in words if len(word) <= LONGEST_WORD)
+    counts = _word_counts(lines, normalisation)
     letters: Counter[str] = Counter()
     for word, count in counts.items():
         letters.update(dict.fromkeys(word, count))
@@ -146,9 +142,39 @@ def train_wordpiece(lines: Iterable[str], vocab_size: int, normalisation: str = 
     plain.train_from_iterator(_repeated(usable), trainer=trainer)
     found = sorted(plain.get_vocab().items(), key=lambda item: item[1])
     vocabulary = {token: index for index, (token, _) in enumerate(found)}
-    tokenizer = _normalising(normalisation, vocabulary)
+    tokenizer = _normalising(normalisation, models.WordPiece(vocabulary, unk_token=UNK))
+    tokenizer.decoder = decoders.WordPiece()
     tokenizer.add_special_tokens([token for token in SPECIAL if token in vocabulary])
     return Tokenizer(tokenizer)
+
+
+def train_words(lines: Iterable[str], vocab_size: int, normalisation: str = "english") -> Tokenizer:
+    """A vocabulary of the most frequent words and the special tokens; other words are [UNK] (dissertation, chapter 3).
+
+    Of equally frequent words the first ones in alphabetical order are taken.
+    """
+    counts = _word_counts(lines, normalisation)
+    frequent = sorted(counts, key=lambda word: (-counts[word], word))[: max(0, vocab_size - len(SPECIAL))]
+    vocabulary = {token: index for index, token in enumerate([*SPECIAL, *frequent])}
+    tokenizer = _normalising(normalisation, models.WordLevel(vocabulary, unk_token=UNK))
+    tokenizer.add_special_tokens(list(SPECIAL))
+    return Tokenizer(tokenizer)
+
+
+def _word_counts(lines: Iterable[str], normalisation: str) -> Counter[str]:
+    cut = word_tokenizer(normalisation)
+    counts: Counter[str] = Counter()
+    for batch in _batched(lines):
+        for words in cut.words(batch):
+            counts.update(word for word in words if len(word) <= LONGEST_WORD)
+    return counts
+
+
+VOCABULARIES: dict[str, Callable[[Iterable[str], int, str], Tokenizer]] = {
+    "wordpiece": train_wordpiece,
+    "words": train_words,
+}
+"""What a new tokenizer's tokens can be; each is made of a text, a number of tokens and a normalisation."""
 
 
 def _repeated(counts: Iterable[tuple[str, int]], size: int = 1 << 16) -> Iterator[str]:
@@ -161,11 +187,12 @@ def _repeated(counts: Iterable[tuple[str, int]], size: int = 1 << 16) -> Iterato
 
 def word_tokenizer(normalisation: str = "english") -> Tokenizer:
     """A tokenizer for its `words` only: it normalises and cuts text, and knows no WordPieces."""
-    return Tokenizer(_normalising(normalisation, {token: index for index, token in enumerate(SPECIAL)}))
+    vocabulary = {token: index for index, token in enumerate(SPECIAL)}
+    return Tokenizer(_normalising(normalisation, models.WordPiece(vocabulary, unk_token=UNK)))
 
 
-def _normalising(normalisation: str, vocabulary: dict[str, int]) -> HuggingFaceTokenizer:
-    tokenizer = HuggingFaceTokenizer(models.WordPiece(vocabulary, unk_token=UNK))
+def _normalising(normalisation: str, model: models.Model) -> HuggingFaceTokenizer:
+    tokenizer = HuggingFaceTokenizer(model)
     if normalisation in ("english", "speech"):
         accents = [normalizers.NFD(), normalizers.Replace(Regex("[\u0300-\u036f]"), "")]
         tokenizer.normalizer = normalizers.Sequence(
@@ -185,7 +212,6 @@ def _normalising(normalisation: str, vocabulary: dict[str, int]) -> HuggingFaceT
         tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     else:
         raise UserError(f"normalisation {normalisation!r} is not one of {', '.join(NORMALISATIONS)}")
-    tokenizer.decoder = decoders.WordPiece()
     return tokenizer
 
 

@@ -17,7 +17,7 @@ from rescore.formats.source import read_lines
 from rescore.networks import checkpoint
 from rescore.networks.config import NAMED, NetworkConfig
 from rescore.networks.network import Network
-from rescore.networks.tokenizer import Tokenizer, train_wordpiece
+from rescore.networks.tokenizer import VOCABULARIES, Tokenizer
 from rescore.parts import NETWORKS
 from rescore.registry import resolve
 from rescore.training import lexicon
@@ -107,6 +107,10 @@ class Sources:
     """Of a tokenizer that is trained."""
     held_out: int | None = None
     """Sentences for validation."""
+    vocabulary: str = "wordpiece"
+    """Of a tokenizer that is trained: one of `VOCABULARIES`."""
+    vocabulary_size: int | None = None
+    """Its tokens; None for as many as the configuration has."""
 
     @property
     def main(self) -> Path | None:
@@ -240,12 +244,13 @@ def _prepare_tokenizer(out: Path, shape: Shape, sources: Sources, report: Callab
     elif shape.init is not None:
         found = Tokenizer.load(shape.init / "tokenizer.json")
     elif sources.files:
-        size = _named_or_file(shape.config).vocab_size
-        report(f"training a tokenizer of {size:,} WordPieces on {', '.join(map(str, sources.files))}")
+        size = sources.vocabulary_size or _named_or_file(shape.config).vocab_size
+        units = {"wordpiece": "WordPieces"}.get(sources.vocabulary, sources.vocabulary)
+        report(f"training a tokenizer of {size:,} {units} on {', '.join(map(str, sources.files))}")
         lines = chain.from_iterable(map(read_lines, sources.files))
-        found = train_wordpiece(lines, size, sources.normalisation)
+        found = VOCABULARIES[sources.vocabulary](lines, size, sources.normalisation)
         if found.vocab_size < size:
-            report(f"the text gives {found.vocab_size:,} WordPieces only")
+            report(f"the text gives {found.vocab_size:,} {units} only")
     else:
         raise UserError("no tokenizer; give --text FILE to train one on, or --tokenizer FILE")
     found.save(out / "tokenizer.json")

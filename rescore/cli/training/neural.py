@@ -32,6 +32,8 @@ STEPS = 100_000
 @dataclass(frozen=True, slots=True)
 class NeuralOptions:
     config: str
+    vocabulary: str | None
+    vocabulary_size: int | None
     context: int
     phrases: int
     steps: int | None
@@ -117,6 +119,19 @@ options = bundled(
     [
         click.option(
             "--config", default="base", show_default=True, metavar="NAME|FILE", help="base, small, or a config.json."
+        ),
+        click.option(
+            "--vocabulary",
+            type=click.Choice(["wordpiece", "words"]),
+            help="For a new tokenizer: WordPieces, or the most frequent words, all others being unknown.  "
+            "[default: wordpiece]",
+        ),
+        click.option(
+            "--size",
+            "vocabulary_size",
+            type=click.IntRange(6, 10_000_000),
+            metavar="N",
+            help="For a new tokenizer: its tokens.  [default: as --config says]",
         ),
         click.option(
             "--context",
@@ -255,10 +270,15 @@ def train(common: Common, options: NeuralOptions) -> None:
         readings=options.readings,
     )
     normalisation = common.normalisation or "english"
+    vocabulary = options.vocabulary or "wordpiece"
     tokenizer = common.tokenizer
     if tokenizer is None and init is None and recipe.objective.generator is not None:
         tokenizer = Path(recipe.objective.generator) / "tokenizer.json"
-    sources = neural.Sources(common.text, common.pairs, tokenizer, normalisation, options.held_out)
+    if (tokenizer or init) and (options.vocabulary or options.vocabulary_size):
+        raise click.UsageError("--vocabulary and --size are for a new tokenizer; this model has one already")
+    sources = neural.Sources(
+        common.text, common.pairs, tokenizer, normalisation, options.held_out, vocabulary, options.vocabulary_size
+    )
     machine = Device.choose(options.device, options.precision, options.compiled)
     with _resumable(common.out):
         neural.train(shape, sources, recipe, machine, common.out, resume=options.resume, report=report)
