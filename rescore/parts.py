@@ -215,3 +215,13 @@ STYLES: Registry[Any] = Registry(
     },
 )
 """How a table is written: functions of its cells, each with the ending of its files."""
+
+PROBES: Registry[Any] = Registry(
+    "task",
+    {
+        "sick": ("rescore.reports.probe:sick", "entailment of sentence pairs in SICK.txt"),
+        "wic": ("rescore.reports.probe:wic", "whether a word means the same in two sentences (WiC)"),
+        "order": ("rescore.reports.probe:order", "which of two consecutive lines of a text was first"),
+    },
+)
+"""What a linear classifier is asked about vectors: functions from files to `rescore.reports.probe.Examples`."""

@@ -120,7 +120,7 @@ def test_torch_is_imported_where_networks_are() -> None:
 
 WITHOUT_A_LINE = {"pandas", "polars", "huggingface_hub"}
 """Packages that a user has or has not (`to_frame`), or that come with another one (transformers)."""
-DISTRIBUTIONS = {"comet": "unbabel-comet", "re2": "google-re2"}
+DISTRIBUTIONS = {"comet": "unbabel-comet", "re2": "google-re2", "sklearn": "scikit-learn"}
 
 
 def test_packages_that_are_imported_are_declared() -> None:

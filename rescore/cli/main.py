@@ -38,6 +38,7 @@ COMMANDS = {
     "train": "Train a language model from text.",
     "embed": "Write vectors of sentences or tokens.",
     "similarity": "Correlation of vectors with sentence similarity.",
+    "probe": "What a linear classifier learns from vectors.",
     "bench": "Measure the scoring speed on this machine.",
     "models": "List the shipped models, or describe one.",
     "init": "Write a Makefile for the current folder.",

@@ -12,6 +12,7 @@ from rescore.cli.bundle import GroupedCommand
 from rescore.cli.training import WAYS, Common, Way
 
 MODULES: dict[str, Way] = {name: importlib.import_module(f"rescore.cli.training.{name}") for name in WAYS}
+KINDS = [kind for module in MODULES.values() for kind in module.KINDS]
 
 
 def _with_all_options(command: Any) -> Any:
@@ -24,8 +25,9 @@ def _with_all_options(command: Any) -> Any:
 @click.option(
     "--lm",
     required=True,
-    type=click.Choice([kind for module in MODULES.values() for kind in module.KINDS]),
-    help="What to train.",
+    type=click.Choice(KINDS),
+    metavar="KIND",
+    help=f"What to train: {', '.join(KINDS)}.",
 )
 @click.option("--text", metavar="FILE", help="One sentence per line, UTF-8; plain, .gz or .xz. channel: N-best lists.")
 @click.option(
