@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from collections.abc import Sequence
 from functools import cached_property
@@ -13,14 +12,13 @@ import torch
 from torch import Tensor
 
 from rescore.errors import UserError
-from rescore.files import read_json
 from rescore.networks.batch import Batch, Tree
-from rescore.networks.config import LARGEST
 from rescore.networks.device import choose_device
 from rescore.networks.precision import DTYPES, choose_precision, quantised
 from rescore.scoring.base import DEFAULT, ComputeOptions, Question
 from rescore.scoring.causal import CausalScorer
 from rescore.scoring.masked import masked_scorer
+from rescore.scoring.model_folder import check_files, check_sizes, content_digest
 from rescore.scoring.one_pass import CONTEXT_TOKEN, Encoded, NetworkScorer
 from rescore.scoring.prompt import ContinuingScorer, PromptedScorer
 
@@ -230,36 +228,7 @@ class HuggingFaceNetwork:
         return cast(Tensor, found.hidden_states[layer].float())
 
     def digest(self) -> bytes:
-        digest = hashlib.sha256()
-        _add_content(digest, self._folder)
-        if self.precision != "float32":
-            digest.update(self.precision.encode())
-        return digest.digest()
-
-
-def content_digest(folder: Path) -> bytes:
-    """Of all files that decide what a model says."""
-    digest = hashlib.sha256()
-    _add_content(digest, folder)
-    return digest.digest()
-
-
-def _add_content(digest: hashlib._Hash, folder: Path) -> None:
-    suffixes = (".json", ".txt", ".model", ".safetensors")
-    for name in sorted(path.name for path in folder.iterdir() if path.suffix in suffixes and path.is_file()):
-        with open(folder / name, "rb") as file:
-            digest.update(name.encode() + hashlib.file_digest(file, "sha256").digest())
-
-
-def check_files(folder: Path) -> None:
-    if not folder.is_dir():
-        raise UserError(f"{folder}: no such folder; expected config.json, *.safetensors and a tokenizer in it")
-    if not (folder / "config.json").is_file():
-        raise UserError(f"{folder}: no config.json in it; expected a model in Hugging Face's layout")
-    if not any(folder.glob("*.safetensors")):
-        pickled = sorted([*folder.glob("*.bin"), *folder.glob("*.pt"), *folder.glob("*.ckpt")])
-        found = f" ({pickled[0].name} is pickled, and loading it could execute code)" if pickled else ""
-        raise UserError(f"{folder}: no *.safetensors in it{found}; save the model with safe_serialization=True")
+        return content_digest(self._folder, b"" if self.precision == "float32" else self.precision.encode())
 
 
 def _load(folder: Path, masked: bool) -> tuple[Any, Any]:
@@ -285,36 +254,6 @@ def _load(folder: Path, masked: bool) -> tuple[Any, Any]:
     if not tokenizer.is_fast:
         raise UserError(f"{folder}: no tokenizer.json, and none could be made; save it from a fast tokenizer")
     return model.eval(), tokenizer
-
-
-_MANY = (
-    "vocab_size",
-    "_size",
-    "d_model",
-    "n_embd",
-    "n_inner",
-    "ffn_dim",
-    "_embeddings",
-    "n_positions",
-    "heads",
-    "n_head",
-)
-SIZES = {"layers": LARGEST["layers"], "n_layer": LARGEST["layers"], **dict.fromkeys(_MANY, LARGEST["vocab_size"])}
-"""Endings of names in the library's configurations, and how large what they name may be."""
-
-
-def check_sizes(folder: Path) -> None:
-    """Refuse what a damaged or hostile config.json would make the library build before it looks at any weights.
-
-    Raises:
-        UserError: a number of layers is beyond that of any network, or another size is.
-    """
-    path = folder / "config.json"
-    values = read_json(path) if path.is_file() else {}
-    for name, value in values.items() if isinstance(values, dict) else ():
-        most = next((number for ending, number in SIZES.items() if name.endswith(ending)), None)
-        if isinstance(value, int) and most is not None and value > most:
-            raise UserError(f"{path}: {name} is {value}; at most {most:,} are allowed")
 
 
 def _frame(tokenizer: Any) -> tuple[list[int], list[int]]:

@@ -20,7 +20,7 @@ from rescore.networks.device import choose_device
 from rescore.networks.precision import DTYPES, choose_precision
 from rescore.scoring import progress
 from rescore.scoring.base import DEFAULT, ComputeOptions, Question, TokenScores
-from rescore.scoring.huggingface import check_files, check_sizes, content_digest
+from rescore.scoring.model_folder import check_files, check_sizes, content_digest
 
 if TYPE_CHECKING:
     from pathlib import Path
