@@ -26,6 +26,7 @@ from tests.conftest import ROOT, SENTENCES, Run, read_report, run_main, some_lis
 from tests.scoring.test_huggingface import build as causal_model
 from tests.scoring.test_ngram import ARPA
 from tests.scoring.test_seq2seq import build as translation_model
+from tests.training.test_hypernyms import wordnet
 
 TOOLS = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -102,6 +103,8 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "test_wsj_score.json").write_text(json.dumps(entries), encoding="utf-8")
     (folder / "corpus.txt.xz").write_bytes(lzma.compress("\n".join(SENTENCES).encode()))
     (folder / "tiny.json").write_text(json.dumps(TINY), encoding="utf-8")
+    (folder / "wordnet").mkdir()
+    wordnet(folder / "wordnet")
     shutil.copytree(ROOT / "models", folder / "models")
     shutil.copy(ROOT / "data" / "golden.json", folder / "data" / "golden.json")
     shutil.copy(ROOT / "data" / "test.json", folder / "ref.json")

@@ -86,6 +86,14 @@ class Corpus:
         held_out = sum(len(self._sentence(index)) for index in self._held_out)
         return len(self._ids) - held_out
 
+    @property
+    def token_counts(self) -> npt.NDArray[np.int64]:
+        """(vocabulary,), how often each token occurs in the whole text."""
+        counts = np.zeros(self._tokenizer.vocab_size, dtype=np.int64)
+        for start in range(0, len(self._ids), 1 << 24):
+            counts += np.bincount(self._ids[start : start + (1 << 24)], minlength=len(counts))
+        return counts
+
     def windows(self) -> Corpus:
         """The same text, cut into the windows that were held out together, each as one [EOS] [BOS] other."""
         return _Windows(self)

@@ -27,7 +27,15 @@ from rescore.networks.network import Network
 from rescore.networks.tokenizer import Tokenizer
 from rescore.training.corpus import Corpus, SentenceBatch
 from rescore.training.interrupts import Interrupts
-from rescore.training.objectives import USUAL, Objective, ObjectiveOptions, tied_cross_entropy
+from rescore.training.objectives import (
+    USUAL,
+    Curriculum,
+    Example,
+    Objective,
+    ObjectiveOptions,
+    class_cross_entropy,
+    tied_cross_entropy,
+)
 from rescore.training.pace import Pace
 
 STATE = "training.safetensors"
@@ -127,11 +135,14 @@ class Trainer:
         recipe: Recipe,
         device: Device,
         folder: Path,
+        curriculum: Curriculum | None = None,
     ) -> None:
         """
         Args:
             turns: the task of each batch, over and over; a task may have several turns.
+            curriculum: what changes examples by how much of the training is done; not those of validation.
         """
+        self._curriculum = curriculum
         self.network = network.to(device.device)
         self.network.set_dropout(recipe.dropout)
         self.tokenizer, self.recipe, self.device, self.folder = tokenizer, recipe, device, folder
@@ -277,15 +288,21 @@ class Trainer:
         """Sum of the losses of a batch's predicted tokens, and their number."""
         device = self.device.device
         seed = [self.recipe.seed, self.progress.step, self.device.rank]
-        example = objective(torch.from_numpy(batch.tokens), torch.from_numpy(batch.lengths), seed).to(device)
+        example = objective(torch.from_numpy(batch.tokens), torch.from_numpy(batch.lengths), seed)
+        if self._curriculum is not None:
+            example = self._curriculum(example, self._share(), seed)
+        example = example.to(device)
         with torch.autocast(device.type, self.device.precision, enabled=self.device.precision != torch.float32):
             hidden = self._model(example.tokens, example.lengths)
         hidden = hidden[example.predicted].to(self.device.precision)
-        return self._cross_entropy(hidden, example.targets), len(example.targets)
+        return self._cross_entropy(hidden, example), len(example.targets)
 
-    def _cross_entropy(self, hidden: Tensor, targets: Tensor) -> Tensor:
+    def _cross_entropy(self, hidden: Tensor, example: Example) -> Tensor:
         """Sum of the losses of hidden vectors (k, d)."""
-        return tied_cross_entropy(hidden, self.network.output_weight, targets, bias=self.network.output_bias)
+        weight, bias = self.network.output_weight, self.network.output_bias
+        if example.classes is not None:
+            return class_cross_entropy(hidden, weight, example.targets, example.classes, bias=bias)
+        return tied_cross_entropy(hidden, weight, example.targets, bias=bias)
 
     @torch.no_grad()
     def validate(self, report: Callable[[str], None]) -> None:
@@ -308,7 +325,7 @@ class Trainer:
             example = task.objective(torch.from_numpy(batch.tokens), torch.from_numpy(batch.lengths), seed)
             example = example.to(self.device.device)
             hidden = self.network(example.tokens, example.lengths)[example.predicted]
-            total += self._cross_entropy(hidden, example.targets).item()
+            total += self._cross_entropy(hidden, example).item()
             count += len(example.targets)
         return total / count
 

@@ -25,11 +25,14 @@ class Example:
     lengths: Tensor  # (batch,)
     predicted: Tensor  # (batch, n), True at the positions whose hidden vector predicts a token
     targets: Tensor  # (number of predicted positions,), in row-major order
+    classes: Tensor | None = None  # (vocabulary,), the class of each token where targets are classes
 
     def to(self, device: torch.device) -> Example:
         if device.type == "cpu":
             return self
-        return Example(*(getattr(self, name).to(device, non_blocking=True) for name in self.__slots__))
+        given = {name: getattr(self, name) for name in self.__slots__}
+        moved = {name: part.to(device, non_blocking=True) for name, part in given.items() if part is not None}
+        return Example(**moved)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,9 @@ class ObjectiveOptions:
     """The folder of a T-TA that makes the replacements that a discriminator is to find."""
     confusions: str | None = None
     """N-best lists: what stands in one place of the hypotheses of a list is another kind of replacement."""
+
+    hypernyms: str | None = None
+    """WordNet's folder: at first the classes of rare nouns are predicted; see `training.hypernyms`."""
 
     def __post_init__(self) -> None:
         if not 0 < self.mask_rate < 1:
@@ -76,6 +82,16 @@ class Objective(Protocol):
 
     def __call__(self, tokens: Tensor, lengths: Tensor, seed: Sequence[int]) -> Example:
         """tokens (batch, n) with [BOS] and [EOS], lengths (batch,); `seed` decides whatever is random."""
+
+
+class Curriculum(Protocol):
+    """Changes what is learned from an example by how much of the training is done."""
+
+    def __call__(self, example: Example, done: float, seed: Sequence[int]) -> Example:
+        """
+        Args:
+            done: the share of the training that is done. seed: as that of an objective.
+        """
 
 
 class LanguageAutoencoding:
@@ -240,6 +256,23 @@ class _TiedCrossEntropy(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         grad_hidden, grad_embeddings = ctx.saved_tensors
         return grad * grad_hidden, grad * grad_embeddings, None, None
+
+
+def class_cross_entropy(
+    hidden: Tensor, embeddings: Tensor, targets: Tensor, classes: Tensor, rows: int = 256, bias: Tensor | None = None
+) -> Tensor:
+    """The same where targets are classes: -log of the sum of the probabilities of a class's tokens.
+
+    Args:
+        classes: (vocabulary,), the class of each token.
+    """
+    total = hidden.new_zeros((), dtype=torch.float32)
+    for part, wanted in zip(hidden.split(rows), targets.split(rows), strict=True):
+        logits = (part @ embeddings.to(part.dtype).T).float()
+        logits = logits if bias is None else logits + bias
+        inside = logits.masked_fill(classes != wanted[:, None], -torch.inf)
+        total = total + (logits.logsumexp(-1) - inside.logsumexp(-1)).sum()
+    return total
 
 
 def tied_cross_entropy(

@@ -23,6 +23,7 @@ from rescore.registry import resolve
 from rescore.training import lexicon
 from rescore.training.conditional import SourceObjective
 from rescore.training.corpus import Corpus, encode_corpus, encode_pairs
+from rescore.training.hypernyms import HypernymClasses
 from rescore.training.loop import STATE, Device, Recipe, Task, Trainer
 from rescore.training.objectives import USUAL, ContextObjective, ObjectiveOptions
 from rescore.training.unified import MIXTURE
@@ -164,7 +165,12 @@ def train(
     what = [task for task in what if not shape.readings or task.name in shape.readings]
     if shape.source and sources.text is None:
         what = what[1:]
-    trainer = Trainer(network, tokens, what, recipe, machine, out)
+    curriculum = None
+    if objective.hypernyms is not None:
+        curriculum = HypernymClasses.read(Path(objective.hypernyms), tokens, corpus.token_counts)
+        if machine.rank == 0:
+            report(str(curriculum))
+    trainer = Trainer(network, tokens, what, recipe, machine, out, curriculum)
     if resume:
         trainer.resume()
     if machine.rank == 0:

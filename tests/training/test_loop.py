@@ -405,7 +405,7 @@ def test_command_masks_as_it_is_told(rescore: Run, tmp_path: Path) -> None:
     assert "pseudo-perplexity (at 50 % masked, at most 4)" in (tmp_path / "lm" / "README.md").read_text()
     resumed = rescore(*command, "bilm", "--steps", "4", "--resume")
     assert resumed.returncode == 2 and "was made with objective" in resumed.stderr
-    assert_one_line_error(rescore(*command, "tta", "--mask-cap", "4"), "--mask-cap is for bilm and unified")
+    assert_one_line_error(rescore(*command, "tta", "--mask-cap", "4"), "--mask-cap is for bilm, electra, unified")
     assert_one_line_error(rescore(*command, "bilm", "--predict-frame"), "--predict-frame is for tta")
 
 

@@ -56,6 +56,7 @@ class NeuralOptions:
     readings: tuple[str, ...]
     generator: str | None
     confusions: str | None
+    hypernyms: str | None
     seed: int
     precision: str
     compiled: bool | None
@@ -78,12 +79,14 @@ class NeuralOptions:
             raise click.UsageError("--steps and --minutes exclude each other")
         masks = {"--mask-rate": self.mask_rate, "--mask-cap": self.mask_cap}
         if kind not in MASKED and (given := [name for name, value in masks.items() if value is not None]):
-            raise click.UsageError(f"{given[0]} is for {' and '.join(MASKED)}, which mask tokens")
+            raise click.UsageError(f"{given[0]} is for {', '.join(MASKED)}: these mask tokens")
         if kind not in CLOZE and (self.cloze or self.readings):
             raise click.UsageError(f"{'--cloze' if self.cloze else '--reading'} is for {' and '.join(CLOZE)}")
         given = [name for name in ("generator", "confusions") if getattr(self, name) is not None]
         if kind not in REPLACING and given:
             raise click.UsageError(f"--{given[0]} is for {' and '.join(REPLACING)}")
+        if kind in REPLACING and self.hypernyms:
+            raise click.UsageError(f"--hypernyms: a {kind} predicts no words")
         if kind in REPLACING and not given:
             raise click.UsageError(
                 f"{kind} learns from replaced tokens; give --generator tta, --confusions LISTS, or both"
@@ -108,6 +111,7 @@ class NeuralOptions:
                 predict_frame=self.predict_frame,
                 generator=self.generator and str(_model_folder("--generator", self.generator)),
                 confusions=self.confusions,
+                hypernyms=self.hypernyms,
             ),
         )
 
@@ -243,6 +247,11 @@ options = bundled(
             "--confusions",
             metavar="LISTS",
             help=f"{', '.join(REPLACING)}: replace also by what stands in that place of other hypotheses of a list.",
+        ),
+        click.option(
+            "--hypernyms",
+            metavar="DIR",
+            help="WordNet's folder: at first the classes of rare nouns are predicted, then the nouns.",
         ),
         click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=0, show_default=True),
         click.option(
