@@ -10,12 +10,14 @@ from typing import IO
 from rescore import decision
 from rescore.decision.confidence import Word
 from rescore.errors import UserError
+from rescore.expansion.recombine import Edit, edits_between
 from rescore.metrics import Metric
 from rescore.metrics.alignment import AlignedPair, align
 from rescore.metrics.normalise import Normaliser
 from rescore.metrics.resampling import SPEAKER, speakers
 from rescore.nbest import FIRST_PASS, NbestList
 from rescore.reports.analysis import Analysis, analyse
+from rescore.reports.respellings import heard
 from rescore.scoring import LanguageModel
 from rescore.scoring.context import ask, in_place
 from rescore.tuning.tune import Step, curves
@@ -33,6 +35,8 @@ class Output:
     """Pairs that differ."""
     tokens: list[tuple[str, float]]
     """The model's tokens and their natural-log probabilities."""
+    respelled: Sequence[Edit] = ()
+    """Places among the words of the text (those of `pairs`), and the words that were heard there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,17 +85,22 @@ def describe_utterances(
     tokens = dict(zip(questions, lm.score(questions), strict=True))
     found = []
     for nbest, chosen, about in zip(lists, chosen_texts, asked, strict=True):
-        reference = nbest.references[0]
+        # One reading of the reference for all outputs, which stand below each other: that of the last.
+        reference = normaliser.nearest(nbest.references[0], chosen[-1])[0]
         sides = []
         for text, question in zip(chosen, about, strict=True):
             pairs = align(*normaliser.nearest(reference, text))
             scores = tokens[question]
             shaded = list(zip(scores.tokens, map(float, scores.log_probs), strict=True))
-            sides.append(Output(text, pairs, sum(expected != word for expected, word in pairs), shaded))
-        found.append(
-            Utterance(nbest.id, reference, len(normaliser.reference(reference)), sides, _candidates(nbest, normaliser))
-        )
+            errors = sum(expected != word for expected, word in pairs)
+            sides.append(Output(text, pairs, errors, shaded, _respelled(nbest, text, pairs, normaliser)))
+        found.append(Utterance(nbest.id, nbest.references[0], len(reference), sides, _candidates(nbest, normaliser)))
     return found
+
+
+def _respelled(nbest: NbestList, text: str, pairs: Sequence[AlignedPair], normaliser: Normaliser) -> Sequence[Edit]:
+    source = heard(nbest, text)
+    return edits_between([word for _, word in pairs if word is not None], normaliser(source)) if source else ()
 
 
 def _candidates(nbest: NbestList, normaliser: Normaliser) -> list[RankedHypothesis]:

@@ -44,8 +44,6 @@ def page(results: Results, details: Details) -> str:
 
 
 def _figures(results: Results) -> list[dict[str, str]]:
-    lm = {name: weight for name, weight in results.weights.items() if name != FIRST_PASS}
-    weights = " ".join(f"{weight:.3f}" for weight in lm.values())
     cards = []
     for one in results.metrics:
         bounds = {name: f"95 % CI {low:.2f}-{high:.2f}" for name, (low, high) in one.intervals.items()}
@@ -56,7 +54,15 @@ def _figures(results: Results) -> list[dict[str, str]]:
             {"name": "change", "value": difference, "note": note},
             {"name": f"oracle {one.metric}", "value": f"{one.oracle:.2f}", "note": "best hypothesis of each list"},
         ]
-    return [*cards, {"name": f"weight of {', '.join(lm)}", "value": weights, "note": results.origin}]
+    weights = _weights(results)
+    if len(weights) == 1:  # several are a table
+        cards.append({"name": f"weight of {weights[0][0]}", "value": weights[0][1], "note": results.origin})
+    return cards
+
+
+def _weights(results: Results) -> list[list[str]]:
+    """Columns beside the first pass and their weights."""
+    return [[name, f"{weight:.3f}"] for name, weight in results.weights.items() if name != FIRST_PASS]
 
 
 def _charts(results: Results, analysis: Analysis, steps: Sequence[Step]) -> list[dict[str, Any]]:
@@ -121,8 +127,10 @@ def _thinned(points: list[list[float]], most: int = 1500) -> list[list[float]]:
 
 def _tables(results: Results, analysis: Analysis) -> list[dict[str, Any]]:
     moves = analysis.moves
+    weights = _weights(results)
     tables = [
         *({"title": f"{one.metric}: counts", "rows": cells(one)} for one in results.metrics),
+        *([{"title": f"Weights, {results.origin}", "rows": [["", "weight"], *weights]}] if len(weights) > 1 else []),
         {
             "title": "Where the choice moved",
             "rows": [
@@ -163,6 +171,7 @@ def _utterance(one: Utterance) -> dict[str, Any]:
             {
                 "pairs": output.pairs,
                 "errors": output.errors,
+                "respelled": [[edit.start, edit.end, " ".join(edit.words)] for edit in output.respelled],
                 "tokens": [[token, _score(value, 2)] for token, value in output.tokens],
             }
             for output in one.outputs

@@ -50,19 +50,23 @@ def respellings(metric: Metric, lists: Sequence[NbestList], texts: Sequence[str]
     ]
 
 
-def _changes(nbest: NbestList, text: str) -> Iterator[tuple[list[str], Edit]]:
-    """The words of the hypothesis that a respelled text came from, with each change; nothing for other texts."""
+def heard(nbest: NbestList, text: str) -> str | None:
+    """The hypothesis that a respelled text of the list came from; None for other texts."""
     chosen = next((one for one in nbest.hypotheses if one.text == text), None)
     if chosen is None or not chosen.scores.get(EDITS):
-        return
-    words = text.split()
-    first = chosen.scores[FIRST_PASS]
-    sources = [
-        one.text.split() for one in nbest.hypotheses if not one.scores.get(EDITS) and one.scores[FIRST_PASS] == first
-    ]
-    source = min(sources, key=lambda some: Levenshtein.distance(some, words))
-    for edit in edits_between(source, words):
-        yield source, edit
+        return None
+    words, first = text.split(), chosen.scores[FIRST_PASS]
+    sources = [one.text for one in nbest.hypotheses if not one.scores.get(EDITS) and one.scores[FIRST_PASS] == first]
+    return min(sources, key=lambda some: Levenshtein.distance(some.split(), words))
+
+
+def _changes(nbest: NbestList, text: str) -> Iterator[tuple[list[str], Edit]]:
+    """The words of the hypothesis that a respelled text came from, with each change; nothing for other texts."""
+    source = heard(nbest, text)
+    if source is not None:
+        words = source.split()
+        for edit in edits_between(words, text.split()):
+            yield words, edit
 
 
 def _sides(words: Sequence[str], edit: Edit) -> tuple[str, str]:

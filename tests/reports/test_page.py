@@ -6,12 +6,21 @@ import json
 import re
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from rescore.decision import Decision
+from rescore.metrics import choose_metric
+from rescore.reports.details import details
+from rescore.reports.page import page as make_page
+from rescore.reports.results import evaluate
+from rescore.scoring import load
+from rescore.tuning import Weights
 from tests.conftest import Run, assert_one_line_error, write_json
+from tests.reports.test_respellings import LISTS, TEXTS
 from tests.scoring.test_ngram import ARPA
 
 EVIL = "<script>document.title='caught'</script> </script><b>bold</b> <!-- &amp; it's"
@@ -91,30 +100,77 @@ def test_page_shows_the_decision(rescore: Run, models: dict[str, Path], tmp_path
     assert moves["rows"][1:3] == [["moved", "4"], ["better", "4"]]
 
 
-def test_page_in_a_browser(page: str, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def respelled(models: dict[str, Path]) -> str:
+    """A page of lists in which respelling wrote other words than were heard."""
+    lm = load(f"tta:{models['tta']}")
+    metric, weights = choose_metric("wer", LISTS), Weights({"s2s": 1.0, "edits": 0.1, "words": 0.0}, "given")
+    results, _ = evaluate(metric, LISTS, weights, Decision(), TEXTS)
+    return make_page(results, details(metric, LISTS, TEXTS, weights, lm))
+
+
+def test_page_says_what_was_heard(respelled: str, page: str) -> None:
+    found = data_of(respelled)["utterances"]
+    assert [one["outputs"][1]["respelled"] for one in found[:3]] == [
+        [[2, 3, "lanter"]],
+        [[2, 3, "lanter"]],
+        [[0, 2, "howless"]],
+    ]
+    assert all(not one["outputs"][0]["respelled"] for one in found)
+    assert all(not output["respelled"] for one in data_of(page)["utterances"] for output in one["outputs"])
+
+
+def test_several_weights_are_a_table(respelled: str, page: str) -> None:
+    weights = next(one for one in data_of(respelled)["tables"] if one["title"].startswith("Weights"))
+    assert weights["rows"] == [["", "weight"], ["edits", "0.100"], ["words", "0.000"]]
+    assert not any(one["name"].startswith("weight") for one in data_of(respelled)["figures"])
+
+
+Look = Callable[[str, str, int], str]
+
+
+@pytest.fixture
+def look(tmp_path: Path) -> Look:
+    """What a browser makes of a page: shown at the place of a hash, in a window so many pixels wide."""
     browser = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     if browser is None:
         pytest.skip("needs chromium")
-    # For a narrow screen: whether anything is wider than it is told in the title.
-    wide = "<script>document.title += document.documentElement.scrollWidth > innerWidth ? ' wide' : ' fits'</script>"
-    (tmp_path / "r.html").write_text(page.replace("</body>", wide + "</body>"), encoding="utf-8")
     options = ["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=5000", "--dump-dom"]
+    options += ["--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update"]
 
-    def look(hash_: str, width: int) -> str:
+    def shown(page: str, hash_: str, width: int) -> str:
+        (tmp_path / "shown.html").write_text(page, encoding="utf-8")
         done = subprocess.run(
             [browser, *options, f"--window-size={width},900", f"--user-data-dir={tmp_path / 'profile'}",
-             (tmp_path / "r.html").as_uri() + hash_],
+             (tmp_path / "shown.html").as_uri() + hash_],
             capture_output=True, text=True, timeout=300, check=True,
         )  # fmt: skip
-        return done.stdout
+        return re.sub(r"<script.*?</script>", "", done.stdout, flags=re.DOTALL)
 
-    shown = look("", 1200)
+    return shown
+
+
+def test_respelled_words_in_a_browser(respelled: str, look: Look) -> None:
+    shown = look(respelled, "", 390)
+    assert (
+        shown.count('title="heard: lanter"') == 3 and '<span class="heard" title="heard: howless">how</span>' in shown
+    )
+    assert "respelled: howless \u2192 how else" in shown and '<option value="respelled">' in shown
+    assert "4 of 5" in look(respelled, "#show=respelled", 390)
+
+
+def test_page_in_a_browser(page: str, look: Look) -> None:
+    # For a narrow screen: whether anything is wider than it is told in the title.
+    wide = "<script>document.title += document.documentElement.scrollWidth > innerWidth ? ' wide' : ' fits'</script>"
+    page = page.replace("</body>", wide + "</body>")
+    shown = look(page, "", 1200)
     assert "<title>lists: tta fits</title>" in shown  # the evil hypothesis did not run
     assert shown.count('<article class="utterance"') == 5 and "5 of 5" in shown
     assert shown.count("all 2 hypotheses") == 5 and shown.count('id="u-u3"') == 1
-    narrow = look("#q=u3", 390)  # the choice is kept in the address
+    assert 'id="respelled" hidden' in shown and '<option value="respelled">' not in shown
+    narrow = look(page, "#q=u3", 390)  # the choice is kept in the address
     assert "1 of 5" in narrow and "<title>lists: tta fits</title>" in narrow
-    lines = [look("#q=u4", width).count(">reference</span>") for width in (390, 1200)]
+    lines = [look(page, "#q=u4", width).count(">reference</span>") for width in (390, 1200)]
     assert lines[0] > lines[1] >= 1  # each line of a long utterance says what its rows are
     assert shown.count("how certain each word is") == 5 and "p = 1.00" in shown
     assert shown.count("<svg") == 4 and 'class="D"' in shown
