@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from rescore.nbest import NbestList
+from rescore.nbest import COMBINED, NbestList
 
 WeightsOf = Mapping[str, float] | Callable[[NbestList], Mapping[str, float]]
 """The weight of each column; or a function that says them for a list, where they depend on its condition."""
@@ -36,13 +36,27 @@ def combine(nbest: NbestList, weights: WeightsOf) -> npt.NDArray[np.float64]:
 
 
 def best(lists: Sequence[NbestList], weights: WeightsOf) -> list[int]:
-    """The index of the best hypothesis of each list: arg max of the combined score, the first of equals."""
-    return [int(np.argmax(combine(nbest, weights))) for nbest in lists]
+    """The index of the best hypothesis of each list: arg max of the combined score.
+
+    Of equals the first that the toolkit gave: a respelled hypothesis has the first-pass score of the one it came from,
+    and lists are read in any order.
+    """
+    return [_first_of_best(nbest, combine(nbest, weights)) for nbest in lists]
+
+
+def _first_of_best(nbest: NbestList, scores: npt.NDArray[np.float64]) -> int:
+    top = int(np.argmax(scores))
+    if nbest.hypotheses[top].scores.get(COMBINED):
+        equals = np.flatnonzero(scores == scores[top]).tolist()
+        return next((place for place in equals if not nbest.hypotheses[place].scores.get(COMBINED)), top)
+    return top
 
 
 def rerank(nbest: NbestList, weights: WeightsOf) -> NbestList:
-    """The list with its hypotheses sorted by the combined score, best first; equals keep their order."""
-    order = np.argsort(-combine(nbest, weights), kind="stable")
+    """The list with its hypotheses sorted by the combined score, best first; of equals those that the toolkit gave
+    come first, and keep their order."""
+    new = np.array([bool(one.scores.get(COMBINED)) for one in nbest.hypotheses])
+    order = np.lexsort(np.stack([new, -combine(nbest, weights)]))
     return replace(nbest, hypotheses=[nbest.hypotheses[index] for index in order])
 
 

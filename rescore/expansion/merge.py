@@ -16,6 +16,7 @@ from rescore.nbest import COMBINED, FIRST_PASS, Column, Hypothesis, NbestList, c
 log = logging.getLogger(__name__)
 
 MISSING = "missing."
+MERGED = "merged"
 
 
 def merge(first: Sequence[NbestList], others: Mapping[str, Sequence[NbestList]]) -> Iterator[NbestList]:
@@ -65,8 +66,15 @@ def _merged(nbest: NbestList, others: Mapping[str, NbestList | None]) -> NbestLi
             if text not in present:
                 present.add(text)
                 hypotheses.append(Hypothesis(text, {**worst, **_scores(text, systems), COMBINED: 1.0}))
-    components = {name: Column.component("merged") for name in [*others, *(MISSING + system for system in systems)]}
+    components = {name: Column.component(MERGED) for name in [*others, *(MISSING + system for system in systems)]}
     return replace(nbest, hypotheses=hypotheses, provenance={**nbest.provenance, **components})
+
+
+def lacking(nbest: NbestList) -> dict[str, float]:
+    """The columns of merged lists for a text that no other system has: as in a list without it."""
+    merged = [name for name in component_columns(nbest) if nbest.provenance[name].model == MERGED]
+    found = {name: 1.0 if name.startswith(MISSING) else min(nbest.column(name)) for name in merged}
+    return found | {MISSING + FIRST_PASS: 0.0} if found else found
 
 
 def _best_scores(nbest: NbestList | None) -> dict[str, float]:

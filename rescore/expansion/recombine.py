@@ -19,6 +19,7 @@ import numpy.typing as npt
 from rapidfuzz.distance import Levenshtein
 
 from rescore.errors import UserError
+from rescore.expansion.merge import lacking
 from rescore.nbest import COMBINED, FIRST_PASS, Hypothesis, NbestList, score_columns
 
 RIDGE = 0.3
@@ -58,6 +59,7 @@ def recombine(nbest: NbestList, number: int = DEFAULT_NUMBER) -> NbestList:
     refuse_scored(nbest, "recombine")
     scores = np.array(nbest.column(FIRST_PASS))
     old = [replace(hypothesis, scores={**hypothesis.scores, COMBINED: 0.0}) for hypothesis in nbest.hypotheses]
+    absent = lacking(nbest)
     new: list[Hypothesis] = []
     if np.isfinite(scores).all():
         known = {" ".join(hypothesis.text.split()) for hypothesis in nbest.hypotheses}
@@ -65,7 +67,7 @@ def recombine(nbest: NbestList, number: int = DEFAULT_NUMBER) -> NbestList:
         for estimate, text in combinations(words, scores, number + len(known)):
             if text not in known and len(new) < number:
                 known.add(text)
-                new.append(Hypothesis(text, {FIRST_PASS: estimate, COMBINED: 1.0}))
+                new.append(Hypothesis(text, {**absent, FIRST_PASS: estimate, COMBINED: 1.0}))
     return replace(nbest, hypotheses=[*old, *new])
 
 

@@ -108,6 +108,8 @@ class Glm:
                 for table, yes in zip((of_references, of_hypotheses), applies, strict=True):
                     if yes:
                         table[rule.old[:KEY]].append((number, rule))
+        if not of_references and not of_hypotheses:
+            raise UserError(f"{path}: no rule in it; expected lines such as A => B / [ ] __ [ ]")
         return cls(of_references, of_hypotheses, hashlib.sha256(content).hexdigest()[:12], str(path))
 
 

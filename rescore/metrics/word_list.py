@@ -46,7 +46,7 @@ class ListedErrorRate(ErrorRate):
 
     @property
     def settings(self) -> dict[str, str]:
-        return super().settings | {"words": self._list.digest}
+        return super().settings | {"tok": "space", "align": "sclite", "words": self._list.digest}
 
     @property
     def versions(self) -> dict[str, str]:

@@ -15,7 +15,7 @@ from rescore.expansion import Channel, Lexicon, Respeller
 from rescore.expansion.lexicon import NAME, spelled
 from rescore.expansion.respell import SELECTION
 from rescore.metrics.normalise import WordList
-from rescore.nbest import CHANNEL, Column, NbestList
+from rescore.nbest import CHANNEL, Column, NbestList, content_hash
 from rescore.training.channel import collect, learn
 from rescore.tuning.folds import split
 from rescore.tuning.sets import LARGE_SET
@@ -143,11 +143,12 @@ def respelled(
         return Respelling(number, lexicon, _learned(every)).crosswise(every)
     if channel == "dev":
         if dev is None:
-            raise UserError("--channel dev: there are no dev lists; give a channel's folder, or shipped")
+            raise UserError("--channel dev: there are no dev lists; give folds, shipped, or a channel's folder")
         return Respelling(number, lexicon, _learned(dev))(lists)
-    return Respelling(number, lexicon, Channel.load(Channel.shipped() if channel == "shipped" else Path(channel)))(
-        lists
-    )
+    found = Channel.load(Channel.shipped() if channel == "shipped" else Path(channel))
+    if own and dev and content_hash(dev) in found.source:
+        log.warning("--channel %s was learned from these dev lists, so its gain on them flatters; give dev", channel)
+    return Respelling(number, lexicon, found)(lists)
 
 
 def _learned(lists: Sequence[NbestList]) -> Channel:

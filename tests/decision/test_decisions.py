@@ -16,7 +16,7 @@ from rescore.metrics.alignment import error_counts
 from rescore.metrics.bleu import Bleu
 from rescore.metrics.mt import Chrf
 from rescore.metrics.wer import ErrorRate
-from rescore.nbest import Hypothesis, NbestList
+from rescore.nbest import COMBINED, Hypothesis, NbestList
 from rescore.tuning.scale import SCALES, text_value, tune_scale
 
 SENTENCES = st.lists(st.lists(st.sampled_from(list("abc")), max_size=5), min_size=1, max_size=6)
@@ -142,3 +142,14 @@ def test_the_scale_is_tuned(name: str) -> None:
 def test_a_scale_is_needed() -> None:
     with pytest.raises(UserError, match="give --scale, or --dev"):
         Decision("mbr").texts(ErrorRate(), [nbest(("a", -1.0))], WEIGHTS)
+
+
+def test_of_equals_the_given_ones_come_first() -> None:
+    """A respelled hypothesis has the first-pass score of its origin; the order of a file must not decide."""
+    new, ours = Hypothesis("new", {"s2s": -1.0, COMBINED: 1.0}), Hypothesis("given", {"s2s": -1.0, COMBINED: 0.0})
+    for hypotheses in ([new, ours], [ours, new]):
+        nbest = NbestList("u", hypotheses)
+        assert hypotheses[best([nbest], {"s2s": 1.0})[0]] is ours
+        assert rerank(nbest, {"s2s": 1.0}).hypotheses[0] is ours
+    alone = NbestList("u", [new])
+    assert best([alone], {"s2s": 1.0}) == [0]

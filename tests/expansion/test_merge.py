@@ -9,6 +9,7 @@ import pytest
 
 from rescore import formats, pipeline
 from rescore.errors import UserError
+from rescore.expansion import recombine
 from rescore.expansion.merge import merge
 from rescore.nbest import COMBINED, Column, Hypothesis, NbestList
 from tests.conftest import Run, assert_one_line_error
@@ -107,3 +108,16 @@ def test_a_missing_system_is_reported_before_lists_are_read(rescore: Run, tmp_pa
         ("--with", "broken.jsonl", "--dev", "broken.jsonl", "--dev-with", "nowhere"),
     ):
         assert_one_line_error(rescore("broken.jsonl", *options), "nowhere: no such file or folder")
+
+
+def test_merged_lists_are_recombined() -> None:
+    """What is new belongs to no other system: its worst score, and a 1 where it is missing."""
+    one = [NbestList("u", [Hypothesis("a b c d", {"s2s": -1.0}), Hypothesis("a x c y", {"s2s": -2.0})])]
+    other = [NbestList("u", [Hypothesis("a x c d", {"s2s": -3.0}), Hypothesis("q", {"s2s": -4.0})])]
+    found = recombine(next(merge(one, {"b": other})), 5)
+    new = [hypothesis for hypothesis in found.hypotheses if hypothesis.text == "a b c y"]
+    assert len(new) == 1
+    assert {name: new[0].scores[name] for name in ("b", "missing.b", "missing.s2s")} == {
+        "b": -4.0, "missing.b": 1.0, "missing.s2s": 0.0,
+    }  # fmt: skip
+    assert all(len(found.column(name)) == len(found.hypotheses) for name in ("s2s", "b", "missing.b", "missing.s2s"))

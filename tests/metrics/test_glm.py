@@ -47,6 +47,11 @@ def words(folder: Path, rules: str, text: str) -> str:
     return " ".join(Normaliser(glm=glm(folder, rules))(text))
 
 
+def test_a_file_without_rules_is_none(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no rule in it"):
+        glm(tmp_path, ";; nothing\n* name\n")
+
+
 def test_rules(tmp_path: Path) -> None:
     rules = (
         ';; a comment\n* name "test"\n[CAN\'T] => [CAN NOT] / [ ] __ [ ] ;; why\n'

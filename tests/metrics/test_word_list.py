@@ -72,6 +72,7 @@ def test_at_the_command_line(rescore: Run, tmp_path: Path) -> None:
     found = {one["metric"]: one for one in read_report(tmp_path / "r.json")["metrics"]}
     assert [found[name]["first_pass"] for name in ("BWER", "UWER")] == [50.0, 100.0]
     assert f"|words:{WordList.load(tmp_path / 'names.txt').digest}|" in found["BWER"]["signature"]
+    assert "|tok:space|align:sclite|" in found["UWER"]["signature"]
     assert "listed words" in done.stdout and rescore("report", "r.json").returncode == 0
     assert_one_line_error(rescore("l.jsonl", "--metric", "bwer"), "give --words FILE")
     assert "50.00" in rescore("eval", "l.jsonl", "--metric", "bwer", "--words", "names.txt").stdout

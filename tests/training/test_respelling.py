@@ -159,6 +159,18 @@ def test_no_channel_learns_from_the_lists_that_are_decided(config: RunConfig, re
     assert_one_line_error(done, "2 utterances cannot be learned from the others")
 
 
+def test_a_channel_of_these_dev_lists_is_named(
+    config: RunConfig, rescore: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    dev, other = made(12, 2), made(12, 3)
+    formats.write(dev, "dev.jsonl")
+    assert rescore("train", "--lm", "channel", "--text", "dev.jsonl", "--out", "ch").returncode == 0
+    for lists, said in ((other, False), (dev, True)):
+        caplog.clear()
+        list(pipeline.expand(lists, replace(config, channel="ch"), lists))
+        assert ("was learned from these dev lists" in caplog.text) == said
+
+
 def test_words_of_the_user(tmp_path: Path) -> None:
     (tmp_path / "names.txt").write_text("Lucarazan\n")
     nbest = NbestList("u", [Hypothesis("the old lucarasan", {"s2s": -1.0})], ("x",))
