@@ -142,8 +142,17 @@ class HuggingFaceNetwork:
         if number := self._neighbours:
             before = ["".join(f"{line} " for line in one.before[-number:]) for one in questions]
             after = ["".join(f" {line}" for line in one.after[:number]) for one in questions]
-            return self.encode_between(before, [one.text for one in questions], after)
-        found = self._tokenizer([question.text for question in questions], add_special_tokens=False, verbose=False)
+            among = self.encode_between(before, [one.text for one in questions], after)
+            room = self.positions - len(self.before) - len(self.after)
+            near = [_nearest(one, room) for one in among]
+            alone = iter(self._encode_alone([one.text for one, kept in zip(questions, near, strict=True) if not kept]))
+            return [kept or next(alone) for kept in near]
+        return self._encode_alone([question.text for question in questions])
+
+    def _encode_alone(self, texts: Sequence[str]) -> list[Encoded]:
+        if not texts:
+            return []
+        found = self._tokenizer(list(texts), add_special_tokens=False, verbose=False)
         return [
             Encoded(tuple(ids), tuple(-1 if word is None else word for word in found.word_ids(index)))
             for index, ids in enumerate(found["input_ids"])
@@ -229,6 +238,21 @@ class HuggingFaceNetwork:
 
     def digest(self) -> bytes:
         return content_digest(self._folder, b"" if self.precision == "float32" else self.precision.encode())
+
+
+def _nearest(sentence: Encoded, room: int) -> Encoded | None:
+    """So many tokens at most: the text, and the nearest of what stands on both sides; None where the text leaves no
+    room for any."""
+    own = sentence.scored
+    left, right = own.start, len(sentence.ids) - own.stop
+    beside = room - (own.stop - own.start)
+    if left + right <= beside:
+        return sentence
+    if beside <= 0:
+        return None
+    before = min(left, max(beside // 2, beside - right))
+    kept = slice(own.start - before, own.stop + min(right, beside - before))
+    return Encoded(sentence.ids[kept], sentence.words[kept])
 
 
 def _load(folder: Path, masked: bool) -> tuple[Any, Any]:

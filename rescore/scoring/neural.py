@@ -26,9 +26,11 @@ def load(spec: Spec, computing: ComputeOptions = DEFAULT) -> LanguageModel:
     assert scorer is not None
     make = partial(resolve(scorer), spec)
     network = OwnNetwork(spec.path, spec.kind, computing)
-    if spec.context:
-        return ContextScorer(make, network, spec.context)
     channel = "channel" in spec.options
+    if spec.context:
+        if channel:
+            raise UserError(f"--lm {spec.name}: channel and context exclude each other; what comes first is one text")
+        return ContextScorer(make, network, spec.context)
     if network.network.config.source:
         return PairScorer(make, network, channel)
     if channel:

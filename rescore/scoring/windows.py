@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Callable, Sequence
 from functools import cached_property
 
@@ -12,6 +13,8 @@ from rescore.parts import NETWORKS
 from rescore.scoring.base import Question, TokenScores, Wrapped
 from rescore.scoring.one_pass import CONTEXT_TOKEN, Encoded, NetworkScorer
 from rescore.scoring.own_network import OwnNetwork
+
+log = logging.getLogger(__name__)
 
 
 class WindowNetwork(OwnNetwork):
@@ -63,15 +66,19 @@ Make = Callable[[OwnNetwork], NetworkScorer]
 class _AmongScorer(Wrapped):
     """A model that reads a text among others; one that has none, or is too long, alone."""
 
+    _others = "their neighbours"
+
     def __init__(self, make: Make, network: OwnNetwork, context: tuple[int, int]) -> None:
         self._alone = make(network)
         super().__init__(self._alone)
         self.network = WindowNetwork(network, context)
         self._among, self._context = make(self.network), context
+        self._reported = False
 
     def score(self, questions: Sequence[Question]) -> list[TokenScores]:
         """One result per question, in their order."""
         sizes = [len(one.ids) for one in self._alone.network.encode(questions)]
+        self._tell_once(max(sizes, default=0))
         among = [
             rank
             for rank, one in enumerate(questions)
@@ -81,6 +88,17 @@ class _AmongScorer(Wrapped):
         alone = [rank for rank in range(len(questions)) if rank not in found]
         found |= dict(zip(alone, self._alone.score([questions[rank] for rank in alone]), strict=True))
         return [found[rank] for rank in range(len(questions))]
+
+    def _tell_once(self, longest: int) -> None:
+        if longest > self.network.longest and not self._reported:
+            self._reported = True
+            log.warning(
+                "%s: a text of %d tokens exceeds the model's %d; such texts are scored without %s",
+                self.name,
+                longest,
+                self.network.longest,
+                self._others,
+            )
 
 
 class ContextScorer(_AmongScorer):
@@ -109,6 +127,8 @@ class ContextScorer(_AmongScorer):
 class PairScorer(_AmongScorer):
     """A model that reads a hypothesis behind its source, or with `channel` the source behind the hypothesis
     (dissertation, chapter 6). What comes first is seen by all positions, and not scored."""
+
+    _others = "the other side"
 
     def __init__(self, make: Make, network: OwnNetwork, channel: bool) -> None:
         super().__init__(make, network, (1, 0))

@@ -17,6 +17,7 @@ from rescore.networks import checkpoint
 from rescore.networks.config import NetworkConfig
 from rescore.networks.tokenizer import Tokenizer
 from rescore.scoring import ComputeOptions, Question, alone
+from rescore.scoring.one_pass import NetworkScorer
 from rescore.scoring.vectors import Embedder
 from rescore.training.conditional import SourceObjective
 from rescore.training.objectives import MaskedLanguageModelling
@@ -122,13 +123,18 @@ def test_what_cannot_be_asked(folders: dict[str, Path], models: dict[str, Path])
         scoring.load(f"tta:channel:{models['tta']}")
     with pytest.raises(UserError, match="was trained on single sentences"):
         scoring.load(f"tta:context=1:{folders['tta']}")
+    with pytest.raises(UserError, match="channel and context exclude each other"):
+        scoring.load(f"tta:channel:context=1:{folders['tta']}")
     for wrong in ({"sentences": 3}, {"sentences": 1}, {"kind": "unilm"}):
         with pytest.raises(UserError, match="source"):
             replace(NetworkConfig.load(folders["tta"] / "config.json"), **wrong)
 
 
-def test_what_is_long_is_scored_all_the_same(folders: dict[str, Path]) -> None:
+def test_what_is_long_is_scored_all_the_same(folders: dict[str, Path], caplog: pytest.LogCaptureFixture) -> None:
     long = " ".join(["clock"] * 40)
+    channel = scoring.load(f"tta:channel:{folders['tta']}")
+    one, other = channel.score([Question(text, long) for text in ("yes", "the old clock")])
+    assert one.sum == other.sum and "such texts are scored without the other side" in caplog.text
     cut, whole = scoring.load(f"tta:{folders['tta']}").score([Question("yes", long), Question(long, "yes")])
     assert cut.sum < 0 and len(whole.tokens) >= 40 and (whole.log_probs < 0).all()
 
@@ -208,3 +214,32 @@ def test_neighbours_of_a_hugging_face_model(name: str, option: str, tmp_path: Pa
     assert plain.fingerprint != lm.fingerprint
     assert plain.score(alone(["yes", ""]))[0].sum == pytest.approx(found[3].sum, abs=1e-4)
     assert lm.score([Question("", None, (SHORT[0],), (SHORT[1],))])[0].tokens == []
+
+
+@pytest.mark.parametrize("name", ["bert", "roberta"])
+@pytest.mark.parametrize("option", ["", "intact:"])
+def test_neighbours_have_what_room_the_text_leaves(name: str, option: str, tmp_path: Path) -> None:
+    """The text is whole in one window, its nearest neighbours with it; one that does not fit is scored alone."""
+    folder = build(name, tmp_path)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    plain, lm = (scoring.load(f"hf-masked:{some}{folder}") for some in (option, f"{option}context=2:"))
+    assert isinstance(plain, NetworkScorer)
+    room = plain.network.positions - 2
+    words, before, after = ["the"] * (room - 4), " ".join(["old"] * 3), " ".join(["was"] * 30)
+    assert all(len(tokenizer.tokenize(f" {word}")) == 1 for word in ("the", "old", "of", "was"))
+    one, other, nearer, farther = lm.score(
+        [
+            Question(" ".join(text), None, (far, near), (after,))
+            for text, far, near in (
+                (words, "", before),
+                (["of", *words[1:]], "", before),
+                (words, "", f"{before} of"),
+                (words, "of of", before),
+            )
+        ]
+    )
+    assert (abs(one.log_probs - other.log_probs) > 1e-7).all()  # the first word is seen by all
+    assert one.sum != nearer.sum and one.sum == pytest.approx(farther.sum, abs=1e-4)
+    long = " ".join(["the"] * (room + 4))
+    (among,), (alone_,) = lm.score([Question(long, None, (before,), (after,))]), plain.score(alone([long]))
+    assert among.sum == pytest.approx(alone_.sum, abs=1e-4)
