@@ -1,0 +1,180 @@
+"""One text, one size, every objective: trains a row of the table in docs/results.md, and measures it.
+
+    python benchmarks/objectives.py --text novels.txt --lists dev_other --ref dev_other/text --out objectives ROW...
+    python benchmarks/objectives.py --out objectives
+
+The text is cut after so many tokens of the shipped tokenizer, and seen once; lists are every third one. A network that
+is there is measured anew, not trained anew. Without a ROW the table of those that are there is printed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from safetensors import safe_open
+
+from rescore import formats
+from rescore.networks.tokenizer import Tokenizer
+from rescore.reports import styles
+from rescore.training.corpus import Corpus, encode_corpus
+
+ROOT = Path(__file__).parents[1]
+TOKENIZER = ROOT / "models" / "tta" / "tokenizer.json"
+BATCH = 2048
+RECIPE = ["--config", "small", "--batch-tokens", str(BATCH), "--learning-rate", "3e-3", "--decay", "0.3"]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    kind: str
+    train: tuple[str, ...] = ()
+    """Options of `rescore train`; OUT is the folder of all rows."""
+    of: str | None = None
+    """The row whose network it is."""
+    options: str = ""
+    """How else it scores, as in --lm."""
+    vocabulary: tuple[str, ...] = ()
+    """Options of a tokenizer of its own."""
+
+
+ROWS = {
+    "5-gram": Row("ngram", ("-o", "5")),
+    "lstm": Row("lstm"),
+    "lstm-bw": Row("lstm-bw"),
+    "unilm": Row("unilm"),
+    "unilm-bw": Row("unilm-bw"),
+    "bilm": Row("bilm"),
+    "bilm, intact": Row("bilm", of="bilm", options="intact:"),
+    "tta": Row("tta"),
+    "tta, phrases": Row("tta", ("--phrases", "512")),
+    "permutation": Row("permutation"),
+    "permutation, 4 orders": Row("permutation", of="permutation", options="orders=4:"),
+    "electra": Row("electra", ("--generator", "OUT/tta")),
+    "tta, words": Row("tta", (), vocabulary=("--vocabulary", "words", "--size", "20000")),
+    "unilm, hypernyms": Row("unilm", ("--hypernyms", "/usr/share/wordnet")),
+}
+
+
+HEAD = ["", "loss", "PPL a word", "accuracy %", "WER", "hyp/s", "parameters"]
+
+
+class Experiment:
+    """A folder of rows, all of one text."""
+
+    def __init__(self, out: Path) -> None:
+        self.out = out
+        self.text, self.lists, self.references = out / "text.txt", out / "lists.jsonl", out / "references.txt"
+        out.mkdir(parents=True, exist_ok=True)
+
+    def prepare(self, text: Path, tokens: int, lists: list[str], references: str) -> None:
+        """Cut the text, and take every third list."""
+        if not self.text.exists():
+            self.text.write_text("".join(beginning(text, tokens)), encoding="utf-8")
+        if not self.lists.exists():
+            third = formats.read(lists, references=references)[::3]
+            formats.write(third, str(self.lists))
+            self.references.write_text("".join(f"{one.references[0]}\n" for one in third), encoding="utf-8")
+
+    def make(self, name: str) -> None:
+        row = ROWS[name]
+        folder = self.out / self._folder(name)
+        if not (folder / "README.md").exists():
+            run("train", "--lm", row.kind, "--text", self.text, "--out", folder, *self._recipe(row))
+        lm = f"{row.kind}:{row.options}{folder}"
+        accuracy = [] if row.kind == "ngram" else ["--accuracy"]
+        run("score", "--text", self.references, "--lm", lm, *accuracy, "-o", self._file(name, "text"))
+        run(self.lists, "--lm", lm, "--folds", "5", "--report", self._file(name, "wer"))
+        run("bench", self.lists, "--lm", lm, "--lengths", "20", "-o", self._file(name, "speed"))
+
+    def _file(self, name: str, what: str) -> Path:
+        return self.out / f"{name.replace(', ', '-')}.{what}.json"
+
+    def cells(self, name: str) -> list[str] | None:
+        """A row of the table, if it was measured."""
+        if not self._file(name, "speed").exists():
+            return None
+        text, wer, speed = (json.loads(self._file(name, what).read_text()) for what in ("text", "wer", "speed"))
+        accuracy = text[0].get("accuracy")
+        cells = ["", f"{text[0]['by_word']['corpus']:,.0f}", "" if accuracy is None else f"{100 * accuracy:.1f}"]
+        cells += [f"{wer['metrics'][0]['reranked']:.2f}", f"{speed['models'][0]['rate']:,.0f}", ""]
+        folder = self.out / self._folder(name)
+        if (folder / "training.safetensors").exists():
+            with safe_open(folder / "training.safetensors", "np") as file:
+                cells[0] = f"{json.loads(file.metadata()['progress'])['validation_loss']:.3f}"
+                shapes = [file.get_slice(key).get_shape() for key in file.keys() if key.startswith("model.")]  # noqa: SIM118 (no mapping)
+                cells[-1] = f"{sum(map(math.prod, shapes)):,}"
+        return [name, *cells]
+
+    def _folder(self, name: str) -> str:
+        return (ROWS[name].of or name).replace(", ", "-").replace(" ", "-")
+
+    def _recipe(self, row: Row) -> list[str]:
+        own = [option.replace("OUT", str(self.out)) for option in row.train]
+        if row.kind == "ngram":
+            return own
+        tokenizer = TOKENIZER
+        if row.vocabulary:
+            tokenizer = self.out / "vocabulary" / "tokenizer.json"
+            made = ["--out", tokenizer.parent, "--steps", "0", "--config", "small"]
+            run("train", "--lm", row.kind, "--text", self.text, *row.vocabulary, *made)
+        return [*RECIPE, "--tokenizer", str(tokenizer), "--steps", str(self._epoch(tokenizer)), *own]
+
+    def _epoch(self, path: Path) -> int:
+        """How many batches the text is."""
+        tokenizer, folder = Tokenizer.load(path), self.out / "corpus"
+        encode_corpus(self.text, tokenizer, folder, 126)
+        corpus = Corpus(folder, tokenizer, None, 0)
+        steps = seen = 0
+        for batch in corpus.batches(BATCH):
+            if seen == len(corpus):
+                break
+            steps, seen = steps + 1, seen + len(batch.lengths)
+        return steps
+
+
+def beginning(path: Path, tokens: int) -> Iterator[str]:
+    """The first lines, of so many tokens."""
+    tokenizer = Tokenizer.load(TOKENIZER)
+    with open(path, encoding="utf-8") as file:
+        for line in file:
+            if tokens <= 0:
+                return
+            tokens -= len(tokenizer.encode([line])[0])
+            yield line
+
+
+def run(*arguments: object) -> None:
+    command = ["rescore", *map(str, arguments)]
+    print(shlex.join(command), file=sys.stderr, flush=True)
+    subprocess.run([sys.executable, "-m", *command], check=True, env=os.environ | {"PYTHONPATH": str(ROOT)})
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("rows", nargs="*", metavar="ROW", help=", ".join(ROWS))
+    parser.add_argument("--text", type=Path)
+    parser.add_argument("--tokens", type=int, default=1_000_000, metavar="N", help="of the text")
+    parser.add_argument("--lists", action="append")
+    parser.add_argument("--ref")
+    parser.add_argument("--out", type=Path, required=True)
+    options = parser.parse_args()
+    experiment = Experiment(options.out)
+    if options.rows:
+        experiment.prepare(options.text, options.tokens, options.lists, options.ref)
+    else:
+        print(styles.markdown([HEAD, *filter(None, map(experiment.cells, ROWS))]))
+    for name in options.rows:
+        experiment.make(name)
+
+
+if __name__ == "__main__":
+    main()
