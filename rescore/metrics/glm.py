@@ -16,6 +16,8 @@ LONGEST_RULE = 1_000
 REFERENCES, HYPOTHESES = {"ref", "stm", "trn", "txt"}, {"hyp", "ctm", "trn", "txt"}
 """Names by which a file says that the rules below are for one side only: csrfilt.sh's `-t` and `-i`."""
 
+VERSION = "v2"
+"""Of what a file means: in v1 a rule saw what the rules above it had written."""
 KEY = 3  # letters by which rules are found
 
 
@@ -49,7 +51,7 @@ class Glm:
     of_references: Table = field(repr=False, compare=False)
     of_hypotheses: Table = field(repr=False, compare=False)
     digest: str
-    """Of the file's content."""
+    """Of the file's content, and the version of what it means."""
     path: str = ""
     """Where it was read."""
 
@@ -110,7 +112,8 @@ class Glm:
                         table[rule.old[:KEY]].append((number, rule))
         if not of_references and not of_hypotheses:
             raise UserError(f"{path}: no rule in it; expected lines such as A => B / [ ] __ [ ]")
-        return cls(of_references, of_hypotheses, hashlib.sha256(content).hexdigest()[:12], str(path))
+        digest = f"{hashlib.sha256(content).hexdigest()[:12]}:{VERSION}"
+        return cls(of_references, of_hypotheses, digest, str(path))
 
 
 def _first(table: Table, text: str, at: int) -> Rule | None:

@@ -137,7 +137,8 @@ def matched_pairs(
 
     A segment holds errors of either system, and ends before two words in a row that both have right, without
     insertions between: errors of different segments are taken as independent. The test is two-tailed and assumes that
-    the mean difference is normally distributed.
+    the mean difference is normally distributed. Where the two systems are nearest to different readings of the
+    reference, the sentence is one segment.
     """
     normaliser = normaliser or Normaliser()
     differences = np.array(
@@ -157,8 +158,11 @@ def matched_pairs(
 
 def _segments(normaliser: Normaliser, reference: str, first: str, second: str) -> list[tuple[int, int]]:
     """The errors of both systems in each segment of one sentence."""
-    expected = normaliser.reference(reference)
-    both = (_errors(*normaliser.nearest(expected, text)) for text in (first, second))
+    pairs = [normaliser.nearest(reference, text) for text in (first, second)]
+    both = [_errors(*pair) for pair in pairs]
+    if pairs[0][0] != pairs[1][0]:  # two readings of the reference: the places of one are not those of the other
+        whole = (sum(both[0]), sum(both[1]))
+        return [whole] if any(whole) else []
     found: list[tuple[int, int]] = []
     of_first = of_second = correct = 0
     for place, errors in enumerate(zip(*both, strict=True)):

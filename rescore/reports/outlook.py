@@ -190,14 +190,17 @@ def _fit(x: npt.NDArray[np.float64], y: npt.NDArray[np.float64]) -> tuple[float,
 def _wrong_words(normaliser: Normaliser, lists: Sequence[NbestList], first: Sequence[str]) -> WrongWords:
     words = wrong = absent = 0
     for nbest, text in zip(lists, first, strict=True):
-        reference = normaliser.reference(nbest.references[0])
+        # One reading of the reference for all hypotheses: that nearest to the first pass.
+        reference, heard = normaliser.nearest(nbest.references[0], text)
         words += len(reference)
-        missing = _missing(*normaliser.nearest(reference, text))
+        missing = _missing(reference, heard)
         wrong += len(missing)
-        for other in dict.fromkeys(tuple(normaliser.nearest(reference, one.text)[1]) for one in nbest.hypotheses):
+        for other in dict.fromkeys(one.text for one in nbest.hypotheses):
             if not missing:
                 break
-            missing &= _missing(reference, other)
+            own, found = normaliser.nearest(nbest.references[0], other)
+            # Without an error in another reading it has all that is missing in this one.
+            missing &= _missing(*normaliser.nearest(reference, other)) if own != found else set()
         absent += len(missing)
     return WrongWords(words, wrong, absent)
 

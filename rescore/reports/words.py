@@ -58,7 +58,7 @@ class Position:
 
     position: int
     words: int
-    """References that have a word there."""
+    """References that have a word there; of two readings the longer."""
     first_pass: int
     """Its errors there."""
     reranked: int
@@ -93,11 +93,12 @@ def by_position(
 ) -> list[Position]:
     words, errors = Counter[int](), (Counter[int](), Counter[int]())
     for reference, *outputs in zip(references, first, reranked, strict=True):
-        expected = normaliser.reference(reference)
-        words.update(min(place, POSITIONS) for place in range(1, len(expected) + 1))
-        for counter, output in zip(errors, outputs, strict=True):
+        pairs = [normaliser.nearest(reference, output) for output in outputs]
+        longest = max(len(expected) for expected, _ in pairs)
+        words.update(min(place, POSITIONS) for place in range(1, longest + 1))
+        for counter, pair in zip(errors, pairs, strict=True):
             place = 0
-            for word, hypothesis_word in align(*normaliser.nearest(expected, output)):
+            for word, hypothesis_word in align(*pair):
                 place += word is not None
                 if word != hypothesis_word:
                     counter[min(max(place, 1), POSITIONS)] += 1
@@ -110,9 +111,10 @@ def pairs_of(
     """The most frequent errors of one output at words that the other has right."""
     found: Counter[tuple[str, str]] = Counter()
     for reference, *outputs in zip(references, wrong, right, strict=True):
-        expected = normaliser.reference(reference)
         if outputs[0] == outputs[1]:
             continue
+        # One reading of the reference for both: that in which the wrong output has the fewest errors.
+        expected = normaliser.nearest(reference, outputs[0])[0]
         bad, good = (
             [pair for pair in align(*normaliser.nearest(expected, output)) if pair[0] is not None] for output in outputs
         )
@@ -153,7 +155,7 @@ def _errors(normaliser: Normaliser, references: Sequence[str], output: Sequence[
     """How often each word was wrong: the reference's, or one that was inserted."""
     found = Counter[str]()
     for reference, text in zip(references, output, strict=True):
-        expected, words = normaliser.nearest(normaliser.reference(reference), text)
+        expected, words = normaliser.nearest(reference, text)
         if expected != words:
             pairs = align(expected, words)
             found.update(str(other if word is None else word) for word, other in pairs if word != other)

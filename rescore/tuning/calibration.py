@@ -11,6 +11,7 @@ import numpy.typing as npt
 from rescore.decision.confidence import ConfusionNetwork, Word, networks
 from rescore.errors import UserError
 from rescore.metrics.alignment import align
+from rescore.metrics.alternatives import nearest
 from rescore.metrics.confidence import Quality, quality
 from rescore.metrics.normalise import Normaliser
 from rescore.nbest import NbestList
@@ -68,7 +69,8 @@ def correct(network: ConfusionNetwork, references: Sequence[str], normaliser: No
     kept = np.array([bool(word) for word in words], dtype=bool)
     best = np.zeros(int(kept.sum()), dtype=bool)
     for reference in references:
-        pairs = align(normaliser.reference(reference), [word for word in words if word])
+        heard = [word for word in words if word]
+        pairs = align(nearest(normaliser.readings(reference, reference=True), [[heard]])[0], heard)
         flags = np.array([one == other for one, other in pairs if other is not None], dtype=bool)
         best = flags if flags.sum() >= best.sum() else best
     result = ~kept  # what does not count as a word is no error

@@ -33,7 +33,10 @@ class UsedFile:
             UserError: it is not.
         """
         if content.digest != self.digest:
-            raise UserError(f"{self.path}: is not the file that the weights were tuned with; tune again, or restore it")
+            raise UserError(
+                f"{self.path}: is not the file that the weights were tuned with, or was read by other rules then; "
+                "tune again"
+            )
         return content
 
 

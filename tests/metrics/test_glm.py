@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rescore.decision.confidence import ConfusionNetwork
 from rescore.decision.mbr import losses
 from rescore.errors import UserError
 from rescore.metrics import Normaliser
@@ -22,7 +23,8 @@ from rescore.metrics.significance import matched_pairs
 from rescore.metrics.wer import ErrorRate
 from rescore.nbest import Hypothesis, NbestList
 from rescore.reports.outlook import WrongWords, outlook
-from rescore.reports.words import ClassErrors, Confusion, by_class, pairs_of
+from rescore.reports.words import ClassErrors, Confusion, by_class, by_position, pairs_of
+from rescore.tuning.calibration import correct
 from rescore.tuning.weights import Weights
 from tests.conftest import Run, write_json
 from tests.metrics.test_alignment import sclite, sclite_counts
@@ -66,6 +68,13 @@ def test_rules(tmp_path: Path) -> None:
     assert Normaliser(glm=found).settings["glm"] == found.digest
     # Once, from left to right, and the first rule of the file.
     assert words(tmp_path, "a => b / [ ] __ [ ]\nb => a / [ ] __ [ ]\nbx => c\nbxy => d\n", "a a b bxy") == "b b a cy"
+
+
+def test_the_digest_names_the_version(tmp_path: Path) -> None:
+    """Before, the second rule would have read what the first one wrote: other figures have another signature."""
+    found = glm(tmp_path, "A => B\nB => C\n")
+    assert Normaliser(glm=found)("a") == ["b"]
+    assert found.digest == "36d257e9178a:v2"
 
 
 def test_what_is_no_rule(tmp_path: Path) -> None:
@@ -171,6 +180,28 @@ def test_reports_take_the_nearest_reading(tmp_path: Path) -> None:
     assert by_class(normaliser, references, first, second)[0] == ClassErrors("rare", 5, 20.0, 0.0)
     lists = [NbestList("u", [Hypothesis(text, {"s2s": 0.0}) for text in (*first, *second)], (references[0],))]
     assert outlook(ErrorRate(normaliser=normaliser), lists, Weights({"s2s": 1.0}, "given")).words == WrongWords(5, 1, 0)
+
+
+def test_a_reference_in_its_second_reading(tmp_path: Path) -> None:
+    """The output that WER counts as better is the better one in every report."""
+    normaliser = Normaliser(glm=glm(tmp_path, "[IT'S] => [{IT'S / IT IS}] / [ ] __ [ ]\n"))
+    references = ["it's fine and it's so"] * 4
+    right, wrong = ["it is fine and it is so"] * 4, ["it's fine and it's no"] * 4
+    found = matched_pairs(references, right, wrong, normaliser)
+    assert (found.segments, found.mean) == (4, -1)
+    assert matched_pairs(references, right, right, normaliser).segments == 0
+    places = by_position(normaliser, references, right, wrong)
+    assert [(one.words, one.first_pass, one.reranked) for one in places] == [(4, 0, 0)] * 4 + [(4, 0, 4)] + [
+        (4, 0, 0)
+    ] * 2
+    assert pairs_of(normaliser, references, wrong=wrong, right=right) == [Confusion("so", "no", 4)]
+    assert pairs_of(normaliser, references, wrong=right, right=wrong) == []
+    once = references[:1]
+    assert by_class(normaliser, once, right[:1], right[:1]) == [ClassErrors("rare", 3, 0.0, 0.0)]
+    lists = [NbestList("u", [Hypothesis(text, {"s2s": 0.0}) for text in (right[0], wrong[0])], (references[0],))]
+    assert outlook(ErrorRate(normaliser=normaliser), lists, Weights({"s2s": 1.0}, "given")).words == WrongWords(7, 0, 0)
+    network = ConfusionNetwork(right[0], right[:1], np.zeros(1))
+    assert correct(network, [references[0]], normaliser).all()
 
 
 def test_a_command(rescore: Run, tmp_path: Path) -> None:
