@@ -54,6 +54,6 @@ class NetworkKind:
     replaces: bool = False
     """Whether it learns from tokens that were put in the place of others."""
     pairs: bool = False
-    """Whether it learns from translations, and cannot be trained without."""
+    """Whether it learns from translations, and cannot be trained without (but in readings of single sentences)."""
     source: bool = False
     """Whether it can learn to read the source before a translation."""

@@ -67,7 +67,7 @@ class Confused:
     def __init__(self, lists: Iterable[NbestList], tokenizer: Tokenizer) -> None:
         counts: defaultdict[int, Counter[int]] = defaultdict(Counter)
         for nbest in lists:
-            first, *others = tokenizer.encode([hypothesis.text for hypothesis in nbest.hypotheses])
+            first, *others = tokenizer.encode([hypothesis.text for hypothesis in nbest.hypotheses]) or [[]]
             for other in others:
                 for operation in Levenshtein.editops(first, other):
                     if operation.tag == "replace":
@@ -106,7 +106,13 @@ class ReplacedTokenDetection:
         if options.generator is not None:
             self._generators.append(Sampled(Path(options.generator), tokenizer))
         if options.confusions is not None:
-            self._generators.append(Confused(formats.read([options.confusions]), tokenizer))
+            confused = Confused(formats.read([options.confusions]), tokenizer)
+            if not confused.counts:
+                raise UserError(
+                    f"--confusions {options.confusions}: no hypothesis has another token in the place of one; "
+                    "give lists of several hypotheses"
+                )
+            self._generators.append(confused)
         if not self._generators:
             raise UserError("nothing makes replacements; give --generator, the folder of a tta, or --confusions LISTS")
 

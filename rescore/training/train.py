@@ -191,7 +191,11 @@ def _check(shape: Shape, sources: Sources, recipe: Recipe, out: Path, resume: bo
     """See that there is something to train on, and a folder to write to."""
     if (out / STATE).exists() and not resume:
         raise UserError(f"{out / STATE}: a training was begun here; continue it with --resume, or remove the file")
-    if sources.pairs is None and NETWORKS[shape.kind].pairs and recipe.steps != 0:
+    able = tuple(dict.fromkeys(MIXTURE)) if NETWORKS[shape.kind].pairs else ()
+    if wrong := [name for name in shape.readings if name not in able]:
+        raise UserError(f"reading {wrong[0]}: a {shape.kind} network has {', '.join(able) or 'one reading only'}")
+    needs_pairs = "seq2seq" in (shape.readings or able)
+    if sources.pairs is None and needs_pairs and recipe.steps != 0:
         raise UserError(f"a {shape.kind} network learns from translations, too; give --pairs SOURCE TARGET")
     if sources.main is None and recipe.steps != 0:
         raise UserError("no text to train on; give --text FILE")
@@ -229,17 +233,19 @@ def turns(
     context: bool = False,
     options: ObjectiveOptions = USUAL,
 ) -> list[Task]:
-    """What a network of `kind` learns, batch by batch; `pairs` is for a kind that learns from them."""
+    """What a network of `kind` learns, batch by batch; `pairs` is for a kind that learns from them; without
+    them its readings of single sentences are left."""
     made = resolve(NETWORKS[kind].objective)(tokenizer, options)
-    if pairs is None or NETWORKS[kind].source:
+    if not NETWORKS[kind].pairs:
         found = [Task(kind, text, made)]
         if pairs is not None:
             found.append(Task("pairs", pairs, SourceObjective(made, tokenizer)))
         if context:
             found.append(Task("context", text.windows(), ContextObjective(made, tokenizer)))
         return found
-    tasks = {name: Task(name, pairs if name == "seq2seq" else text, objective) for name, objective in made.items()}
-    return [tasks[name] for name in MIXTURE]
+    corpora = {name: pairs if name == "seq2seq" else text for name in MIXTURE}
+    tasks = {name: Task(name, corpus, made[name]) for name, corpus in corpora.items() if corpus is not None}
+    return [tasks[name] for name in MIXTURE if name in tasks]
 
 
 def _prepare_tokenizer(out: Path, shape: Shape, sources: Sources, report: Callable[[str], None]) -> None:

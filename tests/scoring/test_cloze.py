@@ -17,7 +17,10 @@ from rescore.networks.tokenizer import Tokenizer
 from rescore.networks.unified import Unified
 from rescore.scoring import ComputeOptions, Question
 from rescore.scoring.vectors import Embedder
+from rescore.training.loop import Device, Recipe
 from rescore.training.objectives import ObjectiveOptions
+from rescore.training.train import Shape, Sources
+from rescore.training.train import train as train_network
 from rescore.training.unified import objectives
 from tests.conftest import SENTENCES, Run, assert_one_line_error
 from tests.scoring.test_unified import PAIRS, log_probs
@@ -115,6 +118,16 @@ def test_trained_by_the_command(rescore: Run, tmp_path: Path) -> None:
     done = rescore(*train, "--init", "lm", "--steps", "2", "--reading", "seq2seq", "--out", "tuned")
     assert done.returncode == 0 and done.stderr.count("validation loss") == 1, done.stderr
     assert "15 % masked" in done.stderr  # as it began
+    single = ("train", "--lm", "unified", *common[:-3], "--text", "a.txt", "--init", "lm", "--steps", "2")
+    done = rescore(*single, "--reading", "l2r", "--out", "single")
+    assert done.returncode == 0 and done.stderr.count("validation loss") == 1, done.stderr
+    assert not (tmp_path / "single" / "pairs").exists() and "15 % masked" in done.stderr, done.stderr
+    assert_one_line_error(rescore(*single, "--reading", "seq2seq", "--out", "x"), "give --pairs SOURCE TARGET")
+    shape = Shape("unified", "tiny.json", readings=("x",))
+    with pytest.raises(UserError, match="reading x: a unified network has bi, l2r, seq2seq, r2l"):
+        train_network(
+            shape, Sources(tmp_path / "a.txt"), Recipe(steps=1), Device.choose("cpu", "float32", False), tmp_path / "x"
+        )
     assert_one_line_error(rescore("train", "--lm", "tta", "--text", "a.txt", "--cloze", "--out", "x"), "is for unified")
     wrong = rescore("train", "--lm", "tta", "--text", "a.txt", "--reading", "bi", "--out", "x")
     assert_one_line_error(wrong, "--reading is for unified")

@@ -140,6 +140,10 @@ def test_wrong_generators_are_refused(
     assert_one_line_error(rescore(*train), "learns from replaced tokens; give --generator tta")
     assert_one_line_error(rescore(*train, "--generator", "absent"), "--generator absent: no such folder")
     assert_one_line_error(rescore("train", "--lm", "tta", "--generator", "tta", "--out", "x"), "is for electra")
+    assert Confused([NbestList("u", [])], tokenizer).counts == {}
+    lists = write_json(tmp_path / "l.json", {"u": {"ref": "the", "hyp_1": {"score": -1, "text": "the old clock"}}})
+    with pytest.raises(UserError, match="no hypothesis has another token in the place of one"):
+        ReplacedTokenDetection(tokenizer, ObjectiveOptions(generator=str(models["tta"]), confusions=str(lists)))
 
 
 def test_command(rescore: Run, model: Path, tmp_path: Path, config: NetworkConfig) -> None:
