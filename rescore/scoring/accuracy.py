@@ -20,13 +20,17 @@ def right_tokens(lm: LanguageModel, questions: Sequence[Question]) -> list[npt.N
     log-probability is given.
 
     Raises:
-        UserError: the model is no network, or one behind a cache, another case or neighbours.
+        UserError: the model is no network, one that predicts no tokens or each of them several times, or one behind a
+            cache, another case or neighbours.
     """
-    if not isinstance(lm, NetworkScorer):
+    if not isinstance(lm, NetworkScorer) or not lm.predicts_tokens:
+        able = ", ".join(name for name in NETWORKS.names if not NETWORKS[name].replaces)
         raise UserError(
-            f"--accuracy: not for {lm.name}; give {', '.join(NETWORKS.names)} or a folder of hf-masked or "
-            "hf-causal, without --cache, --case, --context and --engine"
+            f"--accuracy: not for {lm.name}; give {able} or a folder of hf-masked or hf-causal, without --cache, "
+            "--case, --context and --engine"
         )
+    if lm.passes > 1:
+        raise UserError(f"--accuracy: {lm.name} predicts each token {lm.passes} times; leave out orders")
     sentences = lm.encoded(questions)
     found = [np.zeros(len(sentence.ids), dtype=np.bool_) for sentence in sentences]
     for batch, rows, targets, spans in lm.requests(sentences):

@@ -141,6 +141,8 @@ class NetworkScorer:
     """How many neighbours before and after a text it reads."""
     passes = 1
     """How often each token is asked for; its score is the mean."""
+    predicts_tokens = True
+    """Whether its softmax is over the tokens of the vocabulary."""
 
     def __init__(self, name: str, network: Network) -> None:
         self.name = self._model = name

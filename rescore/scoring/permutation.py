@@ -32,7 +32,10 @@ class PermutationScorer(NetworkScorer):
 
     @classmethod
     def of(cls, spec: Spec, network: Network) -> Self:
-        return cls(spec.name, network, spec.number("orders", 1), spec.number("seed", 0, least=0))
+        orders, seed = spec.number("orders", 1), spec.number("seed", 0, least=0)
+        usual = {"orders": orders == 1, "seed": seed == 0}
+        name = ":".join([spec.kind, *(one for one in spec.options if not usual.get(one.partition("=")[0]))])
+        return cls(name, network, orders, seed)
 
     def requests(self, sentences: Sequence[Encoded]) -> Iterator[Request]:
         first, behind = len(self.network.before), len(self.network.after)

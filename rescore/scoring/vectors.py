@@ -106,6 +106,8 @@ class Embedder:
                     raise UserError(f"{lm.name}: layer {layer} is not between 0 and {layers}")
             if self._options.kind == "context" and isinstance(lm, CausalScorer) and lm.network.cloze is not None:
                 raise UserError(f"{lm.name}: predicts masked tokens, where no vectors are taken; give --kind hidden")
+            if self._options.kind == "context" and not lm.predicts_tokens:
+                raise UserError(f"{lm.name}: sees the tokens that it judges; give --kind hidden")
             if self._options.special and (isinstance(lm, CausalScorer | MaskedScorer)):
                 raise UserError(f"{lm.name}: has no vectors of special tokens; leave out --special-tokens")
 

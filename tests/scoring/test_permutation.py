@@ -60,6 +60,14 @@ def test_the_fingerprint_has_the_orders(models: dict[str, Path]) -> None:
     assert len({lm.fingerprint for lm in lms}) == len({lm.score(alone(["the old clock"]))[0].sum for lm in lms}) == 5
 
 
+def test_usual_numbers_change_nothing(models: dict[str, Path]) -> None:
+    folder = models["permutation"]
+    plain, given = scoring.load(f"permutation:{folder}"), scoring.load(f"permutation:orders=1:seed=0:{folder}")
+    assert (plain.name, plain.fingerprint) == (given.name, given.fingerprint)
+    four = [scoring.load(f"permutation:orders=4:{seed}{folder}").fingerprint for seed in ("", "seed=0:", "seed=1:")]
+    assert four[0] == four[1] != four[2]
+
+
 def test_wrong_numbers_are_refused(models: dict[str, Path], rescore: Run) -> None:
     for wrong in ("orders=0", "orders=many", "seed=-1", "orders=100"):
         with pytest.raises(UserError, match=f"{wrong}; expected a number from"):

@@ -123,6 +123,12 @@ def test_a_model_is_not_changed_by_its_vectors(name: str, tmp_path: Path) -> Non
     assert [found.log_probs.tolist() for found in lm.score(alone(TEXTS))] == before
 
 
+def test_a_discriminator_has_no_context_vectors(models: dict[str, Path]) -> None:
+    with pytest.raises(UserError, match=r"electra: .* give --kind hidden"):
+        Embedder([load("electra", models)])
+    assert Embedder([load("electra", models)], VectorOptions("hidden")).sentences(TEXTS[:2]).shape == (2, 32)
+
+
 def test_layers_are_of_hidden_vectors() -> None:
     with pytest.raises(UserError, match="layer 1 selects hidden vectors"):
         VectorOptions("embed", layer=1)
