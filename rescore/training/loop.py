@@ -165,7 +165,14 @@ class Trainer:
             "tokenizer": self.tokenizer.fingerprint,
             "text": " ".join(dict.fromkeys(task.corpus.fingerprint for task in self.turns)),
             "held_out": self.turns[0].corpus.held_out_sentences,
+            "tasks": " ".join(task.name for task in self.turns),
+            "replacements": self.replacements,
         }
+
+    @property
+    def replacements(self) -> str:
+        """What makes replacements, where tokens are replaced; empty where none are."""
+        return ", ".join(filter(None, (getattr(task.objective, "replacements", "") for task in self.tasks.values())))
 
     def learning_rate(self) -> float:
         """Linear warm-up, constant, linear decay to zero, by the share of the steps (or minutes) that is done."""
@@ -424,7 +431,8 @@ def _with_prefix(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
 
 def _check_same(path: Path, before: dict[str, Any], now: dict[str, Any]) -> None:
     # How long training goes on and how often it saves may change; what decides the batches, or the network, may not.
-    for name in ("batch_tokens", "seed", "optimizer", "objective", "network", "tokenizer", "text", "held_out"):
+    decisive = ("batch_tokens", "seed", "optimizer", "objective", "network", "tokenizer", "text", "held_out")
+    for name in (*decisive, "tasks", "replacements"):
         if before.get(name) != now[name]:
             raise UserError(
                 f"{path}: was made with {name} {before.get(name)}, not {now[name]}; resume with the same, "

@@ -6,6 +6,8 @@ nothing of the token that it predicts: it reads the intact sentence (dissertatio
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -30,6 +32,9 @@ Tokens = npt.NDArray[np.int64]
 
 
 class Generator(Protocol):
+    name: str
+    """What it is, and a digest of what it draws from."""
+
     def __call__(self, tokens: Tensor, lengths: Tensor, at: Tensor, lots: np.random.Generator) -> tuple[Tensor, Tensor]:
         """Tokens (k,) for the positions at (k,) of sentences (batch, n), and whether there is one (k,)."""
 
@@ -48,6 +53,7 @@ class Sampled:
                 f"--generator {folder}: has another tokenizer; give --tokenizer {folder / 'tokenizer.json'}"
             )
         self._special = [own.pad, own.unk, own.bos, own.eos, own.mask]
+        self.name = f"{folder.resolve().name}@{_digest((folder / 'model.safetensors').read_bytes())}"
 
     @torch.no_grad()
     def __call__(self, tokens: Tensor, lengths: Tensor, at: Tensor, lots: np.random.Generator) -> tuple[Tensor, Tensor]:
@@ -75,6 +81,7 @@ class Confused:
                         counts[pair[0]][pair[1]] += 1
                         counts[pair[1]][pair[0]] += 1
         self.counts = {token: dict(sorted(found.items())) for token, found in counts.items()}
+        self.name = f"confusions@{_digest(json.dumps(self.counts, sort_keys=True).encode())}"
 
     def __call__(self, tokens: Tensor, lengths: Tensor, at: Tensor, lots: np.random.Generator) -> tuple[Tensor, Tensor]:
         found = tokens.flatten()[at].clone()
@@ -116,6 +123,11 @@ class ReplacedTokenDetection:
         if not self._generators:
             raise UserError("nothing makes replacements; give --generator, the folder of a tta, or --confusions LISTS")
 
+    @property
+    def replacements(self) -> str:
+        """What makes the replacements."""
+        return ", ".join(generator.name for generator in self._generators)
+
     def __call__(self, tokens: Tensor, lengths: Tensor, seed: Sequence[int]) -> Example:
         lots = np.random.default_rng(list(seed))
         inner = inner_positions(tokens, lengths)
@@ -130,3 +142,7 @@ class ReplacedTokenDetection:
         shown = shown.view(tokens.shape)
         verdicts = torch.where(shown == tokens, int(Verdict.ORIGINAL), int(Verdict.REPLACED))
         return Example(shown, lengths, inner, verdicts[inner])
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:12]

@@ -217,7 +217,16 @@ def _prepare(
     if recipe.steps == 0 or text is None:
         return
     tokens = Tokenizer.load(out / "tokenizer.json")
-    longest = shape.sized(tokens).max_positions - 2
+    positions = shape.sized(tokens).max_positions
+    generator = recipe.objective.generator
+    if generator is not None:
+        own = NetworkConfig.load(Path(generator) / "config.json").max_positions
+        if own < positions:
+            raise UserError(
+                f"--generator {generator}: reads at most {own} tokens, the network that is trained {positions}; give "
+                f"--config FILE with max_positions {own}"
+            )
+    longest = positions - 2
     encode_corpus(text, tokens, out / CORPUS, longest)
     if sources.pairs is not None:
         count = encode_pairs(*sources.pairs, tokens, out / PAIRS, longest, shape.source)
@@ -289,6 +298,7 @@ def _write_card(out: Path, shape: Shape, trainer: Trainer, corpus: Corpus, texts
         for name, task in trainer.tasks.items()
     ]
     measured = "\n".join(perplexities)
+    replaced = f"| replacements | {_in_a_table(trainer.replacements)} |\n" if trainer.replacements else ""
     card = f"""---
 kind: {kind}
 trained_on: {names}
@@ -300,7 +310,7 @@ recommended_weight: 0.3
 | | |
 | --- | --- |
 {base}| text | {names} |
-| training data | {len(corpus):,} sentences, {corpus.training_tokens:,} tokens |
+{replaced}| training data | {len(corpus):,} sentences, {corpus.training_tokens:,} tokens |
 | steps | {progress.step:,} of at most {recipe.batch_tokens:,} tokens |
 | tokens seen | {progress.tokens:,} |
 {measured}

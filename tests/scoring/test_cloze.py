@@ -122,6 +122,8 @@ def test_trained_by_the_command(rescore: Run, tmp_path: Path) -> None:
     done = rescore(*single, "--reading", "l2r", "--out", "single")
     assert done.returncode == 0 and done.stderr.count("validation loss") == 1, done.stderr
     assert not (tmp_path / "single" / "pairs").exists() and "15 % masked" in done.stderr, done.stderr
+    again = rescore(*single, "--steps", "3", "--reading", "r2l", "--out", "single", "--resume")
+    assert_one_line_error(again, "was made with tasks l2r, not r2l")
     assert_one_line_error(rescore(*single, "--reading", "seq2seq", "--out", "x"), "give --pairs SOURCE TARGET")
     shape = Shape("unified", "tiny.json", readings=("x",))
     with pytest.raises(UserError, match="reading x: a unified network has bi, l2r, seq2seq, r2l"):

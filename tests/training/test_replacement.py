@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -146,6 +147,16 @@ def test_wrong_generators_are_refused(
         ReplacedTokenDetection(tokenizer, ObjectiveOptions(generator=str(models["tta"]), confusions=str(lists)))
 
 
+def test_generators_that_cannot_do_it(
+    rescore: Run, model: Path, tokenizer: Tokenizer, tmp_path: Path, config: NetworkConfig
+) -> None:
+    (tmp_path / "text").write_text("\n".join(SENTENCES), encoding="utf-8")
+    replace(config, kind="electra", max_positions=config.max_positions + 1).save(tmp_path / "longer.json")
+    train = ["train", "--lm", "electra", "--text", tmp_path / "text", "--out", "lm", "--steps", "1"]
+    done = rescore(*train, "--config", tmp_path / "longer.json", "--generator", model)
+    assert_one_line_error(done, f"reads at most {config.max_positions} tokens")
+
+
 def test_command(rescore: Run, model: Path, tmp_path: Path, config: NetworkConfig) -> None:
     """The generator's tokenizer is taken; both generators; resumed."""
     (tmp_path / "text").write_text("\n".join(SENTENCES), encoding="utf-8")
@@ -158,6 +169,13 @@ def test_command(rescore: Run, model: Path, tmp_path: Path, config: NetworkConfi
     done = rescore(*train, "--steps", "3", "--resume")
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "lm" / "tokenizer.json").read_text() == (model / "tokenizer.json").read_text()
-    assert "original or replaced" in (tmp_path / "lm" / "README.md").read_text()
+    card = (tmp_path / "lm" / "README.md").read_text()
+    digest = hashlib.sha256((model / "model.safetensors").read_bytes()).hexdigest()[:12]
+    assert "original or replaced" in card and f"| replacements | {model.name}@{digest}, confusions@" in card
+    write_json(
+        tmp_path / "l.json", {"u": {"ref": "the old clock", **hypotheses, "hyp_3": {"score": -3, "text": "wall"}}}
+    )
+    other = rescore(*train, "--steps", "4", "--resume")
+    assert_one_line_error(other, "was made with replacements")
     done = rescore("score", lists, "--lm", f"electra:{tmp_path / 'lm'}")
     assert done.returncode == 0 and '"electra": -' in done.stdout, done.stderr
