@@ -47,6 +47,8 @@ class NetworkKind:
     before: bool = False
     after: bool = False
     """Whether it can learn to read sentences before and after the one that is scored."""
+    heads: bool = True
+    """Whether its layers attend, with vectors that are divided among heads."""
     masks: bool = False
     """Whether its objective masks tokens."""
     cloze: bool = False

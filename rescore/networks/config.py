@@ -81,7 +81,7 @@ class NetworkConfig:
         for name in ("embedding_norm", "output_transform", "output_bias", "scaled_embeddings", "source", "cloze"):
             if not isinstance(getattr(self, name), bool):
                 raise UserError(f"{name} is {getattr(self, name)!r}; it must be true or false")
-        if self.d_model % self.heads:
+        if NETWORKS[self.kind].heads and self.d_model % self.heads:
             raise UserError(f"d_model {self.d_model} cannot be divided among {self.heads} heads")
         if self.sentences > 1 and not NETWORKS[self.kind].before:
             raise UserError(f"sentences is {self.sentences}; a {self.kind} reads one sentence at a time")

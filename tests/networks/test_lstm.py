@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 import torch
 
+from rescore.errors import UserError
 from rescore.networks import checkpoint
 from rescore.networks.batch import Batch, Tree
 from rescore.networks.config import NetworkConfig
 from rescore.networks.lstm import LSTM
+from rescore.networks.precision import convert
 
 
 def network(config: NetworkConfig) -> LSTM:
@@ -79,3 +82,17 @@ def test_no_tensor_is_for_nothing(config: NetworkConfig) -> None:
     wide = config.d_model
     count = sum(value.numel() for value in network(config).parameters())
     assert count == config.vocab_size * wide + config.layers * (8 * wide * wide + 8 * wide)
+
+
+def test_cells_need_no_heads(config: NetworkConfig) -> None:
+    assert network(replace(config, kind="lstm", d_model=30, heads=4)).config.d_model == 30
+    with pytest.raises(UserError, match="cannot be divided among 4 heads"):
+        replace(config, kind="unilm", d_model=30, heads=4)
+
+
+def test_int8_leaves_the_cells(config: NetworkConfig) -> None:
+    """As docs/performance.md says."""
+    made = network(config)
+    before = {name: value.clone() for name, value in made.cells.state_dict().items()}
+    convert(made, "int8")
+    assert all(torch.equal(value, before[name]) for name, value in made.cells.state_dict().items())
