@@ -9,9 +9,8 @@ from typing import IO
 import numpy as np
 
 from rescore.nbest import Column, Hypothesis, NbestList
-from rescore.parts import BACKENDS
 from rescore.reports.styles import as_json, text
-from rescore.scoring import LanguageModel, TokenScores, origin
+from rescore.scoring import LanguageModel, TokenScores, is_pseudo, origin
 from rescore.signature import Signature
 
 DOUBTFUL = 1000.0
@@ -51,6 +50,8 @@ class TextScore:
     signature: str
     accuracy: float | None = None
     """Share of the tokens that are the model's most probable ones; None where nobody asked."""
+    pseudo: bool = False
+    """Whether it is a pseudo-log-likelihood, and the perplexities are pseudo-perplexities."""
 
 
 def documents(lines: Iterable[str]) -> list[NbestList]:
@@ -93,6 +94,7 @@ def text_score(
         _perplexity(log_probs, words),
         str(Signature("PPL", columns={lm.name: column})),
         None if right is None else right / max(int(tokens.sum()), 1),
+        is_pseudo(lm.model),
     )
 
 
@@ -110,7 +112,7 @@ def render(scores: Sequence[TextScore]) -> str:
     """A row a language model, then what the columns are."""
     head = ["", "tokens", "unknown", "log p", "PPL/token", "mean", "median", "PPL/word", "mean", "median"]
     measured = any(score.accuracy is not None for score in scores)
-    pseudo = [name for name in BACKENDS.names if BACKENDS[name].pseudo]
+    pseudo = [score.lm for score in scores if score.pseudo]
     rows = [[*head, "accuracy"] if measured else head]
     for score in scores:
         counts = [f"{score.tokens:,}", f"{score.unknown:,}", f"{score.log_prob:,.1f}"]
@@ -125,7 +127,7 @@ def render(scores: Sequence[TextScore]) -> str:
         "",
         f"{scores[0].sentences:,} sentences, {scores[0].words:,} words; mean and median are over sentences; "
         "natural log",
-        f"of {', '.join(pseudo[:-1])} and {pseudo[-1]} the perplexity is a pseudo-perplexity",
+        *([f"of {', '.join(pseudo)} the perplexity is a pseudo-perplexity"] if pseudo else []),
         *(["accuracy compares models of one tokenizer only"] if measured else []),
         *(_doubtful(score) for score in scores if score.by_token.mean > DOUBTFUL * score.by_token.median),
         *(score.signature for score in scores),

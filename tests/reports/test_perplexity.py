@@ -1,10 +1,10 @@
-"""Perplexities of texts that are all but impossible."""
+"""Perplexities of texts that are all but impossible, and what is said of them."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from rescore.reports.perplexity import text_score
+from rescore.reports.perplexity import render, text_score
 from rescore.reports.styles import as_json
 from rescore.scoring import TokenScores
 
@@ -12,9 +12,11 @@ from rescore.scoring import TokenScores
 class Certain:
     """A language model that all but excludes one word."""
 
-    name = model = "certain"
     precision = "float32"
     fingerprint = "0" * 64
+
+    def __init__(self, name: str) -> None:
+        self.name = self.model = name
 
     def score(self, questions: object) -> list[TokenScores]:
         return [TokenScores(["a"], np.array([-1.0])), TokenScores(["b"], np.array([-2000.0]))]
@@ -22,7 +24,13 @@ class Certain:
 
 def test_no_warning_of_numbers_too_large() -> None:
     """exp(2000) is beyond floating point; RuntimeWarnings fail tests here."""
-    lm = Certain()
+    lm = Certain("certain")
     found = text_score(lm, ["a", "b"], lm.score(None))
     assert found.by_token.corpus == found.by_token.mean == float("inf") and found.log_prob == -2001
     assert '"corpus": null' in as_json(found) and "Infinity" not in as_json(found)
+
+
+def test_pseudo_perplexities_are_those_of_the_models_that_were_scored() -> None:
+    scores = [text_score(lm, ["a", "b"], lm.score(None)) for lm in map(Certain, ("unified:bi", "unilm", "tta"))]
+    assert "\nof unified:bi, tta the perplexity is a pseudo-perplexity\n" in render(scores)
+    assert "pseudo" not in render(scores[1:2])
