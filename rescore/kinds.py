@@ -59,3 +59,13 @@ class NetworkKind:
     """Whether it learns from translations, and cannot be trained without (but in readings of single sentences)."""
     source: bool = False
     """Whether it can learn to read the source before a translation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """A task for a linear classifier."""
+
+    read: str
+    """Makes `rescore.reports.probe.Examples` of a file, the answers' file and a number; "module:function"."""
+    takes: tuple[str, ...] = ()
+    """Which of `gold` and `examples` it reads beside the file."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rescore.kinds import Backend, NetworkKind
+from rescore.kinds import Backend, NetworkKind, Probe
 from rescore.registry import Registry
 
 _OWN = "rescore.scoring.neural:load"
@@ -218,12 +218,15 @@ STYLES: Registry[Any] = Registry(
 )
 """How a table is written: functions of its cells, each with the ending of its files."""
 
-PROBES: Registry[Any] = Registry(
+PROBES: Registry[Probe] = Registry(
     "task",
     {
-        "sick": ("rescore.reports.probe:sick", "entailment of sentence pairs in SICK.txt"),
-        "wic": ("rescore.reports.probe:wic", "whether a word means the same in two sentences (WiC)"),
-        "order": ("rescore.reports.probe:order", "which of two consecutive lines of a text was first"),
+        "sick": (Probe("rescore.reports.probe:sick"), "entailment of sentence pairs in SICK.txt"),
+        "wic": (Probe("rescore.reports.probe:wic", ("gold",)), "whether a word means the same in two sentences (WiC)"),
+        "order": (
+            Probe("rescore.reports.probe:order", ("examples",)),
+            "which of two consecutive lines of a text was first",
+        ),
     },
 )
-"""What a linear classifier is asked about vectors: functions from files to `rescore.reports.probe.Examples`."""
+"""What a linear classifier is asked about vectors."""

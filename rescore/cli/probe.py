@@ -24,8 +24,7 @@ from rescore.parts import PROBES
 @click.option(
     "--examples",
     type=click.IntRange(10),
-    default=5_000,
-    show_default=True,
+    show_default="5000",
     help="order: how many are made of the text.",
 )
 @click.option("-o", "--output", metavar="FILE", help="Write the figures as JSON; - is stdout.")
@@ -35,7 +34,7 @@ def command(
     lms: options.LanguageModelOptions,
     vectors: VectorsOptions,
     gold: str | None,
-    examples: int,
+    examples: int | None,
     output: str | None,
 ) -> None:
     """Train a linear classifier on frozen vectors, and say how often it is right. Needs scikit-learn.
@@ -50,9 +49,10 @@ def command(
     from rescore import formats
     from rescore.reports import probe
 
-    if gold and name != "wic":
-        raise click.UsageError(f"--gold does not apply to {name}")
-    read = probe.read(name, Path(file), Path(gold) if gold else None, examples)
+    for option, value in (("gold", gold), ("examples", examples)):
+        if value is not None and option not in PROBES[name].takes:
+            raise click.UsageError(f"--{option} does not apply to {name}")
+    read = probe.read(name, Path(file), Path(gold) if gold else None, examples or probe.EXAMPLES)
     found = [probe.probe(name, read, lm, vectors.options()) for lm in lms.load()]
     if output:
         with formats.opened(output) as lines:

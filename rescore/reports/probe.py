@@ -8,7 +8,8 @@ of `STRENGTHS` which is best on a fifth of the training part, held out.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ import numpy.typing as npt
 from rescore.errors import UserError
 from rescore.formats.source import Source, read_lines
 from rescore.parts import PROBES
+from rescore.registry import resolve
 from rescore.reports.similarity import SEED, TRIALS, signed
 from rescore.reports.styles import text
 from rescore.reports.words_in_context import FOLDS, read_words, words_vectors
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
 
 STRENGTHS = (1e-4, 1e-3, 1e-2, 1e-1)
 """Of the data against the penalty: scikit-learn's C."""
+EXAMPLES = 5_000
+"""How many are made of a text, where nothing else is asked for."""
 TRAINING_SETS = ("TRAIN", "TRIAL")
 Flags = npt.NDArray[np.bool_]
 Matrix = npt.NDArray[np.float64]
@@ -124,13 +128,17 @@ def order(path: Path, gold: Path | None, number: int) -> Examples:
     return Examples([one for one, _ in shown], [other for _, other in shown], labels, tested)
 
 
-def read(task: str, path: Path, gold: Path | None = None, number: int = 5_000) -> Examples:
+def read(task: str, path: Path, gold: Path | None = None, number: int = EXAMPLES) -> Examples:
     """The examples of a task (`PROBES`).
 
     Raises:
-        UserError: the files are not what the task reads, or all examples are of one class.
+        UserError: the files are not what the task reads, or examples are too few, or all of one class.
     """
-    found: Examples = PROBES[task](path, gold, number)
+    found: Examples = resolve(PROBES[task].read)(path, gold, number)
+    if found.tested is None and len(found.labels) < FOLDS:
+        raise UserError(
+            f"{path}: {len(found.labels)} pairs, and no test part; at least {FOLDS} are needed for ten folds"
+        )
     for tested in _parts(found):
         if len({label for label, test in zip(found.labels, tested, strict=True) if not test}) < 2:
             raise UserError(f"{path}: all examples to train on are of one class")
@@ -156,13 +164,19 @@ def probe(task: str, examples: Examples, lm: LanguageModel, options: VectorOptio
     asked = [label for part in _parts(examples) for label, test in zip(examples.labels, part, strict=True) if test]
     draws = np.random.default_rng(SEED).integers(0, len(right), (TRIALS, len(right)))
     each = np.sort(right[draws].mean(axis=1))
+    signature = signed(f"acc:{task}", [lm], options, centre=False)
+    signature = replace(
+        signature,
+        settings={"examples": str(len(examples.labels)), **signature.settings},
+        versions={**signature.versions, "scikit-learn": version("scikit-learn")},
+    )
     return Probed(
         lm.name,
         len(right),
         100 * float(right.mean()),
         (100 * float(each[25]), 100 * float(each[-26])),
         100 * max(map(asked.count, set(asked))) / len(asked),
-        str(signed(f"acc:{task}", [lm], options, centre=False)),
+        str(signature),
     )
 
 

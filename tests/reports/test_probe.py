@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
@@ -80,7 +81,7 @@ def test_the_command(rescore: Run, models: dict[str, Path], tmp_path: Path) -> N
     embedder = Embedder([scoring.load(f"tta:{models['tta']}")], VectorOptions(pooling="last"))
     x = probe.features(*(embedder.sentences(side).astype(float) for side in (examples.first, examples.second)))
     assert tta["accuracy"] == pytest.approx(100 * probe.classify(x, examples).mean())
-    assert "acc:sick|kind:context|layer:last|pooling:last|lm:tta=tta@" in done.stdout
+    assert "acc:sick|examples:60|kind:context|layer:last|pooling:last|lm:tta=tta@" in done.stdout
     (tmp_path / "w").write_text("clock\tN\t2-1\tthe old clock\tthe clock ticked\nwall\tN\t1-0\tthe wall\twall\n" * 20)
     (tmp_path / "g").write_text("T\nF\n" * 20)
     done = rescore("probe", "wic", "w", "--gold", "g", *lms[:2])
@@ -92,6 +93,7 @@ def test_the_command(rescore: Run, models: dict[str, Path], tmp_path: Path) -> N
     (tmp_path / "text").write_text("\n".join(SENTENCES[:60]))
     done = rescore("probe", "order", "text", *lms[:2], "--examples", "20")
     assert done.returncode == 0 and "4 pairs tested" in done.stdout, done.stderr
+    assert "acc:order|examples:20|" in done.stdout and f"|scikit-learn:{version('scikit-learn')}" in done.stdout
 
 
 def test_errors(rescore: Run, models: dict[str, Path], tmp_path: Path) -> None:
@@ -99,6 +101,10 @@ def test_errors(rescore: Run, models: dict[str, Path], tmp_path: Path) -> None:
     write_sick(tmp_path / "s.txt")
     (tmp_path / "short").write_text(HEAD + "1\ta\tb\n")
     (tmp_path / "one").write_text(HEAD + "1\ta\tb\tNEUTRAL\t3\tTRAIN\n2\ta\tb\tNEUTRAL\t3\tTEST\n")
+    few = write_sick(tmp_path / "few", parts=False)
+    few.write_text("".join(few.read_text().splitlines(keepends=True)[:7]))
+    (tmp_path / "w").write_text("clock\tN\t2-1\tthe old clock\tthe clock ticked\n" * 4)
+    (tmp_path / "gs").write_text("T\nF\nT\nF\n")
     (tmp_path / "g").write_text("T\n")
     for arguments, part in (
         (("sick", "g"), "expected SICK with a head line"),
@@ -107,6 +113,9 @@ def test_errors(rescore: Run, models: dict[str, Path], tmp_path: Path) -> None:
         (("wic", "s.txt"), "give --gold FILE"),
         (("order", "g"), "0 pairs of consecutive lines"),
         (("sick", "s.txt", "--gold", "g"), "--gold does not apply to sick"),
+        (("sick", "s.txt", "--examples", "20"), "--examples does not apply to sick"),
+        (("sick", "few"), "few: 6 pairs, and no test part; at least 10"),
+        (("wic", "w", "--gold", "gs"), "w: 4 pairs"),
         (("colour", "s.txt"), "sick, wic, order"),
     ):
         assert_one_line_error(rescore("probe", *arguments, *lm), part)
