@@ -13,7 +13,7 @@ from rescore.decision import Decision
 from rescore.metrics import Metric, list_statistics, oracle, total, value
 from rescore.metrics.alignment import align
 from rescore.metrics.base import Counts
-from rescore.metrics.normalise import Normaliser
+from rescore.metrics.normalise import Normaliser, paired_words
 from rescore.metrics.resampling import paired_interval
 from rescore.metrics.significance import PairedTest
 from rescore.nbest import COUNTS, FIRST_PASS, NbestList, content_hash, given_places
@@ -195,12 +195,10 @@ def _wrong_words(normaliser: Normaliser, lists: Sequence[NbestList], first: Sequ
         words += len(reference)
         missing = _missing(reference, heard)
         wrong += len(missing)
-        for other in dict.fromkeys(one.text for one in nbest.hypotheses):
-            if not missing:
-                break
-            own, found = normaliser.nearest(nbest.references[0], other)
+        texts = list(dict.fromkeys(one.text for one in nbest.hypotheses)) if missing else []
+        for own, found in zip(*paired_words([nbest.references[0]] * len(texts), texts, normaliser), strict=True):
             # Without an error in another reading it has all that is missing in this one.
-            missing &= _missing(*normaliser.nearest(reference, other)) if own != found else set()
+            missing &= _missing(reference, found) if own != found else set()
         absent += len(missing)
     return WrongWords(words, wrong, absent)
 

@@ -200,6 +200,8 @@ def test_a_reference_in_its_second_reading(tmp_path: Path) -> None:
     assert by_class(normaliser, once, right[:1], right[:1]) == [ClassErrors("rare", 3, 0.0, 0.0)]
     lists = [NbestList("u", [Hypothesis(text, {"s2s": 0.0}) for text in (right[0], wrong[0])], (references[0],))]
     assert outlook(ErrorRate(normaliser=normaliser), lists, Weights({"s2s": 1.0}, "given")).words == WrongWords(7, 0, 0)
+    lists = [NbestList("u", [Hypothesis(text, {"s2s": 0.0}) for text in ("its so", "it is so")], ("it's so",))]
+    assert outlook(ErrorRate(normaliser=normaliser), lists, Weights({"s2s": 1.0}, "given")).words == WrongWords(2, 1, 0)
     network = ConfusionNetwork(right[0], right[:1], np.zeros(1))
     assert correct(network, [references[0]], normaliser).all()
 
