@@ -212,6 +212,9 @@ def evaluate(
         raise UserError("no lists to evaluate")
     metric, *others = metrics or [config.metric(lists, weights), *config.others(lists, weights)]
     decide = config.decision(weights)
+    used = config.tunes or decide.name != "best"  # the first metric is what was tuned for, or what is expected
+    if (unused := config.metrics[used:]) and not any(nbest.references for nbest in lists):
+        log.warning("--metric %s: lists without references are not measured; give --ref FILE", ", ".join(unused))
     results, texts = evaluate_weights(metric, lists, weights, decide, texts, others)
     results.system = system_name(weights, results.columns, decide.name)
     tuned = weights.tuned_for

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
+from collections.abc import Iterable
 from typing import Any, Generic, TypeVar
 
 from rescore.errors import UserError
@@ -22,6 +23,12 @@ def resolve(name: str) -> Any:
     for attribute in filter(None, attributes.split(".")):
         found = getattr(found, attribute)
     return found
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The end of a message about a name that nobody knows: the name that is most like it, if one is."""
+    close = difflib.get_close_matches(name, known, n=1)
+    return f"; did you mean {close[0]}?" if close else ""
 
 
 class Registry(Generic[Part]):
@@ -68,9 +75,7 @@ class Registry(Generic[Part]):
         for known in self._parts:
             if known == name or known.casefold() == name.casefold():
                 return known
-        close = difflib.get_close_matches(name, self._parts, n=1)
-        hint = f"; did you mean {close[0]}?" if close else ""
-        raise UserError(f"{self.kind} {name!r} is not one of {', '.join(self._parts)}{hint}")
+        raise UserError(f"{self.kind} {name!r} is not one of {', '.join(self._parts)}{did_you_mean(name, self._parts)}")
 
     def __getitem__(self, name: str) -> Part:
         part = self._parts[self.check(name)][0]

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from rescore.pipeline import Outcome
     from rescore.reports.confidences import Confidences
 
+    Times = dict[str, RecordingSegment] | None
+    """Where utterances stand in recordings."""
+
 curve_option = click.option("--curve", metavar="FILE", help="Write the error against each weight as CSV.")
 
 
@@ -41,7 +44,7 @@ class ConfidenceFile:
     alternatives: int
     segments: str | None
 
-    def times(self) -> dict[str, RecordingSegment] | None:
+    def times(self) -> Times:
         """Where utterances stand, if this is given; a file that cannot be written is refused here, before any work."""
         from rescore.formats import confidences
         from rescore.formats.recordings import read_segments
@@ -50,7 +53,7 @@ class ConfidenceFile:
         confidences.check(self.path, times is not None)
         return times
 
-    def write(self, lists: Sequence[NbestList], found: Confidences, times: dict[str, RecordingSegment] | None) -> None:
+    def write(self, lists: Sequence[NbestList], found: Confidences, times: Times) -> None:
         from rescore import formats
         from rescore.formats import confidences
 
@@ -72,8 +75,12 @@ class RunOutputs:
     alternatives: int
     segments: str | None
 
-    def check(self, respell: int) -> None:
-        """Refuse a table of no known style, or of what is not asked for, before anything is computed."""
+    def check(self, respell: int) -> Times:
+        """Refuse a table of no known style, or of what is not asked for, before anything is computed.
+
+        Returns:
+            what --segments says.
+        """
         from rescore.reports.styles import endings, style_of
 
         if self.respellings and not respell:
@@ -84,8 +91,7 @@ class RunOutputs:
             raise click.UsageError("--segments is for --confidence FILE")
         if self.alternatives and not (self.confidence or self.html):
             raise click.UsageError("--alternatives is for --confidence FILE or --html FILE")
-        if self.confidence:
-            ConfidenceFile(self.confidence, self.alternatives, self.segments).times()
+        return ConfidenceFile(self.confidence, self.alternatives, self.segments).times() if self.confidence else None
 
     @property
     def any(self) -> bool:
@@ -93,8 +99,12 @@ class RunOutputs:
         written = (self.curve, self.output, self.best, self.save_weights, self.html, self.respellings, self.confidence)
         return any(written)
 
-    def write(self, outcome: Outcome) -> Confidences | None:
-        """Write what was asked for; returns the confidences of words, if these are among it."""
+    def write(self, outcome: Outcome, times: Times) -> Confidences | None:
+        """Write what was asked for; returns the confidences of words, if these are among it.
+
+        Args:
+            times: what `check` returned.
+        """
         from rescore import formats
         from rescore.decision import rerank
         from rescore.reports.details import details, weight_curve, write_curve
@@ -120,8 +130,7 @@ class RunOutputs:
             outcome.weights.save(Path(self.save_weights))
         certain = self._confidences(outcome)  # last: these may fail, and nothing else is to be lost then
         if self.confidence and certain:
-            target = ConfidenceFile(self.confidence, self.alternatives, self.segments)
-            target.write(outcome.lists, certain, target.times())
+            ConfidenceFile(self.confidence, self.alternatives, self.segments).write(outcome.lists, certain, times)
         if self.html:
             run = (outcome.metric, outcome.lists, outcome.texts, outcome.weights, outcome.lms[0], outcome.dev)
             content = page(outcome.results, details(*run, certain.words if certain else None))

@@ -13,6 +13,8 @@ OUTPUTS = {
     "respellings", "confidence",
 }  # fmt: skip
 """Names of parameters that are written to."""
+MAKE_FOLDERS = {"stamp"}
+"""Of these the ones that make the folder they stand in."""
 INPUTS = {
     "nbest", "outputs", "results", "pairs", "file", "ref", "dev", "dev_ref", "weights", "text", "golden", "glm", "gold",
     "segments", "recordings", "others", "dev_with", "lm", "tokenizer", "config", "words", "lexicon", "channel",
@@ -22,12 +24,18 @@ INPUTS = {
 
 def check(ctx: click.Context) -> None:
     """Refuse two outputs to one file, and an output to a file that is read: the one would take the place of the other.
+    And an output into a folder that there is not, before anything is computed for it.
 
     Links count as what they lead to. What is no file, such as /dev/null, may be given as often as one likes.
 
     Raises:
         UsageError: there are such.
     """
+    files = {one.name for one in ctx.command.params if one.name and "FILE" in (one.metavar or "")}
+    for option, value in _given(ctx, files & OUTPUTS - MAKE_FOLDERS):
+        if value != "-" and not Path(value).absolute().parent.is_dir():
+            folder = Path(value).parent
+            raise click.UsageError(f"{option} {value}: there is no folder {folder} to write it in; make it first")
     written: dict[str, str] = {}
     for option, value in _given(ctx, OUTPUTS):
         path = Path(value)

@@ -60,7 +60,7 @@ def command(
     inputs.check([*nbest, *weights.dev, *systems.others, *systems.dev_with])
     config = options.run_config(weights, search, expansion, decide, measure, lms=tuple(lms.specs), norm=lm_norm)
     config = systems.configured(config).checked()
-    outputs.check(config.respell)
+    times = outputs.check(config.respell)
     if outputs.html and not lms.lm:
         raise click.UsageError("--html shows the model's log-probabilities; give an --lm")
     if outputs.curve and not config.tunes:
@@ -73,7 +73,7 @@ def command(
     with options.scoring_bar(config, lists, dev) as bar:
         outcome = pipeline.run(lists, config, dev, lms.load, bar.update)
     reporting.write(outcome.results, nbest[0])
-    certain = outputs.write(outcome)
+    certain = outputs.write(outcome, times)
     to_stdout = "-" in (outputs.output, outputs.best, reporting.report, outputs.confidence)
     if not (outputs.any or reporting.report or reporting.table) and outcome.results.metric is None:
         formats.write_best("-", zip(outcome.lists, outcome.texts, strict=True), sys.stdout)

@@ -14,6 +14,7 @@ from rescore.errors import UserError
 from rescore.files import read_json
 from rescore.nbest import NbestList
 from rescore.parts import BACKENDS
+from rescore.registry import did_you_mean
 from rescore.scoring import hub
 from rescore.scoring.base import DEFAULT, ComputeOptions, LanguageModel, column_name, origin
 from rescore.scoring.cache import Cached
@@ -84,6 +85,9 @@ def parse(spec: str) -> Spec:
     while rest and (rest[0] in known or "".join(rest[0].partition("=")[:2]) in known):
         options.append(rest.pop(0))
     path = Path(":".join(rest)) if any(rest) else folder
+    meant = did_you_mean(rest[0].partition("=")[0], [one.rstrip("=") for one in known]) if rest else ""
+    if meant and not path.exists() and (len(rest) > 1 or not BACKENDS[kind].on_hub):
+        raise UserError(f"--lm {spec}: {path}: no such folder{meant}")
     if not any(rest) and not path.is_dir():
         raise UserError(
             f"--lm {spec}: no {kind} is shipped; train one and give it as {':'.join([kind, *options])}:PATH"

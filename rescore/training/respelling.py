@@ -16,6 +16,7 @@ from rescore.expansion.lexicon import NAME, spelled
 from rescore.expansion.respell import SELECTION
 from rescore.metrics.normalise import WordList
 from rescore.nbest import CHANNEL, Column, NbestList, content_hash
+from rescore.registry import did_you_mean
 from rescore.training.channel import collect, learn
 from rescore.tuning.folds import split
 from rescore.tuning.sets import LARGE_SET
@@ -145,7 +146,10 @@ def respelled(
         if dev is None:
             raise UserError("--channel dev: there are no dev lists; give folds, shipped, or a channel's folder")
         return Respelling(number, lexicon, _learned(dev))(lists)
-    found = Channel.load(Channel.shipped() if channel == "shipped" else Path(channel))
+    path = Channel.shipped() if channel == "shipped" else Path(channel)
+    if not path.exists():
+        raise UserError(f"--channel {channel}: no such folder{did_you_mean(channel, CHANNELS)}")
+    found = Channel.load(path)
     if own and dev and content_hash(dev) in found.source:
         log.warning("--channel %s was learned from these dev lists, so its gain on them flatters; give dev", channel)
     return Respelling(number, lexicon, found)(lists)

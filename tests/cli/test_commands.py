@@ -205,7 +205,11 @@ ENTRY = LISTS["u0"]
         (json.dumps(LISTS), ["--ref", "absent"], ["absent: no such file"]),
         (json.dumps(LISTS), ["--weight", "x"], ["'x' is not a number"]),
         (json.dumps(LISTS), ["--device", "cuda:77", "--weight", "0.5"], ["no such device"]),
-        (json.dumps(LISTS), ["--weight", "0.5", "-o", "absent/out.json"], ["absent/out.json: cannot be written"]),
+        (
+            json.dumps(LISTS),
+            ["--weight", "0.5", "-o", "absent/out.json"],
+            ["absent/out.json: there is no folder absent"],
+        ),
     ],
 )
 def test_bad_input(

@@ -55,6 +55,12 @@ def test_did_you_mean(rescore: Run) -> None:
     assert rescore("Models").stdout == rescore("models").stdout
     assert_one_line_error(rescore(LISTS, "--lm", "tt", "--weight", "0.3"), "did you mean")
     assert_one_line_error(rescore(LISTS, "--metric", "blue"), "bleu")
+    for lm, meant in (("lexical:chanel:DIR", "channel"), ("tta:contxt=2", "context"), ("bilm:intct", "intact")):
+        wrong = lm.partition(":")[2]
+        done = rescore(LISTS, "--lm", lm, "--weight", "0.3")
+        assert_one_line_error(done, f"--lm {lm}: {wrong}: no such folder; did you mean {meant}?")
+    respell = ("--lm", "tta", "--dev", ROOT / "data" / "dev.json", "--respell", "5", "--channel")
+    assert_one_line_error(rescore(LISTS, *respell, "shiped"), "--channel shiped: no such folder; did you mean shipped?")
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -57,6 +57,14 @@ def test_refused(rescore: Run, tmp_path: Path, files: dict[str, bytes], argument
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == files
 
 
+def test_a_folder_that_there_is_not(rescore: Run, files: dict[str, bytes]) -> None:
+    """It is said before the model is looked for."""
+    for option in ("-o", "--best", "--report", "--html", "--save-weights", "--curve"):
+        done = rescore("l.json", "--lm", "tta:nowhere", "--dev", "l.json", option, "no/such/file")
+        assert_one_line_error(done, "no/such/file: there is no folder no/such to write it in; make it first")
+    assert_one_line_error(rescore("score", "l.json", "--lm", "tta:nowhere", "-o", "no/l.json"), "there is no folder no")
+
+
 def test_allowed(rescore: Run, files: dict[str, bytes]) -> None:
     assert rescore("score", "l.json", *LM, "-o", "/dev/null", "--tokens", "/dev/null").returncode == 0
     assert rescore("convert", "-", "-o", "-", input=files["l.json"]).returncode == 0

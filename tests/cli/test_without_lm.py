@@ -49,8 +49,14 @@ def test_decisions_without_a_model(rescore: Run, lists: Path, tmp_path: Path) ->
 
 def test_the_best_goes_to_stdout_where_nothing_can_be_measured(rescore: Run, tmp_path: Path) -> None:
     write_json(tmp_path / "n.json", {"u": {"hyp_1": {"score": -1, "text": "a b"}, "hyp_2": {"score": 0, "text": "c"}}})
-    assert rescore("n.json").stdout == "u c\n"
+    done = rescore("n.json")
+    assert done.stdout == "u c\n" and "not measured" not in done.stderr
     assert_one_line_error(rescore("n.json", "--html", "x.html"), "give an --lm")
+    # A metric that nothing is tuned for, nor decided by, has no use there.
+    unused = "--metric wer, cer: lists without references are not measured"
+    assert unused in rescore("n.json", "--metric", "wer", "--metric", "cer").stderr
+    risk = rescore("n.json", "--metric", "cer", "--decide", "mbr", "--scale", "1")
+    assert risk.returncode == 0 and "not measured" not in risk.stderr
 
 
 def test_hyporadise_is_told_where_it_is_wrong(rescore: Run, tmp_path: Path) -> None:

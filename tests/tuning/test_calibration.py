@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from rescore.decision.confidence import ConfusionNetwork
+from rescore.formats import recordings
 from rescore.metrics.confidence import quality
 from rescore.metrics.normalise import Normaliser
 from rescore.nbest import Hypothesis, NbestList
@@ -106,7 +107,9 @@ def test_at_the_command_line(rescore: Run, tmp_path: Path) -> None:
     assert_one_line_error(rescore("confidence", test, "-o", "w.jsonl", "--metric", "bleu"), "has no word errors")
 
 
-def test_run_writes_what_the_stages_write(rescore: Run, model: Path, tmp_path: Path) -> None:
+def test_run_writes_what_the_stages_write(
+    rescore: Run, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     dev, test = some_lists(tmp_path, "dev", 40), some_lists(tmp_path, "test", 40)
     lm = ("--lm", f"tta:{model}")
     whole = ("--confidence", "one.jsonl", "--alternatives", "2")
@@ -123,3 +126,11 @@ def test_run_writes_what_the_stages_write(rescore: Run, model: Path, tmp_path: P
     assert_one_line_error(rescore(test, *lm, "--dev", dev, *refused), "BLEU has no word errors")
     assert not (tmp_path / "lists.jsonl").exists()  # nothing was scored
     assert_one_line_error(rescore(test, *lm, "--confidence", "w.ctm"), "a CTM has times; give --segments")
+    read, real = [], recordings.read_segments
+    monkeypatch.setattr(recordings, "read_segments", lambda path: read.append(path) or real(path))
+    places = (
+        f"{json.loads(line)['id']} rec {at} {at + 1}\n" for at, line in enumerate((tmp_path / "one.jsonl").open())
+    )
+    (tmp_path / "segments").write_text("".join(places), encoding="utf-8")
+    assert rescore(test, "--confidence", "w.ctm", "--segments", "segments").returncode == 0
+    assert read == ["segments"]  # once: it may be a pipe
