@@ -89,10 +89,10 @@ def test_an_adapted_model_is_resumed_and_names_its_base_and_text(tmp_path: Path)
 
 
 def test_shipped_models_to_start_from() -> None:
-    assert neural._model_folder("tta-small") == shipped_models() / "tta-small"
-    assert neural._model_folder(str(shipped_models() / "tta")) == shipped_models() / "tta"
+    assert neural._model_folder("--init", "tta-small") == shipped_models() / "tta-small"
+    assert neural._model_folder("--init", str(shipped_models() / "tta")) == shipped_models() / "tta"
     with pytest.raises(UserError, match=r"--init no-such: no such folder; .* tta-small"):
-        neural._model_folder("no-such")
+        neural._model_folder("--init", "no-such")
 
 
 @pytest.mark.parametrize(("sentences", "kept"), [(5, 1), (400, 20), (50_000, MOST_HELD_OUT)])
