@@ -85,7 +85,9 @@ def parse(spec: str) -> Spec:
     while rest and (rest[0] in known or "".join(rest[0].partition("=")[:2]) in known):
         options.append(rest.pop(0))
     path = Path(":".join(rest)) if any(rest) else folder
-    meant = did_you_mean(rest[0].partition("=")[0], [one.rstrip("=") for one in known]) if rest else ""
+    names = {one.rstrip("=") for one in known}
+    first = rest[0].partition("=")[0] if rest else ""
+    meant = did_you_mean(first, sorted(names)) if first and first not in names else ""
     if meant and not path.exists() and (len(rest) > 1 or not BACKENDS[kind].on_hub):
         raise UserError(f"--lm {spec}: {path}: no such folder{meant}")
     if not any(rest) and not path.is_dir():
