@@ -12,6 +12,7 @@ from rescore.errors import UserError
 from rescore.expansion import recombine
 from rescore.expansion.merge import merge
 from rescore.nbest import COMBINED, Column, Hypothesis, NbestList
+from rescore.tuning import Weights
 from tests.conftest import Run, assert_one_line_error
 
 
@@ -84,12 +85,20 @@ def test_run_merges_as_the_stages_do(rescore: Run, tmp_path: Path) -> None:
             formats.write(some, str(tmp_path / name / f"{part}.jsonl"))
     for part in ("dev", "test"):
         rescore("merge", f"poor/{part}.jsonl", f"good/{part}.jsonl", "-o", f"{part}.jsonl")
-    stages = rescore("test.jsonl", "--dev", "dev.jsonl", "--components", "--decide", "rover", "-o", "two.jsonl")
     system = ("--with", "good/test.jsonl", "--dev-with", "good/dev.jsonl")
-    one = rescore("poor/test.jsonl", *system, "--dev", "poor/dev.jsonl", "--decide", "rover", "-o", "one.jsonl")
-    assert one.returncode == 0, one.stderr
-    assert formats.read([tmp_path / "one.jsonl"]) == formats.read([tmp_path / "two.jsonl"])
-    assert one.stdout.replace("poor/dev.jsonl", "dev.jsonl") == stages.stdout and "good" in one.stdout
+    for rule in ("rover", "mbr"):
+        decide = ("--decide", rule, "--save-weights", "w.json")
+        stages = rescore("test.jsonl", "--dev", "dev.jsonl", "--components", *decide, "-o", "two.jsonl")
+        one = rescore("poor/test.jsonl", *system, "--dev", "poor/dev.jsonl", *decide, "-o", "one.jsonl")
+        assert one.returncode == 0, one.stderr
+        assert formats.read([tmp_path / "one.jsonl"]) == formats.read([tmp_path / "two.jsonl"])
+        assert one.stdout.replace("poor/dev.jsonl", "dev.jsonl") == stages.stdout
+        found = Weights.load(tmp_path / "w.json")
+        assert (
+            found.decision.name == rule
+            and found.decision.scale
+            and any(found.weights[name] for name in ("good", "missing.good", "missing.s2s"))
+        )
     folds = rescore("poor/test.jsonl", *system[:2], "--folds", "3")
     assert folds.returncode == 0 and "100.00" in folds.stdout and "0.00" in folds.stdout
     for options, message in (
