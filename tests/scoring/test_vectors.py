@@ -73,7 +73,7 @@ def test_a_vector_knows_its_context_only(models: dict[str, Path], words: list[st
         difference = np.abs(one - two).max(axis=1)
         seen = [rank for rank in range(len(words)) if rank > place] if backend == "unilm" else [*range(place)]
         seen = seen if backend.startswith("unilm") else [rank for rank in range(len(words)) if rank != place]
-        assert all((difference[rank] > 1e-7) == (rank in seen) for rank in range(len(words)))
+        assert all((difference[rank] > 1e-5) == (rank in seen) for rank in range(len(words)))
         assert difference[place] < 1e-5
 
 
