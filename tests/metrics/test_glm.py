@@ -158,6 +158,13 @@ def test_rules_for_one_side(tmp_path: Path) -> None:
     assert normaliser.nearest("it's uh", "uh it's") == (["it's", "%hesitation"], ["%hesitation", "it's"])
     assert normaliser.nearest("it is so", "it's so") == (["it", "is", "so"], ["it", "is", "so"])
     assert normaliser.nearest("it's so", "it is so")[0] == ["it's", "so"]
+    web = Normaliser(
+        glm=glm(tmp_path, "[web's] => [{web's /web is / @}\n")
+    )  # as a line of NIST's own file, without an end
+    assert [web.nearest(text, "a web's b")[1] for text in ("a web is b", "a b")] == [
+        ["a", "web", "is", "b"],
+        ["a", "b"],
+    ]
     assert normaliser.nearest("we have not gone", "we ain't gone")[1] == ["we", "have", "not", "gone"]
     rules = '[a] => [b] / [ ] __ [ ]\n;; INPUT_DEPENDENT_APPLICATION = "(stm|ref)"\n[b] => [c] / [ ] __ [ ]\n'
     rules += ';; INPUT_DEPENDENT_APPLICATION = ".*"\n[d] => [e] / [ ] __ [ ]\n'
