@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from rescore.nbest import COMBINED, NbestList
+from rescore.nbest import COMBINED, NbestList, given_places
 
 WeightsOf = Mapping[str, float] | Callable[[NbestList], Mapping[str, float]]
 """The weight of each column; or a function that says them for a list, where they depend on its condition."""
@@ -47,8 +47,7 @@ def best(lists: Sequence[NbestList], weights: WeightsOf) -> list[int]:
 def _first_of_best(nbest: NbestList, scores: npt.NDArray[np.float64]) -> int:
     top = int(np.argmax(scores))
     if nbest.hypotheses[top].scores.get(COMBINED):
-        equals = np.flatnonzero(scores == scores[top]).tolist()
-        return next((place for place in equals if not nbest.hypotheses[place].scores.get(COMBINED)), top)
+        return next((place for place in given_places(nbest) if scores[place] == scores[top]), top)
     return top
 
 
