@@ -105,14 +105,14 @@ NETWORKS: Registry[NetworkKind] = Registry(
                 "rescore.training.unified:objectives",
                 Backend(
                     "rescore.scoring.unified:load",
-                    ("bi", "l2r", "r2l", "seq2seq", "channel", *_MASKED),
+                    ("bi", "l2r", "r2l", "seq2seq", "source", "channel", *_MASKED),
                     pseudo_with="bi",
                 ),
                 masks=True,
                 pairs=True,
                 cloze=True,
             ),
-            "network of four readings (UniLM), one from a source",
+            "network of several readings (UniLM), some from a source",
         ),
     },
 )

@@ -57,6 +57,9 @@ class NetworkConfig:
     cloze: bool = False
     """Whether a `unified` network predicts a token at its place, where [MASK] stands, in all readings, as in the paper;
     without, those in one direction predict the next token."""
+    bi_source: bool = False
+    """Whether a `unified` network reads a sentence and its translation from both sides, too; the second of them has a
+    segment of its own."""
     scaled_embeddings: bool = False
     """Embeddings times sqrt(d_model) before the first layer of an encoder (Vaswani et al. 2017, section 3.4). Papers'
     networks have none of this; an encoder's file without this field means it."""
@@ -78,7 +81,16 @@ class NetworkConfig:
             raise UserError(f"phrases take a vocabulary of fewer than {(1 << 20) // self.sentences:,} tokens")
         if self.first_query not in FIRST_QUERIES:
             raise UserError(f"first_query is {self.first_query!r}; it must be {' or '.join(FIRST_QUERIES)}")
-        for name in ("embedding_norm", "output_transform", "output_bias", "scaled_embeddings", "source", "cloze"):
+        flags = (
+            "embedding_norm",
+            "output_transform",
+            "output_bias",
+            "scaled_embeddings",
+            "source",
+            "cloze",
+            "bi_source",
+        )
+        for name in flags:
             if not isinstance(getattr(self, name), bool):
                 raise UserError(f"{name} is {getattr(self, name)!r}; it must be true or false")
         if NETWORKS[self.kind].heads and self.d_model % self.heads:
@@ -89,6 +101,8 @@ class NetworkConfig:
             raise UserError(f"source is true; a {self.kind} reads none so")
         if self.cloze and not NETWORKS[self.kind].cloze:
             raise UserError(f"cloze is true; a {self.kind} has one way to learn")
+        if self.bi_source and not NETWORKS[self.kind].pairs:
+            raise UserError(f"bi_source is true; a {self.kind} has no such reading")
         if self.source and self.sentences != 2:
             raise UserError(f"sentences is {self.sentences}; a network that reads a source has 2")
         if self.max_positions < 4:

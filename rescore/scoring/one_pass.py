@@ -139,6 +139,8 @@ class NetworkScorer:
 
     context: tuple[int, int] = (0, 0)
     """How many neighbours before and after a text it reads."""
+    reads_source = False
+    """Whether it reads the source beside the text."""
     passes = 1
     """How often each token is asked for; its score is the mean."""
     predicts_tokens = True

@@ -1,8 +1,9 @@
-"""One checkpoint, five scorers: what a `unified` network says of a sentence, or of a sentence given its source."""
+"""One checkpoint, seven scorers: what a `unified` network says of a sentence, or of a sentence given its source."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from rescore.errors import UserError
@@ -26,35 +27,56 @@ if TYPE_CHECKING:
 
     from rescore.scoring.backends import Spec
 
-READINGS = {
-    "bi": Segment.BOTH,
-    "l2r": Segment.FORWARD,
-    "r2l": Segment.BACKWARD,
-    "seq2seq": Segment.TARGET,
-    "channel": Segment.TARGET,
-}
-"""The options that say how to read, and the segment that is predicted."""
-
 
 def load(spec: Spec, computing: ComputeOptions = DEFAULT) -> NetworkScorer:
-    """`unified:READING:DIR`: bi, l2r, r2l, seq2seq (of the hypothesis given the source) or channel (the other way).
+    """`unified:READING:DIR`, the reading one of `READINGS`.
 
     Raises:
-        UserError: no reading is named, or two; the model's files are missing or damaged.
+        UserError: no reading is named, or two; the model's files are missing or damaged, or it was not trained for it.
     """
-    named = [option for option in spec.options if option in READINGS]
-    reading = named[0] if len(named) == 1 else "channel" if sorted(named) == ["channel", "seq2seq"] else None
-    if reading is None:
+    known = {option for name in READINGS for option in name.split(":")}
+    named = sorted(option for option in spec.options if option in known)
+    make = next((make for name, make in READINGS.items() if sorted(name.split(":")) == named), None)
+    if make is None:
         given = " and ".join(named) or "nothing"
         raise UserError(f"--lm unified: expected one of {', '.join(READINGS)} as in unified:bi:DIR, found {given}")
-    network = UnifiedNetwork(spec.path, computing, READINGS[reading])
-    if reading == "bi":
-        return masked_scorer(spec, network)
-    if reading == "l2r":
-        return CausalScorer(spec.name, network)
-    if reading == "r2l":
-        return BackwardScorer(spec.name, network)
-    return SourceScorer(spec.name, network, channel=reading == "channel")
+    return make(spec, computing)
+
+
+def _masked(spec: Spec, computing: ComputeOptions) -> NetworkScorer:
+    return masked_scorer(spec, UnifiedNetwork(spec.path, computing, Segment.BOTH))
+
+
+def _forward(spec: Spec, computing: ComputeOptions) -> NetworkScorer:
+    return CausalScorer(spec.name, UnifiedNetwork(spec.path, computing, Segment.FORWARD))
+
+
+def _backward(spec: Spec, computing: ComputeOptions) -> NetworkScorer:
+    return BackwardScorer(spec.name, UnifiedNetwork(spec.path, computing, Segment.BACKWARD))
+
+
+def _masked_pair(spec: Spec, computing: ComputeOptions, channel: bool) -> NetworkScorer:
+    scorer = masked_scorer(spec, PairNetwork(spec.path, computing, channel))
+    scorer.reads_source = True
+    return scorer
+
+
+def _behind_source(spec: Spec, computing: ComputeOptions, channel: bool) -> NetworkScorer:
+    return SourceScorer(spec.name, UnifiedNetwork(spec.path, computing, Segment.TARGET), channel)
+
+
+READINGS: dict[str, Callable[[Spec, ComputeOptions], NetworkScorer]] = {
+    "bi": _masked,
+    "l2r": _forward,
+    "r2l": _backward,
+    "seq2seq": partial(_behind_source, channel=False),
+    "channel": partial(_behind_source, channel=True),
+    "seq2seq:channel": partial(_behind_source, channel=True),
+    "bi:source": partial(_masked_pair, channel=False),
+    "bi:channel": partial(_masked_pair, channel=True),
+}
+"""The options that say how to read. With `source` and `seq2seq` the hypothesis is scored given its source, with
+`channel` the source given the hypothesis."""
 
 
 class UnifiedNetwork(OwnNetwork):
@@ -73,11 +95,37 @@ class UnifiedNetwork(OwnNetwork):
     def encode_texts(self, texts: Sequence[str]) -> list[Encoded]:
         return [Encoded(tuple(self._shifted(ids)), words) for ids, words in super().encode_texts(texts)]
 
-    def sources(self, texts: Sequence[str]) -> list[tuple[int, ...]]:
-        """[BOS] text [EOS], each in the segment of a source."""
-        shift = Segment.SOURCE * self.vocabulary
+    def sources(self, texts: Sequence[str], segment: Segment = Segment.SOURCE) -> list[tuple[int, ...]]:
+        """[BOS] text [EOS], each in the segment of what is shown and not scored."""
+        shift = segment * self.vocabulary
         ids = self._tokenizer.encode(texts)
         return [tuple(token + shift for token in (self._tokenizer.bos, *some, self._tokenizer.eos)) for some in ids]
+
+
+class PairNetwork(UnifiedNetwork):
+    """The network with two sentences that see each other from both sides, [BOS] one [EOS] other [EOS]; the other is
+    scored. The first is cut to what the other leaves of the positions."""
+
+    def __init__(self, folder: Path, computing: ComputeOptions, channel: bool) -> None:
+        super().__init__(folder, computing, Segment.SECOND)
+        if not self.network.config.bi_source:
+            raise UserError(f"{folder}: its reading bi is of single sentences; train one in bi:source, from --pairs")
+        self.before, self._channel = [], channel
+
+    def encode(self, questions: Sequence[Question]) -> list[Encoded]:
+        pairs = [one.pair(self._channel) for one in questions]
+        given = list(dict.fromkeys(one for one, _ in pairs))
+        shown = dict(zip(given, self.sources(given, Segment.BOTH), strict=True))
+        found = []
+        for (one, _), own in zip(pairs, self.encode_texts([text for _, text in pairs]), strict=True):
+            first = cut(shown[one], max(2, self.positions - len(self.after) - len(own.ids)))
+            found.append(Encoded((*first, *own.ids), (*[CONTEXT_TOKEN] * len(first), *own.words)))
+        return found
+
+
+def cut(source: tuple[int, ...], most: int) -> tuple[int, ...]:
+    """The same, its last token kept, in so many tokens."""
+    return source if len(source) <= most else (*source[: most - 1], source[-1])
 
 
 class SourceScorer(CausalScorer):
@@ -121,9 +169,8 @@ class SourceScorer(CausalScorer):
         most = network.positions // 2
         paths: dict[tuple[int, ...], list[Window]] = {}
         for index, sentence in enumerate(sentences):
-            ids, split = sentence.ids, self.scored(sentence).start
-            source = ids[:split] if split <= most else (*ids[: most - 1], ids[split - 1])
-            target = ids[split:]
+            split = self.scored(sentence).start
+            source, target = cut(sentence.ids[:split], most), sentence.ids[split:]
             for start, stop, first, last in windows(len(target), network.positions - len(source)):
                 tokens = (source[-1], *target[start:stop])
                 scored = slice(first - start + 1, last - start + 1)

@@ -26,7 +26,7 @@ from rescore.training.corpus import Corpus, encode_corpus, encode_pairs
 from rescore.training.hypernyms import HypernymClasses
 from rescore.training.loop import STATE, Device, Recipe, Task, Trainer
 from rescore.training.objectives import USUAL, ContextObjective, ObjectiveOptions
-from rescore.training.unified import MIXTURE
+from rescore.training.unified import MIXTURE, PAIRED, needs_second
 
 CORPUS, PAIRS = "corpus", "pairs"  # folders of encoded text beside the checkpoint; nobody needs them after training
 
@@ -66,7 +66,8 @@ class Shape:
             if found.phrases not in (0, self.phrases):
                 raise UserError(f"--phrases {self.phrases}: the model has phrase keys of {found.phrases} units")
             found = replace(found, phrases=self.phrases)
-        found = replace(found, cloze=found.cloze or self.cloze)
+        second = found.bi_source or (NETWORKS[self.kind].pairs and needs_second(self.readings))
+        found = replace(found, cloze=found.cloze or self.cloze, bi_source=second)
         if found.source > self.source:
             raise UserError(f"{self.init}: reads a source; give --pairs SOURCE TARGET")
         if self.source:
@@ -194,7 +195,7 @@ def _check(shape: Shape, sources: Sources, recipe: Recipe, out: Path, resume: bo
     able = tuple(dict.fromkeys(MIXTURE)) if NETWORKS[shape.kind].pairs else ()
     if wrong := [name for name in shape.readings if name not in able]:
         raise UserError(f"reading {wrong[0]}: a {shape.kind} network has {', '.join(able) or 'one reading only'}")
-    needs_pairs = "seq2seq" in (shape.readings or able)
+    needs_pairs = any(name in PAIRED for name in shape.readings or able)
     if sources.pairs is None and needs_pairs and recipe.steps != 0:
         raise UserError(f"a {shape.kind} network learns from translations, too; give --pairs SOURCE TARGET")
     if sources.main is None and recipe.steps != 0:
@@ -252,7 +253,7 @@ def turns(
         if context:
             found.append(Task("context", text.windows(), ContextObjective(made, tokenizer)))
         return found
-    corpora = {name: pairs if name == "seq2seq" else text for name in MIXTURE}
+    corpora = {name: pairs if name in PAIRED else text for name in MIXTURE}
     tasks = {name: Task(name, corpus, made[name]) for name, corpus in corpora.items() if corpus is not None}
     return [tasks[name] for name in MIXTURE if name in tasks]
 

@@ -1,4 +1,4 @@
-"""What a `unified` network learns: four readings in turn (Dong et al. 2019, UniLM)."""
+"""What a `unified` network learns: its readings in turn (Dong et al. 2019, UniLM)."""
 
 from __future__ import annotations
 
@@ -20,16 +20,24 @@ from rescore.training.objectives import (
     MaskedLanguageModelling,
     Objective,
     ObjectiveOptions,
+    inner_positions,
     mirrored,
 )
 
-MIXTURE = ("bi", "l2r", "seq2seq", "bi", "r2l", "seq2seq")
-"""Which of them each batch is for, in turn: a third bidirectional, a third with a source, a sixth in each direction
-(Dong et al. 2019, section 2.3)."""
+MIXTURE = ("bi", "l2r", "seq2seq", "bi:source", "r2l", "seq2seq")
+"""Which of them each batch is for, in turn: a third from both sides, a third with a source, a sixth in each direction
+(Dong et al. 2019, section 2.3). There, what is read from both sides is two sentences; here every second time."""
+PAIRED = ("bi:source", "seq2seq")
+"""Those that are learned from pairs."""
+
+
+def needs_second(readings: Sequence[str]) -> bool:
+    """Whether a network that learns these readings (none: all) needs `NetworkConfig.bi_source`."""
+    return "bi:source" in (readings or MIXTURE)
 
 
 def objectives(tokenizer: Tokenizer, options: ObjectiveOptions = USUAL) -> dict[str, Objective]:
-    """The four objectives of a `unified` network, by the reading that they train."""
+    """The objectives of a `unified` network, by the reading that they train."""
     masked = MaskedLanguageModelling(tokenizer, options)
     directed: tuple[Objective, Objective, Objective] = (
         (Cloze(masked), Cloze(masked, backwards=True), ClozeOfPairs(masked, tokenizer))
@@ -42,6 +50,7 @@ def objectives(tokenizer: Tokenizer, options: ObjectiveOptions = USUAL) -> dict[
         "l2r": SegmentObjective(forward, Segment.FORWARD, tokenizer),
         "r2l": SegmentObjective(backward, Segment.BACKWARD, tokenizer),
         "seq2seq": pairs,
+        "bi:source": MaskedPairs(masked, tokenizer),
     }
 
 
@@ -75,11 +84,30 @@ class Cloze:
         return self._masked.masked(tokens, lengths, maskable, seed)
 
 
-def _sides(tokens: Tensor, eos: int) -> Tensor:
+def _sides(tokens: Tensor, eos: int, first: Segment = Segment.SOURCE, second: Segment = Segment.TARGET) -> Tensor:
     """Segments (batch, n) of [BOS] source [EOS] target [EOS]."""
     ends = (tokens == eos).cumsum(dim=1)
     source = (ends == 0) | ((ends == 1) & (tokens == eos))
-    return torch.where(source, int(Segment.SOURCE), int(Segment.TARGET))
+    return torch.where(source, int(first), int(second))
+
+
+class MaskedPairs:
+    """Masked tokens of two sentences are predicted from all of both; their [EOS] are context.
+
+    A pair comes as [BOS] one [EOS] other [EOS].
+    """
+
+    predicts_end: ClassVar[bool] = False
+
+    def __init__(self, masked: MaskedLanguageModelling, tokenizer: Tokenizer) -> None:
+        self.perplexity = masked.perplexity
+        self._masked, self._eos, self._size = masked, tokenizer.eos, tokenizer.vocab_size
+
+    def __call__(self, tokens: Tensor, lengths: Tensor, seed: Sequence[int]) -> Example:
+        maskable = inner_positions(tokens, lengths) & (tokens != self._eos)
+        example = self._masked.masked(tokens, lengths, maskable, seed)
+        segments = _sides(tokens, self._eos, Segment.BOTH, Segment.SECOND)
+        return replace(example, tokens=example.tokens + segments * self._size)
 
 
 class ClozeOfPairs:

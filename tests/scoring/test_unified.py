@@ -11,11 +11,15 @@ import pytest
 import torch
 
 from rescore import scoring
+from rescore.errors import UserError
 from rescore.networks import checkpoint
 from rescore.networks.config import NetworkConfig
 from rescore.networks.tokenizer import Tokenizer
 from rescore.networks.unified import Unified
 from rescore.scoring import ComputeOptions, Question, alone
+from rescore.training.objectives import ObjectiveOptions
+from rescore.training.train import Shape
+from rescore.training.unified import objectives
 from tests.conftest import SENTENCES, Run, assert_one_line_error
 
 SOURCES = ["the old house", "he said so", "yes"]
@@ -26,11 +30,10 @@ PAIRS = [(source, target) for source in SOURCES for target in TARGETS]
 def log_probs(network: Unified, tokens: list[int], segments: list[int], visible: list[list[bool]]) -> torch.Tensor:
     """(n, vocabulary): the network with a mask that is given, one sequence, float64."""
     places = torch.arange(len(tokens))
-    embedded = (
-        network.token_embedding(torch.tensor(tokens))
-        + network.position_embedding(places)
-        + network.segment_embedding(torch.tensor(segments))
-    )
+    beside = [network.segment_embedding.weight[0 if segment == 5 else segment] for segment in segments]
+    if network.second is not None:
+        beside = [one + (segment == 5) * network.second[0] for one, segment in zip(beside, segments, strict=True)]
+    embedded = network.token_embedding(torch.tensor(tokens)) + network.position_embedding(places) + torch.stack(beside)
     hidden = embedded[None]
     for block in network.layers():
         hidden = block(hidden, hidden, torch.tensor(visible)[None, None])
@@ -51,6 +54,13 @@ def definition(reading: str, folder: Path, source: str, target: str) -> list[flo
                 tokens = [bos, *ids[:index], mask, *ids[index + 1 :], eos]
                 everything = [[True] * len(tokens)] * len(tokens)
                 values.append(log_probs(network, tokens, [0] * len(tokens), everything)[index + 1, token].item())
+        elif reading.startswith("bi:"):
+            front = [bos, *given, eos]
+            for index, token in enumerate(ids):
+                tokens = [*front, *ids[:index], mask, *ids[index + 1 :], eos]
+                everything = [[True] * len(tokens)] * len(tokens)
+                segments = [0] * len(front) + [5] * (len(ids) + 1)
+                values.append(log_probs(network, tokens, segments, everything)[len(front) + index, token].item())
         elif reading in ("l2r", "r2l"):
             ids = [*(ids[::-1] if reading == "r2l" else ids), eos]
             for index, token in enumerate(ids):
@@ -74,7 +84,7 @@ def definition(reading: str, folder: Path, source: str, target: str) -> list[flo
 def folder(tmp_path_factory: pytest.TempPathFactory, tokenizer: Tokenizer, config: NetworkConfig) -> Path:
     made = tmp_path_factory.mktemp("unified")
     torch.manual_seed(3)
-    network = checkpoint.build(replace(config, kind="unified", max_positions=80))
+    network = checkpoint.build(replace(config, kind="unified", max_positions=80, bi_source=True))
     with torch.no_grad():
         for value in network.parameters():
             value.add_(torch.randn_like(value) * 0.1)
@@ -92,15 +102,16 @@ def test_a_sentence_equals_the_definition(reading: str, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("budget", [None, 60])
-@pytest.mark.parametrize("reading", ["seq2seq", "channel"])
+@pytest.mark.parametrize("reading", ["seq2seq", "channel", "bi:source", "bi:channel"])
 def test_a_pair_equals_the_definition(reading: str, budget: int | None, folder: Path) -> None:
     lm = scoring.load(f"unified:{reading}:{folder}", ComputeOptions(batch_tokens=budget))
+    assert getattr(lm, "reads_source", False) and scoring.is_pseudo(f"unified:{reading}") == reading.startswith("bi")
     for (source, target), scores in zip(
         PAIRS, lm.score([Question(target, source) for source, target in PAIRS]), strict=True
     ):
-        slow = definition(reading, folder, *((target, source) if reading == "channel" else (source, target)))
+        slow = definition(reading, folder, *((target, source) if "channel" in reading else (source, target)))
         np.testing.assert_allclose(scores.log_probs, slow, atol=1e-4)
-        assert scores.tokens[-1] == "[EOS]"
+        assert (scores.tokens[-1] == "[EOS]") != reading.startswith("bi")
 
 
 def test_padding_and_neighbours_change_nothing(folder: Path) -> None:
@@ -125,6 +136,58 @@ def test_long_sources_and_targets(folder: Path, caplog: pytest.LogCaptureFixture
         len(whole.tokens) == len(both.tokens) > 120 and np.isfinite(both.log_probs).all() and (both.log_probs < 0).all()
     )
     assert cut.sum != lm.score([Question("yes", "yes")])[0].sum
+
+
+def test_what_a_long_text_leaves_of_its_source(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    lm = scoring.load(f"unified:bi:source:{folder}")
+    positions = checkpoint.load(folder)[0].config.max_positions
+    text, source = ["house"] * (positions - 9), ["old", "house", "old", "house", "old", "house", "he", "so"]
+    questions = [Question(" ".join(text), " ".join(source[:number])) for number in (5, 6, 7, 8)]
+    five, *others = (one.sum for one in lm.score(questions))
+    assert abs(five - others[0]) > 1e-3 and others == pytest.approx([others[0]] * 3, abs=1e-4) and not caplog.text
+    (long,) = lm.score([Question(" ".join(["house"] * 120), "yes")])
+    assert "overlapping windows" in caplog.text and len(long.tokens) == 120 and (long.log_probs < 0).all()
+
+
+def test_pairs_masked_on_both_sides(folder: Path) -> None:
+    """The loss of the one masked token is minus its log-probability in the score of its side."""
+    network, tokenizer = checkpoint.load(folder)
+    objective = objectives(tokenizer, ObjectiveOptions(mask_cap=1))["bi:source"]
+    one, other = PAIRS[0]
+    ids = tokenizer.encode([one, other])
+    tokens = torch.tensor([[tokenizer.bos, *ids[0], tokenizer.eos, *ids[1], tokenizer.eos, tokenizer.pad]])
+    scores = scoring.load(f"unified:bi:source:{folder}").score([Question(other, one)])[0].log_probs
+    asked = set()
+    for seed in range(80):
+        example = objective(tokens, torch.tensor([tokens.shape[1] - 1]), [seed])
+        (place,) = example.predicted[0].nonzero().flatten().tolist()
+        second = (torch.arange(tokens.shape[1]) > len(ids[0]) + 1)[:-1]
+        assert (example.tokens[0, :-1] // tokenizer.vocab_size == 5 * second).all()
+        assert example.tokens[0, place] % tokenizer.vocab_size == tokenizer.mask
+        asked.add(place)
+        if second[place]:
+            with torch.no_grad():
+                hidden = network(example.tokens, example.lengths)[example.predicted]
+            found = (hidden @ network.token_embedding.weight.T).log_softmax(-1)[0, example.targets[0]].item()
+            assert found == pytest.approx(scores[place - len(ids[0]) - 2], abs=1e-4)
+    ends = {0, len(ids[0]) + 1, tokens.shape[1] - 2}
+    assert asked == set(range(tokens.shape[1] - 1)) - ends
+
+
+def test_before_pairs_were_read_from_both_sides(tmp_path: Path, config: NetworkConfig, tokenizer: Tokenizer) -> None:
+    """A folder without them scores as it did, says what it lacks, and is at first what it was when it gets them."""
+    old = checkpoint.build(replace(config, kind="unified"))
+    checkpoint.save(tmp_path, old, tokenizer)
+    with pytest.raises(UserError, match="of single sentences; train one in bi:source, from --pairs"):
+        scoring.load(f"unified:bi:source:{tmp_path}")
+    made = Shape("unified", init=tmp_path).network(tokenizer)
+    tokens, second = torch.tensor([[2, 7, 8, 3, 9, 3]]), torch.tensor([[0, 0, 0, 0, 5, 5]]) * tokenizer.vocab_size
+    old = checkpoint.load(tmp_path)[0]
+    with torch.no_grad():
+        torch.testing.assert_close(made(tokens + second, torch.tensor([6])), old(tokens, torch.tensor([6])))
+    assert not Shape("unified", init=tmp_path, readings=("l2r",)).sized(tokenizer).bi_source
+    with pytest.raises(UserError, match="bi_source is true; a tta"):
+        NetworkConfig("tta", bi_source=True)
 
 
 def test_pseudo_is_what_is_masked(folder: Path) -> None:
@@ -158,11 +221,12 @@ def test_trained_by_the_command(rescore: Run, tmp_path: Path) -> None:
     train += ("--device", "cpu", "--steps", "6")
     done = rescore(*train, "--pairs", "a.txt", "b.txt", "--out", "lm")
     assert done.returncode == 0, done.stderr
-    for name in ("bi", "l2r", "r2l", "seq2seq"):
+    for name in ("bi", "bi:source", "l2r", "r2l", "seq2seq"):
         assert f"  {name}: validation loss" in done.stderr
     card = (tmp_path / "lm" / "README.md").read_text()
     assert "| validation perplexity, seq2seq |" in card
-    assert scoring.load(f"unified:seq2seq:{tmp_path / 'lm'}").score([Question("yes", "yes")])[0].sum < 0
+    for name in ("seq2seq", "bi:source", "bi:channel:intact"):
+        assert scoring.load(f"unified:{name}:{tmp_path / 'lm'}").score([Question("yes", "yes")])[0].sum < 0
     assert_one_line_error(rescore(*train, "--out", "other", "--text", "a.txt"), "--pairs SOURCE TARGET")
     (tmp_path / "c.txt").write_text("one\ntwo\n")
     assert_one_line_error(

@@ -235,7 +235,7 @@ options = bundled(
             "--reading",
             "readings",
             multiple=True,
-            type=click.Choice(["bi", "l2r", "r2l", "seq2seq"]),
+            type=click.Choice(["bi", "bi:source", "l2r", "r2l", "seq2seq"]),
             help=f"{', '.join(CLOZE)}: train this reading (given again, these) only, say after --init.  [default: all]",
         ),
         click.option(
