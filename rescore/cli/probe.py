@@ -1,4 +1,4 @@
-"""`rescore probe`: what a linear classifier learns from the vectors of a network."""
+"""`rescore probe`: what a linear classifier learns from the vectors of a network, frozen or fine-tuned."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import click
 
 from rescore.cli import options
 from rescore.cli.bundle import GroupedCommand
-from rescore.cli.types import OneOf
+from rescore.cli.types import Number, OneOf
 from rescore.cli.vectors import VectorsOptions, vector_options
 from rescore.parts import PROBES
 
@@ -27,6 +27,16 @@ from rescore.parts import PROBES
     show_default="5000",
     help="order: how many are made of the text.",
 )
+@click.option(
+    "--fine-tune", is_flag=True, help="Train the network on with a classifier, too; frozen is printed beside it."
+)
+@click.option("--epochs", type=click.IntRange(1), show_default="3", help="--fine-tune: passes over the training part.")
+@click.option(
+    "--learning-rate",
+    type=Number(0, 1, open_low=True),
+    show_default="0.0005",
+    help="--fine-tune: the highest, of AdamW.",
+)
 @click.option("-o", "--output", metavar="FILE", help="Write the figures as JSON; - is stdout.")
 def command(
     name: str,
@@ -35,6 +45,9 @@ def command(
     vectors: VectorsOptions,
     gold: str | None,
     examples: int | None,
+    fine_tune: bool,
+    epochs: int | None,
+    learning_rate: float | None,
     output: str | None,
 ) -> None:
     """Train a linear classifier on frozen vectors, and say how often it is right. Needs scikit-learn.
@@ -45,6 +58,7 @@ def command(
     rescore probe sick SICK.txt --lm tta --lm unilm
     rescore probe wic dev.data.txt --gold dev.gold.txt --lm tta
     rescore probe order novels.txt --lm tta
+    rescore probe sick SICK.txt --lm tta --fine-tune --epochs 5
     """
     from rescore import formats
     from rescore.reports import probe
@@ -52,8 +66,21 @@ def command(
     for option, value in (("gold", gold), ("examples", examples)):
         if value is not None and option not in PROBES[name].takes:
             raise click.UsageError(f"--{option} does not apply to {name}")
+    if not fine_tune and (epochs or learning_rate):
+        raise click.UsageError(f"--{'epochs' if epochs else 'learning-rate'} goes with --fine-tune")
     read = probe.read(name, Path(file), Path(gold) if gold else None, examples or probe.EXAMPLES)
-    found = [probe.probe(name, read, lm, vectors.options()) for lm in lms.load()]
+    loaded = lms.load()
+    if fine_tune:
+        from rescore.training.fine_tuning import FineTuning, trainable
+
+        usual = FineTuning()
+        how = FineTuning(epochs or usual.epochs, learning_rate or usual.learning_rate)
+        for lm in loaded:
+            trainable(lm)  # what cannot be is refused before anything is measured
+    found = [probe.probe(name, read, lm, vectors.options()) for lm in loaded]
+    if fine_tune:
+        with options.progress_bar(how.epochs * probe.trained_on(read) * len(loaded), "fine-tune", "pairs") as bar:
+            found += [probe.fine_tuned(name, read, lm, vectors.options(), how, bar.update) for lm in loaded]
     if output:
         with formats.opened(output) as lines:
             lines.write(json.dumps([asdict(one) for one in found], indent=2) + "\n")

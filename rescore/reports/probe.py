@@ -1,13 +1,14 @@
-"""What a linear classifier learns from frozen vectors (dissertation, section 5.4): entailment, words in context, order.
+"""What a linear classifier learns from vectors (dissertation, section 5.4): entailment, words in context, order.
 
 A pair of vectors u, v is classified by u, v, |u - v| and u * v (Conneau et al. 2017), each scaled to mean 0 and
 variance 1 on the training part, by multinomial logistic regression (scikit-learn). The strength of its penalty is that
-of `STRENGTHS` which is best on a fifth of the training part, held out.
+of `STRENGTHS` which is best on a fifth of the training part, held out. The network stays as it is, or (`fine_tuned`) is
+trained on with a classifier of the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -22,11 +23,12 @@ from rescore.parts import PROBES
 from rescore.registry import resolve
 from rescore.reports.similarity import SEED, TRIALS, signed
 from rescore.reports.styles import text
-from rescore.reports.words_in_context import FOLDS, read_words, words_vectors
+from rescore.reports.words_in_context import FOLDS, read_words, word_poolings, words_vectors
 from rescore.scoring import LanguageModel
 
 if TYPE_CHECKING:
     from rescore.scoring.vectors import VectorOptions
+    from rescore.training.fine_tuning import FineTuning
 
 STRENGTHS = (1e-4, 1e-3, 1e-2, 1e-1)
 """Of the data against the penalty: scikit-learn's C."""
@@ -55,6 +57,8 @@ class Probed:
     """How often a linear classifier is right."""
 
     name: str
+    fine_tuned: bool
+    """Whether the network was trained on with it."""
     tested: int
     accuracy: float
     """Percent; higher is better."""
@@ -161,17 +165,63 @@ def probe(task: str, examples: Examples, lm: LanguageModel, options: VectorOptio
         else:
             sides.append(words_vectors(embedder, sentences, examples.places[side]))
     right = classify(features(*sides), examples)
+    return _probed(task, right, examples, lm, options, {}, "scikit-learn")
+
+
+def fine_tuned(
+    task: str,
+    examples: Examples,
+    lm: LanguageModel,
+    options: VectorOptions,
+    how: FineTuning,
+    report: Callable[[int], object] = lambda pairs: None,
+) -> Probed:
+    """The same with the network trained on, anew for each part that is tested; the model itself stays as it is.
+
+    Raises:
+        UserError: the model is no network that is trained here, or the loss is not finite.
+    """
+    from rescore.scoring.vectors import POOLINGS, Embedder
+    from rescore.training.fine_tuning import Side, fine_tune, trainable
+
+    classes = np.unique(examples.labels, return_inverse=True)[1]
+    right = []
+    for tested in _parts(examples):
+        embedder = Embedder([trainable(lm)], options)
+        sides = []
+        for side, texts in enumerate((examples.first, examples.second)):
+            if examples.places is None:
+                poolings = [POOLINGS[options.pooling]] * len(texts)
+            else:
+                poolings = word_poolings(embedder, texts, examples.places[side])
+            sides.append(Side(texts, poolings))
+        right.append(fine_tune(embedder, (sides[0], sides[1]), classes, tested, how, report) == classes[tested])
+    settings = {"fine-tuned": f"{how.epochs} epochs", "rate": f"{how.learning_rate:g}"}
+    return _probed(task, np.concatenate(right), examples, lm, options, settings, "torch")
+
+
+def _probed(
+    task: str,
+    right: Flags,
+    examples: Examples,
+    lm: LanguageModel,
+    options: VectorOptions,
+    settings: dict[str, str],
+    program: str,
+) -> Probed:
+    """The record of what was right; `settings` of a fine-tuning, `program` the one that trained."""
     asked = [label for part in _parts(examples) for label, test in zip(examples.labels, part, strict=True) if test]
     draws = np.random.default_rng(SEED).integers(0, len(right), (TRIALS, len(right)))
     each = np.sort(right[draws].mean(axis=1))
     signature = signed(f"acc:{task}", [lm], options, centre=False)
     signature = replace(
         signature,
-        settings={"examples": str(len(examples.labels)), **signature.settings},
-        versions={**signature.versions, "scikit-learn": version("scikit-learn")},
+        settings={"examples": str(len(examples.labels)), **signature.settings, **settings},
+        versions={**signature.versions, program: version(program)},
     )
     return Probed(
         lm.name,
+        bool(settings),
         len(right),
         100 * float(right.mean()),
         (100 * float(each[25]), 100 * float(each[-26])),
@@ -191,6 +241,11 @@ def classify(x: Matrix, examples: Examples) -> Flags:
     return np.concatenate(
         [_fitted(x[~tested], labels[~tested])(x[tested]) == labels[tested] for tested in _parts(examples)]
     )
+
+
+def trained_on(examples: Examples) -> int:
+    """How many pairs are trained on in one epoch, of all parts."""
+    return sum(int((~tested).sum()) for tested in _parts(examples))
 
 
 def _parts(examples: Examples) -> list[Flags]:
@@ -224,8 +279,10 @@ def _fitted(x: Matrix, labels: npt.NDArray[np.str_]) -> Any:
 
 
 def render(found: Sequence[Probed]) -> str:
-    """One row per model, then the signatures."""
+    """One row for each training, then the signatures."""
     rows = [["", "accuracy", "95 % CI"]]
-    rows += [[one.name, f"{one.accuracy:.1f}", "{:.1f}-{:.1f}".format(*one.interval)] for one in found]
+    for one in found:
+        name = f"{one.name}, fine-tuned" if one.fine_tuned else one.name
+        rows.append([name, f"{one.accuracy:.1f}", "{:.1f}-{:.1f}".format(*one.interval)])
     about = f"{found[0].tested:,} pairs tested; percent; the most frequent class {found[0].majority:.1f}"
     return "\n".join([text(rows), "", about, *(one.signature for one in found)])

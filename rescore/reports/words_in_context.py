@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -110,20 +111,33 @@ def _threshold(found: Floats, same: npt.NDArray[np.bool_]) -> float:
 
 def words_vectors(embedder: Embedder, sentences: Sequence[str], places: Sequence[int]) -> Floats:
     """(sentences, d) the mean vector of the tokens of one word each; `places`: of the word, in words from 0."""
+    words = word_poolings(embedder, sentences, places)
+    found = [word(vectors) for word, (_, vectors) in zip(words, embedder.tokens(sentences), strict=True)]
+    return np.stack(found).astype(np.float64)
+
+
+def word_poolings(embedder: Embedder, sentences: Sequence[str], places: Sequence[int]) -> list[Callable[[Any], Any]]:
+    """What makes the mean vector of one word of each sentence out of the vectors of its tokens (tokens, d), an array or
+    a tensor; `places`: of the word, in words from 0."""
     network = embedder.lms[0].network
     cut = [sentence.split() for sentence in sentences]
     until = [
         network.encode(alone(" ".join(words[: place + more]) for words, place in zip(cut, places, strict=True)))
         for more in (0, 1)
     ]
-    found = []
     whole = network.encode(alone(sentences))
-    for (_, vectors), sentence, before, through in zip(embedder.tokens(sentences), whole, *until, strict=True):
-        missing = len(sentence.ids) - len(vectors)  # first tokens without a vector
-        start = max(len(before.ids) - missing, 0)
-        mine = vectors[start : max(len(through.ids) - missing, start + 1)]
-        found.append((mine if len(mine) else vectors).mean(axis=0))
-    return np.stack(found).astype(np.float64)
+    return [
+        partial(_word, size=len(sentence.ids), first=len(before.ids), last=len(through.ids))
+        for sentence, before, through in zip(whole, *until, strict=True)
+    ]
+
+
+def _word(vectors: Any, size: int, first: int, last: int) -> Any:
+    """The mean of the vectors of the tokens from `first` on, before `last`, of a sentence of `size` tokens."""
+    missing = size - len(vectors)  # first tokens without a vector
+    start = max(first - missing, 0)
+    mine = vectors[start : max(last - missing, start + 1)]
+    return (mine if len(mine) else vectors).mean(0)
 
 
 def render(found: Sequence[WordAccuracy]) -> str:

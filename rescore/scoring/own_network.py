@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from copy import copy
 from pathlib import Path
-from typing import cast
+from typing import Self, cast
 
 from torch import Tensor
 
@@ -25,7 +26,7 @@ class OwnNetwork:
     cloze: int | None = None
 
     def __init__(self, folder: Path, kind: str, computing: ComputeOptions) -> None:
-        self._folder = folder
+        self._folder, self._kind = folder, kind
         network, self._tokenizer = checkpoint.load(folder, kind)
         self._device = choose_device(computing.device)
         self.precision = choose_precision(computing.precision, self._device)
@@ -68,6 +69,13 @@ class OwnNetwork:
         if positions:
             return self.network.embed(tokens).float()
         return cast(Tensor, self.network.token_embedding(tokens % self.vocabulary).float())
+
+    def trainable(self) -> Self:
+        """The same with weights that can be trained: those of the folder, in float32, none packed for speed."""
+        other = copy(self)
+        network, _ = checkpoint.load(self._folder, self._kind)
+        other.precision, other.network = "float32", network.to(self._device)
+        return other
 
     def digest(self) -> bytes:
         files = ("config.json", "tokenizer.json", "model.safetensors")

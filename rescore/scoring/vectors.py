@@ -26,10 +26,10 @@ from rescore.scoring.one_pass import Encoded, NetworkScorer, batches, padded, wi
 
 Vectors = npt.NDArray[np.float32]
 
-POOLINGS: dict[str, Callable[[Vectors], Vectors]] = {
-    "mean": lambda vectors: vectors.mean(axis=0),
-    "max": lambda vectors: vectors.max(axis=0),
-    "sum": lambda vectors: vectors.sum(axis=0),
+POOLINGS: dict[str, Callable[[Tensor], Tensor]] = {
+    "mean": lambda vectors: vectors.mean(dim=0),
+    "max": lambda vectors: vectors.amax(dim=0),
+    "sum": lambda vectors: vectors.sum(dim=0),
     "first": lambda vectors: vectors[0],
     "last": lambda vectors: vectors[-1],
 }
@@ -111,15 +111,19 @@ class Embedder:
             if self._options.special and (isinstance(lm, CausalScorer | MaskedScorer)):
                 raise UserError(f"{lm.name}: has no vectors of special tokens; leave out --special-tokens")
 
+    @torch.inference_mode()
     def sentences(self, sentences: Sequence[str]) -> Vectors:
         """(sentences, d) the pooled vectors; zeros for a sentence without tokens."""
+        if not sentences:
+            return np.zeros((0, 0), np.float32)
         pool = POOLINGS[self._options.pooling]
         parts = []
         for lm in self.lms:
-            every = [vectors for _, vectors in self._tokens_of(lm, sentences)]
-            parts.append([pool(vectors) if len(vectors) else vectors.sum(axis=0) for vectors in every])
-        return np.concatenate([np.stack(part) for part in parts], axis=1) if sentences else np.zeros((0, 0), np.float32)
+            every = self._tensors_of(lm, lm.network.encode(alone(sentences)))
+            parts.append(torch.stack([pool(vectors) if len(vectors) else vectors.sum(dim=0) for vectors in every]))
+        return torch.cat(parts, dim=1).numpy()
 
+    @torch.inference_mode()
     def tokens(self, sentences: Sequence[str]) -> list[tuple[list[str], Vectors]]:
         """Of each sentence its tokens and their vectors (tokens, d); nothing predicts the first token of a causal model
         that has no [BOS]: it has no context vector, and is left out.
@@ -127,30 +131,38 @@ class Embedder:
         Raises:
             UserError: there are several networks: their tokens may differ.
         """
+        network = self._only().network
+        results = []
+        for sentence, mine in zip(network.encode(alone(sentences)), self.tensors(sentences), strict=True):
+            ids = list(sentence.ids)
+            if len(mine) > len(ids):  # the special tokens with them
+                ids = [*network.before, *ids, *network.after]
+            results.append((network.strings(ids[len(ids) - len(mine) :]), mine.numpy()))
+        return results
+
+    def tensors(self, sentences: Sequence[str]) -> list[Tensor]:
+        """The vectors alone, with gradients where these are wanted and the network has them (`fine_tuning`).
+
+        Raises:
+            UserError: there are several networks: their tokens may differ.
+        """
+        lm = self._only()
+        return self._tensors_of(lm, lm.network.encode(alone(sentences)))
+
+    def _only(self) -> NetworkScorer:
         if len(self.lms) > 1:
             raise UserError("token vectors of several models cannot be joined; give one --lm")
-        return self._tokens_of(self.lms[0], sentences)
+        return self.lms[0]
 
-    @torch.inference_mode()
-    def _tokens_of(self, lm: NetworkScorer, sentences: Sequence[str]) -> list[tuple[list[str], Vectors]]:
-        encoded = lm.network.encode(alone(sentences))
+    def _tensors_of(self, lm: NetworkScorer, encoded: Sequence[Encoded]) -> list[Tensor]:
+        """(tokens, d) of each sentence; equal ones are computed once."""
         rank = {sentence: index for index, sentence in enumerate(dict.fromkeys(encoded))}
         distinct = list(rank)
-        found: list[Vectors | None] = [None] * len(distinct)
         masked = isinstance(lm, MaskedScorer) and self._options.kind == "context"
-        for index, vectors in self._masked(lm, distinct) if masked else self._plain(lm, distinct):
-            found[index] = vectors
-        width = next((vectors.shape[1] for vectors in found if vectors is not None), None)
-        none = np.zeros((0, self._width(lm) if width is None else width), np.float32)
-        results = []
-        for sentence in encoded:
-            mine = found[rank[sentence]]
-            ids = list(sentence.ids)
-            mine = none if mine is None else mine
-            if len(mine) > len(ids):  # the special tokens with them
-                ids = [*lm.network.before, *ids, *lm.network.after]
-            results.append((lm.network.strings(ids[len(ids) - len(mine) :]), mine))
-        return results
+        found = dict(self._masked(lm, distinct) if masked else self._plain(lm, distinct))
+        width = next((vectors.shape[1] for vectors in found.values()), None)
+        none = torch.zeros(0, self._width(lm) if width is None else width)
+        return [found.get(rank[sentence], none) for sentence in encoded]
 
     def _width(self, lm: NetworkScorer) -> int:
         """Of this network's vectors: looked at, as the networks of Hugging Face do not all say it in one way."""
@@ -166,7 +178,7 @@ class Embedder:
         ]
         return torch.stack(parts).sum(dim=0) if len(parts) > 1 else parts[0]
 
-    def _plain(self, lm: NetworkScorer, sentences: Sequence[Encoded]) -> Iterator[tuple[int, Vectors]]:
+    def _plain(self, lm: NetworkScorer, sentences: Sequence[Encoded]) -> Iterator[tuple[int, Tensor]]:
         """One pass; what is longer than the network's positions is read in overlapping windows."""
         network = lm.network
         before = network.before
@@ -179,43 +191,40 @@ class Embedder:
             for window in windows(len(sentence.ids), network.positions - frame)
         ]
         rows.sort(key=lambda row: row[2] - row[1])
-        parts: dict[int, list[tuple[int, Vectors]]] = {}
+        parts: dict[int, list[tuple[int, Tensor]]] = {}
         for some in batches(rows, lambda row: row[2] - row[1] + frame, network.batch_tokens):
             sequences = []
             for index, start, stop, *_ in some:
                 ids = sentences[index].ids[start:stop]
                 sequences.append([*before, *(ids[::-1] if isinstance(lm, BackwardScorer) else ids), *after])
-            hidden = self._vectors(lm, *padded(sequences, network.pad)).cpu().numpy()
+            hidden = self._vectors(lm, *padded(sequences, network.pad)).cpu()
             for row, (index, start, stop, first, last) in enumerate(some):
                 shift = len(before) - behind
                 inner = hidden[row, max(shift, 0) : shift + stop - start]
                 if isinstance(lm, BackwardScorer):
-                    inner = inner[::-1]
+                    inner = inner.flip(0)
                 missing = stop - start - len(inner)  # without a token before the sentence, its first has no context
                 kept = inner[max(first - start - missing, 0) : last - start - missing]
                 if self._options.special and start == 0 and stop == len(sentences[index].ids):
                     kept = hidden[row, : len(sequences[row])]
-                parts.setdefault(index, []).append((start, np.array(kept)))
+                parts.setdefault(index, []).append((start, kept.clone()))
         for index, pieces in parts.items():
-            yield index, np.concatenate([vectors for _, vectors in sorted(pieces, key=lambda piece: piece[0])])
+            yield index, torch.cat([vectors for _, vectors in sorted(pieces, key=lambda piece: piece[0])])
 
-    def _masked(self, lm: NetworkScorer, sentences: Sequence[Encoded]) -> Iterator[tuple[int, Vectors]]:
+    def _masked(self, lm: NetworkScorer, sentences: Sequence[Encoded]) -> Iterator[tuple[int, Tensor]]:
         """Mask and predict: each token's vector where it is masked."""
         for begin in range(0, len(sentences), MASKED_TOGETHER):
             some = sentences[begin : begin + MASKED_TOGETHER]
-            found: list[Vectors | None] = [None] * len(some)
+            found: list[dict[int, Tensor]] = [{} for _ in some]
             for batch, rows, _, spans in lm.requests(some):
                 hidden = self._vectors(lm, batch.tokens, batch.lengths).flatten(0, 1)
-                values = hidden[batch.at.to(hidden.device)].cpu().numpy()
+                values = hidden[batch.at.to(hidden.device)].cpu()
                 for span in spans:
-                    for offset, value in enumerate(values[rows.numpy()[span.values]]):
-                        place = found[span.sentence]
-                        if place is None:
-                            place = found[span.sentence] = np.zeros(
-                                (len(some[span.sentence].ids), len(value)), np.float32
-                            )
-                        place[span.first + offset] = value
-            yield from ((begin + index, vectors) for index, vectors in enumerate(found) if vectors is not None)
+                    for offset, value in enumerate(values[rows[span.values]]):
+                        found[span.sentence][span.first + offset] = value
+            for index, vectors in enumerate(found, begin):
+                if vectors:
+                    yield index, torch.stack([vectors[place] for place in sorted(vectors)])
 
 
 def _network_of(lm: LanguageModel) -> NetworkScorer:
