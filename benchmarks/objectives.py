@@ -4,7 +4,8 @@
     python benchmarks/objectives.py --out objectives
 
 The text is cut after so many tokens of the shipped tokenizer, and seen once; lists are every third one. A network that
-is there is measured anew, not trained anew. Without a ROW the table of those that are there is printed.
+is there is measured anew, not trained anew. Without a ROW the table of those that are there is printed. Rare words are
+those that stand in the text, but ten times at most.
 """
 
 from __future__ import annotations
@@ -16,14 +17,16 @@ import os
 import shlex
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from safetensors import safe_open
 
 from rescore import formats
-from rescore.networks.tokenizer import Tokenizer
+from rescore.networks.tokenizer import BOS, EOS, UNK, Tokenizer
 from rescore.reports import styles
 from rescore.training.corpus import Corpus, encode_corpus
 
@@ -64,7 +67,9 @@ ROWS = {
 }
 
 
-HEAD = ["", "loss", "PPL a word", "accuracy %", "WER", "hyp/s", "parameters"]
+HEAD = ["", "loss", "PPL a word", "rare words", "accuracy %", "WER", "hyp/s", "parameters"]
+RARE = 10
+"""Words that stand so often in the text, or less often, are rare; those that it does not have are left out."""
 
 
 class Experiment:
@@ -91,7 +96,8 @@ class Experiment:
             run("train", "--lm", row.kind, "--text", self.text, "--out", folder, *self._recipe(row))
         lm = f"{row.kind}:{row.options}{folder}"
         accuracy = [] if row.kind == "ngram" else ["--accuracy"]
-        run("score", "--text", self.references, "--lm", lm, *accuracy, "-o", self._file(name, "text"))
+        tokens = ("--tokens", self._file(name, "tokens"))
+        run("score", "--text", self.references, "--lm", lm, *accuracy, *tokens, "-o", self._file(name, "text"))
         run(self.lists, "--lm", lm, "--folds", "5", "--report", self._file(name, "wer"))
         run("bench", self.lists, "--lm", lm, "--lengths", "20", "-o", self._file(name, "speed"))
 
@@ -104,7 +110,8 @@ class Experiment:
             return None
         text, wer, speed = (json.loads(self._file(name, what).read_text()) for what in ("text", "wer", "speed"))
         accuracy = text[0].get("accuracy")
-        cells = ["", f"{text[0]['by_word']['corpus']:,.0f}", "" if accuracy is None else f"{100 * accuracy:.1f}"]
+        cells = ["", f"{text[0]['by_word']['corpus']:,.0f}", f"{self._of_rare_words(name):,.0f}"]
+        cells += ["" if accuracy is None else f"{100 * accuracy:.1f}"]
         cells += [f"{wer['metrics'][0]['reranked']:.2f}", f"{speed['models'][0]['rate']:,.0f}", ""]
         folder = self.out / self._folder(name)
         if (folder / "training.safetensors").exists():
@@ -113,6 +120,15 @@ class Experiment:
                 shapes = [file.get_slice(key).get_shape() for key in file.keys() if key.startswith("model.")]  # noqa: SIM118 (no mapping)
                 cells[-1] = f"{sum(map(math.prod, shapes)):,}"
         return [name, *cells]
+
+    def _of_rare_words(self, name: str) -> float:
+        """Their perplexity a word."""
+        counts = Counter(self.text.read_text(encoding="utf-8").split())
+        with open(self._file(name, "tokens"), encoding="utf-8") as lines:
+            found = [
+                log_prob for line in lines for word, log_prob in words(json.loads(line)) if 0 < counts[word] <= RARE
+            ]
+        return math.exp(-math.fsum(found) / len(found))
 
     def _folder(self, name: str) -> str:
         return (ROWS[name].of or name).replace(", ", "-").replace(" ", "-")
@@ -150,6 +166,20 @@ def beginning(path: Path, tokens: int) -> Iterator[str]:
                 return
             tokens -= len(tokenizer.encode([line])[0])
             yield line
+
+
+def words(scored: dict[str, Any]) -> Iterator[tuple[str, float]]:
+    """The words of a line of `--tokens`, in lower case, with their log-probabilities."""
+    scores = zip(scored["tokens"], scored["log_probs"], strict=True)
+    pieces = [(piece.lower(), log_prob) for piece, log_prob in scores if piece not in (BOS, EOS, "<s>", "</s>")]
+    for word in scored["text"].lower().split():
+        have, log_prob = "", 0.0
+        while len(have) < len(word):
+            piece, part = pieces.pop(0)
+            have += word if piece == UNK.lower() else piece.removeprefix("##")
+            log_prob += part
+        assert have == word, f"{word}: {have}"
+        yield word, log_prob
 
 
 def run(*arguments: object) -> None:
