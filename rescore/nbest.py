@@ -118,9 +118,8 @@ class NbestList:
             return [hypothesis.scores[name] for hypothesis in self.hypotheses]
         except KeyError:
             present = ", ".join(sorted({key for hypothesis in self.hypotheses for key in hypothesis.scores})) or "none"
-            raise UserError(
-                f"utterance {self.id}: no score {name!r} (found: {present}); add it with `rescore score`"
-            ) from None
+            how = "with --respell" if name in RESPELLING else "with `rescore score`"
+            raise UserError(f"utterance {self.id}: no score {name!r} (found: {present}); add it {how}") from None
 
 
 def given_places(nbest: NbestList) -> list[int]:

@@ -139,6 +139,7 @@ def respelled(
         )
     if channel is None:
         channel = "dev" if dev is not None and len(dev) >= LARGE_SET else "shipped"
+        log.info("--channel %s, as no other is given", channel)
     if channel == "folds" or (channel == "dev" and own):
         every = list(lists)
         return Respelling(number, lexicon, _learned(every)).crosswise(every)

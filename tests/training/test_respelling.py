@@ -171,6 +171,15 @@ def test_a_channel_of_these_dev_lists_is_named(
         assert ("was learned from these dev lists" in caplog.text) == said
 
 
+def test_what_was_chosen_and_what_is_absent_is_said(config: RunConfig, caplog: pytest.LogCaptureFixture) -> None:
+    lists = made(3, 2)
+    caplog.set_level("INFO")
+    list(pipeline.expand(lists, replace(config, channel=None)))
+    assert "--channel shipped, as no other is given" in caplog.text
+    with pytest.raises(UserError, match=r"no score 'channel' \(found: s2s\); add it with --respell"):
+        lists[0].column(CHANNEL)
+
+
 def test_words_of_the_user(tmp_path: Path) -> None:
     (tmp_path / "names.txt").write_text("Lucarazan\n")
     nbest = NbestList("u", [Hypothesis("the old lucarasan", {"s2s": -1.0})], ("x",))
