@@ -47,6 +47,8 @@ class Row:
     """How else it scores, as in --lm."""
     vocabulary: tuple[str, ...] = ()
     """Options of a tokenizer of its own."""
+    predicts: bool = True
+    """Whether it gives words probabilities; a discriminator judges those that are there."""
 
 
 ROWS = {
@@ -61,7 +63,7 @@ ROWS = {
     "tta, phrases": Row("tta", ("--phrases", "512")),
     "permutation": Row("permutation"),
     "permutation, 4 orders": Row("permutation", of="permutation", options="orders=4:"),
-    "electra": Row("electra", ("--generator", "OUT/tta")),
+    "electra": Row("electra", ("--generator", "OUT/tta"), predicts=False),
     "tta, words": Row("tta", (), vocabulary=("--vocabulary", "words", "--size", "20000")),
     "unilm, hypernyms": Row("unilm", ("--hypernyms", "/usr/share/wordnet")),
 }
@@ -97,7 +99,8 @@ class Experiment:
         lm = f"{row.kind}:{row.options}{folder}"
         accuracy = [] if row.kind == "ngram" else ["--accuracy"]
         tokens = ("--tokens", self._file(name, "tokens"))
-        run("score", "--text", self.references, "--lm", lm, *accuracy, *tokens, "-o", self._file(name, "text"))
+        if row.predicts:
+            run("score", "--text", self.references, "--lm", lm, *accuracy, *tokens, "-o", self._file(name, "text"))
         run(self.lists, "--lm", lm, "--folds", "5", "--report", self._file(name, "wer"))
         run("bench", self.lists, "--lm", lm, "--lengths", "20", "-o", self._file(name, "speed"))
 
@@ -108,10 +111,8 @@ class Experiment:
         """A row of the table, if it was measured."""
         if not self._file(name, "speed").exists():
             return None
-        text, wer, speed = (json.loads(self._file(name, what).read_text()) for what in ("text", "wer", "speed"))
-        accuracy = text[0].get("accuracy")
-        cells = ["", f"{text[0]['by_word']['corpus']:,.0f}", f"{self._of_rare_words(name):,.0f}"]
-        cells += ["" if accuracy is None else f"{100 * accuracy:.1f}"]
+        wer, speed = (json.loads(self._file(name, what).read_text()) for what in ("wer", "speed"))
+        cells = ["", *(self._of_words(name) if ROWS[name].predicts else ["", "", ""])]
         cells += [f"{wer['metrics'][0]['reranked']:.2f}", f"{speed['models'][0]['rate']:,.0f}", ""]
         folder = self.out / self._folder(name)
         if (folder / "training.safetensors").exists():
@@ -121,8 +122,13 @@ class Experiment:
                 cells[-1] = f"{sum(map(math.prod, shapes)):,}"
         return [name, *cells]
 
+    def _of_words(self, name: str) -> list[str]:
+        """Perplexity a word, that of rare words, and the accuracy of tokens."""
+        (text,) = json.loads(self._file(name, "text").read_text())
+        accuracy = "" if text.get("accuracy") is None else f"{100 * text['accuracy']:.1f}"
+        return [f"{text['by_word']['corpus']:,.0f}", f"{self._of_rare_words(name):,.0f}", accuracy]
+
     def _of_rare_words(self, name: str) -> float:
-        """Their perplexity a word."""
         counts = Counter(self.text.read_text(encoding="utf-8").split())
         with open(self._file(name, "tokens"), encoding="utf-8") as lines:
             found = [
