@@ -1,0 +1,158 @@
+"""What reads a source, of one size and one text: trains a row of the table in docs/results.md, and measures it.
+
+    python benchmarks/conditional.py --pairs train.de train.en --lists dev.generate.txt --out conditional ROW...
+    python benchmarks/conditional.py --out conditional
+
+All networks have the size below, one vocabulary of both languages, and the same number of updates; lists are every
+third one. A network that is there is measured anew, not trained anew. Without a ROW the table of those that are there
+is printed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from objectives import run
+from safetensors import safe_open
+
+from rescore import formats, scoring
+from rescore.nbest import NbestList
+from rescore.networks.config import NetworkConfig
+from rescore.reports import styles
+from rescore.reports.perplexity import text_score
+from rescore.scoring import Question
+
+SIZE = NetworkConfig(vocab_size=8_000, layers=3, d_model=128, heads=4, d_ff=512)
+RECIPE = ["--batch-tokens", "2048", "--learning-rate", "3e-3", "--decay", "0.3"]
+TIMED = 70
+"""Lists of which the speed is measured, at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    kind: str
+    network: str
+    """The folder; rows of one folder are readings of one network."""
+    reading: str = ""
+    """How it scores, as in --lm."""
+    train: tuple[str, ...] = ()
+    """Further options of `rescore train`."""
+    pairs: bool = True
+    """Whether it learns from the pairs, or from the target side alone."""
+
+
+SEQ2SEQ, BOTH = ("--reading", "seq2seq"), ("--reading", "bi:source")
+ROWS = {
+    "lexical": Row("lexical", "lexical"),
+    "lexical:channel": Row("lexical", "lexical", "channel:"),
+    "tta, no source": Row("tta", "tta-alone", pairs=False),
+    "tta": Row("tta", "tta"),
+    "tta:channel": Row("tta", "tta", "channel:"),
+    "bilm": Row("bilm", "bilm"),
+    "bilm:channel": Row("bilm", "bilm", "channel:"),
+    "unified:seq2seq": Row("unified", "unified", "seq2seq:", SEQ2SEQ),
+    "unified:channel": Row("unified", "unified", "channel:", SEQ2SEQ),
+    "unified:bi:source": Row("unified", "unified-both", "bi:source:", BOTH),
+    "unified:bi:channel": Row("unified", "unified-both", "bi:channel:", BOTH),
+}
+HEAD = ["", "loss", "PPL a word", "BLEU alone", "BLEU", "chrF", "p", "hyp/s", "parameters"]
+
+
+class Experiment:
+    """A folder of rows, all of the same pairs."""
+
+    def __init__(self, out: Path) -> None:
+        self.out = out
+        self.lists, self.config = out / "lists.jsonl", out / "config.json"
+        self.tokenizer = out / "vocabulary" / "tokenizer.json"
+
+    def prepare(self, pairs: list[str], lists: list[str]) -> None:
+        """Take every third list, and train the vocabulary."""
+        self.out.mkdir(parents=True, exist_ok=True)
+        if not self.lists.exists():
+            formats.write(formats.read(lists)[::3], str(self.lists))
+        SIZE.save(self.config)
+        if not self.tokenizer.exists():
+            made = ["--out", self.tokenizer.parent, "--steps", "0", "--config", self.config]
+            run("train", "--lm", "tta", "--pairs", *pairs, "--normalize", "folded", *made)
+
+    def make(self, name: str, pairs: list[str], updates: int) -> None:
+        row = ROWS[name]
+        folder = self.out / row.network
+        if not (folder / "README.md").exists():
+            text = ["--pairs", *pairs] if row.pairs else ["--text", pairs[1]]
+            recipe = [*RECIPE, "--config", self.config, "--steps", str(updates)] if row.kind != "lexical" else []
+            into = ["--tokenizer", self.tokenizer, "--out", folder]
+            run("train", "--lm", row.kind, *text, *into, *recipe, *row.train)
+        lm = f"{row.kind}:{row.reading}{folder}"
+        ranked = [self.lists, "--lm", lm, "--cache", self.out / "cache", "--metric", "bleu", "--metric", "chrf"]
+        run(*ranked, "--folds", "5", "--report", self._file(name, "bleu"))
+        run(*ranked, "--weight", "1", "--report", self._file(name, "alone"))
+        self._file(name, "text").write_text(json.dumps(self._measured(lm)) + "\n", encoding="utf-8")
+
+    def _measured(self, spec: str) -> dict[str, float]:
+        """Of the references given their sources, or of `channel` the other way, and hypotheses per processor second."""
+        model, lists = scoring.load(spec), formats.read([str(self.lists)])
+        pairs = [Question(one.references[0], one.source) for one in lists]
+        texts = [one.source or "" if "channel" in spec.split(":") else one.references[0] for one in lists]
+        found = text_score(model, texts, model.score(pairs)).by_word.corpus
+        some = [question for one in lists[:: math.ceil(len(lists) / TIMED)] for question in _questions(one)]
+        began = time.process_time()
+        model.score(some)
+        return {"by_word": found, "rate": len(some) / (time.process_time() - began)}
+
+    def _file(self, name: str, what: str) -> Path:
+        return self.out / f"{name.replace(', ', '-').replace(':', '-')}.{what}.json"
+
+    def cells(self, name: str) -> list[str] | None:
+        """A row of the table, if it was measured."""
+        if not self._file(name, "text").exists():
+            return None
+        text, ranked, alone = (json.loads(self._file(name, what).read_text()) for what in ("text", "bleu", "alone"))
+        bleu, chrf = ranked["metrics"]
+        p = bleu["p_value"]
+        cells = ["", f"{text['by_word']:,.0f}", f"{alone['metrics'][0]['reranked']:.2f}"]
+        cells += [
+            f"{bleu['reranked']:.2f}",
+            f"{chrf['reranked']:.2f}",
+            "" if p is None else f"{p:.4f}",
+            f"{text['rate']:,.0f}",
+            "",
+        ]
+        state = self.out / ROWS[name].network / "training.safetensors"
+        if state.exists():
+            with safe_open(state, "np") as file:
+                cells[0] = f"{json.loads(file.metadata()['progress'])['validation_loss']:.3f}"
+                shapes = [file.get_slice(key).get_shape() for key in file.keys() if key.startswith("model.")]  # noqa: SIM118 (no mapping)
+                cells[-1] = f"{sum(map(math.prod, shapes)):,}"
+        return [name, *cells]
+
+
+def _questions(nbest: NbestList) -> list[Question]:
+    return [Question(one.text, nbest.source) for one in nbest.hypotheses]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("rows", nargs="*", metavar="ROW", help=", ".join(ROWS))
+    parser.add_argument("--pairs", nargs=2, metavar=("SOURCE", "TARGET"))
+    parser.add_argument("--updates", type=int, default=1_000, metavar="N", help="of at most 2,048 tokens")
+    parser.add_argument("--lists", action="append")
+    parser.add_argument("--out", type=Path, required=True)
+    options = parser.parse_args()
+    experiment = Experiment(options.out)
+    if options.rows:
+        experiment.prepare(options.pairs, options.lists)
+    else:
+        print(styles.markdown([HEAD, *filter(None, map(experiment.cells, ROWS))]))
+    for name in options.rows:
+        experiment.make(name, options.pairs, options.updates)
+
+
+if __name__ == "__main__":
+    main()
