@@ -59,6 +59,8 @@ class NetworkKind:
     """Whether it learns from translations, and cannot be trained without (but in readings of single sentences)."""
     source: bool = False
     """Whether it can learn to read the source before a translation."""
+    order: bool = False
+    """Whether it can learn the order of two sentences beside its objective."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,7 +96,25 @@ class Corpus:
 
     def windows(self) -> Corpus:
         """The same text, cut into the windows that were held out together, each as one [EOS] [BOS] other."""
-        return _Windows(self)
+        tokenizer = self._tokenizer
+        return _Windows(self, self._training_windows, self._held_out_windows, [tokenizer.eos, tokenizer.bos])
+
+    def pairs(self, longest: int) -> Corpus:
+        """The windows of two sentences, each as one [EOS] other of at most `longest` tokens.
+
+        Raises:
+            UserError: there are none to train on, or none are held out.
+        """
+        begins, ends = self._windows[:-1], self._windows[1:]
+        before = np.concatenate([[0], self._ends])
+        fits = (ends - begins == 2) & (before[ends] - before[begins] < longest)
+        kept = [some[fits[some]] for some in (self._training_windows, self._held_out_windows)]
+        if not all(map(len, kept)):
+            raise UserError(
+                f"the text has too few pairs of consecutive lines with fewer than {longest} tokens: "
+                f"{len(kept[0])} to train on, {len(kept[1])} held out; --held-out sets how many are"
+            )
+        return _Windows(self, kept[0], kept[1], [self._tokenizer.eos])
 
     def _sentence(self, index: int) -> npt.NDArray[np.unsignedinteger]:
         return self._ids[self._ends[index - 1] if index else 0 : self._ends[index]]
@@ -152,11 +170,17 @@ class Corpus:
 class _Windows(Corpus):
     """A corpus whose items are windows of consecutive sentences."""
 
-    def __init__(self, corpus: Corpus) -> None:
+    def __init__(
+        self,
+        corpus: Corpus,
+        training: npt.NDArray[np.uint32],
+        held_out: npt.NDArray[np.uint32],
+        between: Sequence[int],
+    ) -> None:
+        """between: the tokens between two sentences."""
         vars(self).update(vars(corpus))
-        self._held_out, self._training = self._held_out_windows, self._training_windows
-        dtype = self._ids.dtype
-        self._between = np.array([self._tokenizer.eos, self._tokenizer.bos], dtype=dtype)
+        self._held_out, self._training = held_out, training
+        self._between = np.array(between, dtype=self._ids.dtype)
 
     def _sentence(self, index: int) -> npt.NDArray[np.unsignedinteger]:
         parts: list[npt.NDArray[np.unsignedinteger]] = []

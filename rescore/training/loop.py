@@ -36,6 +36,7 @@ from rescore.training.objectives import (
     class_cross_entropy,
     tied_cross_entropy,
 )
+from rescore.training.optimizers import optimizers
 from rescore.training.pace import Pace
 
 STATE = "training.safetensors"
@@ -86,6 +87,8 @@ class TrainingState:
     """The mean of the tasks' losses."""
     losses: dict[str, float] = field(default_factory=dict)
     """Each task's validation loss."""
+    accuracies: dict[str, float] = field(default_factory=dict)
+    """On validation, of the tasks whose objectives have a head."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +152,9 @@ class Trainer:
         self.turns = list(turns)
         self.tasks = {task.name: task for task in turns}
         self.progress = TrainingState()
-        self.optimizers = optimizers(network, recipe)
+        self.heads = nn.ModuleDict({task.name: head for task in turns if (head := _head(task.objective)) is not None})
+        self.heads.to(device.device)
+        self.optimizers = optimizers(network, recipe.optimizer, recipe.weight_decay, self.heads)
         self._model: Callable[..., Tensor] = _Hidden(network)
         if device.compiled:
             self._model = torch.compile(self._model, dynamic=True)
@@ -273,6 +278,10 @@ class Trainer:
             torch.distributed.all_reduce(counts)
         # DistributedDataParallel averages gradients over processes; the loss is a mean over the tokens of them all.
         (loss * self.device.world / counts.item()).backward()
+        if self.device.world > 1:  # all processes are at the same task: each head has a gradient in all, or in none
+            for part in (value.grad for value in self.heads.parameters() if value.grad is not None):
+                torch.distributed.all_reduce(part)
+                part /= self.device.world
         nn.utils.clip_grad_norm_(self.network.parameters(), self.recipe.clip)
         for optimizer in self.optimizers:
             optimizer.step()
@@ -292,7 +301,7 @@ class Trainer:
         return most[0].item(), bool(most[1])
 
     def _loss(self, objective: Objective, batch: SentenceBatch) -> tuple[Tensor, int]:
-        """Sum of the losses of a batch's predicted tokens, and their number."""
+        """Sum of the losses of a batch's predicted tokens, and their number; that of a head is added for each token."""
         device = self.device.device
         seed = [self.recipe.seed, self.progress.step, self.device.rank]
         example = objective(torch.from_numpy(batch.tokens), torch.from_numpy(batch.lengths), seed)
@@ -301,8 +310,10 @@ class Trainer:
         example = example.to(device)
         with torch.autocast(device.type, self.device.precision, enabled=self.device.precision != torch.float32):
             hidden = self._model(example.tokens, example.lengths)
-        hidden = hidden[example.predicted].to(self.device.precision)
-        return self._cross_entropy(hidden, example), len(example.targets)
+        loss = self._cross_entropy(hidden[example.predicted].to(self.device.precision), example)
+        if (head := _head(objective)) is not None:
+            loss = loss + len(example.targets) * head.loss(hidden, example)
+        return loss, len(example.targets)
 
     def _cross_entropy(self, hidden: Tensor, example: Example) -> Tensor:
         """Sum of the losses of hidden vectors (k, d)."""
@@ -321,24 +332,31 @@ class Trainer:
                 f"step {self.progress.step}  tokens {self.progress.tokens:,}  "
                 f"{f'{name}: ' if len(self.tasks) > 1 else ''}validation loss {loss:.4f}  "
                 f"{task.objective.perplexity} {math.exp(loss):.2f}"
+                f"{f'  accuracy {100 * self.progress.accuracies[name]:.1f} %' if name in self.heads else ''}"
             )
         self.network.train()
         self.progress.validation_loss = sum(self.progress.losses.values()) / len(self.progress.losses)
 
     def _validation_loss(self, task: Task) -> float:
         total, count = 0.0, 0
+        right: list[bool] = []
+        head = _head(task.objective)
         for batch in task.corpus.held_out(self.recipe.batch_tokens):
             seed = [self.recipe.seed, count]  # the same masks at every validation
             example = task.objective(torch.from_numpy(batch.tokens), torch.from_numpy(batch.lengths), seed)
             example = example.to(self.device.device)
-            hidden = self.network(example.tokens, example.lengths)[example.predicted]
-            total += self._cross_entropy(hidden, example).item()
+            hidden = self.network(example.tokens, example.lengths)
+            total += self._cross_entropy(hidden[example.predicted], example).item()
             count += len(example.targets)
+            right += [] if head is None else head.right(hidden, example).tolist()
+        if right:
+            self.progress.accuracies[task.name] = sum(right) / len(right)
         return total / count
 
     def save(self) -> None:
         """Write the whole state, so that `resume` goes on as if nothing had happened."""
         tensors = {f"model.{name}": value for name, value in self.network.state_dict().items()}
+        tensors |= {f"heads.{name}": value for name, value in self.heads.state_dict().items()}
         for number, optimizer in enumerate(self.optimizers):
             for index, values in optimizer.state_dict()["state"].items():
                 tensors |= {f"optimizer.{number}.{index}.{name}": value for name, value in values.items()}
@@ -372,6 +390,7 @@ class Trainer:
         _check_same(path, before, asdict(self.recipe) | self.belongs_to)
         self.progress = TrainingState(**json.loads(about["progress"]))
         self.network.load_state_dict(_with_prefix(tensors, "model."))
+        self.heads.load_state_dict(_with_prefix(tensors, "heads."))
         for number, optimizer in enumerate(self.optimizers):
             state = optimizer.state_dict()
             for name, value in _with_prefix(tensors, f"optimizer.{number}.").items():
@@ -398,31 +417,9 @@ class _Hidden(nn.Module):
         return self.network(tokens, lengths)
 
 
-def optimizers(network: Network, recipe: Recipe) -> list[torch.optim.Optimizer]:
-    """Muon (Jordan et al. 2024) for the layers' matrices, AdamW for embeddings, biases and LayerNorm; or AdamW for all.
-
-    Muon's updates are scaled to the size of AdamW's (Liu et al. 2025, section 2.2), so that one learning rate does for
-    both. Weight decay is for matrices only, as in BERT's optimiser.
-
-    Raises:
-        UserError: this PyTorch has no Muon.
-    """
-    named = list(network.named_parameters())
-    vectors = [value for _, value in named if value.dim() != 2]
-    matrices = [value for name, value in named if value.dim() == 2 and "embedding" not in name]
-    embeddings = [value for name, value in named if value.dim() == 2 and "embedding" in name]
-    found: list[torch.optim.Optimizer] = []
-    if recipe.optimizer == "muon":
-        if not hasattr(torch.optim, "Muon"):
-            raise UserError(f"PyTorch {torch.__version__} has no Muon; install 2.9 or later, or give --optimizer adamw")
-        muon = torch.optim.Muon(matrices, lr=0.0, weight_decay=recipe.weight_decay, adjust_lr_fn="match_rms_adamw")
-        found.append(muon)
-        matrices = []
-    groups = [
-        {"params": [*matrices, *embeddings], "weight_decay": recipe.weight_decay},
-        {"params": vectors, "weight_decay": 0.0},
-    ]
-    return [*found, torch.optim.AdamW(groups, lr=0.0, betas=(0.9, 0.999), eps=1e-6, fused=True)]
+def _head(objective: Objective) -> Any:
+    """What predicts something of whole sequences beside the tokens, such as `OrderClassifier`; None mostly."""
+    return getattr(objective, "head", None)
 
 
 def _with_prefix(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:

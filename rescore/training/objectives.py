@@ -26,6 +26,7 @@ class Example:
     predicted: Tensor  # (batch, n), True at the positions whose hidden vector predicts a token
     targets: Tensor  # (number of predicted positions,), in row-major order
     classes: Tensor | None = None  # (vocabulary,), the class of each token where targets are classes
+    swapped: Tensor | None = None  # (batch,), True where the two sentences of a pair are not in their order
 
     def to(self, device: torch.device) -> Example:
         if device.type == "cpu":

@@ -26,6 +26,7 @@ from rescore.training.corpus import Corpus, encode_corpus, encode_pairs
 from rescore.training.hypernyms import HypernymClasses
 from rescore.training.loop import STATE, Device, Recipe, Task, Trainer
 from rescore.training.objectives import USUAL, ContextObjective, ObjectiveOptions
+from rescore.training.sentence_order import order_task
 from rescore.training.unified import MIXTURE, PAIRED, needs_second
 
 CORPUS, PAIRS = "corpus", "pairs"  # folders of encoded text beside the checkpoint; nobody needs them after training
@@ -51,6 +52,8 @@ class Shape:
     """Whether a `unified` network predicts masked tokens in all readings, as in the paper."""
     readings: tuple[str, ...] = ()
     """Of a `unified` network, which are trained; none for all."""
+    order: str | None = None
+    """Which of `sentence_order.ORDERS` is learned, too, in every second batch."""
 
     def sized(self, tokenizer: Tokenizer) -> NetworkConfig:
         """The named size with the tokenizer's vocabulary, or the configuration of the model to start from.
@@ -159,13 +162,16 @@ def train(
         checkpoint.save(out, network, tokens)
         return
     held_out, seed = sources.held_out, recipe.seed
-    corpus = Corpus(out / CORPUS, tokens, held_out, seed, network.config.sentences if shape.context else 1)
+    window = network.config.sentences if shape.context else 2 if shape.order else 1
+    corpus = Corpus(out / CORPUS, tokens, held_out, seed, window)
     translations = Corpus(out / PAIRS, tokens, held_out, seed) if sources.pairs else None
     objective = replace(recipe.objective, cloze=network.config.cloze)
     what = turns(shape.kind, tokens, corpus, translations, shape.context > 0, objective)
     what = [task for task in what if not shape.readings or task.name in shape.readings]
     if shape.source and sources.text is None:
         what = what[1:]
+    if shape.order is not None:
+        what.append(order_task(shape.order, what[0], network.config, tokens))
     curriculum = None
     if objective.hypernyms is not None:
         curriculum = HypernymClasses.read(Path(objective.hypernyms), tokens, corpus.token_counts)
@@ -195,6 +201,11 @@ def _check(shape: Shape, sources: Sources, recipe: Recipe, out: Path, resume: bo
     able = tuple(dict.fromkeys(MIXTURE)) if NETWORKS[shape.kind].pairs else ()
     if wrong := [name for name in shape.readings if name not in able]:
         raise UserError(f"reading {wrong[0]}: a {shape.kind} network has {', '.join(able) or 'one reading only'}")
+    if shape.order is not None and not NETWORKS[shape.kind].order:
+        able = tuple(name for name in NETWORKS.names if NETWORKS[name].order)
+        raise UserError(f"--sentence-order is for {', '.join(able)}; a {shape.kind} does not learn it")
+    if shape.order is not None and (shape.context or shape.source):
+        raise UserError("--sentence-order cannot be had with --context or --pairs")
     needs_pairs = any(name in PAIRED for name in shape.readings or able)
     if sources.pairs is None and needs_pairs and recipe.steps != 0:
         raise UserError(f"a {shape.kind} network learns from translations, too; give --pairs SOURCE TARGET")
@@ -298,7 +309,11 @@ def _write_card(out: Path, shape: Shape, trainer: Trainer, corpus: Corpus, texts
         f"| {math.exp(progress.losses[name]):.2f} a token, on {task.corpus.held_out_sentences:,} held-out sentences |"
         for name, task in trainer.tasks.items()
     ]
-    measured = "\n".join(perplexities)
+    accuracies = [
+        f"| validation accuracy of sentence order, {name} | {100 * value:.1f} %, on held-out pairs of lines |"
+        for name, value in progress.accuracies.items()
+    ]
+    measured = "\n".join([*perplexities, *accuracies])
     replaced = f"| replacements | {_in_a_table(trainer.replacements)} |\n" if trainer.replacements else ""
     card = f"""---
 kind: {kind}

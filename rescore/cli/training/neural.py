@@ -24,6 +24,7 @@ PAIRED = tuple(name for name in KINDS if NETWORKS[name].pairs or NETWORKS[name].
 MASKED = tuple(name for name in KINDS if NETWORKS[name].masks)
 CLOZE = tuple(name for name in KINDS if NETWORKS[name].cloze)
 REPLACING = tuple(name for name in KINDS if NETWORKS[name].replaces)
+ORDERED = tuple(name for name in KINDS if NETWORKS[name].order)
 IN_CONTEXT = tuple(name for name in KINDS if NETWORKS[name].before)
 TITLE = "Networks"
 STEPS = 100_000
@@ -57,6 +58,7 @@ class NeuralOptions:
     generator: str | None
     confusions: str | None
     hypernyms: str | None
+    sentence_order: str | None
     seed: int
     precision: str
     compiled: bool | None
@@ -253,6 +255,12 @@ options = bundled(
             metavar="DIR",
             help="WordNet's folder: at first the classes of rare nouns are predicted, then the nouns.",
         ),
+        click.option(
+            "--sentence-order",
+            type=click.Choice(["sop", "srp"]),
+            help=f"{', '.join(ORDERED)}: learn also whether two consecutive lines are swapped, from [BOS] (sop) or the "
+            "mean vector (srp); an empty line ends a document.",
+        ),
         click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=0, show_default=True),
         click.option(
             "--precision", type=click.Choice(["auto", "bfloat16", "float32"]), default="auto", show_default=True
@@ -277,6 +285,7 @@ def train(common: Common, options: NeuralOptions) -> None:
         options.phrases,
         cloze=options.cloze,
         readings=options.readings,
+        order=options.sentence_order,
     )
     normalisation = common.normalisation or "english"
     vocabulary = options.vocabulary or "wordpiece"
