@@ -167,7 +167,7 @@ def trainer(folder: Path, tokenizer: Tokenizer, config: NetworkConfig, recipe: R
         os.utime(folder / "swapped", ns=(0, 0))
         encode_pairs(folder / "text", folder / "swapped", tokenizer, folder / "pairs", 90)
         translations = Corpus(folder / "pairs", tokenizer, 10, recipe.seed)
-        config = replace(config, max_positions=92)
+        config = replace(config, max_positions=92, bi_source=True)
     made = turns(config.kind, tokenizer, corpus, translations, config.sentences > 1, recipe.objective)
     return Trainer(checkpoint.build(config), tokenizer, made, recipe, CPU, folder)
 
