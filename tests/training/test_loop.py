@@ -242,7 +242,7 @@ def test_a_unified_network_learns_each_reading(tmp_path: Path, tokenizer: Tokeni
     made.validate(lambda line: None)
     before = dict(made.progress.losses)
     after = made.run(lambda line: None).losses
-    assert list(after) == ["bi", "l2r", "seq2seq", "r2l"]
+    assert list(after) == ["bi", "l2r", "seq2seq", "bi:source", "r2l"]
     assert all(after[name] < before[name] - 0.5 for name in after)
 
 
