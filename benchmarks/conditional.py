@@ -139,12 +139,17 @@ def _questions(nbest: NbestList) -> list[Question]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("rows", nargs="*", metavar="ROW", help=", ".join(ROWS))
+    parser.add_argument("rows", nargs="*", metavar="ROW", help="in quotation marks: " + "; ".join(ROWS))
     parser.add_argument("--pairs", nargs=2, metavar=("SOURCE", "TARGET"))
     parser.add_argument("--updates", type=int, default=1_000, metavar="N", help="of at most 2,048 tokens")
     parser.add_argument("--lists", action="append")
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
+    for name in options.rows:
+        if name not in ROWS:
+            parser.error(f"ROW {name!r}: is none of {'; '.join(ROWS)}")
+    if options.rows and (missing := [name for name in ("pairs", "lists") if not getattr(options, name)]):
+        parser.error(f"a ROW needs --{missing[0]}")
     experiment = Experiment(options.out)
     if options.rows:
         experiment.prepare(options.pairs, options.lists)

@@ -196,13 +196,18 @@ def run(*arguments: object) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("rows", nargs="*", metavar="ROW", help=", ".join(ROWS))
+    parser.add_argument("rows", nargs="*", metavar="ROW", help="in quotation marks: " + "; ".join(ROWS))
     parser.add_argument("--text", type=Path)
     parser.add_argument("--tokens", type=int, default=1_000_000, metavar="N", help="of the text")
     parser.add_argument("--lists", action="append")
     parser.add_argument("--ref")
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
+    for name in options.rows:
+        if name not in ROWS:
+            parser.error(f"ROW {name!r}: is none of {'; '.join(ROWS)}")
+    if options.rows and (missing := [name for name in ("text", "lists", "ref") if not getattr(options, name)]):
+        parser.error(f"a ROW needs --{missing[0]}")
     experiment = Experiment(options.out)
     if options.rows:
         experiment.prepare(options.text, options.tokens, options.lists, options.ref)

@@ -10,6 +10,7 @@ import click
 
 from rescore.cli.bundle import GroupedCommand
 from rescore.cli.training import WAYS, Common, Way
+from rescore.errors import UserError
 
 MODULES: dict[str, Way] = {name: importlib.import_module(f"rescore.cli.training.{name}") for name in WAYS}
 KINDS = [kind for module in MODULES.values() for kind in module.KINDS]
@@ -73,6 +74,7 @@ def command(
     """
     name, module = next((name, module) for name, module in MODULES.items() if lm in module.KINDS)
     _refuse_foreign(ctx, lm, module)
+    _refuse_another(Path(out), lm)
     if text == "-":
         raise click.UsageError("--text -: the text is read more than once; give a file")
     if pairs and lm not in module.PAIRED:
@@ -86,6 +88,17 @@ def command(
         normalize,
     )
     module.train(common, options[name])
+
+
+def _refuse_another(out: Path, lm: str) -> None:
+    """A folder that holds a model of another kind: files of both would be mixed there."""
+    from rescore.scoring.cards import card_value
+
+    there = card_value(out, "kind")
+    if there not in (None, lm):
+        raise UserError(
+            f"--out {out}: holds a model of kind {there}, not {lm}; give another folder, or delete this one"
+        )
 
 
 def _refuse_foreign(ctx: click.Context, lm: str, module: Way) -> None:

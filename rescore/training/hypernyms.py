@@ -125,7 +125,13 @@ class HypernymClasses:
     @classmethod
     def read(cls, folder: Path, tokenizer: Tokenizer, counts: npt.NDArray[np.int64]) -> Self:
         """Of the tokens of a text, as `classes` has them."""
-        return cls(classes(folder, tokenizer, counts))
+        found = cls(classes(folder, tokenizer, counts))
+        if np.unique(found.classes.numpy()).size == len(found.classes):
+            raise UserError(
+                f"--hypernyms {folder}: no two tokens of the vocabulary have a class together: rare words that are one "
+                "token; give a larger text, --vocabulary words, or a larger --size"
+            )
+        return found
 
     def __str__(self) -> str:
         _, sizes = np.unique(self.classes.numpy(), return_counts=True)

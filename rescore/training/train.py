@@ -198,6 +198,12 @@ def _check(shape: Shape, sources: Sources, recipe: Recipe, out: Path, resume: bo
     """See that there is something to train on, and a folder to write to."""
     if (out / STATE).exists() and not resume:
         raise UserError(f"{out / STATE}: a training was begun here; continue it with --resume, or remove the file")
+    if resume and not (out / STATE).exists():
+        raise UserError(f"--out {out}: there is nothing to resume; leave out --resume")
+    if shape.init is not None:
+        there = NetworkConfig.load(shape.init / "config.json").kind
+        if NETWORKS[there].heads != NETWORKS[shape.kind].heads:
+            raise UserError(f"--init {shape.init}: is of kind {there}, whose weights are no part of a {shape.kind}")
     able = tuple(dict.fromkeys(MIXTURE)) if NETWORKS[shape.kind].pairs else ()
     if wrong := [name for name in shape.readings if name not in able]:
         raise UserError(f"reading {wrong[0]}: a {shape.kind} network has {', '.join(able) or 'one reading only'}")
@@ -206,6 +212,8 @@ def _check(shape: Shape, sources: Sources, recipe: Recipe, out: Path, resume: bo
         raise UserError(f"--sentence-order is for {', '.join(able)}; a {shape.kind} does not learn it")
     if shape.order is not None and (shape.context or shape.source):
         raise UserError("--sentence-order cannot be had with --context or --pairs")
+    if shape.readings and sources.pairs is not None and not any(name in PAIRED for name in shape.readings):
+        raise UserError(f"--reading {shape.readings[0]}: learns from single sentences; leave out --pairs")
     needs_pairs = any(name in PAIRED for name in shape.readings or able)
     if sources.pairs is None and needs_pairs and recipe.steps != 0:
         raise UserError(f"a {shape.kind} network learns from translations, too; give --pairs SOURCE TARGET")
