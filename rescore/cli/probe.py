@@ -50,7 +50,7 @@ def command(
     learning_rate: float | None,
     output: str | None,
 ) -> None:
-    """Train a linear classifier on frozen vectors, and say how often it is right. Needs scikit-learn.
+    """Train a linear classifier on vectors, and say how often it is right. Needs scikit-learn.
 
     sick: entailment in SICK.txt; wic: words in context; order: which of two lines of a text was first.
 

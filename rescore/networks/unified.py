@@ -48,7 +48,7 @@ class Unified(Encoder):
         self.segment_embedding = nn.Embedding(Segment.SECOND, config.d_model)
         nn.init.normal_(self.segment_embedding.weight, std=config.d_model**-0.5)
         # What SECOND has beside BOTH: nothing at first, so that weights that were trained without it fit.
-        self.second = nn.Parameter(torch.zeros(1, config.d_model)) if config.bi_source else None
+        self.second = nn.Parameter(torch.zeros(config.d_model)) if config.bi_source else None
 
     def embed_tokens(self, tokens: Tensor) -> Tensor:
         size, segments = self.config.vocab_size, self.segment_embedding.weight

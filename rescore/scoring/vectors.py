@@ -98,7 +98,7 @@ class Embedder:
             UserError: a model has no vectors, or not so many layers.
         """
         self._options = options or VectorOptions()
-        self.lms = [_network_of(lm) for lm in lms]
+        self.lms = [network_of(lm) for lm in lms]
         for lm in self.lms:
             layers = lm.network.layers
             for layer in self._options.mix(layers):
@@ -227,11 +227,16 @@ class Embedder:
                     yield index, torch.stack([vectors[place] for place in sorted(vectors)])
 
 
-def _network_of(lm: LanguageModel) -> NetworkScorer:
+def network_of(lm: LanguageModel) -> NetworkScorer:
+    """The model, if it is one that has vectors.
+
+    Raises:
+        UserError: it has none, or not as it is used here.
+    """
     if any(context_of(lm)) or getattr(lm, "reads_source", False):
         raise UserError(f"{lm.name}: vectors are those of single sentences; leave out --context and sources")
     if isinstance(lm, NetworkScorer):
         return lm
     if isinstance(lm, Cached | Recased):
         raise UserError(f"{lm.name}: --cache and --case do not apply to vectors")
-    raise UserError(f"{lm.name}: has no vectors; an n-gram model has no hidden layers")
+    raise UserError(f"{lm.name}: has no vectors; give a network, without --engine ray")

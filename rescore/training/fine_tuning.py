@@ -16,7 +16,7 @@ from torch.nn import functional as F
 from rescore.errors import UserError
 from rescore.networks.network import Network
 from rescore.scoring import LanguageModel
-from rescore.scoring.vectors import Embedder
+from rescore.scoring.vectors import Embedder, network_of
 
 Pooling = Callable[[Tensor], Tensor]
 Flags = npt.NDArray[np.bool_]
@@ -74,7 +74,7 @@ def trainable(lm: LanguageModel) -> LanguageModel:
     Raises:
         UserError: it is none of the networks that are trained here.
     """
-    make = getattr(getattr(lm, "network", None), "trainable", None)
+    make = getattr(network_of(lm).network, "trainable", None)
     if make is None:
         raise UserError(f"{lm.name}: --fine-tune is for networks that `rescore train` makes; leave it out")
     made = copy(lm)

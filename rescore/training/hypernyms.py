@@ -5,6 +5,7 @@ Classes are read from WordNet's own files, `data.noun`, `index.noun` and `noun.e
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +18,8 @@ import torch
 from rescore.errors import UserError
 from rescore.networks.tokenizer import Tokenizer
 from rescore.training.objectives import Example
+
+log = logging.getLogger(__name__)
 
 DEPTH = 6
 """Of a class below the root, which has 1 (Table 3.3)."""
@@ -127,9 +130,10 @@ class HypernymClasses:
         """Of the tokens of a text, as `classes` has them."""
         found = cls(classes(folder, tokenizer, counts))
         if np.unique(found.classes.numpy()).size == len(found.classes):
-            raise UserError(
-                f"--hypernyms {folder}: no two tokens of the vocabulary have a class together: rare words that are one "
-                "token; give a larger text, --vocabulary words, or a larger --size"
+            log.warning(
+                "--hypernyms %s changes nothing: no two rare words of the vocabulary have a class together; "
+                "give a larger text, --vocabulary words, or a larger --size",
+                folder,
             )
         return found
 

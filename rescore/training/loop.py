@@ -22,6 +22,7 @@ from tqdm import tqdm
 
 from rescore.errors import UserError
 from rescore.networks import checkpoint
+from rescore.networks.config import NetworkConfig
 from rescore.networks.device import choose_device
 from rescore.networks.network import Network
 from rescore.networks.tokenizer import Tokenizer
@@ -387,6 +388,8 @@ class Trainer:
         except (SafetensorError, OSError) as error:
             raise UserError(f"{path}: not a whole safetensors file ({error})") from None
         before = json.loads(about["recipe"]) | json.loads(about.get("belongs_to", "{}"))
+        if "network" in before:  # fields that are younger than the file have their usual values
+            before["network"] = asdict(NetworkConfig(**before["network"]))
         _check_same(path, before, asdict(self.recipe) | self.belongs_to)
         self.progress = TrainingState(**json.loads(about["progress"]))
         self.network.load_state_dict(_with_prefix(tensors, "model."))
@@ -429,9 +432,13 @@ def _with_prefix(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
 def _check_same(path: Path, before: dict[str, Any], now: dict[str, Any]) -> None:
     # How long training goes on and how often it saves may change; what decides the batches, or the network, may not.
     decisive = ("batch_tokens", "seed", "optimizer", "objective", "network", "tokenizer", "text", "held_out")
-    for name in (*decisive, "tasks", "replacements"):
-        if before.get(name) != now[name]:
-            raise UserError(
-                f"{path}: was made with {name} {before.get(name)}, not {now[name]}; resume with the same, "
-                "or start anew in another folder"
-            )
+    for name in ("tasks", *decisive, "replacements"):
+        there, here = before.get(name), now[name]
+        if there == here:
+            continue
+        if isinstance(there, dict) and isinstance(here, dict):
+            name = next(key for key in here if there.get(key) != here[key])
+            there, here = there.get(name), here[name]
+        raise UserError(
+            f"{path}: was made with {name} {there}, not {here}; resume with the same, or start anew in another folder"
+        )

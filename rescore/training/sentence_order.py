@@ -75,7 +75,7 @@ class SentenceOrder:
 
     def __call__(self, tokens: Tensor, lengths: Tensor, seed: Sequence[int]) -> Example:
         lots = np.random.default_rng([*seed, 2])
-        # Of a batch of odd size one more is in order, or one more is swapped, as often.
+        # If their number is odd, chance decides of which order there is one more.
         swapped = torch.from_numpy((lots.permutation(len(tokens)) + lots.integers(2)) % 2 == 1)
         shown = tokens.clone()
         for row in swapped.nonzero()[:, 0].tolist():

@@ -32,7 +32,7 @@ def log_probs(network: Unified, tokens: list[int], segments: list[int], visible:
     places = torch.arange(len(tokens))
     beside = [network.segment_embedding.weight[0 if segment == 5 else segment] for segment in segments]
     if network.second is not None:
-        beside = [one + (segment == 5) * network.second[0] for one, segment in zip(beside, segments, strict=True)]
+        beside = [one + (segment == 5) * network.second for one, segment in zip(beside, segments, strict=True)]
     embedded = network.token_embedding(torch.tensor(tokens)) + network.position_embedding(places) + torch.stack(beside)
     hidden = embedded[None]
     for block in network.layers():

@@ -20,6 +20,7 @@ from rescore.errors import UserError
 from rescore.networks import checkpoint
 from rescore.networks.config import NetworkConfig
 from rescore.networks.tokenizer import Tokenizer
+from rescore.networks.unified import Unified
 from rescore.training.corpus import Corpus, SentenceBatch, encode_corpus, encode_pairs
 from rescore.training.loop import STATE, Device, Recipe, Trainer
 from rescore.training.objectives import (
@@ -33,6 +34,7 @@ from rescore.training.objectives import (
     PermutationLanguageModelling,
     tied_cross_entropy,
 )
+from rescore.training.optimizers import optimizers
 from rescore.training.train import turns
 from rescore.training.unified import SequenceToSequence
 from tests.conftest import SENTENCES, Run, assert_one_line_error
@@ -246,6 +248,16 @@ def test_a_unified_network_learns_each_reading(tmp_path: Path, tokenizer: Tokeni
     assert all(after[name] < before[name] - 0.5 for name in after)
 
 
+def test_what_is_no_matrix_is_none_of_muons(config: NetworkConfig) -> None:
+    """Of a unified network the second segment is a vector: Muon would move it as far by noise as by a gradient."""
+    made = checkpoint.build(replace(config, kind="unified", bi_source=True))
+    assert isinstance(made, Unified) and made.second is not None
+    muon, others = optimizers(made, "muon", 0.01)
+    second = made.second
+    assert not any(second is value for group in muon.param_groups for value in group["params"])
+    assert any(second is value for group in others.param_groups for value in group["params"])
+
+
 class KilledError(Exception):
     pass
 
@@ -315,6 +327,9 @@ def test_resume_refuses(tmp_path: Path, tokenizer: Tokenizer, config: NetworkCon
     made.save()
     other = trainer(tmp_path, tokenizer, config, Recipe(steps=1, batch_tokens=400))
     with pytest.raises(UserError, match="batch_tokens 300, not 400"):
+        other.resume()
+    other = trainer(tmp_path, tokenizer, replace(config, d_ff=128), Recipe(steps=1, batch_tokens=300))
+    with pytest.raises(UserError, match="was made with d_ff 64, not 128"):
         other.resume()
     (tmp_path / STATE).write_bytes(b"x" * 20)
     with pytest.raises(UserError, match="not a whole safetensors file"):
@@ -404,9 +419,10 @@ def test_command_masks_as_it_is_told(rescore: Run, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "pseudo-perplexity (at 50 % masked, at most 4)" in (tmp_path / "lm" / "README.md").read_text()
     resumed = rescore(*command, "bilm", "--steps", "4", "--resume")
-    assert resumed.returncode == 2 and "was made with objective" in resumed.stderr
-    assert_one_line_error(rescore(*command, "tta", "--mask-cap", "4"), "--mask-cap is for bilm, electra, unified")
+    assert resumed.returncode == 2 and "was made with mask_rate 0.5, not 0.15" in resumed.stderr
     assert_one_line_error(rescore(*command, "bilm", "--predict-frame"), "--predict-frame is for tta")
+    command = (*command[:-2], "other", "--lm")
+    assert_one_line_error(rescore(*command, "tta", "--mask-cap", "4"), "--mask-cap is for bilm, electra, unified")
 
 
 def test_command_goes_on_among_neighbours(tmp_path: Path) -> None:
