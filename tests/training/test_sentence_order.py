@@ -87,6 +87,10 @@ def test_half_of_the_pairs_are_swapped(tmp_path: Path, tokenizer: Tokenizer, kin
     # A pair is not swapped for ever, and the one batch of one pair is as often swapped as not.
     single = [objective(tokens[:1], lengths[:1], [number]).swapped for number in range(200)]
     assert 70 < sum(map(int, single)) < 130
+    # Nor does its place in the batch say it: two neighbours are as often alike as chance has it.
+    four = [objective(tokens[:4], lengths[:4], [number]).swapped for number in range(200)]
+    alike = [bool(one[0] == one[1]) for one in four if one is not None]
+    assert len(tokens) >= 4 and 40 < sum(alike) < 100  # of two and two a third
 
 
 def test_what_the_classifier_reads(tokenizer: Tokenizer) -> None:
