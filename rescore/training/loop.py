@@ -389,7 +389,7 @@ class Trainer:
             raise UserError(f"{path}: not a whole safetensors file ({error})") from None
         before = json.loads(about["recipe"]) | json.loads(about.get("belongs_to", "{}"))
         if "network" in before:  # fields that are younger than the file have their usual values
-            before["network"] = asdict(NetworkConfig(**before["network"]))
+            before["network"] = asdict(NetworkConfig()) | before["network"]
         _check_same(path, before, asdict(self.recipe) | self.belongs_to)
         self.progress = TrainingState(**json.loads(about["progress"]))
         self.network.load_state_dict(_with_prefix(tensors, "model."))
@@ -437,8 +437,8 @@ def _check_same(path: Path, before: dict[str, Any], now: dict[str, Any]) -> None
         if there == here:
             continue
         if isinstance(there, dict) and isinstance(here, dict):
-            name = next(key for key in here if there.get(key) != here[key])
-            there, here = there.get(name), here[name]
+            name = next(key for key in there | here if there.get(key) != here.get(key))
+            there, here = there.get(name), here.get(name)
         raise UserError(
             f"{path}: was made with {name} {there}, not {here}; resume with the same, or start anew in another folder"
         )

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import replace
+from dataclasses import asdict, replace
 from itertools import permutations
 from pathlib import Path
 
@@ -22,7 +22,7 @@ from rescore.networks.config import NetworkConfig
 from rescore.networks.tokenizer import Tokenizer
 from rescore.networks.unified import Unified
 from rescore.training.corpus import Corpus, SentenceBatch, encode_corpus, encode_pairs
-from rescore.training.loop import STATE, Device, Recipe, Trainer
+from rescore.training.loop import STATE, Device, Recipe, Trainer, _check_same
 from rescore.training.objectives import (
     BackwardLanguageModelling,
     CausalLanguageModelling,
@@ -331,6 +331,9 @@ def test_resume_refuses(tmp_path: Path, tokenizer: Tokenizer, config: NetworkCon
     other = trainer(tmp_path, tokenizer, replace(config, d_ff=128), Recipe(steps=1, batch_tokens=300))
     with pytest.raises(UserError, match="was made with d_ff 64, not 128"):
         other.resume()
+    younger = {**asdict(other.recipe), **other.belongs_to, "network": other.belongs_to["network"] | {"later": 1}}
+    with pytest.raises(UserError, match="was made with later 1, not None"):
+        _check_same(tmp_path, younger, asdict(other.recipe) | other.belongs_to)
     (tmp_path / STATE).write_bytes(b"x" * 20)
     with pytest.raises(UserError, match="not a whole safetensors file"):
         made.resume()
