@@ -17,8 +17,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from objectives import run
-from safetensors import safe_open
+from objectives import check_rows, loss_and_parameters, run
 
 from rescore import formats, scoring
 from rescore.nbest import NbestList
@@ -124,12 +123,7 @@ class Experiment:
             f"{text['rate']:,.0f}",
             "",
         ]
-        state = self.out / ROWS[name].network / "training.safetensors"
-        if state.exists():
-            with safe_open(state, "np") as file:
-                cells[0] = f"{json.loads(file.metadata()['progress'])['validation_loss']:.3f}"
-                shapes = [file.get_slice(key).get_shape() for key in file.keys() if key.startswith("model.")]  # noqa: SIM118 (no mapping)
-                cells[-1] = f"{sum(map(math.prod, shapes)):,}"
+        cells[0], cells[-1] = loss_and_parameters(self.out / ROWS[name].network)
         return [name, *cells]
 
 
@@ -145,11 +139,7 @@ def main() -> None:
     parser.add_argument("--lists", action="append")
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
-    for name in options.rows:
-        if name not in ROWS:
-            parser.error(f"ROW {name!r}: is none of {'; '.join(ROWS)}")
-    if options.rows and (missing := [name for name in ("pairs", "lists") if not getattr(options, name)]):
-        parser.error(f"a ROW needs --{missing[0]}")
+    check_rows(parser, options, ROWS, "pairs", "lists")
     experiment = Experiment(options.out)
     if options.rows:
         experiment.prepare(options.pairs, options.lists)

@@ -18,7 +18,7 @@ import shlex
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -114,12 +114,7 @@ class Experiment:
         wer, speed = (json.loads(self._file(name, what).read_text()) for what in ("wer", "speed"))
         cells = ["", *(self._of_words(name) if ROWS[name].predicts else ["", "", ""])]
         cells += [f"{wer['metrics'][0]['reranked']:.2f}", f"{speed['models'][0]['rate']:,.0f}", ""]
-        folder = self.out / self._folder(name)
-        if (folder / "training.safetensors").exists():
-            with safe_open(folder / "training.safetensors", "np") as file:
-                cells[0] = f"{json.loads(file.metadata()['progress'])['validation_loss']:.3f}"
-                shapes = [file.get_slice(key).get_shape() for key in file.keys() if key.startswith("model.")]  # noqa: SIM118 (no mapping)
-                cells[-1] = f"{sum(map(math.prod, shapes)):,}"
+        cells[0], cells[-1] = loss_and_parameters(self.out / self._folder(name))
         return [name, *cells]
 
     def _of_words(self, name: str) -> list[str]:
@@ -188,6 +183,28 @@ def words(scored: dict[str, Any]) -> Iterator[tuple[str, float]]:
         yield word, log_prob
 
 
+def loss_and_parameters(folder: Path) -> tuple[str, str]:
+    """The validation loss of a network and the number of its parameters; empty for what is none."""
+    state = folder / "training.safetensors"
+    if not state.exists():
+        return "", ""
+    with safe_open(state, "np") as file:
+        loss = json.loads(file.metadata()["progress"])["validation_loss"]
+        shapes = [file.get_slice(key).get_shape() for key in file.keys() if key.startswith("model.")]  # noqa: SIM118 (no mapping)
+    return f"{loss:.3f}", f"{sum(map(math.prod, shapes)):,}"
+
+
+def check_rows(
+    parser: argparse.ArgumentParser, options: argparse.Namespace, known: Iterable[str], *needed: str
+) -> None:
+    """End with a message if a ROW is none of those known, or an option that rows need is absent."""
+    for name in options.rows:
+        if name not in known:
+            parser.error(f"ROW {name!r}: is none of {'; '.join(known)}")
+    if options.rows and (missing := [name for name in needed if not getattr(options, name)]):
+        parser.error(f"a ROW needs --{missing[0]}")
+
+
 def run(*arguments: object) -> None:
     command = ["rescore", *map(str, arguments)]
     print(shlex.join(command), file=sys.stderr, flush=True)
@@ -203,11 +220,7 @@ def main() -> None:
     parser.add_argument("--ref")
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
-    for name in options.rows:
-        if name not in ROWS:
-            parser.error(f"ROW {name!r}: is none of {'; '.join(ROWS)}")
-    if options.rows and (missing := [name for name in ("text", "lists", "ref") if not getattr(options, name)]):
-        parser.error(f"a ROW needs --{missing[0]}")
+    check_rows(parser, options, ROWS, "text", "lists", "ref")
     experiment = Experiment(options.out)
     if options.rows:
         experiment.prepare(options.text, options.tokens, options.lists, options.ref)
