@@ -197,7 +197,7 @@ def fine_tuned(
             sides.append(Side(texts, poolings))
         right.append(fine_tune(embedder, (sides[0], sides[1]), classes, tested, how, report) == classes[tested])
     settings = {"fine-tuned": f"{how.epochs} epochs", "rate": f"{how.learning_rate:g}"}
-    return _probed(task, np.concatenate(right), examples, trainable(lm), options, settings, "torch")
+    return _probed(task, np.concatenate(right), examples, embedder.lms[0], options, settings, "torch")
 
 
 def _probed(

@@ -125,11 +125,17 @@ class HypernymClasses:
         """of: the class of each token, as `classes` has it."""
         self.classes = torch.from_numpy(of)
 
+    @property
+    def shared(self) -> npt.NDArray[np.int64]:
+        """The sizes of classes of several tokens."""
+        _, sizes = np.unique(self.classes.numpy(), return_counts=True)
+        return sizes[sizes > 1]
+
     @classmethod
     def read(cls, folder: Path, tokenizer: Tokenizer, counts: npt.NDArray[np.int64]) -> Self:
         """Of the tokens of a text, as `classes` has them."""
         found = cls(classes(folder, tokenizer, counts))
-        if np.unique(found.classes.numpy()).size == len(found.classes):
+        if not len(found.shared):
             log.warning(
                 "--hypernyms %s changes nothing: no two rare words of the vocabulary have a class together; "
                 "give a larger text, --vocabulary words, or a larger --size",
@@ -138,9 +144,7 @@ class HypernymClasses:
         return found
 
     def __str__(self) -> str:
-        _, sizes = np.unique(self.classes.numpy(), return_counts=True)
-        shared = sizes[sizes > 1]
-        return f"{len(shared):,} hypernyms are classes of {shared.sum():,} tokens"
+        return f"{len(self.shared):,} hypernyms are classes of {self.shared.sum():,} tokens"
 
     def __call__(self, example: Example, done: float, seed: Sequence[int]) -> Example:
         if done >= BEGINNING or np.random.default_rng([*seed, 1]).random() >= OFTEN:

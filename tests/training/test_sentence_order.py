@@ -17,9 +17,15 @@ from rescore.errors import UserError
 from rescore.networks import checkpoint
 from rescore.networks.config import NetworkConfig
 from rescore.networks.tokenizer import Tokenizer
-from rescore.training.corpus import Corpus, encode_corpus
+from rescore.training.corpus import Corpus, SentenceBatch, encode_corpus
 from rescore.training.loop import Recipe, Trainer
-from rescore.training.objectives import Example, LanguageAutoencoding, MaskedLanguageModelling, inner_positions
+from rescore.training.objectives import (
+    Example,
+    LanguageAutoencoding,
+    MaskedLanguageModelling,
+    Objective,
+    inner_positions,
+)
 from rescore.training.sentence_order import OrderClassifier, SentenceOrder, order_task
 from rescore.training.train import turns
 from tests.conftest import SENTENCES, Run, assert_one_line_error
@@ -187,10 +193,10 @@ def test_resume_is_exact(
     first = made("killed")
     step = first.update
 
-    def step_until_killed(*given: object) -> tuple[float, int]:
+    def step_until_killed(objective: Objective, batch: SentenceBatch) -> tuple[float, int]:
         if first.progress.step == 9:
             raise KilledError
-        return step(*given)  # type: ignore[arg-type]
+        return step(objective, batch)
 
     monkeypatch.setattr(first, "update", step_until_killed)
     with pytest.raises(KilledError):
