@@ -26,6 +26,8 @@ class Backend:
     """An option with which alone they are."""
     on_hub: bool = False
     """Whether a path that is no folder is looked up as a name on the Hugging Face hub."""
+    remote: bool = False
+    """Whether URL#MODEL stands in the place of a path."""
     uses_torch: bool = True
 
     def load(self, spec: Any, computing: Any) -> Any:

@@ -166,6 +166,10 @@ BACKENDS: Registry[Backend] = Registry(
             Backend("rescore.scoring.seq2seq:load", ("channel", "src=", "tgt="), on_hub=True),
             "translation model of Hugging Face's transformers",
         ),
+        "server": (
+            Backend("rescore.lms.server:load", ("chat", "parallel=", "timeout="), remote=True, uses_torch=False),
+            "URL#MODEL of a vLLM, SGLang or llama-cpp-python server",
+        ),
     },
 )
 """The kinds of language models."""

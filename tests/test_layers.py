@@ -24,6 +24,7 @@ LAYERS = [
     ["tuning"],
     ["decision"],
     ["expansion"],
+    ["lms"],
     ["scoring"],
     ["metrics"],
     ["networks"],

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
-from rescore.scoring.base import LanguageModel, Question, TokenScores, Wrapped
+from rescore.scoring.base import LanguageModel, Question, TokenScores, Wrapped, as_scored
 
 
 def sentence_case(text: str) -> str:
@@ -33,6 +33,10 @@ class Recased(Wrapped):
     def score(self, questions: Sequence[Question]) -> list[TokenScores]:
         """One result per question, in their order."""
         return self._lm.score([self._recased(one) for one in questions])
+
+    def as_scored(self, questions: Sequence[Question]) -> Iterator[tuple[int, TokenScores]]:
+        """The same, as the model gives them."""
+        return as_scored(self._lm, [self._recased(one) for one in questions])
 
     def _recased(self, question: Question) -> Question:
         case = CASES[self._case]
