@@ -32,8 +32,8 @@ PARALLEL = 16
 """Requests under way at a time."""
 TIMEOUT = 60
 """Seconds that an answer may take."""
-PROBE = Question("The old clock on the wall ticked while nobody was in the room.", "Die alte Uhr tickte an der Wand.")
-"""What a server is asked first."""
+PROBE = Question("The old clock on the wall ticked while nobody was in the", "Die alte Uhr tickte an der Wand.")
+"""What a server is asked first: no whole sentence, so that the model goes on."""
 ROUNDING = 0.5
 """To so many nats the probe's score is rounded in the fingerprint: a server computes in batches, which differ."""
 SLACK = 1e-3
@@ -56,6 +56,10 @@ class Token(NamedTuple):
     text: str
     log_prob: float | None
     """None for the first token of all, which nothing stands before."""
+
+
+OMITTED = Token("omitted", "", None)
+"""In the place of a [BOS] that llama-cpp-python counts but does not list; the next token has no log-probability."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +86,11 @@ def _echo_body(model: str, text: str) -> dict[str, Any]:
 def _echo_tokens(answer: Mapping[str, Any]) -> list[Token]:
     told, usage = answer["choices"][0]["logprobs"], answer["usage"]
     names, values = told["tokens"], told["token_logprobs"]
-    read = len(names) - usage["completion_tokens"]
-    # llama-cpp-python counts its first token, [BOS], but does not list it.
-    if len(names) != len(values) or read not in (usage["prompt_tokens"], usage["prompt_tokens"] - 1):
-        raise ValueError(f"{len(names)} tokens with {len(values)} log-probabilities for {usage['prompt_tokens']} read")
-    return [Token(str(name), str(name), value) for name, value in zip(names[:read], values, strict=False)]
+    whole, new = usage["prompt_tokens"], usage["completion_tokens"]
+    if len(names) != len(values) or len(names) not in (whole + new, whole - 1 + new, whole - 1):
+        raise ValueError(f"{len(names)} tokens with {len(values)} log-probabilities for {whole} read, {new} new")
+    tokens = [Token(str(name), str(name), value) for name, value in zip(names, values, strict=True)]
+    return tokens[:whole] if len(names) == whole + new else [OMITTED, *tokens[: whole - 1]]
 
 
 def _prompt_body(model: str, text: str) -> dict[str, Any]:
@@ -220,24 +224,16 @@ class ServerModel:
     def _read_prompt(self, before: str) -> list[Token]:
         """The tokens of what stands before a text."""
         before = before.rstrip(" ")
-        return self._read(before, None) if before else []
+        return self._ask(self._way, before, None) if before else []
 
     def _scores(self, before: str, text: str, prompt: Sequence[Token]) -> TokenScores:
         if not text.strip():
             return TokenScores([], np.zeros(0))
-        tokens = self._read(before, text)
-        border = 0
-        while border < min(len(prompt), len(tokens) - 1) and prompt[border].key == tokens[border].key:
-            border += 1
-        own = [token for token in tokens[border:] if token.log_prob is not None]
-        return TokenScores([token.text for token in own], np.array([token.log_prob for token in own], dtype=np.float64))
-
-    def _read(self, before: str, text: str | None) -> list[Token]:
-        """What the server says of a prompt, with or without a text behind it."""
-        return self._ask(self._way, before, text)
+        return _behind(prompt, self._ask(self._way, before, text))
 
     def _ask(self, way: Way, before: str, text: str | None, trying: bool = False) -> list[Token]:
-        """
+        """What the server says of a prompt, with or without a text behind it.
+
         Args:
             trying: whether the server may not know this way.
 
@@ -257,8 +253,7 @@ class ServerModel:
             raise RefusedError(f"{error}, for {shown!r}") from None
         try:
             tokens = way.tokens(answer)
-            for rank, token in enumerate(tokens):
-                _check(token, rank)
+            _check(tokens)
         except (LookupError, TypeError, ValueError, AttributeError) as error:
             reason = f"no {error}" if isinstance(error, KeyError) else str(error)
             raise NonsenseError(
@@ -279,7 +274,7 @@ class ServerModel:
             try:
                 tokens = self._ask(way, before, PROBE.text, trying=True)
                 self._check_text(tokens)
-                return way, self._scores(before, PROBE.text, self._read_prompt(before))
+                return way, _behind(self._read_prompt(before), tokens)
             except (RefusedError, NonsenseError) as error:
                 failed.append(f"{way.about}: {str(error).removeprefix(f'{self._client.url}: ')}")
         raise UserError(
@@ -298,7 +293,7 @@ class ServerModel:
         first = "".join(tokens[0].text.split()) if tokens else ""
         if not (spelled.endswith(text) or (not first and spelled and text.endswith(spelled))):
             raise NonsenseError(f"{self._client.url}: its tokens spell {spelled[-60:]!r}, not {PROBE.text!r}")
-        if tokens[0].log_prob is None and not spelled.removeprefix(first).endswith(text):
+        if tokens[0] is OMITTED or (tokens[0].log_prob is None and not spelled.removeprefix(first).endswith(text)):
             log.warning(
                 "%s: says nothing of a text's first token, which is not scored; give --prompt, such as '\\n{text}'",
                 self._client.url,
@@ -332,16 +327,26 @@ class ServerModel:
             raise failure
 
 
-def _check(token: Token, rank: int) -> None:
+def _behind(prompt: Sequence[Token], tokens: Sequence[Token]) -> TokenScores:
+    """The scores of a text's own tokens, of all those that the server read."""
+    border = 0
+    while border < min(len(prompt), len(tokens)) and prompt[border].key == tokens[border].key:
+        border += 1
+    own = [token for token in tokens[border:] if token.log_prob is not None]
+    return TokenScores([token.text for token in own], np.array([token.log_prob for token in own], dtype=np.float64))
+
+
+def _check(tokens: Sequence[Token]) -> None:
     """
     Raises:
-        ValueError: this is no log-probability.
+        ValueError: a token's log-probability is none.
     """
-    value = token.log_prob
-    if value is None and rank == 0:
-        return
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or math.isnan(value) or value > SLACK:
-        raise ValueError(f"the log-probability of token {rank + 1} is {value}")
+    for rank, token in enumerate(tokens):
+        value = token.log_prob
+        if value is None and (rank == 0 or tokens[rank - 1] is OMITTED):
+            continue
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or math.isnan(value) or value > SLACK:
+            raise ValueError(f"the log-probability of token {rank + 1} is {value}")
 
 
 def _served(client: Client, model: str) -> tuple[str, str | None]:
