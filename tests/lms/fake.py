@@ -139,6 +139,7 @@ def served(fake: Fake) -> Iterator[Fake]:
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True
 
         def do_GET(self) -> None:
             self.send(200, {}, json.dumps({"object": "list", "data": fake.models}).encode())

@@ -24,7 +24,7 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, 
 from rescore import formats, scoring
 from rescore.errors import UserError
 from rescore.scoring import ComputeOptions, alone
-from tests.conftest import SENTENCES, Run, some_lists
+from tests.conftest import ROOT, SENTENCES, Run
 
 pytestmark = pytest.mark.slow
 gguf = pytest.importorskip("gguf", reason="needs gguf: pip install gguf")
@@ -200,7 +200,7 @@ def test_without_a_prompt_this_server_does_not_score_the_first_token(
 
 
 def test_the_same_choice_of_the_demo_lists(folder: Path, url: str, rescore: Run, tmp_path: Path) -> None:
-    lists = some_lists(tmp_path, "test", 40)
+    lists = ROOT / "data" / "test.json"
     chosen = []
     for lm in (f"server:{url}#tiny", f"hf-causal:{folder}"):
         done = rescore(lists, "--lm", lm, "--prompt", PROMPT, "--weight", "0.5", "--best", "best")
