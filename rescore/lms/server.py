@@ -84,13 +84,27 @@ def _echo_body(model: str, text: str) -> dict[str, Any]:
 
 
 def _echo_tokens(answer: Mapping[str, Any]) -> list[Token]:
+    tokens, read, new = _listed(answer)
+    if len(tokens) != read + new:
+        raise ValueError(f"{len(tokens)} tokens for {read} read and {new} new")
+    return tokens[:read]
+
+
+def _echo_tokens_behind_first(answer: Mapping[str, Any]) -> list[Token]:
+    tokens, read, new = _listed(answer)
+    if not read - 1 <= len(tokens) < read + new:  # of new tokens, too, some are not listed
+        raise ValueError(f"{len(tokens)} tokens for {read - 1} read and {new} new")
+    return [OMITTED, *tokens[: read - 1]]
+
+
+def _listed(answer: Mapping[str, Any]) -> tuple[list[Token], int, int]:
+    """The tokens of an answer, and how many the server counts as read and as new."""
     told, usage = answer["choices"][0]["logprobs"], answer["usage"]
     names, values = told["tokens"], told["token_logprobs"]
-    whole, new = usage["prompt_tokens"], usage["completion_tokens"]
-    if len(names) != len(values) or len(names) not in (whole + new, whole - 1 + new, whole - 1):
-        raise ValueError(f"{len(names)} tokens with {len(values)} log-probabilities for {whole} read, {new} new")
+    if len(names) != len(values):
+        raise ValueError(f"{len(names)} tokens with {len(values)} log-probabilities")
     tokens = [Token(str(name), str(name), value) for name, value in zip(names, values, strict=True)]
-    return tokens[:whole] if len(names) == whole + new else [OMITTED, *tokens[: whole - 1]]
+    return tokens, int(usage["prompt_tokens"]), int(usage["completion_tokens"])
 
 
 def _prompt_body(model: str, text: str) -> dict[str, Any]:
@@ -143,6 +157,7 @@ def _generate_tokens(answer: Mapping[str, Any]) -> list[Token]:
 
 
 ECHO = Way("echo with logprobs", "/v1/completions", _echo_body, _echo_tokens)
+ECHO_BEHIND_FIRST = Way("echo with logprobs, less [BOS]", "/v1/completions", _echo_body, _echo_tokens_behind_first)
 PROMPT = Way("prompt_logprobs", "/v1/completions", _prompt_body, _prompt_tokens)
 GENERATE = Way("SGLang's /generate", "/generate", _generate_body, _generate_tokens)
 CHAT = Way("prompt_logprobs of a chat", "/v1/chat/completions", _chat_body, _chat_tokens)
@@ -186,7 +201,7 @@ class ServerModel:
         self.reads_source = template is not None and template.reads_source
         self._client, self._template, self._parallel = client, template, parallel
         self._model, revision = _served(client, model)
-        self._way, probe = self._find_way([CHAT] if chat else [ECHO, PROMPT, GENERATE])
+        self._way, probe = self._find_way([CHAT] if chat else [ECHO, ECHO_BEHIND_FIRST, PROMPT, GENERATE])
         log.info("%s: scores by %s, asked through %s", client.url, self._model, self._way.about)
         rounded = ROUNDING * round(probe.sum / ROUNDING)
         told = [name, self._model, revision, template and template.text, probe.tokens, rounded]

@@ -62,8 +62,13 @@ def test_each_server_is_asked_its_way(form: str, start: Start, caplog: pytest.Lo
     found = lm.score(alone(TEXTS))
     assert sums(found) == pytest.approx([expected("He said: ", text) for text in TEXTS])
     assert "".join(found[0].tokens).strip() == TEXTS[0]
-    way = {"prompt_logprobs": "prompt_logprobs", "sglang": "SGLang's /generate"}.get(form, "echo with logprobs")
-    assert f"scores by {MODEL}, asked through {way}" in caplog.text
+    ways = {
+        "vllm": "echo with logprobs",
+        "prompt_logprobs": "prompt_logprobs",
+        "sglang": "SGLang's /generate",
+        "llama_cpp": "echo with logprobs, less [BOS]",
+    }
+    assert f"scores by {MODEL}, asked through {ways[form]}\n" in caplog.text
 
 
 @pytest.mark.parametrize("bos", [True, False])
@@ -258,6 +263,11 @@ def one_less(answer: Any) -> Any:
     return answer
 
 
+def one_row_less(answer: Any) -> Any:
+    usual(answer)["token_logprobs"].pop(1)
+    return one_less(answer)
+
+
 def others(answer: Any) -> Any:
     answer["usage"]["prompt_tokens"] += 5
     return answer
@@ -271,8 +281,9 @@ def others(answer: Any) -> Any:
         (with_value(0.5), r"the log-probability of token 3 is 0\.5"),
         (with_value("-1"), "the log-probability of token 3 is -1"),
         (with_value(True), "the log-probability of token 3 is True"),
-        (one_less, "tokens with"),
-        (others, "tokens with"),
+        (one_less, "4 tokens with 5 log-probabilities"),
+        (one_row_less, "4 tokens for 4 read and 1 new"),
+        (others, "5 tokens for 9 read and 1 new"),
         (lambda answer: {}, "no 'choices'"),
         (lambda answer: {"choices": []}, "list index out of range"),
         (lambda answer: {**answer, "choices": [{"logprobs": None}]}, "not what echo with logprobs gives"),
