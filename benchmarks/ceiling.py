@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from rescore.networks.config import NetworkConfig
-from rescore.networks.softmax import CPU_SLICE, GPU_SLICE
-from rescore.scoring import LanguageModel, alone
+from rescore.lms import LanguageModel, alone
+from rescore.lms.neural.blocks import CPU_SLICE, GPU_SLICE
+from rescore.lms.neural.config import NetworkConfig
 
 ROWS = 1024
 REPEATS = 10

@@ -27,7 +27,7 @@ import torch.utils.data  # for minicons, which uses it without importing it
 
 import models
 import rescore
-from rescore.networks.config import NetworkConfig
+from rescore.lms.neural.config import NetworkConfig
 from rescore.reports import speed, styles
 
 Score = Callable[[Sequence[str]], object]

@@ -19,12 +19,11 @@ from pathlib import Path
 
 from objectives import check_rows, loss_and_parameters, run
 
-from rescore import formats, scoring
+from rescore import formats, styles
+from rescore.lms import Question, load
+from rescore.lms.neural.config import NetworkConfig
 from rescore.nbest import NbestList
-from rescore.networks.config import NetworkConfig
-from rescore.reports import styles
 from rescore.reports.perplexity import text_score
-from rescore.scoring import Question
 
 SIZE = NetworkConfig(vocab_size=8_000, layers=3, d_model=128, heads=4, d_ff=512)
 RECIPE = ["--batch-tokens", "2048", "--learning-rate", "3e-3", "--decay", "0.3"]
@@ -96,7 +95,7 @@ class Experiment:
 
     def _measured(self, spec: str) -> dict[str, float]:
         """Of the references given their sources, or of `channel` the other way, and hypotheses per processor second."""
-        model, lists = scoring.load(spec), formats.read([str(self.lists)])
+        model, lists = load(spec), formats.read([str(self.lists)])
         pairs = [Question(one.references[0], one.source) for one in lists]
         texts = [one.source or "" if "channel" in spec.split(":") else one.references[0] for one in lists]
         found = text_score(model, texts, model.score(pairs)).by_word.corpus

@@ -11,11 +11,11 @@ from pathlib import Path
 import torch
 
 from rescore import formats
+from rescore.lms.neural import checkpoint
+from rescore.lms.neural.blocks import Transformer
+from rescore.lms.neural.tokenizer import Tokenizer
+from rescore.lms.unified import Segment
 from rescore.metrics import choose_metric
-from rescore.networks import checkpoint
-from rescore.networks.tokenizer import Tokenizer
-from rescore.networks.transformer import Transformer
-from rescore.networks.unified import Segment
 
 TOGETHER = 50
 

@@ -14,12 +14,11 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from rescore.networks.tokenizer import word_tokenizer
-from rescore.scoring import Question
-from rescore.scoring.lexical import LexicalLM
-from rescore.scoring.lexical_links import Links, texts_of_words
-from rescore.scoring.lexical_model import LexicalModel
-from rescore.training.lexical import LexicalRecipe, train
+from rescore.lms import Question
+from rescore.lms.lexical.estimation import LexicalRecipe, train
+from rescore.lms.lexical.model import LexicalLM, LexicalModel
+from rescore.lms.lexical.table import Links, texts_of_words
+from rescore.lms.neural.tokenizer import word_tokenizer
 
 Pair = tuple[str, str]
 AlignedWords = set[tuple[int, int, int]]

@@ -19,8 +19,7 @@ import torch
 from rescore import formats
 from rescore.decision.mbr import AggregatedBayesRisk, MinimumBayesRisk
 from rescore.metrics.base import Metric, Values
-from rescore.metrics.bleu import Bleu
-from rescore.metrics.mt import Chrf
+from rescore.metrics.mt import Bleu, Chrf
 from rescore.nbest import Hypothesis, NbestList
 
 

@@ -13,11 +13,12 @@ from collections.abc import Iterator
 
 import torch
 
-from rescore import formats, scoring
+from rescore import formats
 from rescore.engines.cluster import Cluster, ClusterOptions
 from rescore.engines.local import windows
-from rescore.scoring.base import DEFAULT, Question, alone
-from rescore.scoring.context import in_place
+from rescore.lms import load
+from rescore.lms.base import DEFAULT, Question, alone
+from rescore.lms.context import in_place
 
 
 def main() -> None:
@@ -34,7 +35,7 @@ def main() -> None:
     ]
     number = sum(map(len, batches))
     print(f"{number:,} different hypotheses in {len(batches)} windows of {arguments.lists}, {arguments.lm}")
-    lm = scoring.load(arguments.lm)
+    lm = load(arguments.lm)
     lm.score(batches[0][:200])
     rates = {}
     expected: list[list[float]] = []

@@ -18,8 +18,7 @@ import torch
 import transformers
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
-from rescore import scoring
-from rescore.scoring import Question
+from rescore.lms import Question, load
 
 WORDS = [f"w{index}" for index in range(7_990)]
 FRACTION = 0.1
@@ -56,7 +55,7 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(options.model) if options.model else made(Path(scratch))
-        lm = scoring.load(f"hf-seq2seq:{folder}")
+        lm = load(f"hf-seq2seq:{folder}")
         tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
         model: Any = transformers.AutoModelForSeq2SeqLM.from_pretrained(folder).eval()
         print(

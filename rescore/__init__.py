@@ -9,17 +9,17 @@ from rescore.nbest import Hypothesis, NbestList
 from rescore.version import VERSION
 
 if TYPE_CHECKING:
+    from rescore.lms.base import LanguageModel, Question, TokenScores
     from rescore.reports.results import Results
-    from rescore.scoring.base import LanguageModel, Question, TokenScores
     from rescore.tuning.weights import Weights
 
 __version__ = VERSION
 
 _LATER = {
-    "LanguageModel": "rescore.scoring.base",
-    "Question": "rescore.scoring.base",
+    "LanguageModel": "rescore.lms.base",
+    "Question": "rescore.lms.base",
     "Results": "rescore.reports.results",
-    "TokenScores": "rescore.scoring.base",
+    "TokenScores": "rescore.lms.base",
     "Weights": "rescore.tuning.weights",
 }
 """What is imported when it is used: `import rescore` costs nothing."""

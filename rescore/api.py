@@ -29,10 +29,10 @@ from rescore.nbest import FIRST_PASS, Hypothesis, NbestList
 
 # Imports wait until a function is called: `import rescore` costs nothing, and only networks need torch.
 if TYPE_CHECKING:
+    from rescore.lms import LanguageModel
+    from rescore.lms.base import Public
     from rescore.reports.comparison import Comparison
     from rescore.reports.results import Results
-    from rescore.scoring import LanguageModel
-    from rescore.scoring.base import Public
     from rescore.tuning.weights import Weights
 
 Scorer = Callable[[Sequence[str]], Sequence[float]]
@@ -108,10 +108,10 @@ def load(
         >>> scores.tokens, scores.log_probs.shape
         (['the', 'clock', 'tick', '##ed'], (4,))
     """
-    from rescore import scoring
-    from rescore.scoring.base import Public
+    from rescore.lms import ComputeOptions, load_all
+    from rescore.lms.base import Public
 
-    return Public(scoring.load_all([lm], scoring.ComputeOptions(device, precision, batch_tokens, prompt), cache)[0])
+    return Public(load_all([lm], ComputeOptions(device, precision, batch_tokens, prompt), cache)[0])
 
 
 def score(
@@ -146,12 +146,12 @@ def score(
 
 
 def _as_model(given: str | LanguageModel | Scorer) -> LanguageModel:
-    from rescore import scoring
-    from rescore.scoring.base import Public
-    from rescore.scoring.function import FunctionModel
+    from rescore.lms import load
+    from rescore.lms.base import Public
+    from rescore.lms.function import FunctionModel
 
     if isinstance(given, str):
-        return scoring.load(given)
+        return load(given)
     if isinstance(given, Public):
         return given.lm
     if hasattr(given, "score") and hasattr(given, "fingerprint"):
@@ -185,7 +185,7 @@ def _as_weights(given: Weights | Mapping[str, float] | float | None, lists: Sequ
     """Weights from what a user may give: also a dictionary, or the weight of the only LM column."""
     from rescore.errors import UserError
     from rescore.tuning import FIRST_PASS_ALONE, Weights
-    from rescore.tuning.sets import model_columns
+    from rescore.tuning.folds import model_columns
 
     if given is None:
         return FIRST_PASS_ALONE

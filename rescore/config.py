@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from rescore import scoring
 from rescore.decision import DECISIONS, Decision
 from rescore.errors import UserError
+from rescore.lms import LanguageModel, is_pseudo, recommended_weight
 from rescore.metrics import METRICS, Metric, MetricOptions, choose_metric
 from rescore.nbest import EDITS, RESPELLING, TOKENS, WORDS, NbestList, component_columns, ranked_by_means
-from rescore.scoring import LanguageModel, is_pseudo
 from rescore.tuning import FIRST_PASS_ALONE, TuningOptions, Weights
-from rescore.tuning.sets import suits_token_bonus, suits_word_bonus
+from rescore.tuning.folds import suits_token_bonus, suits_word_bonus
 from rescore.tuning.weights import check_condition
 
 Bonus = bool | float | None
@@ -204,7 +203,7 @@ class RunConfig:
                 raise UserError("several --lm need --dev lists to tune on, or one --weight per --lm")
             if not self.lms:
                 raise UserError(f"{columns[0]}: neither dev lists nor a weight; give one of them")
-            numbers, origin = [scoring.recommended_weight(self.lms[0])], "recommended by the model card"
+            numbers, origin = [recommended_weight(self.lms[0])], "recommended by the model card"
             tuned = "card"
         if len(numbers) != len(columns):
             raise UserError(f"{len(columns)} --lm, but {len(numbers)} --weight; give one per --lm")

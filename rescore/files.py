@@ -1,4 +1,4 @@
-"""JSON documents; outputs written beside and renamed, so that an interrupted run leaves no half file."""
+"""Files: read and written whole, outputs beside and renamed; patterns of names."""
 
 from __future__ import annotations
 
@@ -7,12 +7,50 @@ import json
 import os
 import platform
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
+import re2
+
 from rescore.errors import UserError
+
+LONGEST = 1_000
+"""Characters of an expression."""
+
+
+def finder(expression: str, place: str) -> Callable[[str], str | None]:
+    """A function that gives what a regular expression finds in a text: its first group, or all that it matches.
+
+    The function gives None where the expression does not match, or its first group has no part in the match.
+
+    Args:
+        place: the option or file that has the expression, for messages.
+
+    Raises:
+        UserError: it is too long, or none.
+    """
+    if len(expression) > LONGEST:
+        raise UserError(f"{place}: {expression[:60]!r} ... has {len(expression):,} characters, more than {LONGEST:,}")
+    options = re2.Options()
+    options.log_errors = False  # RE2 writes to stderr itself
+    try:
+        pattern = re2.compile(expression, options)
+    except re2.error as error:
+        (reason,) = error.args
+        raise UserError(f"{place}: {expression!r} is not a regular expression of RE2 ({reason.decode()})") from None
+    except UnicodeEncodeError:
+        raise UserError(f"{place}: {expression!r} is not UTF-8") from None
+    group = min(1, pattern.groups)
+
+    def find(text: str) -> str | None:
+        match = pattern.search(text)
+        found: str | None = match[group] if match else None
+        return found
+
+    return find
+
 
 T = TypeVar("T")
 LARGEST_JSON = 1 << 26

@@ -99,7 +99,7 @@ class NbestList:
     provenance: Mapping[str, Column] = field(default_factory=dict)
     """Where columns of scores come from, as far as it is known; one object for all lists of a file."""
     recording: str | None = None
-    """What the utterance is a part of; None where its id says so (`rescore.scoring.context`)."""
+    """What the utterance is a part of; None where its id says so (`rescore.lms.context`)."""
 
     def __repr__(self) -> str:
         """One line: the rest is in the fields."""

@@ -20,26 +20,25 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 
-from rescore import decision, scoring
+from rescore import decision
 from rescore.config import RunConfig
 from rescore.decision import Decision
 from rescore.engines import OnProgress, add_column
 from rescore.errors import UserError
 from rescore.expansion import recombine
+from rescore.lms import LanguageModel, column_name, load_all, with_own_columns
+from rescore.lms.cache import Cached
 from rescore.metrics import Metric
-from rescore.metrics.remembered import remembered
+from rescore.metrics.base import remembered
 from rescore.metrics.significance import PairedTest
 from rescore.nbest import FIRST_PASS, TOKENS, NbestList
 from rescore.reports import comparison
 from rescore.reports.results import Dev, Results, system_name
 from rescore.reports.results import evaluate as evaluate_weights
-from rescore.scoring import LanguageModel, column_name
-from rescore.scoring.cache import Cached
-from rescore.training.respelling import find_lexicon, respelled
+from rescore.respelling import find_lexicon, respelled
 from rescore.tuning import Tuned, Weights, tuned_in_folds
 from rescore.tuning import tune as tune_weights
-from rescore.tuning.folds import split
-from rescore.tuning.sets import choose_columns, warn_of_overlap, warn_of_scales, warn_of_single
+from rescore.tuning.folds import choose_columns, split, warn_of_overlap, warn_of_scales, warn_of_single
 
 __all__ = ["Outcome", "RunConfig", "compare", "evaluate", "expand", "rerank", "run", "score", "tune"]
 
@@ -125,7 +124,7 @@ def models_for(
 ) -> list[LanguageModel]:
     """The models, each with a column that no other one has in these sets."""
     heads = [lists[0] for lists in sets if lists]
-    return scoring.with_own_columns(load() if load else scoring.load_all(config.lms), str(config.norm), heads)
+    return with_own_columns(load() if load else load_all(config.lms), str(config.norm), heads)
 
 
 def expand(

@@ -19,9 +19,9 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # on a busy machine threads
 import torch
 
 from rescore.cli.main import main
-from rescore.networks import checkpoint
-from rescore.networks.config import NetworkConfig
-from rescore.networks.tokenizer import Tokenizer, train_wordpiece
+from rescore.lms.neural import checkpoint
+from rescore.lms.neural.config import NetworkConfig
+from rescore.lms.neural.tokenizer import Tokenizer, train_wordpiece
 from rescore.parts import NETWORKS
 
 for name in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS"):  # of `make test`: a test's own make would print its folders

@@ -19,7 +19,7 @@ import pytest
 import rescore
 from rescore import api
 from tests.conftest import ROOT, Run, read_report
-from tests.scoring.test_ngram import ARPA
+from tests.lms.test_ngram import ARPA
 
 
 def test_examples_run(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -210,7 +210,7 @@ def test_whatever_can_be_called_scores() -> None:
 
 
 def prints() -> list[str]:
-    from rescore.scoring.content import content_of
+    from rescore.lms.function import content_of
 
     makers = (
         partial(scaled, 2.0),
@@ -224,7 +224,7 @@ def prints() -> list[str]:
 
 
 def test_a_function_is_known_by_its_content() -> None:
-    from rescore.scoring.content import content_of
+    from rescore.lms.function import content_of
 
     here = prints()
     assert len(set(here)) == len(here) and prints() == here

@@ -17,16 +17,16 @@ import pytest
 import torch
 
 from rescore import formats
-from rescore.networks import checkpoint
-from rescore.networks.config import NetworkConfig
-from rescore.networks.tokenizer import Tokenizer
-from rescore.scoring import backends
+from rescore.lms import backends
+from rescore.lms.neural import checkpoint
+from rescore.lms.neural.config import NetworkConfig
+from rescore.lms.neural.tokenizer import Tokenizer
 from tests.cli.test_recipe import espnet1, espnet2
 from tests.conftest import ROOT, SENTENCES, Run, read_report, run_main, some_lists
-from tests.scoring.test_huggingface import build as causal_model
-from tests.scoring.test_ngram import ARPA
-from tests.scoring.test_seq2seq import build as translation_model
-from tests.training.test_hypernyms import wordnet
+from tests.lms.test_huggingface import build as causal_model
+from tests.lms.test_ngram import ARPA
+from tests.lms.test_seq2seq import build as translation_model
+from tests.lms.training.test_hypernyms import wordnet
 
 TOOLS = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

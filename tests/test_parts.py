@@ -16,17 +16,17 @@ from rescore.decision import Decision
 from rescore.errors import UserError
 from rescore.formats import ReadOptions
 from rescore.formats.source import Source
+from rescore.lms import Backend, Question, TokenScores
+from rescore.lms.neural.config import NetworkConfig
+from rescore.lms.neural.tokenizer import Tokenizer
+from rescore.lms.neural.training.loop import Device, Recipe
+from rescore.lms.neural.training.train import Shape, Sources, train
 from rescore.metrics import Metric, MetricOptions
 from rescore.metrics.significance import Chosen, PairedTest
 from rescore.metrics.wer import ErrorRate
 from rescore.nbest import FIRST_PASS, Hypothesis, NbestList
-from rescore.networks.config import NetworkConfig
-from rescore.networks.tokenizer import Tokenizer
-from rescore.registry import Registry
-from rescore.scoring import Backend, Question, TokenScores
+from rescore.parts import Registry
 from rescore.signature import Signature
-from rescore.training.loop import Device, Recipe
-from rescore.training.train import Shape, Sources, train
 from rescore.version import VERSION
 from tests.conftest import SENTENCES, Run, assert_one_line_error, write_json
 
@@ -188,7 +188,9 @@ def test_a_kind_of_network(
     rescore: Run, register: object, lists: Path, tokenizer: Tokenizer, config: NetworkConfig, tmp_path: Path
 ) -> None:
     """One line: it is built, trained, saved and scored with, alone and among neighbours."""
-    kind = replace(parts.NETWORKS["bilm"], before=True, after=False, scorer="rescore.scoring.one_pass:NetworkScorer.of")
+    kind = replace(
+        parts.NETWORKS["bilm"], before=True, after=False, scorer="rescore.lms.neural.passes:NetworkScorer.of"
+    )
     register(parts.NETWORKS, "odd", kind, "an odd one")
     register(parts.BACKENDS, "odd", kind.backend, "an odd one")
     assert replace(config, kind="odd").with_neighbours(2).neighbours == (2, 0)

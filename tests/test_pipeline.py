@@ -14,7 +14,7 @@ from rescore import formats, pipeline
 from rescore.errors import UserError
 from rescore.nbest import TOKENS, Column, Hypothesis, NbestList
 from rescore.reports.results import render
-from rescore.tuning.sets import choose_columns, suits_token_bonus
+from rescore.tuning.folds import choose_columns, suits_token_bonus
 from rescore.tuning.weights import Weights
 from tests.cli.test_recipe import make
 from tests.conftest import ROOT, Run, assert_one_line_error

@@ -16,7 +16,7 @@ from rescore.nbest import Column
 from rescore.signature import Signature
 from tests.cli.test_recipe import make
 from tests.conftest import ROOT, Run, assert_one_line_error, write_json
-from tests.scoring.test_ngram import ARPA
+from tests.lms.test_ngram import ARPA
 
 NAMES = st.text(min_size=1, max_size=12)
 NUMBERS = st.floats(-100, 100).map(lambda value: float(f"{value:.6g}"))

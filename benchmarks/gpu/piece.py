@@ -20,12 +20,12 @@ from safetensors import safe_open
 
 from rescore.errors import UserError
 from rescore.files import replacing
-from rescore.networks import checkpoint
-from rescore.networks.config import NetworkConfig
-from rescore.networks.tokenizer import Tokenizer
-from rescore.training.corpus import Corpus
-from rescore.training.loop import Device, Recipe, Trainer
-from rescore.training.train import turns
+from rescore.lms.neural import checkpoint
+from rescore.lms.neural.config import NetworkConfig
+from rescore.lms.neural.tokenizer import Tokenizer
+from rescore.lms.neural.training.corpus import Corpus
+from rescore.lms.neural.training.loop import Device, Recipe, Trainer
+from rescore.lms.neural.training.train import turns
 
 
 def main() -> None:

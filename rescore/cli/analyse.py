@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from rescore.cli import options
-from rescore.cli.bundle import GroupedCommand
+from rescore.cli.options.base import GroupedCommand
 
 
 @click.command("analyse", cls=GroupedCommand)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import click
 
 from rescore.cli import options
-from rescore.cli.bundle import GroupedCommand
-from rescore.cli.types import StyleOrJson
+from rescore.cli.options.base import GroupedCommand, StyleOrJson
 
 
 @click.command("compare", cls=GroupedCommand)
@@ -66,7 +65,7 @@ def command(
     """
     from rescore import formats, pipeline
     from rescore.reports.comparison import JSON, render
-    from rescore.reports.styles import endings, style_of
+    from rescore.styles import endings, style_of
 
     styles = {path: JSON if path.endswith(".json") else style_of(path) for path in output}
     for path, found_style in styles.items():

@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 
 from rescore.cli import options
-from rescore.cli.bundle import GroupedCommand
-from rescore.cli.outputs import ConfidenceFile, alternatives_option, segments_option
+from rescore.cli.options.base import GroupedCommand
+from rescore.cli.options.outputs import ConfidenceFile, alternatives_option, segments_option
 
 
 @click.command("confidence", cls=GroupedCommand)

@@ -8,8 +8,7 @@ import click
 
 from rescore import parts
 from rescore.cli import options
-from rescore.cli.bundle import GroupedCommand
-from rescore.cli.types import OneOf
+from rescore.cli.options.base import GroupedCommand, OneOf
 
 
 @click.command("convert", cls=GroupedCommand)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from rescore.cli import options
-from rescore.cli.bundle import GroupedCommand
+from rescore.cli.options.base import GroupedCommand
 
 
 @click.command("eval", cls=GroupedCommand)
@@ -32,16 +32,16 @@ def command(
     With several outputs, each has a p-value against the first. Confidence intervals are by bootstrap.
     """
     from rescore import formats
-    from rescore.reports import systems
-    from rescore.reports.systems import render
+    from rescore.reports import comparison
+    from rescore.reports.comparison import render_systems as render
 
     read = [(name, inputs.read_output(name)) for name in outputs]
     config = options.run_config(measure)
     every = [config.metric(read[0][1]), *config.others(read[0][1])]
-    found = [systems.compare_outputs(read, metric, significance.make()) for metric in every]
+    found = [comparison.compare_outputs(read, metric, significance.make()) for metric in every]
     report = "-" if as_json else report
     if report:
         with formats.opened(report) as file:
-            systems.write(found, file)
+            comparison.write(found, file)
     if not as_json:
         click.echo("\n\n".join(map(render, found)), err=report == "-")

@@ -4,21 +4,73 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import errno
 import importlib
+import io
 import logging
 import os
 import signal
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
 
-from rescore.cli import streams
 from rescore.errors import UserError
 from rescore.version import VERSION
+
+
+class _Closed(io.RawIOBase):
+    """Where nothing can be written."""
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: object) -> int:
+        raise OSError(errno.EBADF, "is closed", "<stdout>")
+
+
+def prepare() -> None:
+    """Make the streams what the commands take them for."""
+    for stream in (sys.stdin, sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace" if stream is sys.stderr else "strict")
+    for stream in (sys.stdin, sys.stdout, sys.stderr):
+        if stream is None:  # the next file that is opened would get its number, and what is meant for it
+            os.open(os.devnull, os.O_RDWR)
+    if sys.stdout is None:
+        sys.stdout = io.TextIOWrapper(io.BufferedWriter(_Closed()), encoding="utf-8")
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 (as long as the program runs)
+
+
+def forget_output() -> None:
+    """What is still to be written to stdout has nowhere to go."""
+    try:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (OSError, ValueError, AttributeError):  # it is closed, or no file
+        sys.stdout = None
+
+
+class ReaderGoneError(Exception):
+    """Who reads the output (head, less) went away. It is no OSError: of such a one click makes exit status 1."""
+
+
+@contextmanager
+def reader_may_go() -> Iterator[None]:
+    """
+    Raises:
+        ReaderGoneError: what is written within has no reader.
+    """
+    try:
+        yield
+    except BrokenPipeError:
+        raise ReaderGoneError from None
+
 
 # The summaries stand here so that `rescore --help` needs to import no command.
 COMMANDS = {
@@ -45,6 +97,13 @@ COMMANDS = {
     "completion": "Print the shell code that completes commands and options.",
 }
 
+TOGETHER = {
+    **dict.fromkeys(("check", "report"), "report"),
+    **dict.fromkeys(("init", "recipe", "completion", "models"), "setup"),
+    **dict.fromkeys(("embed", "similarity", "probe"), "vectors"),
+}
+"""The module of each command that shares it with others; any other command has a module of its own name."""
+
 
 class Commands(click.Group):
     """Commands are modules of this package, imported when used; without a command name it is `run`."""
@@ -55,7 +114,8 @@ class Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        command = importlib.import_module(f"rescore.cli.{cmd_name}").command
+        module = importlib.import_module(f"rescore.cli.{TOGETHER.get(cmd_name, cmd_name)}")
+        command = getattr(module, f"{cmd_name}_command" if cmd_name in TOGETHER else "command")
         assert isinstance(command, click.Command)
         return command
 
@@ -71,11 +131,11 @@ class Commands(click.Group):
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
-        with streams.reader_may_go():  # of a help text
+        with reader_may_go():  # of a help text
             return super().make_context(info_name, args, parent, **extra)
 
     def invoke(self, ctx: click.Context) -> Any:
-        with streams.reader_may_go():
+        with reader_may_go():
             return super().invoke(ctx)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -138,7 +198,7 @@ def main() -> None:
     log = logging.getLogger("rescore")
     log.handlers = [*(handler for handler in log.handlers if not isinstance(handler, _ToStderr)), _ToStderr()]
     log.setLevel(logging.INFO)
-    streams.prepare()
+    prepare()
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, _terminated)
         if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
@@ -156,15 +216,15 @@ def main() -> None:
     except (click.Abort, KeyboardInterrupt):
         click.echo("rescore: interrupted", err=True)
         sys.exit(130)
-    except (streams.ReaderGoneError, BrokenPipeError):
-        streams.forget_output()
+    except (ReaderGoneError, BrokenPipeError):
+        forget_output()
         sys.exit(141)
     except UnicodeDecodeError as error:
         _fail(f"<stdin>: not UTF-8 (byte 0x{error.object[error.start]:02x}); convert it with iconv")
     except MemoryError:
         _fail("out of memory; give fewer or smaller lists, or a smaller --batch-tokens")
     except OSError as error:  # a full disk, a folder that cannot be read: nothing that a traceback would explain
-        streams.forget_output()
+        forget_output()
         place = f"{error.filename}: " if error.filename else ""
         _fail(f"{place}{error.strerror or error}")
     sys.exit(status if isinstance(status, int) else 0)

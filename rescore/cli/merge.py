@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rescore.cli import options
-from rescore.cli.bundle import GroupedCommand, bundled
+from rescore.cli.options.base import GroupedCommand, bundled
 
 if TYPE_CHECKING:
     from rescore.config import RunConfig
@@ -67,7 +67,7 @@ def read_merged(
     first: Sequence[NbestList], paths: Sequence[str], names: Sequence[str], inputs: options.InputOptions
 ) -> list[NbestList]:
     """The first system's lists with what further systems propose; references are those of the first."""
-    from rescore.expansion.merge import merge
+    from rescore.expansion.recombine import merge
 
     alone = replace(inputs, ref=())
     return list(merge(first, {name: alone.read([path]) for name, path in zip(names, paths, strict=True)}))

@@ -1,4 +1,4 @@
-"""`rescore report`: one table of many results."""
+"""`rescore report`, a table of results files; `rescore check`, results against golden ones."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from pathlib import Path
 import click
 
 from rescore import parts
-from rescore.cli.bundle import GroupedCommand
-from rescore.cli.types import OneOf
+from rescore.cli.options.base import GroupedCommand, Number, OneOf
 
 
 @click.command("report", cls=GroupedCommand)
@@ -30,7 +29,7 @@ from rescore.cli.types import OneOf
     "--environment", is_flag=True, help="Markdown: begin with date and versions, as ESPnet's RESULTS.md does."
 )
 @click.option("--json", "as_json", is_flag=True, help="All results as one JSON list instead of a table.")
-def command(
+def report_command(
     results: tuple[str, ...], layout: str, style: str | None, output: str, environment: bool, as_json: bool
 ) -> None:
     """Make one table of results files that `rescore run --report` wrote.
@@ -42,10 +41,10 @@ def command(
     --dataset and --system of `rescore run` are the names in it.
     """
     from rescore import formats
-    from rescore.reports import overview
-    from rescore.reports.results_file import read
-    from rescore.reports.styles import as_json as to_json
-    from rescore.reports.styles import endings, style_of
+    from rescore.reports import check
+    from rescore.reports.results import read
+    from rescore.styles import as_json as to_json
+    from rescore.styles import endings, style_of
 
     if output.endswith(".json"):
         raise click.UsageError(f"--output {output}: its ending is not one of {endings()}; give --style")
@@ -54,7 +53,50 @@ def command(
             file.write(to_json([read(Path(path)) for path in results]) + "\n")
         return
     chosen = style or style_of(output) or "text"
-    about = overview.environment() if environment else ""
-    table = overview.render([read(Path(path)) for path in results], layout, chosen, about)
+    about = check.environment() if environment else ""
+    table = check.render_overview([read(Path(path)) for path in results], layout, chosen, about)
     with formats.opened(output) as file:
         file.write(table + "\n")
+
+
+@click.command("check", cls=GroupedCommand)
+@click.argument("results", metavar="RESULTS.json")
+@click.option("--golden", required=True, metavar="FILE", help="A results file with the figures that have to be met.")
+@click.option(
+    "--tolerance",
+    type=Number(0, 1e6),
+    default=0.05,
+    show_default=True,
+    help="Percentage points by which a figure may be worse.",
+)
+@click.option("--update", is_flag=True, help="Write RESULTS.json over the golden file.")
+@click.option("--junit", metavar="FILE", help="Write JUnit XML for a CI server.")
+def check_command(results: str, golden: str, tolerance: float, update: bool, junit: str | None) -> int:
+    """Compare a results file with a golden one; exit with 1 where a figure is worse or cannot be compared.
+
+    \b
+    rescore test.json --lm tta --dev dev.json --report results.json
+    rescore check results.json --golden golden.json
+
+    Figures, counts and settings have to agree. That the model, its weights or versions changed is reported, and is
+    no failure by itself.
+    """
+    from rescore import formats
+    from rescore.reports import check
+    from rescore.reports.results import read, write
+
+    now = read(Path(results))
+    if update and not Path(golden).exists():
+        findings = []
+    else:
+        findings = check.compare(read(Path(golden)), now, tolerance)
+        click.echo(check.render(findings))
+    if junit:
+        with formats.opened(junit) as file:
+            file.write(check.junit(findings, results) + "\n")
+    if update:
+        with formats.opened(golden) as file:
+            write(now, file)
+        click.echo(f"{golden}: updated")
+        return 0
+    return int(any(one.failed for one in findings))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rescore.cli import options
-from rescore.cli.bundle import MAIN, GroupedCommand, bundled
+from rescore.cli.options.base import MAIN, GroupedCommand, bundled
 
 if TYPE_CHECKING:
     from rescore.nbest import NbestList

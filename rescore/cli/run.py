@@ -7,9 +7,9 @@ import sys
 import click
 
 from rescore.cli import options
-from rescore.cli.bundle import GroupedCommand
 from rescore.cli.merge import SystemOptions, system_options
-from rescore.cli.outputs import RunOutputs, run_outputs
+from rescore.cli.options.base import GroupedCommand
+from rescore.cli.options.outputs import RunOutputs, run_outputs
 
 
 @click.command("run", cls=GroupedCommand)

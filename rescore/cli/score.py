@@ -13,13 +13,13 @@ from typing import IO, TYPE_CHECKING
 import click
 
 from rescore.cli import options
-from rescore.cli.bundle import GroupedCommand
+from rescore.cli.options.base import GroupedCommand
 
 if TYPE_CHECKING:
     from rescore.engines import OnProgress
     from rescore.engines.shards import Shards
-    from rescore.scoring import LanguageModel, Question, TokenScores
-    from rescore.scoring.context import Placed
+    from rescore.lms import LanguageModel, Question, TokenScores
+    from rescore.lms.context import Placed
 
 
 @click.command("score", cls=GroupedCommand)
@@ -79,9 +79,9 @@ def command(
     from rescore import formats, pipeline
     from rescore.engines import windows
     from rescore.engines.shards import Shards
+    from rescore.lms.context import in_place
     from rescore.metrics import MetricOptions
     from rescore.metrics.normalise import WordList
-    from rescore.scoring.context import in_place
 
     if bool(nbest) == bool(text):
         raise click.UsageError("give either N-best lists or --text FILE")
@@ -179,9 +179,9 @@ def _score_text(
     from rescore.errors import UserError
     from rescore.formats.input_warnings import InputWarnings
     from rescore.formats.source import read_lines
+    from rescore.lms.context import ask, in_place
     from rescore.reports import perplexity
     from rescore.reports.perplexity import documents, text_score
-    from rescore.scoring.context import ask, in_place
 
     warnings = InputWarnings(strict)
     lines = documents(read_lines(Path(text), empty=True, warnings=warnings))
@@ -211,7 +211,7 @@ def _score_text(
 
 def _right(model: LanguageModel, questions: list[Question]) -> int:
     """How many of all tokens are the model's most probable ones."""
-    from rescore.scoring.accuracy import right_tokens
+    from rescore.lms.neural.passes import right_tokens
 
     some = (questions[start : start + 1000] for start in range(0, len(questions), 1000))
     return sum(int(right.sum()) for part in some for right in right_tokens(model, part))

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from rescore.cli.bundle import GroupedCommand
+from rescore.cli.options.base import GroupedCommand
 from rescore.cli.training import WAYS, Common, Way
 from rescore.errors import UserError
 
@@ -92,7 +92,7 @@ def command(
 
 def _refuse_another(out: Path, lm: str) -> None:
     """A folder that holds a model of another kind: files of both would be mixed there."""
-    from rescore.scoring.cards import card_value
+    from rescore.lms.folders import card_value
 
     there = card_value(out, "kind")
     if there not in (None, lm):

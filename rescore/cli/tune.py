@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rescore.cli import options
-from rescore.cli.bundle import GroupedCommand
+from rescore.cli.options.base import GroupedCommand
 
 if TYPE_CHECKING:
     from rescore.tuning import Tuned, Weights
@@ -64,7 +64,7 @@ def command(
     """
     from rescore import formats, pipeline
     from rescore.reports.details import weight_curve, write_curve
-    from rescore.reports.figures import sign
+    from rescore.reports.results import sign
 
     bonuses = {"word_bonus": word_bonus, "token_bonus": token_bonus}
     config = options.run_config(

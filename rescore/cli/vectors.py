@@ -1,16 +1,21 @@
-"""Options about vectors, which `embed` and `similarity` share."""
+"""`rescore embed`, `similarity` and `probe`: vectors of sentences and tokens."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from rescore.cli.bundle import bundled
+from rescore.cli import options
+from rescore.cli.options.base import GroupedCommand, Number, OneOf, bundled
+from rescore.parts import PROBES
 
 if TYPE_CHECKING:
-    from rescore.scoring.vectors import VectorOptions
+    from rescore.embeddings.vectors import Embedder, VectorOptions, Vectors
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +28,7 @@ class VectorsOptions:
     special_tokens: bool
 
     def options(self) -> VectorOptions:
-        from rescore.scoring.vectors import VectorOptions
+        from rescore.embeddings.vectors import VectorOptions
 
         return VectorOptions(self.kind, self.layer, self.pooling, self.special_tokens)
 
@@ -75,3 +80,206 @@ vector_options = bundled(
         click.option("--special-tokens", is_flag=True, help="Pool those of [BOS], [EOS], [CLS], [SEP], too."),
     ],
 )
+
+CHUNK = 1_000
+
+
+@click.command("embed", cls=GroupedCommand)
+@click.argument("file", metavar="FILE")
+@options.lm_options
+@click.option("-o", "--output", required=True, metavar="FILE", help=".npy, .jsonl (also .gz), or .safetensors.")
+@vector_options
+@click.option("--tokens", is_flag=True, help="One vector per token instead of one per sentence; .jsonl only.")
+def embed_command(
+    file: str, lms: options.LanguageModelOptions, output: str, vectors: VectorsOptions, tokens: bool
+) -> None:
+    """Write the vectors of the sentences of FILE, one per line, in their order.
+
+    \b
+    rescore embed sentences.txt --lm tta -o vectors.npy
+    rescore embed sentences.txt --lm unilm --lm unilm-bw -o vectors.jsonl
+
+    Hidden vectors are those of the last layer (or --layer). The vectors of several --lm
+    are joined. Empty lines get zeros. .npy and .jsonl are written as a stream; .safetensors holds all in memory.
+    """
+    from rescore import formats
+    from rescore.embeddings.vectors import Embedder
+    from rescore.formats.source import Source
+
+    ending = next((name for name in (".npy", ".safetensors", ".jsonl", ".jsonl.gz") if output.endswith(name)), None)
+    if ending is None or (tokens and not ending.startswith(".jsonl")):
+        raise click.UsageError(f"--output {output}: expected {'.jsonl' if tokens else '.npy, .jsonl or .safetensors'}")
+    sentences = [line.strip() for line in Source(file).lines()]
+    if not sentences:
+        raise click.UsageError(f"{file}: no text in it")
+    embedder = Embedder(lms.load(), vectors.options())
+    with options.progress_bar(len(sentences), "embed", unit="sent") as bar:
+
+        def parts() -> Iterator[list[str]]:
+            for start in range(0, len(sentences), CHUNK):
+                some = sentences[start : start + CHUNK]
+                yield some
+                bar.update(len(some))
+
+        if not ending.startswith(".jsonl"):
+            _write_array(Path(output), len(sentences), map(embedder.sentences, parts()))
+            return
+        with formats.opened(output) as lines:
+            for some in parts():
+                for entry in _tokens(embedder, some) if tokens else _sentences(embedder, some):
+                    lines.write(json.dumps(entry, ensure_ascii=False) + "\n")
+
+
+def _tokens(embedder: Embedder, sentences: Sequence[str]) -> Iterator[dict[str, Any]]:
+    for text, (strings, vectors) in zip(sentences, embedder.tokens(sentences), strict=True):
+        yield {"text": text, "tokens": strings, "vectors": vectors.tolist()}
+
+
+def _sentences(embedder: Embedder, sentences: Sequence[str]) -> Iterator[dict[str, Any]]:
+    for text, vector in zip(sentences, embedder.sentences(sentences), strict=True):
+        yield {"text": text, "vector": vector.tolist()}
+
+
+def _write_array(path: Path, rows: int, parts: Iterator[Vectors]) -> None:
+    """Write the (rows, d) vectors that come in parts: .npy as a stream, .safetensors at once.
+
+    Raises:
+        UserError: it cannot be written.
+    """
+    import numpy as np
+    from safetensors.numpy import save
+
+    from rescore.errors import UserError
+    from rescore.files import replacing
+
+    try:
+        with replacing(path) as temporary, open(temporary, "wb") as file:
+            if path.suffix == ".safetensors":
+                file.write(save({"vectors": np.concatenate(list(parts))}))
+                return
+            for rank, part in enumerate(parts):
+                if rank == 0:
+                    about = {"descr": "<f4", "fortran_order": False, "shape": (rows, part.shape[1])}
+                    np.lib.format.write_array_header_1_0(file, about)
+                file.write(part.astype("<f4").tobytes())
+    except OSError as error:
+        raise UserError(f"{path}: cannot be written ({error.strerror or error})") from None
+
+
+@click.command("similarity", cls=GroupedCommand)
+@click.argument("pairs", metavar="PAIRS")
+@options.lm_options
+@vector_options
+@click.option("--centre", is_flag=True, help="Subtract the mean vector of all sentences before taking cosines.")
+@click.option("--joined", is_flag=True, help="Join the vectors of all --lm instead of one row per --lm.")
+@click.option("--gold", metavar="FILE", help="PAIRS is WiC's data; FILE has its answers, T or F, one per line.")
+@click.option("-o", "--output", metavar="FILE", help="Write the figures as JSON; - is stdout.")
+def similarity_command(
+    pairs: str,
+    lms: options.LanguageModelOptions,
+    vectors: VectorsOptions,
+    centre: bool,
+    joined: bool,
+    gold: str | None,
+    output: str | None,
+) -> None:
+    """Correlate the cosines of sentence vectors with people's scores: STS-B csv, SICK.txt, or score, sentence, sentence
+    with tabs between. With --gold: accuracy of words in context (WiC).
+
+    \b
+    rescore similarity sts-dev.csv --lm tta --lm unilm
+    rescore similarity dev.data.txt --gold dev.gold.txt --lm tta
+    """
+    from rescore import formats
+    from rescore.embeddings import similarity
+
+    if joined and gold:
+        raise click.UsageError("--joined does not apply to --gold: tokens of several models may differ")
+    models, wanted = lms.load(), vectors.options()
+    if gold:
+        words = similarity.read_words(pairs, gold)
+        accuracies = [similarity.measure_words(words, lm, wanted, centre) for lm in models]
+        shown, figures = similarity.render_word_accuracies(accuracies), [asdict(one) for one in accuracies]
+    else:
+        read = similarity.read_pairs(pairs)
+        groups = [models] if joined else [[lm] for lm in models]
+        found = [similarity.measure_pairs(read, group, wanted, centre) for group in groups]
+        shown, figures = similarity.render(found), [asdict(one) for one in found]
+    if output:
+        with formats.opened(output) as file:
+            file.write(json.dumps(figures, indent=2) + "\n")
+    if output != "-":
+        click.echo(shown)
+
+
+@click.command("probe", cls=GroupedCommand)
+@click.argument("name", type=OneOf(PROBES))
+@click.argument("file", metavar="FILE")
+@options.lm_options
+@vector_options
+@click.option("--gold", metavar="FILE", help="wic: the answers, T or F, one per line.")
+@click.option(
+    "--examples",
+    type=click.IntRange(10),
+    show_default="5000",
+    help="order: how many are made of the text.",
+)
+@click.option(
+    "--fine-tune", is_flag=True, help="Train the network on with a classifier, too; frozen is printed beside it."
+)
+@click.option("--epochs", type=click.IntRange(1), show_default="3", help="--fine-tune: passes over the training part.")
+@click.option(
+    "--learning-rate",
+    type=Number(0, 1, open_low=True),
+    show_default="0.0005",
+    help="--fine-tune: the highest, of AdamW.",
+)
+@click.option("-o", "--output", metavar="FILE", help="Write the figures as JSON; - is stdout.")
+def probe_command(
+    name: str,
+    file: str,
+    lms: options.LanguageModelOptions,
+    vectors: VectorsOptions,
+    gold: str | None,
+    examples: int | None,
+    fine_tune: bool,
+    epochs: int | None,
+    learning_rate: float | None,
+    output: str | None,
+) -> None:
+    """Train a linear classifier on vectors, and say how often it is right. Needs scikit-learn.
+
+    sick: entailment in SICK.txt; wic: words in context; order: which of two lines of a text was first.
+
+    \b
+    rescore probe sick SICK.txt --lm tta --lm unilm
+    rescore probe wic dev.data.txt --gold dev.gold.txt --lm tta
+    rescore probe order novels.txt --lm tta
+    rescore probe sick SICK.txt --lm tta --fine-tune --epochs 5
+    """
+    from rescore import formats
+    from rescore.embeddings import probe
+
+    for option, value in (("gold", gold), ("examples", examples)):
+        if value is not None and option not in PROBES[name].takes:
+            raise click.UsageError(f"--{option} does not apply to {name}")
+    if not fine_tune and (epochs or learning_rate):
+        raise click.UsageError(f"--{'epochs' if epochs else 'learning-rate'} goes with --fine-tune")
+    read = probe.read(name, Path(file), Path(gold) if gold else None, examples or probe.EXAMPLES)
+    loaded = lms.load()
+    if fine_tune:
+        from rescore.embeddings.fine_tuning import FineTuning, trainable
+
+        usual = FineTuning()
+        how = FineTuning(epochs or usual.epochs, learning_rate or usual.learning_rate)
+        for lm in loaded:
+            trainable(lm)  # what cannot be is refused before anything is measured
+    found = [probe.probe(name, read, lm, vectors.options()) for lm in loaded]
+    if fine_tune:
+        with options.progress_bar(how.epochs * probe.trained_on(read) * len(loaded), "fine-tune", "pairs") as bar:
+            found += [probe.fine_tuned(name, read, lm, vectors.options(), how, bar.update) for lm in loaded]
+    if output:
+        with formats.opened(output) as lines:
+            lines.write(json.dumps([asdict(one) for one in found], indent=2) + "\n")
+    if output != "-":
+        click.echo(probe.render(found))

@@ -3,8 +3,7 @@
 A rule is an object (`DecisionRule`), and `DECISIONS` is the table of them.
 """
 
-from rescore.decision.combine import WeightsOf, best, combine, posteriors, rerank
-from rescore.decision.rules import Decision, DecisionRule
+from rescore.decision.rules import Decision, DecisionRule, WeightsOf, best, combine, posteriors, rerank
 from rescore.parts import DECISIONS
 
 __all__ = ["DECISIONS", "Decision", "DecisionRule", "WeightsOf", "best", "combine", "posteriors", "rerank"]

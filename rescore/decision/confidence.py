@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from rapidfuzz.distance import Levenshtein
 
-from rescore.decision.combine import WeightsOf, combine, posteriors
+from rescore.decision.rules import WeightsOf, combine, posteriors
 from rescore.nbest import NbestList
 
 Floats = npt.NDArray[np.float64]

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from rescore.errors import UserError
-from rescore.metrics.base import Metric, Values, metric_input
-from rescore.metrics.remembered import Remembered
+from rescore.metrics.base import Metric, Remembered, Values, metric_input
 from rescore.nbest import NbestList
 
 CHUNK = 100_000  # pairs compared together: bounds memory

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from rescore.errors import UserError
-from rescore.scoring.base import ComputeOptions, LanguageModel, Question, TokenScores
-from rescore.scoring.context import context_of
+from rescore.lms.base import ComputeOptions, LanguageModel, Question, TokenScores
+from rescore.lms.context import context_of
 
 log = logging.getLogger(__name__)
 
@@ -288,13 +288,13 @@ class _Holder:
 
     def load(self) -> list[tuple[str, About]]:
         """Names and facts of the models."""
-        from rescore import scoring
+        from rescore.lms import BACKENDS, load_all, parse
 
-        if any(scoring.BACKENDS[scoring.parse(spec).kind].uses_torch for spec in self._arguments[0]):
+        if any(BACKENDS[parse(spec).kind].uses_torch for spec in self._arguments[0]):
             import torch
 
             torch.set_num_threads(self._threads)
-        self._models = scoring.load_all(*self._arguments)
+        self._models = load_all(*self._arguments)
         return [
             (
                 model.name,

@@ -10,11 +10,11 @@ from dataclasses import replace
 from typing import Protocol, runtime_checkable
 
 from rescore.errors import UserError
+from rescore.lms import LanguageModel, Question, TokenScores, column_name, origin
+from rescore.lms.base import OnShare, watched
+from rescore.lms.cache import Cached
+from rescore.lms.context import Placed, ask, in_place
 from rescore.nbest import TOKENS, Column, Hypothesis, NbestList
-from rescore.scoring import LanguageModel, Question, TokenScores, column_name, origin
-from rescore.scoring.cache import Cached
-from rescore.scoring.context import Placed, ask, in_place
-from rescore.scoring.progress import OnShare, watched
 
 log = logging.getLogger(__name__)
 

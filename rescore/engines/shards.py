@@ -12,8 +12,8 @@ from rescore import formats
 from rescore.errors import UserError
 from rescore.formats import ReadOptions, native
 from rescore.formats.source import Source
+from rescore.lms.context import Placed
 from rescore.nbest import NbestList
-from rescore.scoring.context import Placed
 
 log = logging.getLogger(__name__)
 

@@ -4,10 +4,9 @@
 wrote some that no text has; a `Channel` says how likely each was misheard so.
 """
 
-from rescore.expansion.candidates import Candidate, Proposer
 from rescore.expansion.channel import Channel
-from rescore.expansion.lexicon import Lexicon
 from rescore.expansion.recombine import recombine
-from rescore.expansion.respell import Respeller
+from rescore.expansion.respell import Candidate, Proposer, Respeller
+from rescore.lms.lexicon import Lexicon
 
 __all__ = ["Candidate", "Channel", "Lexicon", "Proposer", "Respeller", "recombine"]

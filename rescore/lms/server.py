@@ -18,13 +18,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 
 from rescore.errors import UserError
+from rescore.lms.base import DEFAULT, ComputeOptions, Question, Template, TokenScores, report
 from rescore.lms.http_client import Client, RefusedError, api_key
-from rescore.registry import did_you_mean
-from rescore.scoring import progress
-from rescore.scoring.base import DEFAULT, ComputeOptions, Question, Template, TokenScores
+from rescore.parts import did_you_mean
 
 if TYPE_CHECKING:
-    from rescore.scoring.backends import Spec
+    from rescore.lms.backends import Spec
 
 log = logging.getLogger(__name__)
 
@@ -234,7 +233,7 @@ class ServerModel:
             for place in places[asked[rank]]:
                 yield place, scores
                 done += 1
-            progress.report(done, len(questions))
+            report(done, len(questions))
 
     def _read_prompt(self, before: str) -> list[Token]:
         """The tokens of what stands before a text."""

@@ -1,16 +1,95 @@
-"""chrF and TER through sacreBLEU's statistics of single sentences."""
+"""BLEU, chrF and TER, as sacreBLEU computes them, from statistics of n-grams."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 from sacrebleu.metrics.base import Metric as SacrebleuMetric
+from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
+from rescore.errors import UserError
 from rescore.metrics.base import Counts, MetricOptions, Values
-from rescore.metrics.ngrams import ngram_counts
+
+CELLS = 1 << 25
+"""The largest matrix of texts and n-grams that is multiplied at once: 128 MiB."""
+
+
+@dataclass(frozen=True, slots=True)
+class NgramCounts:
+    """How often each text has each n-gram of one order, where it has it at all."""
+
+    texts: int
+    row: npt.NDArray[np.int64]
+    """(k,): the text."""
+    gram: npt.NDArray[np.int64]
+    """(k,): the n-gram, numbered from 0."""
+    count: Counts
+    """(k,)."""
+
+    @property
+    def totals(self) -> Counts:
+        """(texts,): all n-grams of each text."""
+        return np.bincount(self.row, self.count, self.texts).astype(np.int64)
+
+    def matches(self) -> Counts:
+        """(texts, texts): of each pair the n-grams in common, each as often as both have it.
+
+        An n-gram that comes three times is three features, "at least once", "twice", "three times": then the matches
+        are the products of 0/1 vectors. What only one text has matches nothing but itself.
+        """
+        row, feature = self._features()
+        shared = np.bincount(feature)[feature] > 1
+        row, feature = row[shared], np.unique(feature[shared], return_inverse=True)[1]
+        found = np.zeros((self.texts, self.texts), dtype=np.int64)
+        width = max(1, CELLS // self.texts)
+        for start in range(0, int(feature.max(initial=-1)) + 1, width):
+            here = (feature >= start) & (feature < start + width)
+            has = np.zeros((self.texts, int(feature[here].max()) - start + 1), dtype=np.float32)
+            has[row[here], feature[here] - start] = 1.0
+            found += (has @ has.T).astype(np.int64)
+        np.fill_diagonal(found, self.totals)
+        return found
+
+    def _features(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        most = int(self.count.max(initial=1))
+        row = np.repeat(self.row, self.count)
+        occurrence = np.arange(len(row)) - np.repeat(np.cumsum(self.count) - self.count, self.count)
+        return row, np.unique(np.repeat(self.gram, self.count) * most + occurrence, return_inverse=True)[1]
+
+    def expected(self, posteriors: Values) -> tuple[Values, float]:
+        """(texts,) matches of each text with the expected counts under posteriors (texts,), and their total.
+
+        The expected counts stand for all texts as references (DeNero et al. 2009; Vamvas and Sennrich 2024).
+        """
+        reference = np.bincount(self.gram, posteriors[self.row] * self.count)
+        matches = np.minimum(self.count.astype(np.float64), reference[self.gram])
+        return np.bincount(self.row, matches, self.texts).astype(np.float64), float(reference.sum())
+
+
+def ngram_counts(texts: Sequence[Sequence[Hashable]], orders: int) -> list[NgramCounts]:
+    """The n-grams of token sequences, for each order from 1 on."""
+    numbers: dict[Hashable, int] = {}
+    tokens = np.array([numbers.setdefault(token, len(numbers)) for text in texts for token in text], dtype=np.int64)
+    lengths = np.array([len(text) for text in texts], dtype=np.int64)
+    row = np.repeat(np.arange(len(texts)), lengths)
+    left = np.repeat(np.cumsum(lengths), lengths) - np.arange(len(tokens))  # tokens from here to the text's end
+    place = np.arange(len(tokens))
+    code = tokens
+    found = []
+    for order in range(1, orders + 1):
+        if order > 1:
+            fits = left[place] >= order
+            place, code = place[fits], code[fits]
+            code = np.unique(code * len(numbers) + tokens[place + order - 1], return_inverse=True)[1]
+        size = int(code.max(initial=0)) + 1
+        pairs, count = np.unique(row[place] * size + code, return_counts=True)
+        found.append(NgramCounts(len(texts), pairs // size, pairs % size, count))
+    return found
 
 
 class Chrf:
@@ -158,3 +237,124 @@ def _sentence_statistics(
         for index, row in zip(chosen, found, strict=True):
             rows[index] = row
     return rows
+
+
+ORDERS = 4
+PAIRS = 1 << 14
+"""Of texts whose losses are computed at once: as many as the cache of a core holds."""
+TOKENISERS = ("13a", "none", "intl", "char", "zh")
+
+
+class Bleu:
+    """Corpus BLEU (Papineni et al. 2002) as sacreBLEU computes it, smoothing `exp`."""
+
+    name = "BLEU"
+    higher_is_better = True
+    unit = "n-gram"
+    words = None
+
+    def __init__(self, tokenise: str = "13a") -> None:
+        if tokenise not in TOKENISERS:
+            raise UserError(f"--tokenize {tokenise!r} is not one of {', '.join(TOKENISERS)}")
+        self._tokenise = tokenise
+        # `force` only silences the warning that a text looks tokenised; what it looks like was decided before.
+        self._corpus = BLEU(tokenize=tokenise, force=True)
+        self._sentence = BLEU(tokenize=tokenise, force=True, effective_order=True)
+
+    @classmethod
+    def choose(cls, options: MetricOptions, references: Sequence[str]) -> Bleu:
+        """With the tokenizer asked for, else `none` for references that are tokenised already, else 13a."""
+        return cls(options.tokenise or ("none" if looks_tokenised(references) else "13a"))
+
+    @property
+    def settings(self) -> dict[str, str]:
+        return sacrebleu_settings(self._corpus)[0]
+
+    @property
+    def versions(self) -> dict[str, str]:
+        return sacrebleu_settings(self._corpus)[1]
+
+    @property
+    def options(self) -> MetricOptions:
+        return MetricOptions(tokenise=self._tokenise)
+
+    def statistics(self, hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> Counts:
+        """Columns: matching 1- to 4-grams, all 1- to 4-grams, length of the hypothesis, of the closest reference."""
+        scores = (
+            self._sentence.sentence_score(text, list(texts)) for text, texts in zip(hypotheses, references, strict=True)
+        )
+        rows = [[*score.counts, *score.totals, score.sys_len, score.ref_len] for score in scores]
+        return np.array(rows, dtype=np.int64).reshape(len(rows), 10)
+
+    def values(self, sums: Counts) -> Values:
+        return corpus_bleu(sums)
+
+    def sentence_values(self, statistics: Counts) -> Values:
+        return corpus_bleu(statistics, effective_order=True)
+
+    def losses(self, statistics: Counts) -> Values:
+        return 100.0 - self.sentence_values(statistics)
+
+    def pair_losses(self, texts: Sequence[str]) -> Values:
+        words = self._words(texts)
+        counts = ngram_counts(words, ORDERS)
+        matches = np.stack([one.matches() for one in counts], axis=-1)
+        totals = np.stack([one.totals for one in counts], axis=-1)
+        lengths = np.array([len(one) for one in words])[:, None]
+        own, number = np.concatenate([totals, lengths], axis=1), len(words)
+        losses = np.empty((number, number))
+        step = max(1, PAIRS // number)
+        for start in range(0, number, step):
+            some = slice(start, start + step)
+            here = len(own[some])
+            columns = [
+                matches[some].reshape(-1, ORDERS),
+                np.repeat(own[some], number, axis=0),
+                np.tile(lengths, (here, 1)),
+            ]
+            losses[some] = self.losses(np.concatenate(columns, axis=1)).reshape(here, number)
+        return losses
+
+    def aggregated(self, texts: Sequence[str]) -> Callable[[Values], Values]:
+        words = self._words(texts)
+        counts = ngram_counts(words, ORDERS)
+        totals = np.stack([one.totals for one in counts], axis=-1)
+        lengths = np.array([len(one) for one in words])
+
+        def losses(posteriors: Values) -> Values:
+            matches = np.stack([one.expected(posteriors)[0] for one in counts], axis=-1)
+            reference = np.full((len(words), 1), lengths @ posteriors)
+            return self.losses(np.concatenate([matches, totals, lengths[:, None], reference], axis=1))
+
+        return losses
+
+    def _words(self, texts: Sequence[str]) -> list[list[str]]:
+        return [self._sentence._preprocess_segment(text).split() for text in texts]
+
+    def details(self, sums: Counts) -> dict[str, int | float]:
+        return {"hyp_words": int(sums[8]), "ref_words": int(sums[9])}
+
+
+def corpus_bleu(rows: Counts, effective_order: bool = False) -> Values:
+    """(m, 10) statistics -> (m,) BLEU, as sacreBLEU's `compute_bleu` with smoothing `exp`, many rows at once.
+
+    Tuning asks for the value of every interval; sacreBLEU's own function takes one row a call.
+    """
+    matches, ngrams, length, reference = rows[:, :4], rows[:, 4:8], rows[:, 8], rows[:, 9]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        # Orders without a match are smoothed: the k-th such counts as 2**-k of a match (NIST's mteval).
+        smoothed = 0.5 ** np.cumsum(matches == 0, axis=1)
+        logs = np.log(100.0 * np.where(matches > 0, matches, smoothed) / ngrams)
+        orders = (ngrams > 0).sum(axis=1)  # a text shorter than an order has none of the longer ones either
+        used = np.arange(4) < orders[:, None]
+        mean = np.where(used, logs, 0.0).sum(axis=1) / (orders if effective_order else 4)
+        brevity = np.where(length < reference, np.exp(1 - reference / length), 1.0)
+        complete = matches.any(axis=1) & (effective_order or orders == 4)
+        return np.where(complete, brevity * np.exp(mean), 0.0)
+
+
+def looks_tokenised(references: Sequence[str]) -> bool:
+    """Whether full stops stand apart from their words, as a tokeniser leaves them."""
+    ending = [reference for reference in references if reference.rstrip().endswith(".")]
+    apart = sum(reference.rstrip().endswith(" .") for reference in ending)
+    return 2 * apart > len(ending)

@@ -13,8 +13,7 @@ from pathlib import Path
 
 from rescore.errors import UserError
 from rescore.formats.source import read_lines
-from rescore.metrics.alternatives import Readings, ambiguous, first, nearest
-from rescore.metrics.glm import Glm
+from rescore.metrics.glm import Glm, Readings, ambiguous, first, nearest
 
 UNKNOWN = ("<unk>", "<UNK>", "[UNK]")
 YES = ("split_hyphens", "drop_punctuation", "drop_apostrophes", "drop_unknown")

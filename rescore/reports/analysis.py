@@ -10,15 +10,13 @@ from typing import IO
 import numpy as np
 
 from rescore import decision
+from rescore.embeddings.similarity import spearman
 from rescore.metrics import Metric, list_statistics, value
 from rescore.metrics.significance import Chosen
 from rescore.nbest import EDITS, FIRST_PASS, NbestList, score_columns
-from rescore.reports.figures import choose, measured, sign
 from rescore.reports.outlook import Depth, Outlook, by_depth, outlook
 from rescore.reports.outlook import render as outlook_lines
-from rescore.reports.respellings import respellings
-from rescore.reports.similarity import spearman
-from rescore.reports.styles import as_json, text
+from rescore.reports.results import choose, measured, sign
 from rescore.reports.words import (
     ClassErrors,
     Confusion,
@@ -28,7 +26,9 @@ from rescore.reports.words import (
     class_rows,
     pairs_line,
     pairs_of,
+    respellings,
 )
+from rescore.styles import as_json, text
 from rescore.tuning.weights import Weights
 
 LENGTHS = (5, 10, 15, 20, 25, 30, 40, 60)

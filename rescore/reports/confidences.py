@@ -9,10 +9,9 @@ from rescore.decision import Decision
 from rescore.decision.confidence import Word, networks
 from rescore.errors import UserError
 from rescore.metrics import Metric
-from rescore.metrics.confidence import Quality
 from rescore.nbest import NbestList
 from rescore.tuning import Weights
-from rescore.tuning.calibration import UNCALIBRATED, Calibration, calibrate, measure
+from rescore.tuning.calibration import UNCALIBRATED, Calibration, Quality, calibrate, measure
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,15 +11,15 @@ from rescore import decision
 from rescore.decision.confidence import Word
 from rescore.errors import UserError
 from rescore.expansion.recombine import Edit, edits_between
+from rescore.lms import LanguageModel
+from rescore.lms.context import ask, in_place
 from rescore.metrics import Metric
 from rescore.metrics.alignment import AlignedPair, align
 from rescore.metrics.normalise import Normaliser
-from rescore.metrics.resampling import SPEAKER, speakers
+from rescore.metrics.significance import SPEAKER, speakers
 from rescore.nbest import FIRST_PASS, NbestList
 from rescore.reports.analysis import Analysis, analyse
-from rescore.reports.respellings import heard
-from rescore.scoring import LanguageModel
-from rescore.scoring.context import ask, in_place
+from rescore.reports.words import heard
 from rescore.tuning.tune import Step, curves
 from rescore.tuning.weights import Weights
 

@@ -14,11 +14,10 @@ from rescore.metrics import Metric, list_statistics, oracle, total, value
 from rescore.metrics.alignment import align
 from rescore.metrics.base import Counts
 from rescore.metrics.normalise import Normaliser, paired_words
-from rescore.metrics.resampling import paired_interval
-from rescore.metrics.significance import PairedTest
+from rescore.metrics.significance import PairedTest, paired_interval
 from rescore.nbest import COUNTS, FIRST_PASS, NbestList, content_hash, given_places
-from rescore.reports.figures import choose, measured
-from rescore.reports.styles import p_value
+from rescore.reports.results import choose, measured
+from rescore.styles import p_value
 from rescore.tuning.folds import split, tuned_in_folds
 from rescore.tuning.tune import TuningOptions
 from rescore.tuning.weights import Weights

@@ -12,8 +12,7 @@ from rescore.nbest import FIRST_PASS
 from rescore.reports import outlook
 from rescore.reports.analysis import Analysis
 from rescore.reports.details import Details, SpeakerErrors, Utterance
-from rescore.reports.figures import cells, gain
-from rescore.reports.results import Results
+from rescore.reports.results import Results, cells, gain
 from rescore.reports.words import POSITIONS, class_rows
 from rescore.tuning.tune import Step
 

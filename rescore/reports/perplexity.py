@@ -8,10 +8,10 @@ from typing import IO
 
 import numpy as np
 
+from rescore.lms import LanguageModel, TokenScores, is_pseudo, origin
 from rescore.nbest import Column, Hypothesis, NbestList
-from rescore.reports.styles import as_json, text
-from rescore.scoring import LanguageModel, TokenScores, is_pseudo, origin
 from rescore.signature import Signature
+from rescore.styles import as_json, text
 
 DOUBTFUL = 1000.0
 """How many times the median a mean may be before nobody should look at it."""
@@ -76,7 +76,7 @@ def text_score(
     a unit are left out of mean and median.
 
     Args:
-        right: how many tokens are the model's most probable ones (`rescore.scoring.accuracy`).
+        right: how many tokens are the model's most probable ones (`rescore.lms.neural.passes`).
     """
     column: Column = origin(lm, "sum")
     log_probs = np.array([found.sum for found in scores])

@@ -1,19 +1,182 @@
-"""What a run found, in full precision: the figures, and everything one needs to know how they came about."""
+"""The record of an experiment: its figures, its results file, and its text."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
-from typing import Annotated
+from pathlib import Path
+from typing import IO, Annotated, Any
+
+import numpy as np
+from msgspec import Meta
 
 from rescore import decision
 from rescore.decision import Decision
-from rescore.metrics import Metric
-from rescore.nbest import COUNTS, FIRST_PASS, Column, NbestList
-from rescore.reports.figures import CHOICES, Measured, described, gain, measure, sign, table
-from rescore.signature import origins
+from rescore.errors import UserError
+from rescore.files import parsed, read_json
+from rescore.metrics import Metric, list_statistics, oracle, value
+from rescore.metrics.base import Counts, metric_input
+from rescore.metrics.significance import Chosen, PairedTest, confidence_interval
+from rescore.nbest import COUNTS, FIRST_PASS, Column, NbestList, given_places
+from rescore.signature import Signature, origins
+from rescore.styles import as_json, p_value, text
 from rescore.tuning.weights import Weights, bonus_phrases
+from rescore.version import VERSION
+
+CountsByName = dict[str, int | float]
+
+SHORT = {
+    "substitutions": "sub",
+    "deletions": "del",
+    "insertions": "ins",
+    "hyp_words": "hyp words",
+    "ref_words": "ref words",
+    "listed_words": "listed words",
+    "other_words": "other words",
+}
+
+
+def described(text: str) -> Any:
+    """A field's description, which the JSON schema has, too."""
+    return Meta(description=text)
+
+
+CHOICES = ("first_pass", "oracle", "reranked")
+"""What is measured of each list: the first pass's best, the best of all, and the text that was chosen."""
+
+
+@dataclass(slots=True)
+class Measured:
+    """The texts of a run under one metric."""
+
+    metric: Annotated[str, described("Its name.")]
+    higher_is_better: Annotated[bool, described("Whether a higher value is the better one.")]
+    first_pass: Annotated[float, described("Of the first pass, in percent.")]
+    oracle: Annotated[float, described("Of the best hypothesis of each list under this metric, in percent.")]
+    reranked: Annotated[float, described("Of the texts that were chosen, in percent.")]
+    p_value: Annotated[float | None, described("Two-sided, of the difference between reranked and first pass.")]
+    counts: Annotated[dict[str, CountsByName], described("The counts behind first_pass, oracle and reranked.")]
+    sentence_errors: Annotated[dict[str, int], described("Utterances with an error, of each; WER and CER only.")]
+    intervals: Annotated[
+        dict[str, tuple[float, float]],
+        described("95 % confidence intervals by bootstrap over utterances, in percent."),
+    ]
+    signature: Annotated[str, described("All that is needed to get the figures again.")]
+
+
+def measure(
+    metric: Metric,
+    lists: Sequence[NbestList],
+    weights: Weights,
+    decide: Decision,
+    first: Sequence[int],
+    texts: Sequence[str],
+) -> Measured:
+    """One metric of the first pass, the oracle, and the texts that were chosen."""
+    statistics = list_statistics(metric, lists)
+    chosen = {
+        "first_pass": choose(lists, statistics, first),
+        "oracle": choose(lists, statistics, oracle_places(metric, lists, statistics)),
+        "reranked": measured(metric, lists, texts),
+    }
+    sums = {name: np.sum([one.counts for one in choice], axis=0) for name, choice in chosen.items()}
+    values = {name: value(metric, counts) for name, counts in sums.items()}
+    changed = any(old.text != new.text for old, new in zip(chosen["first_pass"], chosen["reranked"], strict=True))
+    return Measured(
+        metric=metric.name,
+        higher_is_better=metric.higher_is_better,
+        **values,
+        p_value=PairedTest().p_value(metric, lists, chosen["first_pass"], chosen["reranked"]) if changed else None,
+        counts={name: metric.details(counts) for name, counts in sums.items()},
+        sentence_errors={
+            name: int((metric.losses(np.stack([one.counts for one in choice])) > 0).sum())
+            for name, choice in chosen.items()
+            if metric.words is not None
+        },
+        intervals={
+            name: confidence_interval(metric, [one.counts for one in chosen[name]])
+            for name in ("first_pass", "reranked")
+        },
+        signature=str(sign(metric, lists, weights, decide)),
+    )
+
+
+def oracle_places(metric: Metric, lists: Sequence[NbestList], statistics: Sequence[Counts]) -> list[int]:
+    """The place of the best hypothesis of each list, of those that the toolkit gave: the oracle is theirs."""
+    places = [given_places(nbest) for nbest in lists]
+    best = oracle(metric, [rows[own] for rows, own in zip(statistics, places, strict=True)])
+    return [own[index] for own, index in zip(places, best, strict=True)]
+
+
+def sign(
+    metric: Metric | None,
+    lists: Sequence[NbestList],
+    weights: Weights,
+    decide: Decision | None = None,
+    test: PairedTest | None = None,
+) -> Signature:
+    """The signature of the figures of lists under weights.
+
+    Raises:
+        UserError: a column comes from one model in some lists and from another one in others.
+    """
+    decide = decide or weights.decision
+    return Signature(
+        metric=metric.name if metric else "none",
+        settings=metric.settings if metric else {},
+        weights=weights.weights,
+        conditions=weights.conditions,
+        columns=origins(lists, weights.weights),
+        decision=decide.name,
+        scale=decide.scale,
+        tuned=weights.tuned,
+        test=test.signature if test else None,
+        versions={"rescore": VERSION, **(metric.versions if metric else {})},
+    )
+
+
+def measured(metric: Metric, lists: Sequence[NbestList], texts: Sequence[str]) -> list[Chosen]:
+    """Texts chosen for lists, with their statistics."""
+    shown = [metric_input(metric, nbest, text) for nbest, text in zip(lists, texts, strict=True)]
+    rows = metric.statistics(shown, [nbest.references for nbest in lists])
+    return [Chosen(text, counts) for text, counts in zip(texts, rows, strict=True)]
+
+
+def choose(lists: Sequence[NbestList], statistics: Sequence[Counts], choice: Sequence[int]) -> list[Chosen]:
+    """The hypotheses chosen from lists, with their statistics."""
+    return [
+        Chosen(nbest.hypotheses[index].text, rows[index])
+        for nbest, rows, index in zip(lists, statistics, choice, strict=True)
+    ]
+
+
+def table(found: Measured) -> str:
+    """The three figures with their confidence intervals and counts."""
+    return text(cells(found))
+
+
+def cells(found: Measured) -> list[list[str]]:
+    """The rows of the table."""
+    names = [name for name in next(iter(found.counts.values())) if name not in ("ref_words", "ref_characters")]
+    rows = [["", found.metric, "95 % CI", *(SHORT.get(name, name) for name in names)]]
+    for choice in CHOICES:
+        bounds = "{:.2f}-{:.2f}".format(*found.intervals[choice]) if choice in found.intervals else ""
+        counts = (f"{found.counts[choice][name]:,}" for name in names)
+        rows.append([choice.replace("_", " "), f"{getattr(found, choice):.2f}", bounds, *counts])
+    return rows
+
+
+def gain(found: Measured) -> str:
+    """By how much reranking changed the figure, and how sure that is: one line."""
+    difference = found.reranked - found.first_pass
+    if found.p_value is None and not difference:
+        return f"{found.metric} unchanged"
+    relative = f", {100 * difference / found.first_pass:+.1f} % relative" if found.first_pass else ""
+    p = "" if found.p_value is None else f", p = {p_value(found.p_value)}".replace("= <", "< ")
+    return f"{found.metric} {difference:+.2f}{relative}{p}"
+
 
 SCHEMA = "rescore/results/3"
 """Format and version of a results file; the number changes where old readers would fail."""
@@ -212,3 +375,94 @@ def _weights(results: Results) -> str:
 def _named(weights: dict[str, float]) -> str:
     parts = [f"{name} {weight:.4g}" for name, weight in weights.items() if name not in (FIRST_PASS, *COUNTS)]
     return ", ".join(parts + bonus_phrases(weights, "+.4g"))
+
+
+BEFORE = "rescore/results/2"
+"""Files of the first metric's figures at the top, and those of others in `also`: read, and never written."""
+ERRORS = {"substitutions", "deletions", "insertions"}
+"""What error rates count beside the words or characters of the references."""
+
+
+def schema() -> dict[str, Any]:
+    """The JSON schema of a results file, made from the fields of `Results`."""
+    import msgspec
+
+    _, parts = msgspec.json.schema_components([Results], ref_template="#/$defs/{name}")
+    body = parts.pop("Results")
+    properties = body["properties"] | {"schema": {"const": SCHEMA, "description": "Format and version of this file."}}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        **body,
+        "properties": properties,
+        "additionalProperties": False,
+        "$defs": parts,
+    }
+
+
+def write(results: Results, file: IO[str]) -> None:
+    """Write a results file: one JSON object, keys as the fields of `Results`."""
+    file.write(as_json(results) + "\n")
+
+
+def read(path: Path) -> Results:
+    """Read a results file, also one of the schema before.
+
+    Raises:
+        UserError: it is absent, not JSON, of another schema, has a field of the wrong kind, or lacks a figure.
+    """
+    values = read_json(path)
+    found = values.get("schema") if isinstance(values, dict) else None
+    if found == BEFORE:
+        values = _of_before(values)
+    elif found != SCHEMA:
+        raise UserError(f"{path}: schema is {found!r}, not {SCHEMA!r}; write it with `rescore run --report`")
+    results = parsed(values, Results, str(path))
+    if not results.metrics:
+        raise UserError(f"{path}: has no figures; the lists had no references")
+    for fault in _faults(results):
+        raise UserError(f"{path}: {fault}; write it again with --report")
+    try:
+        for signature in (results.signature, *(one.signature for one in results.metrics)):
+            Signature.parse(signature)
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from None
+    return results
+
+
+def _of_before(values: dict[str, Any]) -> dict[str, Any]:
+    """The content of a file of the schema before, as it would be written now."""
+    values = {name: value for name, value in values.items() if name != "schema"}
+    own = ("metric", "higher_is_better", *CHOICES, "p_value", "counts", "wrong_utterances", "intervals")
+    first = {name: values.pop(name) for name in own if name in values} | {"signature": values.get("signature")}
+    others = values.pop("also", [])
+    metrics = [first, *others] if first.get("metric") is not None and isinstance(others, list) else []
+    for one in metrics:
+        if isinstance(one, dict) and "wrong_utterances" in one:
+            one["sentence_errors"] = one.pop("wrong_utterances")
+    return values | {"metrics": metrics}
+
+
+def _faults(results: Results) -> Iterator[str]:
+    """What a table or a check would miss, or could not show."""
+    for one in results.metrics:
+        for choice in CHOICES:
+            if not math.isfinite(getattr(one, choice)):
+                yield f"{one.metric}: {choice} is {getattr(one, choice)}, not a number"
+            if choice not in one.counts:
+                yield f"{one.metric}: no counts of {choice}"
+        yield from _unequal(one)
+        if not all(math.isfinite(bound) for interval in one.intervals.values() for bound in interval):
+            yield f"{one.metric}: a confidence interval without end"
+    if results.utterances < 1:
+        yield f"utterances is {results.utterances}"
+
+
+def _unequal(one: Measured) -> Iterator[str]:
+    names = set(one.counts["first_pass"]) if "first_pass" in one.counts else set()
+    if one.metric in ("WER", "CER"):
+        names |= ERRORS | {"ref_words" if one.metric == "WER" else "ref_characters"}
+        if set(one.sentence_errors) != set(CHOICES):
+            yield f"{one.metric}: sentence_errors lacks {', '.join(sorted(set(CHOICES) - set(one.sentence_errors)))}"
+    for choice, counts in one.counts.items():
+        if choice not in CHOICES or set(counts) != names:
+            yield f"{one.metric}: the counts of {choice} are not those of the first pass"

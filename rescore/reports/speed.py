@@ -9,9 +9,9 @@ from dataclasses import asdict, dataclass
 from typing import IO
 
 from rescore.engines import OnProgress
+from rescore.lms import LanguageModel, alone
 from rescore.nbest import NbestList
-from rescore.reports.styles import as_json, text
-from rescore.scoring import LanguageModel, alone
+from rescore.styles import as_json, text
 from rescore.version import VERSION
 
 SENTENCES = 5
@@ -110,7 +110,7 @@ def machine() -> str:
 
 
 def _vectors_of(lm: LanguageModel) -> Callable[[Sequence[str]], object]:
-    from rescore.scoring.vectors import Embedder  # torch, where it is used
+    from rescore.embeddings.vectors import Embedder  # torch, where it is used
 
     return Embedder([lm]).sentences
 

@@ -1,17 +1,110 @@
-"""Cross-validation where there is no dev set: the parts, whole speakers or documents where ids show them."""
+"""Sets of lists: which columns they have, how they overlap, and tuning in folds."""
 
 from __future__ import annotations
 
+import logging
+import math
+import statistics
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rescore.decision import Decision
 from rescore.errors import UserError
+from rescore.lms import is_pseudo
 from rescore.metrics.base import Metric
-from rescore.metrics.resampling import SPEAKER, speakers
-from rescore.nbest import NbestList, content_hash
+from rescore.metrics.significance import SPEAKER, speakers
+from rescore.nbest import FIRST_PASS, TOKENS, NbestList, content_hash, score_columns
 from rescore.tuning.tune import TuningOptions, tune
+
+log = logging.getLogger(__name__)
+
+LARGE_SET = 500
+"""Lists from which on a bonus can be tuned beside a single weight without fitting accidents."""
+
+SCALE_RATIO = 5.0
+"""Ratio of spreads of first-pass scores from which on two sets cannot have the same weights."""
+
+
+def model_columns(nbest: NbestList) -> list[str]:
+    """The columns that language models gave, as far as the list records it; else all beside the first pass.
+
+    A toolkit's own features are not tuned beside a language model that was added, by whatever road it was added.
+    """
+    found = score_columns(nbest)
+    return [name for name in found if name in nbest.provenance] or found
+
+
+def choose_columns(lists: Sequence[NbestList], asked: Sequence[str] = (), nth: int | None = None) -> list[str]:
+    """The columns to tune: those asked for, or those of language models; of these the `nth` (from 1) alone.
+
+    Raises:
+        UserError: there are not so many.
+    """
+    columns = [name for name in dict.fromkeys(asked) if name != FIRST_PASS] if asked else model_columns(lists[0])
+    if nth is None:
+        return columns
+    columns = [name for name in columns if name in lists[0].provenance] or columns
+    if nth > len(columns):
+        raise UserError(f"--nth {nth}: the lists have {len(columns)} columns of LM scores ({', '.join(columns)})")
+    return [columns[nth - 1]]
+
+
+def suits_word_bonus(columns: Sequence[str]) -> bool:
+    """Whether a word bonus is tuned, if nobody says it: beside several language models."""
+    return len(columns) > 1
+
+
+def suits_token_bonus(lists: Sequence[NbestList], columns: Sequence[str]) -> bool:
+    """Whether a token bonus is tuned, if nobody says it.
+
+    That is on `LARGE_SET` lists or more, with their tokens counted, beside a column of pseudo-log-likelihoods: these
+    say little about how long a sentence should be.
+    """
+    known = lists[0].provenance
+    pseudo = any(is_pseudo(known[name].model) for name in columns if name in known)
+    return len(lists) >= LARGE_SET and pseudo and TOKENS in lists[0].hypotheses[0].scores
+
+
+def warn_of_single(lists: Sequence[NbestList]) -> None:
+    """Say so where no list leaves a choice."""
+    if lists and all(len(nbest.hypotheses) == 1 for nbest in lists):
+        log.warning(
+            "every list has one hypothesis, so there is nothing to choose from: have the decoder write more, such as "
+            "with --nbest 10"
+        )
+
+
+def warn_of_overlap(lists: Sequence[NbestList], dev: Sequence[NbestList]) -> None:
+    """Say so where dev and test share utterances: of one id, with the same references."""
+    known = {(nbest.id, nbest.references) for nbest in dev}
+    shared = [nbest.id for nbest in lists if (nbest.id, nbest.references) in known]
+    if shared:
+        log.warning(
+            "%d of %d test utterances are in the dev lists, too (%s); figures on them flatter",
+            len(shared),
+            len(lists),
+            shared[0],
+        )
+
+
+def warn_of_scales(lists: Sequence[NbestList], dev: Sequence[NbestList]) -> None:
+    """Say so where the first-pass scores of dev and test differ in scale: then weights of the one are wrong here."""
+    of_test, of_dev = _spread(lists), _spread(dev)
+    if of_test and of_dev and max(of_test / of_dev, of_dev / of_test) > SCALE_RATIO:
+        log.warning(
+            "first-pass scores of a list differ by %.3g in the dev lists and by %.3g in the test lists (medians): are "
+            "both sums, or both means, of the same system? Weights tuned on the one do not fit the other",
+            of_dev,
+            of_test,
+        )
+
+
+def _spread(lists: Sequence[NbestList]) -> float:
+    """The median over lists of the difference between the best and the worst first-pass score."""
+    scores = [nbest.column(FIRST_PASS) for nbest in lists if len(nbest.hypotheses) > 1]
+    spreads = [max(some) - min(some) for some in scores if math.isfinite(min(some))]
+    return statistics.median(spreads) if spreads else 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,18 +13,13 @@ import numpy.typing as npt
 from rescore.decision import Decision
 from rescore.decision.rules import Losses
 from rescore.errors import UserError
-from rescore.metrics.base import Counts, Metric, list_statistics
-from rescore.metrics.remembered import remembered
-from rescore.metrics.resampling import paired_bootstrap
+from rescore.metrics.base import Counts, Metric, list_statistics, remembered
+from rescore.metrics.significance import paired_bootstrap
 from rescore.nbest import COUNTS, EDITS, FIRST_PASS, RESPELLING, NbestList, content_hash
 from rescore.signature import origins
-from rescore.tuning.average import bagged, is_significant
-from rescore.tuning.joint import tune_jointly
-from rescore.tuning.line import best_interval, padded
-from rescore.tuning.multi import Space, coordinate, search
-from rescore.tuning.scale import text_value, tune_scale
-from rescore.tuning.tuned_for import TunedFor
-from rescore.tuning.weights import NEVER, Weights, check_condition, condition_of
+from rescore.tuning.joint import text_value, tune_jointly, tune_scale
+from rescore.tuning.search import Space, bagged, best_interval, coordinate, is_significant, padded, search
+from rescore.tuning.weights import NEVER, TunedFor, Weights, check_condition, condition_of
 
 log = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from rescore.cli.main import COMMANDS, cli
 from rescore.cli.options import LogProgress
-from rescore.scoring import backends
+from rescore.lms import backends
 from tests.conftest import ROOT, Run, assert_one_line_error
 
 LISTS = ROOT / "data" / "test.json"

@@ -8,10 +8,10 @@ from pathlib import Path
 import click
 import pytest
 
-from rescore.cli import paths
 from rescore.cli.main import COMMANDS
+from rescore.cli.options import base
 from tests.conftest import Run, assert_one_line_error, write_json
-from tests.scoring.test_ngram import ARPA
+from tests.lms.test_ngram import ARPA
 
 ENTRY = {"ref": "the old", "hyp_1": {"score": -1, "text": "the owl"}, "hyp_2": {"score": -2, "text": "the old"}}
 LM = ("--lm", "ngram:lm.arpa")
@@ -76,7 +76,7 @@ def test_every_file_is_an_input_or_an_output() -> None:
         command = importlib.import_module(f"rescore.cli.{name}").command
         for parameter in command.params:
             if "FILE" in (parameter.metavar or "") or isinstance(parameter, click.Argument):
-                known = (parameter.name in paths.INPUTS) + (parameter.name in paths.OUTPUTS)
+                known = (parameter.name in base.INPUTS) + (parameter.name in base.OUTPUTS)
                 assert known == 1 or parameter.name in ("arguments", "shell", "name", "folder"), (name, parameter.name)
 
 

@@ -19,8 +19,8 @@ import pytest
 
 from rescore.engines import score_lists
 from rescore.formats import read
-from rescore.scoring import ComputeOptions, load
-from rescore.scoring.cache import Cached
+from rescore.lms import ComputeOptions, load
+from rescore.lms.cache import Cached
 from tests.conftest import ROOT, Run
 
 LISTS = ROOT / "data" / "test.json"

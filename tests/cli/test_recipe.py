@@ -15,7 +15,7 @@ import pytest
 from rescore import formats
 from rescore.nbest import NbestList
 from tests.conftest import ROOT, assert_one_line_error, run_main
-from tests.scoring.test_ngram import ARPA
+from tests.lms.test_ngram import ARPA
 
 
 def lists(name: str) -> list[NbestList]:

@@ -13,10 +13,10 @@ import jsonschema
 import pytest
 import torch
 
-from rescore.networks import checkpoint
-from rescore.reports.results_file import schema
+from rescore.lms.neural import checkpoint
+from rescore.reports.results import schema
 from tests.conftest import ROOT, Run, assert_one_line_error, read_report, some_lists, write_json
-from tests.scoring.test_ngram import ARPA
+from tests.lms.test_ngram import ARPA
 
 
 @pytest.fixture

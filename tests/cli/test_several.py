@@ -12,7 +12,7 @@ import pytest
 from rescore.parts import STYLES
 from rescore.signature import Signature
 from tests.conftest import SENTENCES, Run, assert_one_line_error, read_report, write_json
-from tests.scoring.test_ngram import ARPA
+from tests.lms.test_ngram import ARPA
 
 
 @pytest.fixture

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from rescore.cli.options import InputOptions
-from rescore.scoring.vectors import Embedder
+from rescore.embeddings.vectors import Embedder
 from tests.conftest import ROOT, Run, assert_one_line_error, near, parsed
-from tests.scoring.test_ngram import ARPA
+from tests.lms.test_ngram import ARPA
 
 LISTS = ROOT / "data" / "test.json"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT, Run, assert_one_line_error, read_report, shared, write_json
-from tests.scoring.test_ngram import ARPA
+from tests.lms.test_ngram import ARPA
 
 LISTS = ROOT / "data" / "test.json"
 TEXTS = ["the old clock", "the old cluck", "an old clock"]

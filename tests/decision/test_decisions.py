@@ -13,11 +13,10 @@ from rescore.decision.mbr import least_risk, losses
 from rescore.decision.rover import confusion_network, vote
 from rescore.errors import UserError
 from rescore.metrics.alignment import error_counts
-from rescore.metrics.bleu import Bleu
-from rescore.metrics.mt import Chrf
+from rescore.metrics.mt import Bleu, Chrf
 from rescore.metrics.wer import ErrorRate
 from rescore.nbest import COMBINED, Hypothesis, NbestList
-from rescore.tuning.scale import SCALES, text_value, tune_scale
+from rescore.tuning.joint import SCALES, text_value, tune_scale
 
 SENTENCES = st.lists(st.lists(st.sampled_from(list("abc")), max_size=5), min_size=1, max_size=6)
 WEIGHTS = {"s2s": 1.0}

@@ -25,13 +25,13 @@ from rescore.engines import local
 from rescore.engines.cluster import Cluster, ClusterOptions
 from rescore.engines.shards import Shards
 from rescore.errors import UserError
+from rescore.lms.base import DEFAULT, Question, TokenScores, alone
+from rescore.lms.context import Placed, in_place
+from rescore.lms.lexical.estimation import LexicalRecipe, train
 from rescore.nbest import Column
-from rescore.scoring.base import DEFAULT, Question, TokenScores, alone
-from rescore.scoring.context import Placed, in_place
-from rescore.training.lexical import LexicalRecipe, train
 from tests.conftest import ROOT, Run, assert_one_line_error, write_json
-from tests.scoring.test_ngram import ARPA
-from tests.training.test_lexical import pairs
+from tests.lms.test_ngram import ARPA
+from tests.lms.training.test_lexical import pairs
 
 installed = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="needs Ray: pip install 'rescore[ray]'")
 LISTS = ROOT / "data" / "test.json"
@@ -138,9 +138,9 @@ def test_a_lost_node(nodes: Any, small_windows: None) -> None:
 
 
 def check_against_local(batches: list[list[Question]], found: list[list[TokenScores] | None]) -> None:
-    from rescore import scoring
+    from rescore.lms import load
 
-    lm = scoring.load("tta")
+    lm = load("tta")
     assert len(found) == len(batches)
     for batch, theirs in zip(batches, found, strict=True):
         assert theirs is not None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.conftest import ROOT, Run
-from tests.scoring.test_ngram import ARPA
+from tests.lms.test_ngram import ARPA
 
 LISTS = ROOT / "data" / "test.json"
 

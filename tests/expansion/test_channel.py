@@ -14,9 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rescore.errors import UserError
-from rescore.expansion.channel import BLOCK, Channel, framed
+from rescore.expansion.channel import BLOCK, Channel, align, blocks, collect, framed, learn, spans
 from rescore.nbest import Hypothesis, NbestList
-from rescore.training.channel import align, blocks, collect, learn, spans
 
 WORDS = st.text("abc'é", min_size=1, max_size=4)
 PAIRS = Counter({("any where", "anywhere"): 5, ("inhale", "inhal"): 4, ("bake", "back"): 3, ("cab", "cab"): 50})

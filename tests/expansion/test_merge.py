@@ -10,7 +10,7 @@ import pytest
 from rescore import formats, pipeline
 from rescore.errors import UserError
 from rescore.expansion import recombine
-from rescore.expansion.merge import merge
+from rescore.expansion.recombine import merge
 from rescore.nbest import COMBINED, Column, Hypothesis, NbestList
 from rescore.tuning import Weights
 from tests.conftest import Run, assert_one_line_error

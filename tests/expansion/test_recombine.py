@@ -20,7 +20,7 @@ from rescore.errors import UserError
 from rescore.expansion.recombine import RIDGE, Edit, combinations, edits_between, estimate, recombine
 from rescore.nbest import Hypothesis, NbestList
 from tests.conftest import ROOT, Run, assert_one_line_error, read_report, some_lists
-from tests.scoring.test_ngram import ARPA
+from tests.lms.test_ngram import ARPA
 
 TEXTS = st.lists(st.text("abc", min_size=1, max_size=1), min_size=1, max_size=6)
 

@@ -16,10 +16,9 @@ from rapidfuzz.distance import Levenshtein
 
 from rescore.errors import UserError
 from rescore.expansion import Candidate, Lexicon, Proposer, Respeller
-from rescore.expansion.candidates import KEPT, PRIOR
-from rescore.expansion.respell import CHANNEL_WEIGHT, EDIT_BONUS, LEXICON_WEIGHT, cased
+from rescore.expansion.channel import learn
+from rescore.expansion.respell import CHANNEL_WEIGHT, EDIT_BONUS, KEPT, LEXICON_WEIGHT, PRIOR, cased
 from rescore.nbest import Hypothesis, NbestList
-from rescore.training.channel import learn
 
 CHANNEL = learn(Counter({("inhale", "inhal"): 9, ("zodiac", "zodiag"): 5, ("how else", "howless"): 4}))
 WORDS = ("inhale", "inhaled", "zodiac", "how", "else", "less", "the", "old", "clock", "ticked")

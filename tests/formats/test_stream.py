@@ -14,7 +14,7 @@ from rescore.formats.input_warnings import CRLF, InputWarnings
 from rescore.formats.recordings import read_recordings
 from rescore.formats.source import read_lines
 from tests.conftest import Run, assert_one_line_error
-from tests.scoring.test_ngram import ARPA
+from tests.lms.test_ngram import ARPA
 
 LINE = b'{"id": "u", "hyps": [{"text": "a", "score": -1}]}\n'
 

@@ -21,9 +21,10 @@ import torch
 import transformers
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from rescore import formats, scoring
+from rescore import formats
 from rescore.errors import UserError
-from rescore.scoring import ComputeOptions, alone
+from rescore.lms import ComputeOptions, alone
+from rescore.lms import load as load_model
 from tests.conftest import ROOT, SENTENCES, Run
 
 pytestmark = pytest.mark.slow
@@ -183,8 +184,8 @@ def url(folder: Path) -> Iterator[str]:
 def test_scores_are_those_of_transformers(folder: Path, url: str) -> None:
     texts = [*SENTENCES[:20], "a", "straße 5 €", "two  blanks", ""]
     prompted = ComputeOptions(prompt=PROMPT)
-    served = scoring.load(f"server:{url}#tiny", prompted).score(alone(texts))
-    here = scoring.load(f"hf-causal:{folder}", prompted).score(alone(texts))
+    served = load_model(f"server:{url}#tiny", prompted).score(alone(texts))
+    here = load_model(f"hf-causal:{folder}", prompted).score(alone(texts))
     for text, one, other in zip(texts, served, here, strict=True):
         assert len(one.tokens) == len(other.tokens), text
         assert one.log_probs == pytest.approx(other.log_probs, abs=1e-2), text
@@ -193,9 +194,9 @@ def test_scores_are_those_of_transformers(folder: Path, url: str) -> None:
 def test_without_a_prompt_this_server_does_not_score_the_first_token(
     folder: Path, url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    served = scoring.load(f"server:{url}").score(alone(SENTENCES[:5]))
+    served = load_model(f"server:{url}").score(alone(SENTENCES[:5]))
     assert "says nothing of a text's first token" in caplog.text
-    for one, other in zip(served, scoring.load(f"hf-causal:{folder}").score(alone(SENTENCES[:5])), strict=True):
+    for one, other in zip(served, load_model(f"hf-causal:{folder}").score(alone(SENTENCES[:5])), strict=True):
         assert one.log_probs == pytest.approx(other.log_probs[1:], abs=1e-2)
 
 
@@ -215,8 +216,8 @@ def test_without_a_first_token_this_server_takes_the_wrong_log_probabilities(tmp
     """They are those of the next token; a prompt that begins with <s> mends it."""
     with serving(save(tmp_path, bos=False)) as url:
         with pytest.raises(UserError, match=r"gives no log-probabilities of given text .*its tokens spell"):
-            scoring.load(f"server:{url}#tiny")
-        served = scoring.load(f"server:{url}#tiny", ComputeOptions(prompt=f"<s>{PROMPT}")).score(alone(SENTENCES[:5]))
-    here = scoring.load(f"hf-causal:{tmp_path}", ComputeOptions(prompt=PROMPT)).score(alone(SENTENCES[:5]))
+            load_model(f"server:{url}#tiny")
+        served = load_model(f"server:{url}#tiny", ComputeOptions(prompt=f"<s>{PROMPT}")).score(alone(SENTENCES[:5]))
+    here = load_model(f"hf-causal:{tmp_path}", ComputeOptions(prompt=PROMPT)).score(alone(SENTENCES[:5]))
     for one, other in zip(served, here, strict=True):
         assert one.sum == pytest.approx(other.sum, abs=0.2)

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 import rescore as package
-from rescore import scoring
 from rescore.errors import UserError
-from rescore.lms import http_client
-from rescore.scoring import ComputeOptions, Question, TokenScores, alone
-from rescore.scoring.cache import Cached
+from rescore.lms import ComputeOptions, LanguageModel, Question, TokenScores, alone, http_client
+from rescore.lms import load as load_model
+from rescore.lms.base import watched
+from rescore.lms.cache import Cached
 from tests.conftest import SENTENCES, Run, assert_one_line_error, some_lists
 from tests.lms.fake import MODEL, Fake, expected, served
 
@@ -47,8 +47,8 @@ def start() -> Iterator[Start]:
         context.__exit__(None, None, None)
 
 
-def load(fake: Fake, prompt: str | None = None, options: str = "") -> scoring.LanguageModel:
-    return scoring.load(f"server:{options}{fake.url}#{MODEL}", ComputeOptions(prompt=prompt))
+def load(fake: Fake, prompt: str | None = None, options: str = "") -> LanguageModel:
+    return load_model(f"server:{options}{fake.url}#{MODEL}", ComputeOptions(prompt=prompt))
 
 
 def sums(scores: list[TokenScores]) -> list[float]:
@@ -147,12 +147,12 @@ def test_fingerprints(start: Start) -> None:
 
 def test_names_of_models(start: Start) -> None:
     fake = start()
-    assert scoring.load(f"server:{fake.url}/v1/").fingerprint == load(fake).fingerprint
+    assert load_model(f"server:{fake.url}/v1/").fingerprint == load(fake).fingerprint
     with pytest.raises(UserError, match=r"serves no tiny/modle, but tiny/model; did you mean tiny/model\?"):
-        scoring.load(f"server:{fake.url}#tiny/modle")
+        load_model(f"server:{fake.url}#tiny/modle")
     fake.models.append({"id": "other"})
     with pytest.raises(UserError, match=r"give the model as server:.*#MODEL; it serves tiny/model, other"):
-        scoring.load(f"server:{fake.url}")
+        load_model(f"server:{fake.url}")
 
 
 @pytest.mark.parametrize(
@@ -172,7 +172,7 @@ def test_names_of_models(start: Start) -> None:
 )
 def test_wrong_addresses(spec: str, message: str) -> None:
     with pytest.raises(UserError, match=message) as error:
-        scoring.load(spec)
+        load_model(spec)
     assert "secret" not in str(error.value) and "\n" not in str(error.value)
 
 
@@ -323,7 +323,7 @@ def test_a_refusal_names_the_text(start: Start) -> None:
 
 def test_what_was_scored_before_the_server_died_is_kept(start: Start, tmp_path: Path) -> None:
     fake = start()
-    cached = Cached(scoring.load(f"server:lower:{fake.url}"), tmp_path / "cache")
+    cached = Cached(load_model(f"server:lower:{fake.url}"), tmp_path / "cache")
     begun = len(fake.asked)
     fake.trouble = lambda number, text: "hang up" if number > begun + 40 else None
     texts = [f"{text} {number}" for number in range(20) for text in TEXTS]
@@ -348,7 +348,7 @@ def test_an_interrupt_ends_soon_and_keeps_what_was_scored(start: Start, tmp_path
 
     fake.trouble = wait
     since = time.monotonic()
-    with pytest.raises(KeyboardInterrupt), scoring.progress.watched(interrupt_after(4)):
+    with pytest.raises(KeyboardInterrupt), watched(interrupt_after(4)):
         cached.score(alone(TEXTS))
     assert time.monotonic() - since < 10
     with sqlite3.connect(cached.path) as database:

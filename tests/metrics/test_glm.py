@@ -17,8 +17,7 @@ from rescore.decision.mbr import losses
 from rescore.errors import UserError
 from rescore.metrics import Normaliser
 from rescore.metrics.alignment import error_counts
-from rescore.metrics.alternatives import Readings, nearest
-from rescore.metrics.glm import Glm
+from rescore.metrics.glm import Glm, Readings, nearest
 from rescore.metrics.significance import matched_pairs
 from rescore.metrics.wer import ErrorRate
 from rescore.nbest import Hypothesis, NbestList

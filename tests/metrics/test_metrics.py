@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from rescore.errors import UserError
 from rescore.metrics import choose_metric, list_statistics, oracle, total, value
-from rescore.metrics.bleu import Bleu, looks_tokenised
-from rescore.metrics.mt import Chrf, Ter
-from rescore.metrics.resampling import paired_randomisation
+from rescore.metrics.mt import Bleu, Chrf, Ter, looks_tokenised
+from rescore.metrics.significance import paired_randomisation
 from rescore.metrics.wer import ErrorRate
 from rescore.nbest import Hypothesis, NbestList
 

@@ -14,8 +14,7 @@ from rescore import formats
 from rescore.decision.mbr import losses
 from rescore.errors import UserError
 from rescore.metrics.base import Metric
-from rescore.metrics.bleu import Bleu
-from rescore.metrics.mt import Chrf, Ter
+from rescore.metrics.mt import Bleu, Chrf, Ter
 from rescore.nbest import Hypothesis, NbestList
 from rescore.parts import DECISIONS
 from tests.conftest import ROOT, Run, assert_one_line_error

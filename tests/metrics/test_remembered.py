@@ -16,12 +16,11 @@ import pytest
 from rescore import formats, metrics, pipeline, tuning
 from rescore.config import RunConfig
 from rescore.decision.mbr import losses
-from rescore.metrics import Metric, list_statistics, remembered
-from rescore.metrics.base import Counts
-from rescore.metrics.bleu import Bleu
-from rescore.metrics.remembered import Remembered
+from rescore.lms import TokenScores
+from rescore.metrics import Metric, base, list_statistics
+from rescore.metrics.base import Counts, Remembered
+from rescore.metrics.mt import Bleu
 from rescore.nbest import NbestList
-from rescore.scoring import TokenScores
 from tests.conftest import ROOT
 
 
@@ -42,8 +41,8 @@ class Shorter:
 @pytest.mark.parametrize("name", ["wer", "bleu", "ter"])
 def test_the_same_values(lists: list[NbestList], name: str) -> None:
     plain = metrics.choose_metric(name, lists)
-    kept = remembered.remembered(plain)
-    assert remembered.remembered(kept) is kept and (kept.name, kept.settings) == (plain.name, plain.settings)
+    kept = base.remembered(plain)
+    assert base.remembered(kept) is kept and (kept.name, kept.settings) == (plain.name, plain.settings)
     for _ in range(2):
         for one, other in zip(list_statistics(kept, lists), list_statistics(plain, lists), strict=True):
             np.testing.assert_array_equal(one, other)
@@ -54,7 +53,7 @@ def test_the_same_values(lists: list[NbestList], name: str) -> None:
 @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda one: pickle.loads(pickle.dumps(one))])
 def test_copies(copied: Callable[[Metric], Metric]) -> None:
     """Of an outcome, which has its metric."""
-    found = copied(remembered.remembered(metrics.choose_metric("wer", [])))
+    found = copied(base.remembered(metrics.choose_metric("wer", [])))
     assert found.name == "WER" and found.statistics(["a b"], [("a",)])[0].tolist()
 
 
@@ -62,18 +61,18 @@ def test_copies(copied: Callable[[Metric], Metric]) -> None:
 def test_what_exceeds_the_bounds_is_computed_again(
     lists: list[NbestList], limit: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(remembered, limit, 40)
+    monkeypatch.setattr(base, limit, 40)
     plain = metrics.choose_metric("bleu", lists)
     kept = Remembered(plain)
     few, many = lists[:1], lists
     for some in (few, many, few):
         np.testing.assert_array_equal(
-            np.concatenate(list_statistics(remembered.remembered(kept), some)),
+            np.concatenate(list_statistics(base.remembered(kept), some)),
             np.concatenate(list_statistics(plain, some)),
         )
-        for one, other in zip(losses(remembered.remembered(kept), some), losses(plain, some), strict=True):
+        for one, other in zip(losses(base.remembered(kept), some), losses(plain, some), strict=True):
             np.testing.assert_array_equal(one, other)
-    assert len(kept._rows) <= remembered.TEXTS and kept._pairs <= remembered.PAIRS
+    assert len(kept._rows) <= base.TEXTS and kept._pairs <= base.PAIRS
 
 
 def test_comparing_counts_each_text_once(lists: list[NbestList], monkeypatch: pytest.MonkeyPatch) -> None:

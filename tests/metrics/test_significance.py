@@ -13,17 +13,15 @@ import sacrebleu
 from sacrebleu.significance import PairedTest
 
 from rescore.errors import UserError
-from rescore.metrics import resampling
-from rescore.metrics.bleu import Bleu
-from rescore.metrics.mt import Chrf
-from rescore.metrics.resampling import (
+from rescore.metrics.mt import Bleu, Chrf
+from rescore.metrics.significance import (
     by_group,
     confidence_interval,
+    matched_pairs,
     paired_bootstrap,
     paired_randomisation,
     speakers,
 )
-from rescore.metrics.significance import matched_pairs
 from rescore.metrics.wer import ErrorRate
 from tests.metrics.test_alignment import sclite
 
@@ -98,7 +96,7 @@ def test_memory_does_not_grow_with_the_set(monkeypatch: pytest.MonkeyPatch) -> N
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 50e6
-    monkeypatch.setattr(resampling, "_CELLS", 1 << 26)
+    monkeypatch.setattr("rescore.metrics.significance._CELLS", 1 << 26)
     assert found[0] == confidence_interval(metric, rows[0])
     assert found[1:] == [
         test(metric, rows[0], rows[1], trials=1000) for test in (paired_randomisation, paired_bootstrap)

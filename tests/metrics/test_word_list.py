@@ -11,8 +11,7 @@ import pytest
 from rescore.errors import UserError
 from rescore.metrics import METRICS, MetricOptions, Normaliser
 from rescore.metrics.normalise import WordList
-from rescore.metrics.wer import ErrorRate
-from rescore.metrics.word_list import ListedErrorRate
+from rescore.metrics.wer import ErrorRate, ListedErrorRate
 from tests.conftest import Run, assert_one_line_error, read_report
 from tests.metrics.test_significance import systems
 

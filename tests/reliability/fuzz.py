@@ -30,11 +30,11 @@ from rescore import formats
 from rescore.cli.main import cli
 from rescore.errors import UserError
 from rescore.formats import read_references
+from rescore.lms.base import length_power
+from rescore.lms.folders import card_value
+from rescore.lms.neural.config import NetworkConfig
 from rescore.metrics.glm import Glm
-from rescore.networks.config import NetworkConfig
-from rescore.reports import results, results_file
-from rescore.scoring.base import length_power
-from rescore.scoring.cards import card_value
+from rescore.reports import results
 from rescore.signature import Signature
 from rescore.tuning import Weights
 from tests.formats.samples import SAMPLES
@@ -71,7 +71,7 @@ RESULTS = {
     "schema": results.SCHEMA, **RUN,
     "metrics": [{**FIGURES, "sentence_errors": SENTENCES, "signature": SIGNATURE}],
 }  # fmt: skip
-RESULTS_BEFORE = {"schema": results_file.BEFORE, **RUN, **FIGURES, "wrong_utterances": SENTENCES, "also": []}
+RESULTS_BEFORE = {"schema": results.BEFORE, **RUN, **FIGURES, "wrong_utterances": SENTENCES, "also": []}
 LINES = {
     "jsonl": json.dumps({"columns": {"tta": COLUMN}}) + "\n" + json.dumps({"id": "u1", "ref": "a b", "hyps": [
         {"text": "a c", "score": -1, "scores": {"tta": -3}}]}) + "\n",
@@ -240,9 +240,9 @@ def cases() -> list[Case]:
         ("output", of_text("a b (u1)\nc (u2)\n", lambda path: formats.read_output(str(path), str(path)))),
         ("weights", of_text(json.dumps(WEIGHTS), Weights.load)),
         ("weights values", of_json(WEIGHTS, Weights.load)),
-        ("results", of_text(json.dumps(RESULTS), results_file.read)),
-        ("results values", of_json(RESULTS, results_file.read)),
-        ("results of before", of_json(RESULTS_BEFORE, results_file.read)),
+        ("results", of_text(json.dumps(RESULTS), results.read)),
+        ("results values", of_json(RESULTS, results.read)),
+        ("results of before", of_json(RESULTS_BEFORE, results.read)),
         ("signature", of_text(SIGNATURE, lambda path: Signature.parse(path.read_text("utf-8", "replace")))),
         ("glm", of_text(GLM, lambda path: Glm.load(path)("A QUICK ONE"))),
         ("config", of_json({"kind": "tta", "layers": 3, "d_model": 16, "heads": 2}, NetworkConfig.load)),

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import Run, assert_one_line_error, write_json
-from tests.scoring.test_huggingface import build
+from tests.lms.test_huggingface import build
 
 ENTRY = {"ref": "the old", "hyp_1": {"score": -1, "text": "the owl"}, "hyp_2": {"score": -2, "text": "the old"}}
 
@@ -112,7 +112,7 @@ def spoil(folder: Path, change: Callable[[dict[str, Any]], None]) -> None:
 def test_a_panic_of_the_library(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is no Exception."""
     from rescore.errors import UserError
-    from rescore.networks import tokenizer
+    from rescore.lms.neural import tokenizer
 
     class Panic(BaseException):
         pass

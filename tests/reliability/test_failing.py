@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT, SENTENCES, Run, write_json
+from tests.lms.test_ngram import ARPA
 from tests.reliability.failing import CALLS, COMMANDS, ERRORS
-from tests.scoring.test_ngram import ARPA
 
 ENTRY = {"ref": "the old", "hyp_1": {"score": -1, "text": "the owl"}, "hyp_2": {"score": -2, "text": "the old"}}
 

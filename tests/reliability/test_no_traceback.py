@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import SENTENCES, Run, assert_one_line_error, write_json
-from tests.scoring.test_ngram import ARPA
+from tests.lms.test_ngram import ARPA
 
 ENTRY = {"ref": "the old", "hyp_1": {"score": -1, "text": "the owl"}, "hyp_2": {"score": -2, "text": "the old"}}
 Process = Callable[..., "subprocess.CompletedProcess[str]"]

@@ -15,14 +15,14 @@ import pytest
 
 from rescore.errors import UserError
 from rescore.formats import read, read_references, source
+from rescore.lms.neural.tokenizer import train_wordpiece
 from rescore.metrics import alignment
 from rescore.metrics.alignment import align, error_counts
 from rescore.nbest import Hypothesis, NbestList
-from rescore.networks.tokenizer import train_wordpiece
 from rescore.tuning.tune import TuningOptions
 from rescore.tuning.weights import condition_of
 from tests.conftest import SENTENCES, Run, assert_one_line_error, write_json
-from tests.scoring.test_ngram import ARPA
+from tests.lms.test_ngram import ARPA
 
 ENTRY = {"ref": "the old", "hyp_1": {"score": -1, "text": "the owl"}, "hyp_2": {"score": -2, "text": "the old"}}
 LONG = "a" * 35 + "!"

@@ -18,7 +18,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invar
 from rescore import formats
 from rescore.nbest import Hypothesis, NbestList
 from tests.conftest import Done, run_main
-from tests.scoring.test_ngram import ARPA
+from tests.lms.test_ngram import ARPA
 
 SEQUENCES = int(os.environ.get("RESCORE_SEQUENCES", "6"))
 STATUSES = {0, 1, 2, 130, 141, 143}

@@ -29,14 +29,14 @@ from typing import Any
 
 import torch
 
-from rescore.networks import checkpoint
-from rescore.networks.config import NetworkConfig
-from rescore.networks.tokenizer import train_wordpiece
+from rescore.lms.neural import checkpoint
+from rescore.lms.neural.config import NetworkConfig
+from rescore.lms.neural.tokenizer import train_wordpiece
 from rescore.parts import FORMATS
 from tests.conftest import SENTENCES, Done, run_main
+from tests.lms.test_ngram import ARPA
 from tests.reliability.fuzz import RESULTS, WEIGHTS
 from tests.reliability.limits import BYTES, Spent, memory
-from tests.scoring.test_ngram import ARPA
 
 STATUSES = {0, 1, 2}
 NUMBERS = [
@@ -224,7 +224,7 @@ class Workshop:
             row = list(draw.choice(rows))
             key, row[at] = row[0], (b"" if column == "text" and value is None else value)
             if column != "checksum" and draw.random() < 0.5:
-                from rescore.scoring.cache import _checksum
+                from rescore.lms.cache import _checksum
 
                 row[5] = _checksum(row[:5])
             database.execute("DELETE FROM scores WHERE text = ?", (key,))

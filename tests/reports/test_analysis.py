@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rescore.decision import Decision
-from rescore.metrics.bleu import Bleu
+from rescore.metrics.mt import Bleu
 from rescore.metrics.normalise import Normaliser
 from rescore.metrics.wer import ErrorRate
 from rescore.nbest import Column, Hypothesis, NbestList

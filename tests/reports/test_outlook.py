@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rescore.metrics.bleu import Bleu
+from rescore.metrics.mt import Bleu
 from rescore.metrics.wer import ErrorRate
 from rescore.nbest import Hypothesis, NbestList
 from rescore.reports.outlook import Depth, WrongWords, by_depth, extrapolated, outlook, rows

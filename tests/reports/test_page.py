@@ -13,15 +13,15 @@ from typing import Any
 import pytest
 
 from rescore.decision import Decision
+from rescore.lms import load
 from rescore.metrics import choose_metric
 from rescore.reports.details import details
 from rescore.reports.page import page as make_page
 from rescore.reports.results import evaluate
-from rescore.scoring import load
 from rescore.tuning import Weights
 from tests.conftest import Run, assert_one_line_error, write_json
+from tests.lms.test_ngram import ARPA
 from tests.reports.test_respellings import LISTS, TEXTS
-from tests.scoring.test_ngram import ARPA
 
 EVIL = "<script>document.title='caught'</script> </script><b>bold</b> <!-- &amp; it's"
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from rescore.lms import TokenScores
 from rescore.reports.perplexity import render, text_score
-from rescore.reports.styles import as_json
-from rescore.scoring import TokenScores
+from rescore.styles import as_json
 
 
 class Certain:

@@ -6,7 +6,8 @@ from rescore.metrics import choose_metric
 from rescore.nbest import Hypothesis, NbestList
 from rescore.reports.analysis import Moves, analyse
 from rescore.reports.analysis import render as render_analysis
-from rescore.reports.respellings import Respelled, render, respellings
+from rescore.reports.words import Respelled, respellings
+from rescore.reports.words import render_respellings as render
 from rescore.tuning.weights import Weights
 from tests.conftest import ROOT, Run, assert_one_line_error
 

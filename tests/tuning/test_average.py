@@ -82,7 +82,7 @@ def test_a_large_set_gets_a_token_bonus(rescore: Run, tmp_path: Path, monkeypatc
     lm = ("--lm", f"tta:{ROOT / 'models' / 'tta-small'}", "--cache", "cache")
     small = rescore(test, *lm, "--dev", dev)
     assert small.returncode == 0 and "tokens" not in small.stdout
-    monkeypatch.setattr("rescore.tuning.sets.LARGE_SET", 50)
+    monkeypatch.setattr("rescore.tuning.folds.LARGE_SET", 50)
     whole = rescore(test, *lm, "--dev", dev, "--report", "r.json").stdout
     assert "|w:tokens=" in whole
     assert "tokens" not in rescore(test, *lm, "--dev", dev, "--token-bonus", "off").stdout

@@ -11,11 +11,10 @@ import pytest
 
 from rescore.decision.confidence import ConfusionNetwork
 from rescore.formats import recordings
-from rescore.metrics.confidence import quality
 from rescore.metrics.normalise import Normaliser
 from rescore.nbest import Hypothesis, NbestList
 from rescore.tuning import FIRST_PASS_ALONE
-from rescore.tuning.calibration import calibrate, correct
+from rescore.tuning.calibration import calibrate, correct, quality
 from tests.conftest import ROOT, Run, assert_one_line_error, some_lists
 
 TEXTS = ["the old clock ticked", "the old clock licked", "the cold clock ticked", "the old o'clock"]

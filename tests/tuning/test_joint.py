@@ -10,9 +10,7 @@ from rescore.decision import Decision, rules
 from rescore.decision.mbr import losses
 from rescore.nbest import Hypothesis, NbestList
 from rescore.tuning import TuningOptions, Weights, tune
-from rescore.tuning.joint import tune_jointly
-from rescore.tuning.risk import Risk, pruned
-from rescore.tuning.scale import text_value, tune_scale
+from rescore.tuning.joint import Risk, pruned, text_value, tune_jointly, tune_scale
 from rescore.tuning.weights import NEVER
 from tests.conftest import ROOT
 

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from rescore.metrics.bleu import Bleu
+from rescore.metrics.mt import Bleu
 from rescore.metrics.wer import ErrorRate
 from rescore.nbest import Hypothesis, NbestList
-from rescore.tuning.line import best_interval, sweep, upper_envelopes
+from rescore.tuning.search import best_interval, sweep, upper_envelopes
 from rescore.tuning.tune import best_weights as tune
 
 SCORES = st.integers(-5, 5).map(float)

@@ -7,7 +7,7 @@ import pytest
 
 from rescore import decision
 from rescore.metrics import list_statistics, total, value
-from rescore.metrics.bleu import Bleu
+from rescore.metrics.mt import Bleu
 from rescore.metrics.wer import ErrorRate
 from rescore.nbest import FIRST_PASS, WORDS, Hypothesis, NbestList
 from rescore.tuning.tune import best_weights as tune

@@ -10,7 +10,7 @@ import pytest
 from rescore import decision
 from rescore.errors import UserError
 from rescore.metrics import list_statistics, total, value
-from rescore.metrics.resampling import paired_bootstrap
+from rescore.metrics.significance import paired_bootstrap
 from rescore.metrics.wer import ErrorRate
 from rescore.nbest import FIRST_PASS, WORDS, Hypothesis, NbestList
 from rescore.tuning.folds import split

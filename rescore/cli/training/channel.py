@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import click
 
-from rescore.cli.bundle import bundled
+from rescore.cli.options.base import bundled
 from rescore.cli.training import Common, report
 
 KINDS = ("channel",)
@@ -35,7 +35,7 @@ options = bundled(
 
 
 def train(common: Common, options: ChannelOptions) -> None:
-    from rescore.training import channel
+    from rescore.expansion import channel
 
     if common.text is None:
         raise click.UsageError("no lists to learn a channel from; give --text LISTS")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import click
 
-from rescore.cli.bundle import bundled
+from rescore.cli.options.base import bundled
 from rescore.cli.training import Common, report
 
 KINDS = ("lexical",)
@@ -62,18 +62,18 @@ options = bundled(
 
 def train(common: Common, options: LexicalOptions) -> None:
     from rescore import formats
-    from rescore.training import lexical
+    from rescore.lms.lexical import estimation
 
     if common.pairs is None:
         raise click.UsageError("no translations to train on; give --pairs SOURCE TARGET")
     if common.text is not None:
         raise click.UsageError(f"--text does not apply to --lm {common.kind}")
-    recipe = lexical.LexicalRecipe(
+    recipe = estimation.LexicalRecipe(
         pieces=options.pieces,
         alignment=options.alignment,
         iterations=(options.iterations, options.iterations),
     )
-    lexical.train(
+    estimation.train(
         *common.pairs,
         common.out,
         recipe,

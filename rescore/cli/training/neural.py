@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rescore.cli.bundle import bundled
-from rescore.cli.lms import device_option
+from rescore.cli.options.base import Number, bundled
+from rescore.cli.options.lms import device_option
 from rescore.cli.training import Common, report
-from rescore.cli.types import Number
 from rescore.parts import NETWORKS
 
 if TYPE_CHECKING:
-    from rescore.training.loop import Recipe
+    from rescore.lms.neural.training.loop import Recipe
 
 KINDS = tuple(NETWORKS.names)
 PAIRED = tuple(name for name in KINDS if NETWORKS[name].pairs or NETWORKS[name].source)
@@ -70,8 +69,8 @@ class NeuralOptions:
         Raises:
             click.UsageError: options exclude each other.
         """
-        from rescore.training.loop import Recipe
-        from rescore.training.objectives import USUAL, ObjectiveOptions
+        from rescore.lms.neural.training.loop import Recipe
+        from rescore.lms.neural.training.objectives import USUAL, ObjectiveOptions
 
         if self.warmup + self.decay > 1:
             raise click.UsageError(
@@ -273,8 +272,8 @@ options = bundled(
 
 def train(common: Common, options: NeuralOptions) -> None:
     recipe = options.recipe(common.kind)
-    from rescore.training import train as neural
-    from rescore.training.loop import Device
+    from rescore.lms.neural.training import train as neural
+    from rescore.lms.neural.training.loop import Device
 
     init = _model_folder("--init", options.init) if options.init else None
     shape = neural.Shape(
@@ -309,7 +308,7 @@ def _model_folder(option: str, name: str) -> Path:
         UserError: there is neither.
     """
     from rescore.errors import UserError
-    from rescore.scoring.backends import parse, shipped
+    from rescore.lms.backends import parse, shipped
 
     if Path(name).is_dir():
         return Path(name)
@@ -325,7 +324,7 @@ def _model_folder(option: str, name: str) -> Path:
 @contextmanager
 def _resumable(out: Path) -> Iterator[None]:
     """Says to a person who interrupts a training how to resume it."""
-    from rescore.training.loop import STATE
+    from rescore.lms.neural.training.loop import STATE
 
     try:
         yield

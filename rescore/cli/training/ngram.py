@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import click
 
-from rescore.cli.bundle import bundled
+from rescore.cli.options.base import bundled
 from rescore.cli.training import Common, report
 
 KINDS = ("ngram",)
@@ -60,7 +60,7 @@ options = bundled(
 
 
 def train(common: Common, options: NgramOptions) -> None:
-    from rescore.training import ngram
+    from rescore.lms import ngram
 
     if common.text is None:
         raise click.UsageError("no text to train on; give --text FILE")

@@ -1,0 +1,192 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from tqdm import tqdm
+
+from rescore import parts
+from rescore.cli.options.base import OneOf, bundled
+from rescore.cli.options.deciding import DecisionOptions as DecisionOptions
+from rescore.cli.options.deciding import ExpansionOptions as ExpansionOptions
+from rescore.cli.options.deciding import MeasureOptions as MeasureOptions
+from rescore.cli.options.deciding import SearchOptions as SearchOptions
+from rescore.cli.options.deciding import WeightOptions as WeightOptions
+from rescore.cli.options.deciding import components_option as components_option
+from rescore.cli.options.deciding import decision_options as decision_options
+from rescore.cli.options.deciding import expansion_options as expansion_options
+from rescore.cli.options.deciding import metric_options as metric_options
+from rescore.cli.options.deciding import norm_option as norm_option
+from rescore.cli.options.deciding import run_config as run_config
+from rescore.cli.options.deciding import search_options as search_options
+from rescore.cli.options.deciding import weight_options as weight_options
+from rescore.cli.options.inputs import InputOptions as InputOptions
+from rescore.cli.options.inputs import input_options as input_options
+from rescore.cli.options.lms import LanguageModelOptions as LanguageModelOptions
+from rescore.cli.options.lms import device_option as device_option
+from rescore.cli.options.lms import lm_options as lm_options
+from rescore.cli.options.lms import optional_lm_options as optional_lm_options
+from rescore.cli.options.outputs import curve_option as curve_option
+
+if TYPE_CHECKING:
+    from rescore.config import RunConfig
+    from rescore.engines import OnProgress
+    from rescore.metrics.significance import PairedTest
+    from rescore.nbest import NbestList
+    from rescore.reports.results import Results
+
+log = logging.getLogger(__name__)
+
+nbest_argument = click.argument("nbest", nargs=-1, required=True, metavar="NBEST...")
+
+
+detokenize_option = click.option(
+    "--detokenize", metavar="LANGUAGE", help="Undo the Moses tokeniser's work in what is written: en, de, ..."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ReportOptions:
+    """The results file, and the names that it has in tables."""
+
+    report: str | None
+    table: tuple[str, ...]
+    dataset: str | None
+    system: str | None
+
+    def check(self) -> None:
+        """Refuse tables of no known style before anything is computed."""
+        from rescore.styles import endings, style_of
+
+        for path in self.table:
+            if style_of(path) is None:
+                raise click.UsageError(f"--table {path}: its ending is not one of {endings()}")
+
+    def write(self, results: Results, path: str) -> None:
+        """Name the results after the options or the path of the lists, and write them where asked for."""
+        from rescore import formats
+        from rescore.reports import results as files
+
+        results.dataset = self.dataset or (Path(path).resolve().name.partition(".")[0] if path != "-" else "stdin")
+        results.system = self.system or results.system
+        if self.report:
+            with formats.opened(self.report) as file:
+                files.write(results, file)
+        if self.table:
+            from rescore.reports import check
+            from rescore.styles import style_of
+
+            for place in self.table:
+                style = str(style_of(place))
+                about = check.environment() if style == "markdown" else ""
+                with formats.opened(place) as file:
+                    file.write(check.render_overview([results], "espnet", style, about) + "\n")
+
+
+report_options = bundled(
+    "reporting",
+    ReportOptions,
+    "Report",
+    [
+        click.option("--report", metavar="FILE", help="Write the results as JSON, in full precision."),
+        click.option(
+            "--table",
+            multiple=True,
+            metavar="FILE",
+            help="Write the figures as a table, as `report` does: RESULTS.md, .tex, .csv, .txt. May be repeated.",
+        ),
+        click.option("--dataset", metavar="NAME", help="The set's name in tables.  [default: from the path]"),
+        click.option("--system", metavar="NAME", help="The output's name in tables.  [default: the models]"),
+    ],
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TestOptions:
+    """How differences are tested."""
+
+    test: str
+    by_speaker: bool
+    speaker: str | None
+
+    def make(self) -> PairedTest:
+        from rescore.metrics.significance import SPEAKER, PairedTest
+
+        return PairedTest(self.test, self.by_speaker or bool(self.speaker), self.speaker or SPEAKER)
+
+
+test_options = bundled(
+    "significance",
+    TestOptions,
+    "Significance",
+    [
+        click.option(
+            "--test",
+            type=OneOf(parts.TESTS),
+            default="randomisation",
+            show_default=True,
+            help="Paired approximate randomisation, paired bootstrap, or (WER) the matched-pairs segment test.",
+        ),
+        click.option("--by-speaker", is_flag=True, help="Exchange or draw speakers, not utterances."),
+        click.option(
+            "--speaker", metavar="REGEX", help="Finds the speaker or the document in an id.  [default: ^(.+?)[-_]]"
+        ),
+    ],
+)
+
+
+def progress_bar(total: int | None, label: str, unit: str = "hyp") -> tqdm | LogProgress:
+    """A bar of hypotheses on stderr; where that is no terminal, one line per minute."""
+    if sys.stderr.isatty():
+        return tqdm(total=total, desc=label, unit=unit, leave=False)
+    return LogProgress(total, label, unit)
+
+
+def scoring_bar(config: RunConfig, *sets: Sequence[NbestList] | None) -> tqdm | LogProgress:
+    """A bar of the hypotheses of sets, for all models; how many there will be is not known of lists that grow."""
+    number = len(config.lms) * sum(len(nbest.hypotheses) for lists in sets for nbest in lists or ())
+    return progress_bar(
+        None if config.recombine or config.respell else number or None, f"score {', '.join(config.lms)}"
+    )
+
+
+class LogProgress:
+    """A bar for log files: one line per minute, for jobs that somebody looks at from time to time."""
+
+    EVERY = 60.0
+
+    def __init__(self, total: int | None, label: str, unit: str) -> None:
+        self._total, self._label, self._unit = total, label, unit
+        self._done = self._done_before = 0
+        self._reported = time.monotonic()
+
+    def __enter__(self) -> LogProgress:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        pass
+
+    def update(self, done: int) -> None:
+        self._done += done
+        now = time.monotonic()
+        if now - self._reported >= self.EVERY:
+            of = f" of {self._total:,}" if self._total else ""
+            rate = (self._done - self._done_before) / (now - self._reported)  # of the last minute
+            self._reported, self._done_before = now, self._done
+            left = f", {(self._total - self._done) / rate / 60:.0f} minutes to go" if self._total and rate else ""
+            log.info("%s: %s%s %s, %.0f a second%s", self._label, f"{self._done:,}", of, self._unit, rate, left)
+
+
+def watched(lists: Iterator[NbestList], progress: OnProgress) -> Iterator[NbestList]:
+    """The same stream, which reports how many hypotheses went by."""
+    for nbest in lists:
+        yield nbest
+        progress(len(nbest.hypotheses))

@@ -1,0 +1,168 @@
+"""The options that name language models and say how they compute."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rescore import parts
+from rescore.cli.options.base import Command, OneOf, WithTable, bundled
+
+if TYPE_CHECKING:
+    from rescore.lms import LanguageModel
+
+device_option = click.option(
+    "--device", metavar="NAME", help="cpu, cuda or cuda:N.  [default: cuda where there is one]"
+)
+
+
+PROMPTED = ("hf-causal", "server")
+"""The kinds that read a template."""
+
+
+def _checked_engine(ctx: click.Context, parameter: click.Parameter, engine: str) -> str:
+    if engine.partition(":")[0] not in ("local", "ray") or engine.startswith("local:"):
+        raise click.BadParameter(f"{engine!r} is neither local nor ray[:ADDRESS]", ctx, parameter)
+    return engine
+
+
+@dataclass(frozen=True, slots=True)
+class LanguageModelOptions:
+    """The language models that a command was asked for."""
+
+    lm: tuple[str, ...]
+    case: str
+    pll: str
+    context: int
+    device: str | None
+    precision: str | None
+    batch_tokens: int | None
+    prompt: str | None
+    cache: str | None
+    engine: str
+    workers: int | None
+
+    @property
+    def specs(self) -> list[str]:
+        """What --lm was given, with what --case, --context and --pll say put in."""
+        specs = [*self.lm]
+        if self.case != "keep":
+            specs = [_with_option(spec, self.case) for spec in specs]
+        if self.context:
+            from rescore.lms import BACKENDS
+
+            able = [name for name in BACKENDS.names if "context=" in BACKENDS[name].options]
+            reading = [spec.partition(":")[0] in able for spec in specs]
+            if not any(reading):
+                raise click.UsageError(f"--context is for {', '.join(able)}")
+            option = f"context={self.context}"
+            specs = [_with_option(spec, option) if yes else spec for spec, yes in zip(specs, reading, strict=True)]
+        if self.pll != "original":
+            from rescore.lms import BACKENDS, is_pseudo
+
+            able = [name for name in BACKENDS.names if self.pll in BACKENDS[name].options]
+            masked = [spec.partition(":")[0] in able and is_pseudo(spec) for spec in specs]
+            if not any(masked):
+                raise click.UsageError(f"--pll {self.pll} is for masked language models: {' and '.join(able)}")
+            specs = [_with_option(spec, self.pll) if yes else spec for spec, yes in zip(specs, masked, strict=True)]
+        return specs
+
+    def load(self, skip: bool = False) -> list[LanguageModel]:
+        """The models, here or in a cluster, which ends with the command; `skip` as in `ClusterOptions`."""
+        from rescore.lms import ComputeOptions, load_all
+
+        if self.prompt and not any(spec.partition(":")[0] in PROMPTED for spec in self.lm):
+            raise click.UsageError(f"--prompt is for {' and '.join(PROMPTED)}")
+        computing = ComputeOptions(self.device, self.precision, self.batch_tokens, self.prompt)
+        name, _, address = self.engine.partition(":")
+        if name == "local" or not self.specs:
+            if self.workers:
+                raise click.UsageError("--workers is for --engine ray")
+            return load_all(self.specs, computing, self.cache)
+        from rescore.engines.cluster import Cluster, ClusterOptions
+
+        cluster = Cluster(self.specs, computing, self.cache, ClusterOptions(address or None, self.workers, skip))
+        click.get_current_context().call_on_close(cluster.close)
+        return [*cluster.models]
+
+
+def _with_option(spec: str, option: str) -> str:
+    kind, _, rest = spec.partition(":")
+    return f"{kind}:{option}:{rest}" if rest else f"{kind}:{option}"
+
+
+def _lm_option(required: bool) -> Callable[[Command], Command]:
+    return click.option(
+        "--lm",
+        cls=WithTable,
+        table=OneOf(parts.BACKENDS),
+        required=required,
+        multiple=True,
+        metavar="KIND[:PATH]",
+        help="Language model, shipped or with :PATH; may be repeated.",
+    )
+
+
+_LM_DETAILS: list[Callable[[Any], Any]] = [
+    click.option(
+        "--case",
+        type=click.Choice(["keep", "lower", "upper", "sentence"]),
+        default="keep",
+        show_default=True,
+        help="Convert the text to this case for all models; for one of several, KIND:CASE:PATH.",
+    ),
+    click.option(
+        "--pll",
+        type=click.Choice(["original", "within-word-l2r"]),
+        default="original",
+        show_default=True,
+        help="Pseudo-log-likelihood of masked models: mask the token, or it and the rest of its word.",
+    ),
+    click.option(
+        "--context",
+        type=click.IntRange(0, 99),
+        default=0,
+        show_default=True,
+        metavar="N",
+        help="Give networks trained with context, hf-causal and hf-masked, the 1-best of the N utterances before; "
+        "bidirectional networks also those after. For one of several, KIND:context=N:PATH.",
+    ),
+    device_option,
+    click.option(
+        "--precision",
+        type=click.Choice(["float32", "bf16", "fp16", "int8"]),
+        help="How networks compute; int8 on a CPU, fp16 on a GPU only.  [default: float32 on a CPU, bf16 on a GPU]",
+    ),
+    click.option(
+        "--batch-tokens",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Tokens that a network reads at once.  [default: as suits cache or GPU memory]",
+    ),
+    click.option(
+        "--prompt",
+        metavar="TEMPLATE",
+        help="hf-causal, server: what it reads, such as 'German: {src}\\nEnglish: {text}'; only {text} is scored.",
+    ),
+    click.option("--cache", metavar="DIR", help="Keep scores in DIR, and reuse those of earlier runs."),
+    click.option(
+        "--engine",
+        default="local",
+        show_default=True,
+        metavar="local|ray[:ADDRESS]",
+        callback=_checked_engine,
+        help="Score in this process, or by Ray on all cores, GPUs or machines; without an address a cluster is started "
+        "here.",
+    ),
+    click.option(
+        "--workers",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="With ray: the number of workers.  [default: one per GPU or core]",
+    ),
+]
+lm_options = bundled("lms", LanguageModelOptions, "Language models", [_lm_option(True), *_LM_DETAILS])
+optional_lm_options = bundled("lms", LanguageModelOptions, "Language models", [_lm_option(False), *_LM_DETAILS])

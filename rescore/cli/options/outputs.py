@@ -1,0 +1,185 @@
+"""What `run` writes beside the report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from rescore.cli.options.base import MAIN, bundled
+
+if TYPE_CHECKING:
+    from rescore.formats.recordings import RecordingSegment
+    from rescore.nbest import NbestList
+    from rescore.pipeline import Outcome
+    from rescore.reports.confidences import Confidences
+
+    Times = dict[str, RecordingSegment] | None
+    """Where utterances stand in recordings."""
+
+curve_option = click.option("--curve", metavar="FILE", help="Write the error against each weight as CSV.")
+
+
+alternatives_option = click.option(
+    "--alternatives",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    metavar="N",
+    help="At most N other words in the place of each word, with their posteriors (.jsonl, and the HTML page).",
+)
+segments_option = click.option(
+    "--segments", metavar="FILE", help="Kaldi's segments, with the times that a CTM of confidences needs."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ConfidenceFile:
+    """A file of decided words with their confidences."""
+
+    path: str
+    alternatives: int
+    segments: str | None
+
+    def times(self) -> Times:
+        """Where utterances stand, if this is given; a file that cannot be written is refused here, before any work."""
+        from rescore.formats import confidences
+        from rescore.formats.recordings import read_segments
+
+        times = read_segments(self.segments) if self.segments else None
+        confidences.check(self.path, times is not None)
+        return times
+
+    def write(self, lists: Sequence[NbestList], found: Confidences, times: Times) -> None:
+        from rescore import formats
+        from rescore.formats import confidences
+
+        with formats.opened(self.path) as file:
+            confidences.write(self.path, file, zip(lists, found.words, strict=True), times)
+
+
+@dataclass(frozen=True, slots=True)
+class RunOutputs:
+    """Files that a run writes."""
+
+    curve: str | None
+    output: str | None
+    best: str | None
+    save_weights: str | None
+    html: str | None
+    respellings: str | None
+    confidence: str | None
+    alternatives: int
+    segments: str | None
+
+    def check(self, respell: int) -> Times:
+        """Refuse a table of no known style, or of what is not asked for, before anything is computed.
+
+        Returns:
+            what --segments says.
+        """
+        from rescore.styles import endings, style_of
+
+        if self.respellings and not respell:
+            raise click.UsageError("--respellings is for --respell N")
+        if self.respellings and style_of(self.respellings) is None:
+            raise click.UsageError(f"--respellings {self.respellings}: its ending is not one of {endings()}")
+        if self.segments and not self.confidence:
+            raise click.UsageError("--segments is for --confidence FILE")
+        if self.alternatives and not (self.confidence or self.html):
+            raise click.UsageError("--alternatives is for --confidence FILE or --html FILE")
+        return ConfidenceFile(self.confidence, self.alternatives, self.segments).times() if self.confidence else None
+
+    @property
+    def any(self) -> bool:
+        """Whether one is asked for."""
+        written = (self.curve, self.output, self.best, self.save_weights, self.html, self.respellings, self.confidence)
+        return any(written)
+
+    def write(self, outcome: Outcome, times: Times) -> Confidences | None:
+        """Write what was asked for; returns the confidences of words, if these are among it.
+
+        Args:
+            times: what `check` returned.
+        """
+        from rescore import formats
+        from rescore.decision import rerank
+        from rescore.reports.details import details, weight_curve, write_curve
+        from rescore.reports.page import page
+        from rescore.styles import style_of
+
+        if self.output:
+            formats.write((rerank(one, outcome.weights.of) for one in outcome.lists), self.output)
+        if self.best:
+            with formats.opened(self.best) as file:
+                formats.write_best(self.best, zip(outcome.lists, outcome.texts, strict=True), file)
+        if self.curve and outcome.dev:
+            steps = weight_curve(outcome.metric, outcome.dev, outcome.weights)
+            with formats.opened(self.curve) as file:
+                write_curve(steps, outcome.metric.name, file)
+        if self.respellings:
+            from rescore.reports.words import render_respellings as render
+            from rescore.reports.words import respellings
+
+            table = render(respellings(outcome.metric, outcome.lists, outcome.texts), str(style_of(self.respellings)))
+            with formats.opened(self.respellings) as file:
+                file.write(table + "\n")
+        if self.save_weights:
+            outcome.weights.save(Path(self.save_weights))
+        certain = self._confidences(outcome)  # last: these may fail, and nothing else is to be lost then
+        if self.confidence and certain:
+            ConfidenceFile(self.confidence, self.alternatives, self.segments).write(outcome.lists, certain, times)
+        if self.html:
+            run = (outcome.metric, outcome.lists, outcome.texts, outcome.weights, outcome.lms[0], outcome.dev)
+            content = page(outcome.results, details(*run, certain.words if certain else None))
+            with formats.opened(self.html) as file:
+                file.write(content)
+        return certain if self.confidence else None
+
+    def _confidences(self, outcome: Outcome) -> Confidences | None:
+        """Of the decided texts, calibrated on dev lists; of a page's words, where there are some and they can be."""
+        from rescore.errors import UserError
+        from rescore.reports.confidences import confidences
+
+        if not (self.confidence or (self.html and outcome.metric.words)):
+            return None
+        run = (outcome.metric, outcome.lists, outcome.texts, outcome.weights, outcome.decision)
+        dev = outcome.dev if outcome.dev is not outcome.lists else None  # folds leave none that is not in `lists`
+        try:
+            return confidences(*run, dev, self.alternatives)
+        except UserError:
+            if self.confidence:
+                raise
+            return confidences(*run, None, self.alternatives)
+
+
+run_outputs = bundled(
+    "outputs",
+    RunOutputs,
+    MAIN,
+    [
+        curve_option,
+        click.option(
+            "-o", "--output", metavar="FILE", help="Write the reranked lists (.json, .jsonl, also .gz; - is stdout)."
+        ),
+        click.option("--best", metavar="FILE", help="Write the 1-best: .trn, .txt (plain), else Kaldi text."),
+        click.option("--save-weights", metavar="FILE", help="Write the weights, for `rescore rerank` and `analyse`."),
+        click.option("--html", metavar="FILE", help="Write a report as one HTML page, which needs no network."),
+        click.option(
+            "--respellings",
+            metavar="FILE",
+            help="With --respell: write which words were replaced by which, how often, and whether that is better "
+            "(.md, .csv, .tex, .txt).",
+        ),
+        click.option(
+            "--confidence",
+            metavar="FILE",
+            help="Write each decided word with the probability that it is right, calibrated on --dev: .jsonl or .ctm.",
+        ),
+        alternatives_option,
+        segments_option,
+    ],
+)

@@ -1,0 +1,240 @@
+"""Sentence and token vectors of a network (Shin et al. 2020, section 5.4): hidden vectors, or input embeddings.
+
+The context vector of a token is the hidden vector that predicts it: of a T-TA that at its position, of a masked model
+that at its position where it is masked, of a causal model that at the position before it, h(x_<i). None depends on the
+token itself. What a network says of a token that it sees is its hidden vector.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from rescore.errors import UserError
+from rescore.lms import LanguageModel, alone
+from rescore.lms.cache import Cached
+from rescore.lms.context import Recased, context_of
+from rescore.lms.neural.causal import BackwardScorer, CausalScorer
+from rescore.lms.neural.passes import Encoded, MaskedScorer, NetworkScorer, batches, padded, windows
+
+Vectors = npt.NDArray[np.float32]
+
+POOLINGS: dict[str, Callable[[Tensor], Tensor]] = {
+    "mean": lambda vectors: vectors.mean(dim=0),
+    "max": lambda vectors: vectors.amax(dim=0),
+    "sum": lambda vectors: vectors.sum(dim=0),
+    "first": lambda vectors: vectors[0],
+    "last": lambda vectors: vectors[-1],
+}
+KINDS = {
+    "context": "hidden vectors that predict the tokens and do not depend on them",
+    "hidden": "hidden vectors at the tokens, which causal and masked models then see",
+    "embed": "what the first layer reads: embeddings of token and position",
+    "token": "token embeddings",
+}
+"""What a token's vector can be. The first and the third are those of the paper."""
+MASKED_TOGETHER = 200
+"""Sentences whose masked copies are made together."""
+
+
+@dataclass(frozen=True, slots=True)
+class VectorOptions:
+    """Which vectors are wanted.
+
+    Raises:
+        UserError: there is no such kind or pooling, or a mix of layers has no weight.
+    """
+
+    kind: str = "context"
+    """One of `KINDS`."""
+    layer: int | Mapping[int, float] | None = None
+    """Behind so many layers; None for the last; or the weight of each layer in a mix, scaled to sum to 1 (ELMo,
+    equation 2.6 of the dissertation: such weights are a softmax of some numbers)."""
+    pooling: str = "mean"
+    """From the vectors of tokens to that of the sentence."""
+    special: bool = False
+    """Whether the special tokens around a sentence count as tokens; not of causal models and masked copies."""
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise UserError(f"kind {self.kind!r} is not one of {', '.join(KINDS)}")
+        if self.layer is not None and self.kind in ("embed", "token"):
+            raise UserError(f"layer {self.layers} selects hidden vectors; {self.kind} is the input of the first layer")
+        if self.pooling not in POOLINGS:
+            raise UserError(f"pooling {self.pooling!r} is not one of {', '.join(POOLINGS)}")
+        if isinstance(self.layer, Mapping) and not (
+            all(0 <= weight < np.inf for weight in self.layer.values()) and 0 < sum(self.layer.values()) < np.inf
+        ):
+            raise UserError(f"layers {self.layers}: expected weights that are not negative, one of them positive")
+
+    def mix(self, last: int) -> dict[int, float]:
+        """The weight of each layer; they sum to 1."""
+        if not isinstance(self.layer, Mapping):
+            return {last if self.layer is None else self.layer: 1.0}
+        total = sum(self.layer.values())
+        return {layer: weight / total for layer, weight in self.layer.items()}
+
+    @property
+    def layers(self) -> str:
+        """What signatures show: `last`, `2`, or `1:0.5+2:0.5`."""
+        if isinstance(self.layer, Mapping):
+            return "+".join(f"{layer}:{weight:g}" for layer, weight in self.layer.items())
+        return "last" if self.layer is None else str(self.layer)
+
+
+class Embedder:
+    """Vectors of one or several networks; those of several are joined, one behind another."""
+
+    def __init__(self, lms: Sequence[LanguageModel], options: VectorOptions | None = None) -> None:
+        """
+        Raises:
+            UserError: a model has no vectors, or not so many layers.
+        """
+        self._options = options or VectorOptions()
+        self.lms = [network_of(lm) for lm in lms]
+        for lm in self.lms:
+            layers = lm.network.layers
+            for layer in self._options.mix(layers):
+                if not 0 <= layer <= layers:
+                    raise UserError(f"{lm.name}: layer {layer} is not between 0 and {layers}")
+            if self._options.kind == "context" and isinstance(lm, CausalScorer) and lm.network.cloze is not None:
+                raise UserError(f"{lm.name}: predicts masked tokens, where no vectors are taken; give --kind hidden")
+            if self._options.kind == "context" and not lm.predicts_tokens:
+                raise UserError(f"{lm.name}: sees the tokens that it judges; give --kind hidden")
+            if self._options.special and (isinstance(lm, CausalScorer | MaskedScorer)):
+                raise UserError(f"{lm.name}: has no vectors of special tokens; leave out --special-tokens")
+
+    @torch.inference_mode()
+    def sentences(self, sentences: Sequence[str]) -> Vectors:
+        """(sentences, d) the pooled vectors; zeros for a sentence without tokens."""
+        if not sentences:
+            return np.zeros((0, 0), np.float32)
+        pool = POOLINGS[self._options.pooling]
+        parts = []
+        for lm in self.lms:
+            every = self._tensors_of(lm, lm.network.encode(alone(sentences)))
+            parts.append(torch.stack([pool(vectors) if len(vectors) else vectors.sum(dim=0) for vectors in every]))
+        return torch.cat(parts, dim=1).numpy()
+
+    @torch.inference_mode()
+    def tokens(self, sentences: Sequence[str]) -> list[tuple[list[str], Vectors]]:
+        """Of each sentence its tokens and their vectors (tokens, d); nothing predicts the first token of a causal model
+        that has no [BOS]: it has no context vector, and is left out.
+
+        Raises:
+            UserError: there are several networks: their tokens may differ.
+        """
+        network = self._only().network
+        results = []
+        for sentence, mine in zip(network.encode(alone(sentences)), self.tensors(sentences), strict=True):
+            ids = list(sentence.ids)
+            if len(mine) > len(ids):  # the special tokens with them
+                ids = [*network.before, *ids, *network.after]
+            results.append((network.strings(ids[len(ids) - len(mine) :]), mine.numpy()))
+        return results
+
+    def tensors(self, sentences: Sequence[str]) -> list[Tensor]:
+        """The vectors alone, with gradients where these are wanted and the network has them (`fine_tuning`).
+
+        Raises:
+            UserError: there are several networks: their tokens may differ.
+        """
+        lm = self._only()
+        return self._tensors_of(lm, lm.network.encode(alone(sentences)))
+
+    def _only(self) -> NetworkScorer:
+        if len(self.lms) > 1:
+            raise UserError("token vectors of several models cannot be joined; give one --lm")
+        return self.lms[0]
+
+    def _tensors_of(self, lm: NetworkScorer, encoded: Sequence[Encoded]) -> list[Tensor]:
+        """(tokens, d) of each sentence; equal ones are computed once."""
+        rank = {sentence: index for index, sentence in enumerate(dict.fromkeys(encoded))}
+        distinct = list(rank)
+        masked = isinstance(lm, MaskedScorer) and self._options.kind == "context"
+        found = dict(self._masked(lm, distinct) if masked else self._plain(lm, distinct))
+        width = next((vectors.shape[1] for vectors in found.values()), None)
+        none = torch.zeros(0, self._width(lm) if width is None else width)
+        return [found.get(rank[sentence], none) for sentence in encoded]
+
+    def _width(self, lm: NetworkScorer) -> int:
+        """Of this network's vectors: looked at, as the networks of Hugging Face do not all say it in one way."""
+        return int(self._vectors(lm, *padded([[lm.network.pad]], lm.network.pad)).shape[-1])
+
+    def _vectors(self, lm: NetworkScorer, tokens: Tensor, lengths: Tensor) -> Tensor:
+        """Sequences (batch, n), lengths (batch,) -> (batch, n, d)."""
+        options, network = self._options, lm.network
+        if options.kind in ("embed", "token"):
+            return network.embeddings(tokens, lengths, positions=options.kind == "embed")
+        parts = [
+            weight * network.vectors(tokens, lengths, layer) for layer, weight in options.mix(network.layers).items()
+        ]
+        return torch.stack(parts).sum(dim=0) if len(parts) > 1 else parts[0]
+
+    def _plain(self, lm: NetworkScorer, sentences: Sequence[Encoded]) -> Iterator[tuple[int, Tensor]]:
+        """One pass; what is longer than the network's positions is read in overlapping windows."""
+        network = lm.network
+        before = network.before
+        behind = int(isinstance(lm, CausalScorer) and self._options.kind == "context")  # the vector is before the token
+        after = [] if isinstance(lm, CausalScorer) else network.after
+        frame = len(before) + len(after)
+        rows = [
+            (index, *window)
+            for index, sentence in enumerate(sentences)
+            for window in windows(len(sentence.ids), network.positions - frame)
+        ]
+        rows.sort(key=lambda row: row[2] - row[1])
+        parts: dict[int, list[tuple[int, Tensor]]] = {}
+        for some in batches(rows, lambda row: row[2] - row[1] + frame, network.batch_tokens):
+            sequences = []
+            for index, start, stop, *_ in some:
+                ids = sentences[index].ids[start:stop]
+                sequences.append([*before, *(ids[::-1] if isinstance(lm, BackwardScorer) else ids), *after])
+            hidden = self._vectors(lm, *padded(sequences, network.pad)).cpu()
+            for row, (index, start, stop, first, last) in enumerate(some):
+                shift = len(before) - behind
+                inner = hidden[row, max(shift, 0) : shift + stop - start]
+                if isinstance(lm, BackwardScorer):
+                    inner = inner.flip(0)
+                missing = stop - start - len(inner)  # without a token before the sentence, its first has no context
+                kept = inner[max(first - start - missing, 0) : last - start - missing]
+                if self._options.special and start == 0 and stop == len(sentences[index].ids):
+                    kept = hidden[row, : len(sequences[row])]
+                parts.setdefault(index, []).append((start, kept.clone()))
+        for index, pieces in parts.items():
+            yield index, torch.cat([vectors for _, vectors in sorted(pieces, key=lambda piece: piece[0])])
+
+    def _masked(self, lm: NetworkScorer, sentences: Sequence[Encoded]) -> Iterator[tuple[int, Tensor]]:
+        """Mask and predict: each token's vector where it is masked."""
+        for begin in range(0, len(sentences), MASKED_TOGETHER):
+            some = sentences[begin : begin + MASKED_TOGETHER]
+            found: list[dict[int, Tensor]] = [{} for _ in some]
+            for batch, rows, _, spans in lm.requests(some):
+                hidden = self._vectors(lm, batch.tokens, batch.lengths).flatten(0, 1)
+                values = hidden[batch.at.to(hidden.device)].cpu()
+                for span in spans:
+                    for offset, value in enumerate(values[rows[span.values]]):
+                        found[span.sentence][span.first + offset] = value
+            for index, vectors in enumerate(found, begin):
+                if vectors:
+                    yield index, torch.stack([vectors[place] for place in sorted(vectors)])
+
+
+def network_of(lm: LanguageModel) -> NetworkScorer:
+    """The model, if it is one that has vectors.
+
+    Raises:
+        UserError: it has none, or not as it is used here.
+    """
+    if any(context_of(lm)) or getattr(lm, "reads_source", False):
+        raise UserError(f"{lm.name}: vectors are those of single sentences; leave out --context and sources")
+    if isinstance(lm, NetworkScorer):
+        return lm
+    if isinstance(lm, Cached | Recased):
+        raise UserError(f"{lm.name}: --cache and --case do not apply to vectors")
+    raise UserError(f"{lm.name}: has no vectors; give a network, without --engine ray")

@@ -1,0 +1,155 @@
+"""ARPA files in NumPy: what scores n-grams where KenLM is not installed. Slower, equal to 1e-4."""
+
+from __future__ import annotations
+
+import gzip
+import math
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+import numpy.typing as npt
+
+from rescore.errors import UserError
+from rescore.lms.base import TokenScores, Values
+
+BEGIN, END, UNKNOWN = "<s>", "</s>", "<unk>"
+LOG_10 = math.log(10)
+UNKNOWN_LOG_10 = -100.0
+"""Of an unknown word where the file has no `<unk>`, as in KenLM."""
+LINES = 100_000
+"""Lines that are read together."""
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float32]
+
+
+class _Order:
+    """The n-grams of one order, sorted by their keys: (place of the first n - 1 words) * words + (last word)."""
+
+    def __init__(self, keys: Ints, log_probs: Floats, backoffs: Floats) -> None:
+        """keys: (k,) in any order. log_probs, backoffs: (k,), base 10 as in the file."""
+        order = np.argsort(keys, kind="stable")
+        self.keys, self.log_probs, self.backoffs = keys[order], log_probs[order], backoffs[order]
+
+    def find(self, keys: Ints) -> Ints:
+        """The place of each key; -1 where it is not listed, and for negative keys."""
+        if not len(self.keys):
+            return np.full(len(keys), -1, dtype=np.int64)
+        places = np.searchsorted(self.keys, keys).clip(max=len(self.keys) - 1)
+        return np.where(self.keys[places] == keys, places, -1)
+
+
+class ArpaModel:
+    """A back-off n-gram model: p(w | h) = p(h w) where it is listed, else backoff(h) * p(w | shorter h) (Katz 1987)."""
+
+    def __init__(self, path: Path) -> None:
+        """Read a file, plain or gzip. Memory: 16 bytes per n-gram, and the words.
+
+        Raises:
+            UserError: it is no ARPA file.
+        """
+        self._words: dict[str, int] = {}
+        self._orders: list[_Order] = []
+        try:
+            with (
+                gzip.open(path, "rt", encoding="utf-8")
+                if path.suffix == ".gz"
+                else open(path, encoding="utf-8") as file
+            ):
+                self._read(file)
+        except (OSError, EOFError, ValueError) as error:
+            raise UserError(f"{path}: not an ARPA file that can be read ({error})") from None
+        unknown = self._words.get(UNKNOWN)
+        self._unknown = -1 if unknown is None else unknown
+
+    def score(self, texts: Sequence[str]) -> list[TokenScores]:
+        """One result per text, whose words stand between blanks; `</s>` is the last token."""
+        sentences = [text.split() for text in texts]
+        rows = [[BEGIN, *words, END] for words in sentences]
+        words = np.array([self._words.get(word, -1) for row in rows for word in row], dtype=np.int64)
+        unknown = (words < 0) | (words == self._unknown)
+        words[unknown] = self._unknown
+        starts = np.cumsum([0, *map(len, rows)])
+        values = self._log_probs(words, starts) * LOG_10
+        results = []
+        for tokens, begin, end in zip(sentences, starts[:-1], starts[1:], strict=True):
+            places = tuple(int(place) for place in unknown[begin + 1 : end].nonzero()[0])
+            results.append(TokenScores([*tokens, END], values[begin + 1 : end], places))
+        return results
+
+    def _log_probs(self, words: Ints, starts: Ints) -> Values:
+        """words (k,) of sentences that begin at `starts` -> log10 p of each given those before it in its sentence (k,).
+
+        The n-grams that end at a position are found order by order, each by the place of its first n - 1 words, which
+        end one position earlier. All positions at once.
+        """
+        place = self._orders[0].find(words)
+        result = np.where(place < 0, UNKNOWN_LOG_10, self._orders[0].log_probs[place]).astype(np.float64)
+        begins = np.zeros(len(words), dtype=bool)
+        begins[starts[:-1]] = True
+        for shorter, order in zip(self._orders, self._orders[1:], strict=False):
+            history = np.concatenate([[-1], place[:-1]])
+            history[begins] = -1
+            place = np.where((history < 0) | (words < 0), -1, order.find(history * len(self._words) + words))
+            backoff = np.where(history < 0, 0.0, shorter.backoffs[history])
+            result = np.where(place < 0, result + backoff, order.log_probs[place])
+        return result
+
+    def _read(self, file: IO[str]) -> None:
+        if next((line for line in file if line.strip()), "").strip() != "\\data\\":
+            raise ValueError("its first line is not \\data\\")
+        counts = []
+        for line in file:
+            if line.startswith("ngram "):
+                counts.append(int(line.partition("=")[2]))
+            elif line.strip():
+                break
+        for n, count in enumerate(counts, 1):
+            if line.strip() != f"\\{n}-grams:":
+                raise ValueError(f"found {line.strip()[:40]!r} where \\{n}-grams: was expected")
+            chunks = list(self._chunks(file, n))
+            keys, log_probs, backoffs = (np.concatenate(parts) for parts in zip(*chunks, strict=True))
+            if len(keys) != count:
+                raise ValueError(f"it has {len(keys)} {n}-grams, its head says {count}; is it truncated?")
+            self._orders.append(_Order(keys, log_probs, backoffs))
+            line = next((line for line in file if line.strip()), "")
+        if not counts or line.strip() != "\\end\\":
+            raise ValueError("it does not end with \\end\\; is it truncated?")
+
+    def _chunks(self, file: IO[str], n: int) -> Iterator[tuple[Ints, Floats, Floats]]:
+        """Keys, log-probabilities and back-offs of the n-grams up to the next empty line, many at a time."""
+        lines = iter(lambda: file.readline().strip(), "")
+        while True:
+            rows = [line.split() for line in islice(lines, LINES)]
+            wrong = next((row for row in rows if len(row) not in (n + 1, n + 2)), None)
+            if wrong:
+                raise ValueError(f"{' '.join(wrong)[:60]!r} is not a {n}-gram with its log-probability")
+            if n == 1:
+                before = len(self._words)
+                self._words |= {row[1]: number for number, row in enumerate(rows, before)}
+                if len(self._words) < before + len(rows):
+                    raise ValueError("a 1-gram is listed twice")
+            yield (
+                self._keys([row[1 : n + 1] for row in rows], n),
+                np.array([row[0] for row in rows], dtype=np.float32),
+                np.array([row[n + 1] if len(row) > n + 1 else 0 for row in rows], dtype=np.float32),
+            )
+            if len(rows) < LINES:
+                return
+
+    def _keys(self, ngrams: Sequence[Sequence[str]], n: int) -> Ints:
+        try:
+            words = np.array([[self._words[word] for word in ngram] for ngram in ngrams], dtype=np.int64).reshape(-1, n)
+        except KeyError as error:
+            raise ValueError(f"{error.args[0]!r} in a {n}-gram is not among the 1-grams") from None
+        key = words[:, 0]
+        for column, order in enumerate(self._orders, 1):
+            place = order.find(key)
+            if (place < 0).any():
+                listed = " ".join(ngrams[int((place < 0).argmax())])
+                raise ValueError(f"{listed!r} is listed, but not its first {column} words")
+            key = place * len(self._words) + words[:, column]
+        return key

@@ -1,0 +1,225 @@
+"""The kinds of back-ends, and models by name."""
+
+from __future__ import annotations
+
+import copy
+import json
+import logging
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from rescore.errors import UserError
+from rescore.files import read_json
+from rescore.lms import folders
+from rescore.lms.base import DEFAULT, ComputeOptions, LanguageModel, column_name, origin
+from rescore.lms.cache import Cached
+from rescore.lms.context import CASES, Recased
+from rescore.lms.folders import card, card_value
+from rescore.nbest import NbestList
+from rescore.parts import BACKENDS, did_you_mean
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """What --lm names: `KIND[:OPTION...][:PATH]`."""
+
+    kind: str
+    options: tuple[str, ...]
+    path: Path
+    address: str = ""
+    """`URL#MODEL` where the model is behind a server."""
+
+    @property
+    def name(self) -> str:
+        """The name of its column of scores."""
+        return ":".join([self.kind, *self.options])
+
+    @property
+    def context(self) -> int:
+        """How many neighbours on a side the option `context=N` asks for.
+
+        Raises:
+            UserError: that is no number from 1 to 99.
+        """
+        return self.number("context", 0)
+
+    def number(self, option: str, usual: int, least: int = 1, most: int = 99) -> int:
+        """The number that `option=N` asks for, or the usual one.
+
+        Raises:
+            UserError: that is no number from `least` to `most`.
+        """
+        asked = [one.partition("=")[2] for one in self.options if one.startswith(f"{option}=")]
+        if not asked:
+            return usual
+        if not (len(asked[-1]) <= len(str(most)) and asked[-1].isdecimal() and least <= int(asked[-1]) <= most):
+            raise UserError(f"--lm {self.name}: {option}={asked[-1]}; expected a number from {least} to {most}")
+        return int(asked[-1])
+
+
+def shipped_models() -> Path:
+    """The folder of shipped checkpoints: inside an installed package, or beside the package in a checkout."""
+    package = Path(__file__).parents[1]
+    return package / "models" if (package / "models").is_dir() else package.parent / "models"
+
+
+def parse(spec: str) -> Spec:
+    """Take apart what --lm was given.
+
+    Raises:
+        UserError: the kind is unknown, or nothing is shipped for it.
+    """
+    kind, *rest = spec.split(":")
+    folder = shipped_models() / kind
+    try:
+        kind = BACKENDS.check(kind)
+    except UserError as error:
+        kind = card_value(folder, "kind") or "" if kind in shipped() else ""
+        if not kind:
+            raise UserError(f"--lm {spec}: {error}; give KIND or KIND:PATH") from None
+    options = []
+    known = (*BACKENDS[kind].options, *CASES)
+    while rest and (rest[0] in known or "".join(rest[0].partition("=")[:2]) in known):
+        options.append(rest.pop(0))
+    if BACKENDS[kind].remote:
+        address = ":".join(rest)
+        if not address:
+            raise UserError(f"--lm {spec}: give the address and the model as {':'.join([kind, *options])}:URL#MODEL")
+        return Spec(kind, tuple(options), Path(address), address)
+    path = Path(":".join(rest)) if any(rest) else folder
+    names = {one.rstrip("=") for one in known}
+    first = rest[0].partition("=")[0] if rest else ""
+    meant = did_you_mean(first, sorted(names)) if first and first not in names else ""
+    if meant and not path.exists() and (len(rest) > 1 or not BACKENDS[kind].on_hub):
+        raise UserError(f"--lm {spec}: {path}: no such folder{meant}")
+    if not any(rest) and not path.is_dir():
+        raise UserError(
+            f"--lm {spec}: no {kind} is shipped; train one and give it as {':'.join([kind, *options])}:PATH"
+        )
+    return Spec(kind, tuple(options), path)
+
+
+def load(spec: str, computing: ComputeOptions = DEFAULT) -> LanguageModel:
+    """The language model that --lm names.
+
+    Raises:
+        UserError: the name is unknown, or the model's files are missing or damaged.
+    """
+    found = parse(spec)
+    cases = [option for option in found.options if option in CASES]
+    if len(cases) > 1:
+        raise UserError(f"--lm {spec}: {cases[0]} and {cases[1]} exclude each other")
+    backend, revision = BACKENDS[found.kind], None
+    if backend.on_hub:
+        folder, revision = folders.find(found.path)
+        found = replace(found, path=folder)
+    lm = backend.load(found, computing)
+    if revision:
+        lm = folders.FromHub(lm, revision)
+    return Recased(lm, cases[0]) if cases else lm
+
+
+def load_all(
+    specs: Sequence[str], computing: ComputeOptions = DEFAULT, cache: str | Path | None = None
+) -> list[LanguageModel]:
+    """Several language models, each with a column of its own: of equal names the later ones are numbered.
+
+    Args:
+        cache: a folder in which their scores are kept.
+
+    Raises:
+        UserError: as `load`.
+    """
+    for spec in dict.fromkeys(specs):
+        if specs.count(spec) > 1:
+            log.warning("--lm %s is given %d times; once is enough", spec, specs.count(spec))
+    models = [load(spec, computing) for spec in specs]
+    if cache is not None:
+        models = [Cached(model, Path(cache)) for model in models]
+    return with_own_columns(models)
+
+
+def with_own_columns(
+    models: Sequence[LanguageModel], norm: str = "sum", heads: Sequence[NbestList] = ()
+) -> list[LanguageModel]:
+    """The models, each with a name of its own, and so a column: a copy called `tta.2` where `tta` is taken.
+
+    A name is taken if a model before has it, or if a list has such a column that is not this model's.
+
+    Args:
+        heads: a list of each set that will be scored.
+    """
+    found: list[LanguageModel] = []
+
+    def taken(lm: LanguageModel) -> bool:
+        column = column_name(lm, norm)
+        return any(lm.name == other.name for other in found) or any(
+            column in nbest.hypotheses[0].scores and nbest.provenance.get(column) != origin(lm, norm) for nbest in heads
+        )
+
+    for model in models:
+        lm, number = model, 1
+        while taken(lm):
+            number += 1
+            lm = copy.copy(model)  # the caller's model keeps its name
+            lm.name = f"{model.name}.{number}"
+        found.append(lm)
+    return found
+
+
+def model_card(spec: str) -> str:
+    """The text of a model's README.md; empty where it has none."""
+    parsed = parse(spec)
+    return "" if BACKENDS[parsed.kind].remote else card(parsed.path)
+
+
+def recommended_weight(spec: str) -> float:
+    """The weight that the model's card recommends where there are no dev lists to tune on.
+
+    Raises:
+        UserError: the card is absent or says none.
+    """
+    parsed = parse(spec)
+    path = parsed.path
+    if BACKENDS[parsed.kind].remote:
+        raise UserError(f"--lm {parsed.name}: a server says no recommended_weight; give --dev LISTS or --weight NUMBER")
+    if not path.exists():
+        raise UserError(f"{path}: no such file or folder; give a model that is there as KIND:PATH")
+    try:
+        weight = float(card_value(path, "recommended_weight") or "none")
+    except ValueError:
+        weight = -1.0
+    if not 0 <= weight <= 1:
+        place = path / "README.md" if path.is_dir() else path
+        raise UserError(
+            f"{place}: no recommended_weight between 0 and 1 in its card; give --dev LISTS or --weight NUMBER"
+        )
+    return weight
+
+
+def is_pseudo(spec: str) -> bool:
+    """Whether a model's scores are pseudo-log-likelihoods; `spec` is what --lm names, or a column's model."""
+    kind, *options = spec.split(":")
+    if kind not in BACKENDS.names:
+        return False
+    return BACKENDS[kind].pseudo or BACKENDS[kind].pseudo_with in options
+
+
+def shipped() -> list[str]:
+    """The names of the shipped models: of their folders, which `--lm` takes like kinds."""
+    return sorted(path.parent.name for path in shipped_models().glob("*/config.json"))
+
+
+def describe(name: str) -> list[str]:
+    """A shipped model's parameters, layers, width, language, training text and recommended weight."""
+    folder = shipped_models() / name
+    config = read_json(folder / "config.json")
+    with open(folder / "model.safetensors", "rb") as file:  # the header has all shapes; tensors are not read
+        header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+    parameters = sum(math.prod(about["shape"]) for name, about in header.items() if name != "__metadata__")
+    said = [card_value(folder, key) or "" for key in ("language", "trained_on")]
+    return [f"{parameters:,}", str(config["layers"]), str(config["d_model"]), *said, f"{recommended_weight(name):g}"]

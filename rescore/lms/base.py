@@ -1,0 +1,267 @@
+"""What a language model is to the rest of the package."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from rescore.errors import UserError
+from rescore.nbest import Column
+
+Values = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a model is asked: a text, with what else the model reads (`reads_source`, `context`)."""
+
+    text: str
+    """What is scored."""
+    source: str | None = None
+    """What the text is a translation of."""
+    before: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+    """What was said in the utterances before and after this one, in the order of speech."""
+
+    def pair(self, channel: bool) -> tuple[str, str]:
+        """What is given and what is predicted: source and text; for a `channel` model, text and source.
+
+        Raises:
+            UserError: there is no source.
+        """
+        if self.source is None:
+            raise UserError("this model reads the source beside the hypothesis; give lists with sources")
+        return (self.text, self.source) if channel else (self.source, self.text)
+
+
+def alone(texts: Iterable[str]) -> list[Question]:
+    """Questions about sentences without source or neighbours."""
+    return [Question(text) for text in texts]
+
+
+class TokenScores:
+    """A sentence's tokens and their log-probabilities, natural log."""
+
+    __slots__ = ("_log_probs", "_sum", "_tokens", "unknown")
+
+    def __init__(
+        self, tokens: list[str], log_probs: Values, unknown: tuple[int, ...] = (), total: float | None = None
+    ) -> None:
+        """
+        Args:
+            log_probs: (tokens,).
+            unknown: which tokens the model does not know (out of vocabulary).
+            total: the sum, where it was rounded in another way than the sum of `log_probs`.
+        """
+        self._tokens, self._log_probs, self.unknown = tokens, log_probs, unknown
+        self._sum = float(log_probs.sum()) if total is None else total
+
+    def __repr__(self) -> str:
+        """One line; the rest is in `tokens` and `log_probs`."""
+        return f"<TokenScores {self.sum:.4f}: {' '.join(self.tokens)[:60]!r}>"
+
+    @property
+    def tokens(self) -> list[str]:
+        return self._tokens
+
+    @property
+    def log_probs(self) -> Values:
+        """(tokens,)."""
+        return self._log_probs
+
+    @property
+    def sum(self) -> float:
+        return self._sum
+
+    @property
+    def mean(self) -> float:
+        """Per token; 0 for a sentence without tokens."""
+        return self.sum / max(len(self.tokens), 1)
+
+    def normalised(self, norm: str) -> float:
+        """The sum, the mean, or for `length^A` the sum divided by the number of tokens to the power A.
+
+        Raises:
+            UserError: `norm` is none of these.
+        """
+        return self.sum / max(len(self.tokens), 1) ** length_power(norm)
+
+
+def length_power(norm: str) -> float:
+    """0 for `sum`, 1 for `mean`, A for `length^A`.
+
+    Raises:
+        UserError: `norm` is none of these.
+    """
+    if norm in ("sum", "mean"):
+        return float(norm == "mean")
+    try:
+        power = float(norm.removeprefix("length^")) if norm.startswith("length^") else math.nan
+    except ValueError:
+        power = math.nan
+    if not abs(power) <= 10:
+        raise UserError(f"--lm-norm {norm}: expected sum, mean or length^NUMBER, the number between -10 and 10")
+    return power
+
+
+@dataclass(frozen=True, slots=True)
+class ComputeOptions:
+    """Where and how a network computes, and in what frame; None for what suits."""
+
+    device: str | None = None
+    """cpu, cuda or cuda:N."""
+    precision: str | None = None
+    """float32, bf16, fp16 or int8."""
+    batch_tokens: int | None = None
+    """Padded tokens in a batch."""
+    prompt: str | None = None
+    """For hf-causal and server: the template of what is read, `{text}` at its end and perhaps `{src}`."""
+
+
+DEFAULT = ComputeOptions()
+SOURCE, TEXT = "{src}", "{text}"
+
+
+class Template:
+    """What a causal model reads around a text that is scored."""
+
+    def __init__(self, template: str) -> None:
+        """
+        Args:
+            template: ends with {text}, and may have {src}; \\n is a new line, \\t a tab.
+
+        Raises:
+            UserError: it does not end with {text}.
+        """
+        self.text = template.replace("\\n", "\n").replace("\\t", "\t")
+        if self.text.count(TEXT) != 1 or not self.text.endswith(TEXT):
+            raise UserError(f"--prompt {template!r}: expected a template that ends with {TEXT}, and may have {SOURCE}")
+        self.reads_source = SOURCE in self.text
+
+    def before(self, question: Question) -> str:
+        """What is read before the text, with the source in its place."""
+        source = question.pair(channel=False)[0] if self.reads_source else ""
+        return self.text.removesuffix(TEXT).replace(SOURCE, source)
+
+
+class LanguageModel(Protocol):
+    """A back-end. The score of a text does not depend on the other texts that it is scored with.
+
+    A model that reads more than the text has two more attributes: `reads_source = True`, and `context = (N, M)` for N
+    neighbours before and M after the text (`rescore.lms.context` gives it these).
+    """
+
+    name: str
+    """The column its scores go into."""
+
+    @property
+    def model(self) -> str:
+        """The back-end and its options, such as `bilm:intact`."""
+        ...
+
+    @property
+    def precision(self) -> str:
+        """The arithmetic: float32, bf16, fp16 or int8."""
+        ...
+
+    @property
+    def fingerprint(self) -> str:
+        """Content hash of weights, tokenizer and settings, in hexadecimal; never of the name, the place or a cache."""
+        ...
+
+    def score(self, questions: Sequence[Question]) -> list[TokenScores]:
+        """One result per question, in their order."""
+        ...
+
+
+def as_scored(lm: LanguageModel, questions: Sequence[Question]) -> Iterator[tuple[int, TokenScores]]:
+    """The places of questions and their scores: as they come from a model with a method of this name, which may fail
+    after some; from another model all together."""
+    scores = getattr(lm, "as_scored", None)
+    return iter(scores(questions) if scores else enumerate(lm.score(questions)))
+
+
+class Wrapped:
+    """A language model around another one: it has the other's name, model and precision, and reads what that reads."""
+
+    def __init__(self, lm: LanguageModel) -> None:
+        self.name = lm.name
+        self.reads_source = getattr(lm, "reads_source", False)
+        self.context: tuple[int, int] = getattr(lm, "context", (0, 0))
+        self._lm = lm
+
+    @property
+    def model(self) -> str:
+        return self._lm.model
+
+    @property
+    def precision(self) -> str:
+        return self._lm.precision
+
+
+class Public(Wrapped):
+    """A language model as Python users have it, which takes plain sentences as well as questions."""
+
+    def __init__(self, lm: LanguageModel) -> None:
+        super().__init__(lm)
+        self.lm = lm
+
+    def __repr__(self) -> str:
+        """What signatures show of it."""
+        return f"<LanguageModel {self.name}: {self.fingerprint[:12]}, {self.precision}>"
+
+    @property
+    def fingerprint(self) -> str:
+        return self.lm.fingerprint
+
+    def score(self, questions: Sequence[str | Question]) -> list[TokenScores]:
+        """One result per sentence or question, in their order."""
+        return self.lm.score([Question(one) if isinstance(one, str) else one for one in questions])
+
+
+def column_name(lm: LanguageModel, norm: str) -> str:
+    """Sums and means go into columns of different names, so that they cannot be mixed up."""
+    return lm.name if norm == "sum" else f"{lm.name}.{norm}"
+
+
+def origin(lm: LanguageModel, norm: str) -> Column:
+    """What is recorded about a column of a model's scores."""
+    return Column(lm.model, lm.fingerprint, norm, lm.precision)
+
+
+OnShare = Callable[[float], object]
+"""Called with the share of the work that is done, in [0, 1]."""
+
+_watcher: ContextVar[OnShare | None] = ContextVar("watcher", default=None)
+
+
+@contextmanager
+def watched(on_share: OnShare) -> Iterator[None]:
+    """Calls `on_share` with what is reported inside."""
+    token = _watcher.set(on_share)
+    try:
+        yield
+    finally:
+        _watcher.reset(token)
+
+
+@contextmanager
+def part(done: int, size: int, whole: int) -> Iterator[None]:
+    """Shares reported inside are of `size` texts of `whole`, after `done` others."""
+    watcher = _watcher.get()
+    with watched(lambda share: watcher and watcher((done + share * size) / whole)):
+        yield
+
+
+def report(done: int, whole: int) -> None:
+    """Say that so many of the units of work are done."""
+    watcher = _watcher.get()
+    if watcher and whole:
+        watcher(done / whole)

@@ -1,0 +1,195 @@
+"""Scores that were computed once are kept: in SQLite, one file per model."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from rescore.errors import UserError
+from rescore.lms import base
+from rescore.lms.base import LanguageModel, Question, TokenScores, Wrapped, as_scored
+
+log = logging.getLogger(__name__)
+
+VERSION = 2  # raised when what a model's files mean in scores changes
+BUSY_TIMEOUT = 60.0  # seconds to wait for another process that writes
+COMMIT_EVERY = 2_000  # texts scored before they are kept: what is lost at most where a run is killed
+KEYS_A_QUERY = 500  # keys in one query
+
+TABLES = """
+CREATE TABLE IF NOT EXISTS model (fingerprint TEXT PRIMARY KEY, name TEXT);
+CREATE TABLE IF NOT EXISTS scores (
+    text BLOB PRIMARY KEY, tokens TEXT, log_probs BLOB, unknown TEXT, total REAL, checksum BLOB
+) WITHOUT ROWID;
+"""
+
+COLUMNS = ("text", "tokens", "log_probs", "unknown", "total", "checksum")
+
+
+class DamagedCacheError(Exception):
+    """A file that SQLite cannot read."""
+
+
+class Cached(Wrapped):
+    """A language model that looks up what it was asked before, by any process.
+
+    The file is found by the model's fingerprint, in which are its weights, tokenizer and settings, and a question by
+    its hash. SQLite's rollback journal is kept as it is: unlike the write-ahead log it works on network file systems,
+    and a process that is killed leaves a whole file.
+    """
+
+    def __init__(self, lm: LanguageModel, folder: Path) -> None:
+        super().__init__(lm)
+        self._folder = folder
+        self._read_only = False
+        self.looked_up = self.computed = 0
+        """Different questions, of each call, whose scores were there, or were not."""
+
+    @cached_property
+    def fingerprint(self) -> str:
+        return self._lm.fingerprint
+
+    @property
+    def path(self) -> Path:
+        """The file with this model's scores."""
+        return self._folder / f"{self.fingerprint}-{VERSION}.sqlite3"
+
+    def score(self, questions: Sequence[Question]) -> list[TokenScores]:
+        if not self._read_only and not self._writable():
+            self._read_only = True
+            log.warning("%s: cannot be written; scores of %s that it lacks are not kept", self._folder, self.name)
+        try:
+            return self._score(questions)
+        except DamagedCacheError as error:
+            log.warning("%s: damaged (%s); its scores are computed anew", self.path, error)
+            self.path.unlink(missing_ok=True)
+            self.path.with_name(self.path.name + "-journal").unlink(missing_ok=True)
+        try:
+            return self._score(questions)
+        except DamagedCacheError as error:
+            raise UserError(f"{self.path}: cannot be used ({error}); give another --cache") from None
+
+    def _score(self, questions: Sequence[Question]) -> list[TokenScores]:
+        keys = {question: _key(question) for question in questions}
+        found = self._found_read_only(list(keys.values())) if self._read_only else self._found(list(keys.values()))
+        missing = [question for question, key in keys.items() if key not in found]
+        self.looked_up += len(found)
+        self.computed += len(missing)
+        for start in range(0, len(missing), COMMIT_EVERY):
+            some = missing[start : start + COMMIT_EVERY]
+            scores: dict[bytes, TokenScores] = {}
+            try:
+                with base.part(start, len(some), len(missing)):
+                    scores.update((keys[some[place]], one) for place, one in as_scored(self._lm, some))
+            finally:  # also what a model scored before it failed
+                if scores and not self._read_only:
+                    self._keep(scores)
+            found |= scores
+        return [found[keys[question]] for question in questions]
+
+    def _found(self, keys: Sequence[bytes]) -> dict[bytes, TokenScores]:
+        with self._opened() as database:
+            return dict(self._known(database, keys))
+
+    def _found_read_only(self, keys: Sequence[bytes]) -> dict[bytes, TokenScores]:
+        """What a file that cannot be written has; nothing where there is none, or where it cannot be read either."""
+        try:
+            with closing(sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=ro", uri=True)) as database:
+                self._check_model([row[0] for row in database.execute("SELECT fingerprint FROM model")])
+                return dict(self._known(database, keys))
+        except (sqlite3.Error, TypeError, ValueError):
+            return {}
+
+    def _keep(self, scores: dict[bytes, TokenScores]) -> None:
+        with self._opened() as database, database:
+            database.executemany(
+                "INSERT OR REPLACE INTO scores VALUES (?, ?, ?, ?, ?, ?)",
+                [_row(key, one) for key, one in scores.items()],
+            )
+
+    @contextmanager
+    def _opened(self) -> Iterator[sqlite3.Connection]:
+        """The database, open for one step: nothing is held while a network computes."""
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            with closing(sqlite3.connect(self.path, timeout=BUSY_TIMEOUT)) as database:
+                with database:
+                    database.executescript(TABLES)
+                    database.execute("INSERT OR IGNORE INTO model VALUES (?, ?)", (self.fingerprint, self.name))
+                self._check_model([row[0] for row in database.execute("SELECT fingerprint FROM model")])
+                yield database
+        except sqlite3.Error as error:
+            if any(word in str(error) for word in self._not_ours()):
+                raise UserError(f"{self.path}: cannot be used ({error}); free it, or give another --cache") from None
+            raise DamagedCacheError(error) from None
+        except (TypeError, ValueError) as error:  # names and values that are not what was written, or no UTF-8
+            raise DamagedCacheError(error) from None
+        except OSError as error:
+            raise UserError(f"{self._folder}: cannot be written ({error.strerror or error})") from None
+
+    def _check_model(self, fingerprints: Sequence[object]) -> None:
+        """See that the file has this model's scores alone. A few letters that differ are damage, not another model."""
+        for found in fingerprints:
+            if found == self.fingerprint:
+                continue
+            letters = [a != b for a, b in zip(str(found), self.fingerprint, strict=False)]
+            if len(letters) == len(self.fingerprint) and sum(letters) > len(letters) / 4:
+                raise UserError(f"{self.path}: has the scores of another model; delete it")
+            raise sqlite3.DatabaseError("its model is not the one it is named after")
+
+    def _not_ours(self) -> list[str]:
+        """What SQLite says where the file is fine, but cannot be used."""
+        return ["locked", "busy", "unable to open", "full", "I/O", *([] if self._writable() else ["readonly"])]
+
+    def _writable(self) -> bool:
+        """Whether scores can be kept: in the file, its folder or, where this is to be made, the folder around it."""
+        there = next(path for path in (self._folder, *self._folder.absolute().parents) if path.exists())
+        return os.access(there, os.W_OK) and (os.access(self.path, os.W_OK) or not self.path.exists())
+
+    def _known(self, database: sqlite3.Connection, keys: Sequence[bytes]) -> Iterator[tuple[bytes, TokenScores]]:
+        for start in range(0, len(keys), KEYS_A_QUERY):
+            some = keys[start : start + KEYS_A_QUERY]
+            query = f"SELECT {', '.join(COLUMNS)} FROM scores WHERE text IN ({','.join('?' * len(some))})"
+            for row in database.execute(query, some):
+                key, tokens, log_probs, unknown, total, checksum = row
+                if checksum == _checksum(row[:-1]):  # what a disk has damaged is scored anew
+                    yield key, _scores(tokens, log_probs, unknown, total)
+
+
+def _key(question: Question) -> bytes:
+    """The hash of the text, or where there is more than it, of all in a form that has it in one way only."""
+    if question == Question(question.text):
+        return hashlib.blake2b(question.text.encode(), digest_size=16).digest()
+    whole = json.dumps([question.text, question.source, question.before, question.after])
+    return hashlib.blake2b(whole.encode(), digest_size=16, person=b"question").digest()
+
+
+def _scores(tokens: str, log_probs: bytes, unknown: str, total: float) -> TokenScores:
+    """
+    Raises:
+        TypeError, ValueError: these are no scores of a sentence.
+    """
+    names, places, values = json.loads(tokens), json.loads(unknown), np.frombuffer(log_probs)
+    if not all(isinstance(name, str) for name in names) or not isinstance(names, list):
+        raise TypeError("tokens are texts")
+    if not isinstance(total, float) or not all(0 <= place < len(values) for place in places):
+        raise TypeError("sums are numbers, and unknown tokens are among the tokens")
+    return TokenScores(names, values, tuple(places), total)
+
+
+def _row(key: bytes, scores: TokenScores) -> tuple[object, ...]:
+    row = (key, json.dumps(scores.tokens), scores.log_probs.tobytes(), json.dumps(scores.unknown), scores.sum)
+    return (*row, _checksum(row))
+
+
+def _checksum(row: Sequence[object]) -> bytes:
+    return hashlib.blake2b(repr(tuple(row)).encode(), digest_size=8).digest()

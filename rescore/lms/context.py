@@ -1,0 +1,173 @@
+"""What a model reads around a sentence: its neighbours, its source, and the case of its letters."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import re
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby, islice
+
+from rescore.errors import UserError
+from rescore.lms.base import LanguageModel, Question, TokenScores, Wrapped, as_scored
+from rescore.nbest import FIRST_PASS, NbestList
+
+log = logging.getLogger(__name__)
+
+
+def sentence_case(text: str) -> str:
+    """Lower case, but for the first letter."""
+    lower = text.lower()
+    first = next((index for index, letter in enumerate(lower) if letter.isalpha()), 0)
+    return lower[:first] + lower[first : first + 1].upper() + lower[first + 1 :]
+
+
+CASES: dict[str, Callable[[str], str]] = {"lower": str.lower, "upper": str.upper, "sentence": sentence_case}
+
+
+class Recased(Wrapped):
+    """A language model that is given its texts, their sources and neighbours in another case."""
+
+    def __init__(self, lm: LanguageModel, case: str) -> None:
+        """`case` is a key of `CASES`."""
+        super().__init__(lm)
+        self._case = case
+
+    @property
+    def fingerprint(self) -> str:
+        return hashlib.sha256(f"{self._case} {self._lm.fingerprint}".encode()).hexdigest()
+
+    def score(self, questions: Sequence[Question]) -> list[TokenScores]:
+        """One result per question, in their order."""
+        return self._lm.score([self._recased(one) for one in questions])
+
+    def as_scored(self, questions: Sequence[Question]) -> Iterator[tuple[int, TokenScores]]:
+        """The same, as the model gives them."""
+        return as_scored(self._lm, [self._recased(one) for one in questions])
+
+    def _recased(self, question: Question) -> Question:
+        case = CASES[self._case]
+        source = None if question.source is None else case(question.source)
+        return Question(
+            case(question.text), source, tuple(map(case, question.before)), tuple(map(case, question.after))
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A list in its recording."""
+
+    nbest: NbestList
+    before: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+    """The 1-best of the lists before and after it, as many as the model reads that reads most of them."""
+
+
+def context_of(lm: LanguageModel) -> tuple[int, int]:
+    """How many neighbours before and after a hypothesis a model reads."""
+    found: tuple[int, int] = getattr(lm, "context", (0, 0))
+    return found
+
+
+def ask(lm: LanguageModel, placed: Placed, texts: Iterable[str]) -> list[Question]:
+    """What a model is asked about texts of a list: no more than it reads.
+
+    Raises:
+        UserError: the model reads a source, and there is none.
+    """
+    nbest, (before, after) = placed.nbest, context_of(lm)
+    source = nbest.source if getattr(lm, "reads_source", False) else None
+    if source is None and getattr(lm, "reads_source", False):
+        raise UserError(f"utterance {nbest.id}: no source text, which {lm.name} reads; give lists that have it")
+    said, coming = placed.before[len(placed.before) - before :] if before else (), placed.after[:after]
+    return [Question(text, source, said, coming) for text in texts]
+
+
+def in_place(lms: Iterable[LanguageModel], lists: Iterable[NbestList]) -> Iterator[Placed]:
+    """The lists with as many neighbours as one of the models reads, as a stream.
+
+    Raises:
+        UserError: a model reads neighbours, and the lists of a recording do not follow each other.
+    """
+    before, after = (max(numbers) for numbers in zip((0, 0), *map(context_of, lms), strict=True))
+    return with_neighbours(lists, before, after) if before or after else map(Placed, lists)
+
+
+def recording(nbest_id: str) -> str:
+    """What the utterance is a part of: the id up to its last `-`, `_`, `.`, `/` or `:`, such as the chapter 84-121123
+    of 84-121123-0005. Ids without one, such as numbers of lines, are all of one recording."""
+    return re.sub(r"(^|[-_./:])[^-_./:]*$", "", nbest_id)
+
+
+def recording_of(nbest: NbestList) -> str:
+    """What was said of the list, or what its id says."""
+    return recording(nbest.id) if nbest.recording is None else nbest.recording
+
+
+def with_neighbours(lists: Iterable[NbestList], before: int, after: int) -> Iterator[Placed]:
+    """Each list with the 1-best of at most so many lists before and after it in its recording, as a stream.
+
+    Raises:
+        UserError: the lists of a recording do not follow each other in the order of their numbers.
+    """
+    number, alone = 0, True
+    for _, some in groupby(_in_order(lists), key=recording_of):
+        for placed in _within_a_recording(some, before, after):
+            yield placed
+            number += 1
+            alone &= not (placed.before or placed.after)
+    if number > 1 and alone:
+        log.warning("no utterance has a neighbour in its recording; say with --recordings what belongs together")
+
+
+def _within_a_recording(lists: Iterable[NbestList], before: int, after: int) -> Iterator[Placed]:
+    said: deque[str] = deque(maxlen=before)
+    waiting: deque[NbestList] = deque()
+
+    def first() -> Placed:
+        nbest = waiting.popleft()
+        placed = Placed(nbest, tuple(said), tuple(best_text(one) for one in islice(waiting, after)))
+        said.append(best_text(nbest))
+        return placed
+
+    for nbest in lists:
+        waiting.append(nbest)
+        if len(waiting) > after:
+            yield first()
+    while waiting:
+        yield first()
+
+
+def _in_order(lists: Iterable[NbestList]) -> Iterator[NbestList]:
+    """The lists, as long as recordings follow each other and their utterances' numbers rise."""
+    ended: set[int] = set()  # hashes: names of millions of recordings would fill the memory
+    last: NbestList | None = None
+    for nbest in lists:
+        if last is not None:
+            if recording_of(last) != recording_of(nbest):
+                ended.add(hash(recording_of(last)))
+            if hash(recording_of(nbest)) in ended or _comes_before(nbest, last):
+                raise UserError(
+                    f"utterance {nbest.id}: stands behind {last.id}; a model that reads neighbours needs the "
+                    "utterances of a recording one after another; sort the lists by id"
+                )
+        last = nbest
+        yield nbest
+
+
+def best_text(nbest: NbestList) -> str:
+    """The hypothesis that the first pass likes best; the first one, where there is no first-pass score."""
+    return max(nbest.hypotheses, key=lambda one: one.scores.get(FIRST_PASS, 0.0)).text
+
+
+def _comes_before(one: NbestList, other: NbestList) -> bool:
+    """Whether the numbers at the ends of two ids are in falling order, in a recording that the ids name."""
+    if recording(one.id) != recording(other.id) or one.recording is not None:
+        return False
+    ends = [nbest_id[len(recording(nbest_id)) :].lstrip("-_./:") for nbest_id in (one.id, other.id)]
+    if not all(end.isascii() and end.isdigit() for end in ends):
+        return False
+    numbers = [end.lstrip("0") for end in ends]  # an id may have more digits than Python makes a number of
+    return (len(numbers[0]), numbers[0]) < (len(numbers[1]), numbers[1])

@@ -1,0 +1,179 @@
+"""A discriminator of replaced tokens (ELECTRA): network, scores, and what it learns from."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from enum import IntEnum
+from pathlib import Path
+from typing import ClassVar, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from rapidfuzz.distance import Levenshtein
+from torch import Tensor, nn
+
+from rescore import formats
+from rescore.errors import UserError
+from rescore.lms.neural import checkpoint
+from rescore.lms.neural.blocks import Batch
+from rescore.lms.neural.config import NetworkConfig
+from rescore.lms.neural.encoder import Encoder
+from rescore.lms.neural.passes import Encoded, NetworkScorer, Request
+from rescore.lms.neural.tokenizer import Tokenizer
+from rescore.lms.neural.training.objectives import USUAL, Example, ObjectiveOptions, inner_positions, some_of
+from rescore.nbest import NbestList
+
+
+class Verdict(IntEnum):
+    ORIGINAL = 0
+    REPLACED = 1
+
+
+class Electra(Encoder):
+    """A biLM whose softmax is over two verdicts, not over the vocabulary. Nothing is masked, and one pass is enough."""
+
+    causal = False
+
+    def __init__(self, config: NetworkConfig) -> None:
+        super().__init__(config)
+        self.verdict_embedding = nn.Embedding(len(Verdict), config.d_model)
+        self.output_bias = nn.Parameter(torch.zeros(len(Verdict)))
+        nn.init.normal_(self.verdict_embedding.weight, std=config.d_model**-0.5)
+
+    @property
+    def output_weight(self) -> Tensor:
+        return self.verdict_embedding.weight
+
+
+class ElectraScorer(NetworkScorer):
+    """Of each token of the intact sentence, how probable it is that nobody has put it in another one's place."""
+
+    predicts_tokens = False
+
+    def requests(self, sentences: Sequence[Encoded]) -> Iterator[Request]:
+        for request in super().requests(sentences):
+            yield request._replace(targets=torch.full_like(request.targets, Verdict.ORIGINAL))
+
+
+Tokens = npt.NDArray[np.int64]
+
+
+class Generator(Protocol):
+    name: str
+    """What it is, and a digest of what it draws from."""
+
+    def __call__(self, tokens: Tensor, lengths: Tensor, at: Tensor, lots: np.random.Generator) -> tuple[Tensor, Tensor]:
+        """Tokens (k,) for the positions at (k,) of sentences (batch, n), and whether there is one (k,)."""
+
+
+class Sampled:
+    """Tokens that a T-TA samples from its softmax, each given the others of the intact sentence; no special ones."""
+
+    def __init__(self, folder: Path, tokenizer: Tokenizer) -> None:
+        """
+        Raises:
+            UserError: it is no T-TA, or one of another vocabulary.
+        """
+        self._network, own = checkpoint.load(folder, "tta")
+        if own.fingerprint != tokenizer.fingerprint:
+            raise UserError(
+                f"--generator {folder}: has another tokenizer; give --tokenizer {folder / 'tokenizer.json'}"
+            )
+        self._special = [own.pad, own.unk, own.bos, own.eos, own.mask]
+        self.name = f"{folder.resolve().name}@{_digest((folder / 'model.safetensors').read_bytes())}"
+
+    @torch.no_grad()
+    def __call__(self, tokens: Tensor, lengths: Tensor, at: Tensor, lots: np.random.Generator) -> tuple[Tensor, Tensor]:
+        hidden = self._network.predict(Batch(tokens, lengths, at))
+        logits = hidden @ self._network.output_weight.T
+        if self._network.output_bias is not None:
+            logits += self._network.output_bias
+        logits[:, self._special] = -torch.inf
+        noise = torch.Generator().manual_seed(int(lots.integers(2**62)))
+        drawn = logits.softmax(-1).multinomial(1, generator=noise)[:, 0]
+        return drawn, torch.ones_like(drawn, dtype=torch.bool)
+
+
+class Confused:
+    """What stands in the place of a token in other hypotheses of a list, as often as it does there."""
+
+    def __init__(self, lists: Iterable[NbestList], tokenizer: Tokenizer) -> None:
+        counts: defaultdict[int, Counter[int]] = defaultdict(Counter)
+        for nbest in lists:
+            first, *others = tokenizer.encode([hypothesis.text for hypothesis in nbest.hypotheses]) or [[]]
+            for other in others:
+                for operation in Levenshtein.editops(first, other):
+                    if operation.tag == "replace":
+                        pair = first[operation.src_pos], other[operation.dest_pos]
+                        counts[pair[0]][pair[1]] += 1
+                        counts[pair[1]][pair[0]] += 1
+        self.counts = {token: dict(sorted(found.items())) for token, found in counts.items()}
+        self.name = f"confusions@{_digest(json.dumps(self.counts, sort_keys=True).encode())}"
+
+    def __call__(self, tokens: Tensor, lengths: Tensor, at: Tensor, lots: np.random.Generator) -> tuple[Tensor, Tensor]:
+        found = tokens.flatten()[at].clone()
+        there = torch.zeros(len(at), dtype=torch.bool)
+        for place, token in enumerate(found.tolist()):
+            if others := self.counts.get(token):
+                shares = np.array(list(others.values())) / sum(others.values())
+                found[place], there[place] = int(lots.choice(list(others), p=shares)), True
+        return found, there
+
+
+class ReplacedTokenDetection:
+    """Of every token of a sentence in which some were replaced: whether it is the original one.
+
+    A share of the tokens (`mask_rate`) is replaced. Where both generators have a token for a position, each of them is
+    taken as often. What is replaced by itself is original, as in the paper.
+    """
+
+    perplexity: ClassVar[str] = "perplexity of original or replaced"
+    predicts_end: ClassVar[bool] = False
+
+    def __init__(self, tokenizer: Tokenizer, options: ObjectiveOptions = USUAL) -> None:
+        """
+        Raises:
+            UserError: there is no generator, or one cannot be read or has another vocabulary.
+        """
+        self._options = options
+        self._generators: list[Generator] = []
+        if options.generator is not None:
+            self._generators.append(Sampled(Path(options.generator), tokenizer))
+        if options.confusions is not None:
+            confused = Confused(formats.read([options.confusions]), tokenizer)
+            if not confused.counts:
+                raise UserError(
+                    f"--confusions {options.confusions}: no hypothesis has another token in the place of one; "
+                    "give lists of several hypotheses"
+                )
+            self._generators.append(confused)
+        if not self._generators:
+            raise UserError("nothing makes replacements; give --generator, the folder of a tta, or --confusions LISTS")
+
+    @property
+    def replacements(self) -> str:
+        """What makes the replacements."""
+        return ", ".join(generator.name for generator in self._generators)
+
+    def __call__(self, tokens: Tensor, lengths: Tensor, seed: Sequence[int]) -> Example:
+        lots = np.random.default_rng(list(seed))
+        inner = inner_positions(tokens, lengths)
+        at = torch.from_numpy(some_of(inner.numpy(), self._options, lots)).flatten().nonzero()[:, 0]
+        shown = tokens.flatten().clone()
+        taken = torch.zeros(len(at), dtype=torch.long)
+        for generator in self._generators:
+            drawn, there = generator(tokens, lengths, at, lots)
+            taken += there
+            ours = there & (torch.from_numpy(lots.random(len(at))) * taken < 1)
+            shown[at[ours]] = drawn[ours]
+        shown = shown.view(tokens.shape)
+        verdicts = torch.where(shown == tokens, int(Verdict.ORIGINAL), int(Verdict.REPLACED))
+        return Example(shown, lengths, inner, verdicts[inner])
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:12]

@@ -1,0 +1,158 @@
+"""Folders of models: their cards, the layout of Hugging Face's, and names on its hub."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from rescore.errors import UserError
+from rescore.files import read_json
+from rescore.lms.base import LanguageModel, Question, TokenScores, Wrapped
+from rescore.lms.neural.config import LARGEST
+
+log = logging.getLogger(__name__)
+
+
+def card(folder: Path) -> str:
+    """The text of a model's card; empty where it has none."""
+    path = folder / "README.md"
+    try:
+        return path.read_text(encoding="utf-8") if path.is_file() else ""
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path}: cannot be read ({error})") from None
+
+
+def card_value(folder: Path, key: str) -> str | None:
+    """What the head of a card says under `key`."""
+    head = re.match(r"---\n(.*?)\n---", card(folder), re.DOTALL)
+    found = re.search(rf"^{re.escape(key)}:\s*(.+?)\s*$", head[1], re.MULTILINE) if head else None
+    return found[1] if found else None
+
+
+_MANY = (
+    "vocab_size",
+    "_size",
+    "d_model",
+    "n_embd",
+    "n_inner",
+    "ffn_dim",
+    "_embeddings",
+    "n_positions",
+    "heads",
+    "n_head",
+)
+SIZES = {"layers": LARGEST["layers"], "n_layer": LARGEST["layers"], **dict.fromkeys(_MANY, LARGEST["vocab_size"])}
+"""Endings of names in the library's configurations, and how large what they name may be."""
+
+
+def check_sizes(folder: Path) -> None:
+    """Refuse what a damaged or hostile config.json would make the library build before it looks at any weights.
+
+    Raises:
+        UserError: a number of layers is beyond that of any network, or another size is.
+    """
+    path = folder / "config.json"
+    values = read_json(path) if path.is_file() else {}
+    for name, value in values.items() if isinstance(values, dict) else ():
+        most = next((number for ending, number in SIZES.items() if name.endswith(ending)), None)
+        if isinstance(value, int) and most is not None and value > most:
+            raise UserError(f"{path}: {name} is {value}; at most {most:,} are allowed")
+
+
+def check_files(folder: Path) -> None:
+    """See that a model is there whose weights can be read without executing anything.
+
+    Raises:
+        UserError: a file is missing.
+    """
+    if not folder.is_dir():
+        raise UserError(f"{folder}: no such folder; expected config.json, *.safetensors and a tokenizer in it")
+    if not (folder / "config.json").is_file():
+        raise UserError(f"{folder}: no config.json in it; expected a model in Hugging Face's layout")
+    if not any(folder.glob("*.safetensors")):
+        pickled = sorted([*folder.glob("*.bin"), *folder.glob("*.pt"), *folder.glob("*.ckpt")])
+        found = f" ({pickled[0].name} is pickled, and loading it could execute code)" if pickled else ""
+        raise UserError(f"{folder}: no *.safetensors in it{found}; save the model with safe_serialization=True")
+
+
+def content_digest(folder: Path, settings: bytes = b"") -> bytes:
+    """Of all files that decide what a model says, and of settings that do."""
+    digest = hashlib.sha256()
+    suffixes = (".json", ".txt", ".model", ".safetensors")
+    for name in sorted(path.name for path in folder.iterdir() if path.suffix in suffixes and path.is_file()):
+        with open(folder / name, "rb") as file:
+            digest.update(name.encode() + hashlib.file_digest(file, "sha256").digest())
+    digest.update(settings)
+    return digest.digest()
+
+
+NAME = re.compile(r"([A-Za-z0-9][\w.-]{0,95}/)?[\w.-]{1,96}(@[\w./-]{1,100})?", re.ASCII)
+"""`OWNER/MODEL`, or `OWNER/MODEL@REVISION`; the oldest models have no owner."""
+FILES = ["*.json", "*.txt", "*.model", "*.safetensors"]
+"""What is downloaded: configuration, tokenizer and weights; neither pickled weights nor code."""
+
+
+def find(path: Path) -> tuple[Path, str | None]:
+    """The folder of a model, and `OWNER/MODEL@COMMIT` where it is one of the hub's.
+
+    A local folder comes first, then the hub's cache (HF_HOME, HF_HUB_CACHE), then, unless HF_HUB_OFFLINE is set, the
+    hub. What is no name of a model is returned as it is.
+
+    Raises:
+        UserError: the hub has no such model, or cannot be reached.
+    """
+    name = path.as_posix()
+    if path.exists() or not NAME.fullmatch(name) or ".." in name:
+        return path, None
+    try:
+        from huggingface_hub import try_to_load_from_cache
+    except ImportError:
+        return path, None
+    model, _, revision = name.partition("@")
+    cached = try_to_load_from_cache(model, "config.json", revision=revision or None)
+    if isinstance(cached, str):
+        folder = Path(cached).parent
+    elif "/" in model:
+        folder = _download(model, revision or None)
+    else:
+        return path, None
+    return folder, f"{model}@{folder.name[:12]}"
+
+
+def _download(model: str, revision: str | None) -> Path:
+    from huggingface_hub import constants, snapshot_download
+
+    nowhere = f"{model}: no such folder, and not in the Hugging Face cache ({constants.HF_HUB_CACHE})"
+    if constants.is_offline_mode():
+        raise UserError(f"{nowhere}; HF_HUB_OFFLINE is set, so that it is not downloaded")
+    log.info("%s: downloading from the Hugging Face hub", model)
+    # Without this, a machine without network waits for minutes until the last attempt.
+    os.environ.setdefault("HF_HUB_ETAG_TIMEOUT", "10")
+    try:
+        return Path(snapshot_download(model, revision=revision, allow_patterns=FILES))
+    except Exception as error:  # the library's own, those of two HTTP libraries, those of the system
+        reason = " ".join(str(error).split())[:200]
+        raise UserError(f"{nowhere}; downloading it failed: {type(error).__name__}: {reason}") from None
+
+
+class FromHub(Wrapped):
+    """A language model whose columns and signatures name its place on the hub, and the commit."""
+
+    def __init__(self, lm: LanguageModel, revision: str) -> None:
+        super().__init__(lm)
+        self._revision = revision
+
+    @property
+    def model(self) -> str:
+        return f"{self._lm.model}:{self._revision}"
+
+    @property
+    def fingerprint(self) -> str:
+        return self._lm.fingerprint
+
+    def score(self, questions: Sequence[Question]) -> list[TokenScores]:
+        return self._lm.score(questions)

@@ -1,0 +1,136 @@
+"""Functions of Python as language models, and the fingerprint of their content."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+import sysconfig
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache, partial
+from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from rescore.errors import UserError
+from rescore.lms.base import Question, TokenScores
+
+_PLAIN = (type(None), bool, int, float, complex, str, bytes, range, slice, type(...))
+
+_OPAQUE: dict[int, tuple[object, str]] = {}
+"""By id the objects that show nothing, kept so that no other one takes the id, each with a name of its own."""
+
+
+def content_of(value: object) -> str:
+    """The hash, in hexadecimal."""
+    digest = hashlib.sha256()
+    for part in _parts(value, {}):
+        digest.update(f"{len(part)}:".encode() + part)
+    return digest.hexdigest()
+
+
+def _parts(value: Any, seen: dict[int, tuple[int, object]]) -> Iterator[bytes]:
+    """What a value is made of. What was met before counts by its place: values may contain themselves."""
+    if isinstance(value, _PLAIN):
+        yield f"{type(value).__name__} {value!r}".encode(errors="backslashreplace")
+    elif id(value) in seen:
+        yield f"again {seen[id(value)][0]}".encode()
+    else:
+        seen[id(value)] = len(seen), value  # kept: a new object must not take the id
+        yield f"{type(value).__module__}.{type(value).__qualname__}".encode()
+        for part in _inside(value):
+            yield from _parts(part, seen)
+
+
+def _inside(value: Any) -> list[Any]:
+    """The values that one consists of."""
+    if isinstance(value, CodeType):
+        return [value.co_code, value.co_names, value.co_varnames, value.co_freevars, value.co_argcount, value.co_consts]
+    if isinstance(value, ModuleType):
+        return [value.__name__, str(getattr(value, "__version__", ""))]
+    if isinstance(value, (FunctionType, BuiltinFunctionType, type)) and _is_installed(value.__module__):
+        return [value.__module__, value.__qualname__]
+    if isinstance(value, FunctionType):
+        closed = [_content(cell) for cell in value.__closure__ or ()]
+        named = [(name, value.__globals__.get(name)) for name in sorted(_names(value.__code__))]
+        return [value.__code__, value.__defaults__, value.__kwdefaults__, closed, named]
+    if isinstance(value, type):
+        own = {name: part for name, part in vars(value).items() if isinstance(part, (*_PLAIN, FunctionType))}
+        return [value.__qualname__, value.__bases__, *(own[name] for name in sorted(own))]
+    if isinstance(value, MethodType):
+        return [value.__func__, value.__self__]
+    if isinstance(value, partial):
+        return [value.func, value.args, value.keywords]
+    if isinstance(value, (list, tuple)):
+        return list(value)
+    if isinstance(value, dict):
+        return [part for item in value.items() for part in item]
+    if isinstance(value, (set, frozenset)):  # in an order that does not depend on the process
+        return sorted(content_of(part) for part in value)
+    if isinstance(getattr(value, "fingerprint", None), str):
+        return [value.fingerprint]
+    try:
+        state = value.__reduce_ex__(4)
+    except Exception:  # it says so in its own way
+        return [_OPAQUE.setdefault(id(value), (value, uuid.uuid4().hex))[1]]
+    return [state] if isinstance(state, str) else [list(part) if isinstance(part, Iterator) else part for part in state]
+
+
+def _content(cell: Any) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # not yet
+        return None
+
+
+def _names(code: CodeType) -> set[str]:
+    """The names in a function's code, and in that of functions inside."""
+    inner = [_names(part) for part in code.co_consts if isinstance(part, CodeType)]
+    return set(code.co_names).union(*inner)
+
+
+@cache
+def _is_installed(module: str | None) -> bool:
+    """Whether a module is part of Python or of an installed package."""
+    if module == "__main__" or module is None:
+        return module is None
+    file = getattr(sys.modules.get(module), "__file__", None)
+    return file is None or any(file.startswith(place) for place in sysconfig.get_paths().values())
+
+
+class FunctionModel:
+    """Scores of whole sentences, natural log, by a function; its words count as the tokens."""
+
+    precision = "float64"
+
+    def __init__(self, function: Callable[[Sequence[str]], Sequence[float]]) -> None:
+        self.name = self.model = _name_of(function)
+        self._function = function
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the function's content (`rescore.lms.function`)."""
+        return content_of(self._function)
+
+    def score(self, questions: Sequence[Question]) -> list[TokenScores]:
+        """One result per question, of its text alone.
+
+        Raises:
+            UserError: the function returned another number of scores.
+        """
+        sentences = [question.text for question in questions]
+        values = list(self._function(sentences))
+        if len(values) != len(sentences):
+            raise UserError(f"{self.name}: returned {len(values)} scores for {len(sentences)} sentences")
+        return [
+            TokenScores(text.split(), np.zeros(len(text.split())), total=float(value))
+            for text, value in zip(sentences, values, strict=True)
+        ]
+
+
+def _name_of(function: Any) -> str:
+    """Its own; that of what a partial calls; the class's of a callable object."""
+    while isinstance(function, partial):
+        function = function.func
+    return str(getattr(function, "__name__", type(function).__name__)).strip("<>")

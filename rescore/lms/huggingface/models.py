@@ -1,0 +1,351 @@
+"""Masked and causal models of Hugging Face's transformers."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+import torch
+from torch import Tensor
+
+from rescore.errors import UserError
+from rescore.lms.base import DEFAULT, ComputeOptions, Question, Template
+from rescore.lms.folders import check_files, check_sizes, content_digest
+from rescore.lms.neural.blocks import Batch, Tree
+from rescore.lms.neural.causal import CausalScorer
+from rescore.lms.neural.passes import CONTEXT_TOKEN, Encoded, Network, NetworkScorer, masked_scorer
+from rescore.lms.neural.precision import DTYPES, choose_device, choose_precision, quantised
+
+if TYPE_CHECKING:
+    from rescore.lms.backends import Spec
+
+log = logging.getLogger(__name__)
+
+
+class PromptNetwork(Network, Protocol):
+    """A network whose tokenizer cuts a text together with what stands before it."""
+
+    def encode_behind(self, before: Sequence[str], texts: Sequence[str]) -> list[Encoded]:
+        """The tokens of both as one text; the word of those that end before the text begins is `CONTEXT_TOKEN`."""
+        ...
+
+
+class PromptedScorer(CausalScorer):
+    """log p of the hypothesis' tokens given the template up to it, with the source in its place.
+
+    The template is read once for all hypotheses of a source.
+    """
+
+    def __init__(self, name: str, network: PromptNetwork, template: str) -> None:
+        """
+        Args:
+            template: as `Template` takes it.
+
+        Raises:
+            UserError: it does not end with {text}.
+        """
+        super().__init__(name, network)
+        self._prompted = network
+        self._template = Template(template)
+        self.reads_source = self._template.reads_source
+
+    @cached_property
+    def fingerprint(self) -> str:
+        return hashlib.sha256(f"{self._template.text}\0{super().fingerprint}".encode()).hexdigest()
+
+    def encoded(self, questions: Sequence[Question]) -> list[Encoded]:
+        before = [self._template.before(one) for one in questions]
+        return [self.in_order(one) for one in self._prompted.encode_behind(before, [one.text for one in questions])]
+
+
+class ContinuingScorer(CausalScorer):
+    """log p of the hypothesis' tokens given the 1-best of the utterances before it, one per line."""
+
+    def __init__(self, name: str, network: PromptNetwork, number: int) -> None:
+        super().__init__(name, network)
+        self._prompted = network
+        self.context = (number, 0)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        return hashlib.sha256(f"context {self.context[0]} {super().fingerprint}".encode()).hexdigest()
+
+    def encoded(self, questions: Sequence[Question]) -> list[Encoded]:
+        before = ["".join(f"{neighbour}\n" for neighbour in one.before[-self.context[0] :]) for one in questions]
+        return [self.in_order(one) for one in self._prompted.encode_behind(before, [one.text for one in questions])]
+
+
+LOGITS = 2**25
+"""The most logits of one batch: 128 MiB in float32."""
+
+
+def load(spec: Spec, computing: ComputeOptions = DEFAULT) -> NetworkScorer:
+    """`hf-masked`: the pseudo-log-likelihood; `hf-causal`: log p of each token given [BOS] and those before.
+
+    A causal model without a BOS token leaves a sentence's first token unscored. The end of a sentence is not scored:
+    these models end texts, not sentences.
+
+    Raises:
+        UserError: the folder is no such model, or has its weights in pickled files only.
+    """
+    masked = spec.kind == "hf-masked"
+    network = HuggingFaceNetwork(spec.path, masked, computing, spec.context if masked else 0)
+    if spec.kind == "hf-causal":
+        if spec.context:
+            if computing.prompt is not None:
+                raise UserError("--prompt and --context exclude each other")
+            return ContinuingScorer(spec.name, network, spec.context)
+        if computing.prompt is not None:
+            return PromptedScorer(spec.name, network, computing.prompt)
+        return CausalScorer(spec.name, network)
+    scorer = masked_scorer(spec, network)
+    scorer.context = (spec.context, spec.context)
+    return scorer
+
+
+class HuggingFaceNetwork:
+    """A model folder in Hugging Face's layout as a `Network`. Weights are safetensors; nothing in it is executed."""
+
+    cloze: int | None = None
+
+    def __init__(self, folder: Path, masked: bool, computing: ComputeOptions, neighbours: int = 0) -> None:
+        """
+        Args:
+            neighbours: so many on each side are read with a text, as one running text.
+        """
+        self._folder, self._neighbours = folder, neighbours
+        check_files(folder)
+        self._model, self._tokenizer = _load(folder, masked)
+        self._device = choose_device(computing.device)
+        self.precision = choose_precision(computing.precision, self._device)
+        self._model.to(self._device, DTYPES[self.precision])
+        self.positions = _positions(self._model, self._tokenizer)
+        if self.positions < 1:
+            raise UserError(f"{folder}: reads sequences of {self.positions} tokens, as its config.json says; none fits")
+        if not masked:
+            self._check_causal()
+        if self.precision == "int8":
+            self._model = quantised(self._model)
+        tokenizer = self._tokenizer
+        self.end: list[int] = []
+        if masked:
+            if tokenizer.mask_token_id is None:
+                raise UserError(f"{folder}: its tokenizer has no mask token; a masked LM needs one (is it hf-causal?)")
+            self.mask: int = tokenizer.mask_token_id
+            self.before, self.after = _frame(tokenizer)
+        else:
+            self.mask = -1
+            self.before, self.after = ([] if tokenizer.bos_token_id is None else [tokenizer.bos_token_id]), []
+        self.pad: int = tokenizer.pad_token_id or 0
+        self.vocabulary = max(len(tokenizer), self._model.config.get_text_config().vocab_size)
+        # Byte-level vocabularies have no unknown token, but some name another one so.
+        self.unknown: int | None = None if tokenizer.unk_token == tokenizer.eos_token else tokenizer.unk_token_id
+        # Each position of a causal model has logits for the whole vocabulary at once.
+        limit = max(64, min(2048, LOGITS // self._model.config.get_text_config().vocab_size))
+        self.batch_tokens = computing.batch_tokens or limit
+
+    def _check_causal(self) -> None:
+        """
+        Raises:
+            UserError: what the last token of a text is changes the predictions before it.
+        """
+        vocabulary = self._model.config.get_text_config().vocab_size
+        tokens = (torch.arange(min(8, self.positions), device=self._device) + vocabulary // 2) % vocabulary
+        other = tokens.clone()
+        other[-1] = (tokens[-1] + vocabulary // 3 + 1) % vocabulary
+        with torch.inference_mode():
+            one, two = (self._model(input_ids=some[None]).logits[0, :-1].float() for some in (tokens, other))
+        near = 1e-4 if self.precision == "float32" else 1e-2
+        if not torch.allclose(one, two, atol=near, rtol=near):
+            raise UserError(
+                f"{self._folder}: not a causal model: a later word changes what it predicts before; is it hf-masked?"
+            )
+
+    @cached_property
+    def reads_trees(self) -> bool:
+        """Whether the model takes positions and a mask of who sees whom: tried on a tree of six tokens."""
+        tokens = torch.arange(self._model.config.get_text_config().vocab_size)[None, -6:]
+        nodes = torch.arange(6)
+        parents = [0, 0, 1, 2, 1, 4]
+        visible = torch.eye(6, dtype=torch.bool)
+        for node in range(1, 6):
+            visible[node] |= visible[parents[node]]
+        depth = visible.sum(-1) - 1
+        near = 1e-3 if self.precision == "float32" else 0.1  # wrong positions make a difference of the order of 1
+        try:
+            with torch.inference_mode():
+                found = self._logits(Batch(tokens, torch.tensor([6]), nodes, Tree(depth[None], visible[None])))
+                for leaf in (3, 5):
+                    path = visible[leaf].nonzero().squeeze(-1)
+                    chain = Batch(tokens[:, path], torch.tensor([len(path)]), torch.arange(len(path)))
+                    torch.testing.assert_close(found[path], self._logits(chain), atol=near, rtol=near)
+        except (AssertionError, LookupError, RuntimeError, TypeError, ValueError) as error:
+            log.debug("%s: reads no trees (%s)", self._folder, error)
+            return False
+        return True
+
+    def encode(self, questions: Sequence[Question]) -> list[Encoded]:
+        if not questions:
+            return []
+        if number := self._neighbours:
+            before = ["".join(f"{line} " for line in one.before[-number:]) for one in questions]
+            after = ["".join(f" {line}" for line in one.after[:number]) for one in questions]
+            among = self.encode_between(before, [one.text for one in questions], after)
+            room = self.positions - len(self.before) - len(self.after)
+            near = [_nearest(one, room) for one in among]
+            alone = iter(self._encode_alone([one.text for one, kept in zip(questions, near, strict=True) if not kept]))
+            return [kept or next(alone) for kept in near]
+        return self._encode_alone([question.text for question in questions])
+
+    def _encode_alone(self, texts: Sequence[str]) -> list[Encoded]:
+        if not texts:
+            return []
+        found = self._tokenizer(list(texts), add_special_tokens=False, verbose=False)
+        return [
+            Encoded(tuple(ids), tuple(-1 if word is None else word for word in found.word_ids(index)))
+            for index, ids in enumerate(found["input_ids"])
+        ]
+
+    def encode_behind(self, before: Sequence[str], texts: Sequence[str]) -> list[Encoded]:
+        return self.encode_between(before, texts, [""] * len(texts))
+
+    def encode_between(self, before: Sequence[str], texts: Sequence[str], after: Sequence[str]) -> list[Encoded]:
+        """Cut together, as the tokenizer would in running text: a blank before the text belongs to its first token."""
+        if not texts:
+            return []
+        whole = ["".join(parts) for parts in zip(before, texts, after, strict=True)]
+        found = self._tokenizer(whole, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
+        begins = [len(one.rstrip(" ")) for one in before]
+        ends = [
+            len(one) + len(text) if text.strip() else begin
+            for one, text, begin in zip(before, texts, begins, strict=True)
+        ]
+        return [
+            Encoded(
+                tuple(ids),
+                tuple(
+                    CONTEXT_TOKEN if stop <= begins[index] or start >= ends[index] else -1 if word is None else word
+                    for (start, stop), word in zip(found["offset_mapping"][index], found.word_ids(index), strict=True)
+                ),
+            )
+            for index, ids in enumerate(found["input_ids"])
+        ]
+
+    def strings(self, ids: Sequence[int]) -> list[str]:
+        return [str(token) for token in self._tokenizer.convert_ids_to_tokens(list(ids))]
+
+    def log_probs(self, batch: Batch, rows: Tensor, targets: Tensor) -> Tensor:
+        logits = self._logits(batch)
+        rows, targets = rows.to(self._device), targets.to(self._device)
+        return logits[rows, targets] - logits.logsumexp(-1)[rows]
+
+    def most_probable(self, batch: Batch, rows: Tensor) -> Tensor:
+        return self._logits(batch).argmax(-1)[rows.to(self._device)]
+
+    def _logits(self, batch: Batch) -> Tensor:
+        """(k, vocabulary) logits at the positions that are asked for, in float32.
+
+        The vocabulary's matrix is by far the largest: where the model has it as a module, it is given those positions
+        only. What a model does to its logits afterwards is left to the model.
+        """
+        batch = batch.to(self._device)
+        inputs: dict[str, Tensor] = {"input_ids": batch.tokens}
+        if batch.tree:
+            dtype = DTYPES[self.precision]
+            mask = torch.zeros(batch.tree.visible.shape, dtype=dtype, device=self._device)
+            mask.masked_fill_(~batch.tree.visible, torch.finfo(dtype).min)
+            inputs |= {"attention_mask": mask[:, None], "position_ids": batch.tree.depth}
+        else:
+            columns = torch.arange(batch.tokens.shape[1], device=self._device)
+            inputs["attention_mask"] = (columns < batch.lengths[:, None]).long()
+        head = self._model.get_output_embeddings()
+        if head is None:
+            return self._model(**inputs).logits.flatten(0, 1)[batch.at].float()
+        hook = head.register_forward_pre_hook(lambda module, given: (given[0].flatten(0, 1)[batch.at],))
+        try:
+            logits = self._model(**inputs).logits
+        finally:
+            hook.remove()
+        assert logits.shape[0] == len(batch.at)
+        return logits.float()
+
+    @property
+    def layers(self) -> int:
+        return int(self._model.config.get_text_config().num_hidden_layers)
+
+    def embeddings(self, tokens: Tensor, lengths: Tensor, positions: bool) -> Tensor:
+        if positions:
+            return self.vectors(tokens, lengths, 0)
+        return cast(Tensor, self._model.get_input_embeddings()(tokens.to(self._device)).float())
+
+    def vectors(self, tokens: Tensor, lengths: Tensor, layer: int) -> Tensor:
+        tokens = tokens.to(self._device)
+        mask = torch.arange(tokens.shape[1], device=self._device) < lengths.to(self._device)[:, None]
+        found = self._model(input_ids=tokens, attention_mask=mask.long(), output_hidden_states=True)
+        return cast(Tensor, found.hidden_states[layer].float())
+
+    def digest(self) -> bytes:
+        return content_digest(self._folder, b"" if self.precision == "float32" else self.precision.encode())
+
+
+def _nearest(sentence: Encoded, room: int) -> Encoded | None:
+    """So many tokens at most: the text, and the nearest of what stands on both sides; None where the text leaves no
+    room for any."""
+    own = sentence.scored
+    left, right = own.start, len(sentence.ids) - own.stop
+    beside = room - (own.stop - own.start)
+    if left + right <= beside:
+        return sentence
+    if beside <= 0:
+        return None
+    before = min(left, max(beside // 2, beside - right))
+    kept = slice(own.start - before, own.stop + min(right, beside - before))
+    return Encoded(sentence.ids[kept], sentence.words[kept])
+
+
+def _load(folder: Path, masked: bool) -> tuple[Any, Any]:
+    try:
+        import transformers
+    except ImportError:
+        raise UserError("hf-masked and hf-causal need transformers; install it: pip install transformers") from None
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    logging.getLogger("transformers").setLevel(logging.ERROR)
+    kind: Any = transformers.AutoModelForMaskedLM if masked else transformers.AutoModelForCausalLM
+    safely = {"local_files_only": True, "trust_remote_code": False}
+    check_sizes(folder)
+    try:
+        tokenizer = transformers.AutoTokenizer.from_pretrained(str(folder), **safely)
+        model, about = kind.from_pretrained(str(folder), use_safetensors=True, output_loading_info=True, **safely)
+    except Exception as error:  # whatever the library raises for a folder that it cannot read
+        raise UserError(f"{folder}: transformers cannot load it ({' '.join(str(error).split())[:200]})") from None
+    if about["missing_keys"]:
+        name = "masked" if masked else "causal"
+        missing = sorted(about["missing_keys"])[0]
+        raise UserError(f"{folder}: no weights for {missing}; it was not trained as a {name} language model")
+    if not tokenizer.is_fast:
+        raise UserError(f"{folder}: no tokenizer.json, and none could be made; save it from a fast tokenizer")
+    return model.eval(), tokenizer
+
+
+def _frame(tokenizer: Any) -> tuple[list[int], list[int]]:
+    """The special tokens that the tokenizer puts before and after a sentence."""
+    probe = tokenizer("a", return_special_tokens_mask=True)
+    ids, special = probe["input_ids"], probe["special_tokens_mask"]
+    inner = special.index(0)
+    return ids[:inner], ids[len(special) - special[::-1].index(0) :]
+
+
+def _positions(model: Any, tokenizer: Any) -> int:
+    """The longest sequence, special tokens included."""
+    config = model.config.get_text_config()
+    longest = min(int(getattr(config, "max_position_embeddings", None) or 4096), int(tokenizer.model_max_length))
+    for name, module in model.named_modules():
+        if name.endswith("position_embeddings") and getattr(module, "padding_idx", None) is not None:
+            # RoBERTa and its kin count positions from the padding index on.
+            longest = min(longest, module.num_embeddings - module.padding_idx - 1)
+    return longest

@@ -1,0 +1,173 @@
+"""Translation models of Hugging Face's transformers (Marian, T5, BART, NLLB, mBART): p(hypothesis given source).
+
+With `:channel` it is the other way round, p(source given hypothesis), of the noisy channel (Yee et al. 2019). A source
+is encoded once for all hypotheses of its list.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rescore.errors import UserError
+from rescore.lms import base
+from rescore.lms.base import DEFAULT, ComputeOptions, Question, TokenScores
+from rescore.lms.folders import check_files, check_sizes, content_digest
+from rescore.lms.neural.precision import DTYPES, choose_device, choose_precision
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rescore.lms.backends import Spec
+
+LOGITS = 2**25
+"""The most logits of one batch: 128 MiB in float32."""
+IGNORED = -100
+"""What transformers calls labels that are padding."""
+
+
+def load(spec: Spec, computing: ComputeOptions = DEFAULT) -> Seq2SeqLM:
+    """`hf-seq2seq[:channel][:src=CODE][:tgt=CODE]:DIR`; the codes are those of the tokenizer's languages.
+
+    Raises:
+        UserError: the folder is no such model, has its weights in pickled files only, or knows no such language.
+    """
+    codes = dict(option.split("=", 1) for option in spec.options if "=" in option)
+    return Seq2SeqLM(spec.name, spec.path, computing, "channel" in spec.options, codes.get("src"), codes.get("tgt"))
+
+
+class Seq2SeqLM:
+    """log p of each token of the target, its end with them, given the other side."""
+
+    reads_source = True
+
+    def __init__(
+        self, name: str, folder: Path, computing: ComputeOptions, channel: bool, source: str | None, target: str | None
+    ) -> None:
+        """
+        Args:
+            channel: whether the hypothesis is what is given, and the source what is predicted.
+            source, target: language codes of the tokenizer, for the text that is given and the one that is predicted.
+        """
+        self.name = self.model = name
+        self._folder, self._channel, self._codes = folder, channel, (source, target)
+        check_files(folder)
+        self._model, self._tokenizer = _load(folder)
+        self._set_languages(source, target)
+        self._device = choose_device(computing.device)
+        self.precision = choose_precision(computing.precision, self._device)
+        if self.precision == "int8":
+            raise UserError("--precision int8 is not for hf-seq2seq; give float32 or bf16")
+        self._model.to(self._device, DTYPES[self.precision])
+        vocabulary = self._model.get_output_embeddings().weight.shape[0]
+        self._budget = computing.batch_tokens or max(64, min(4096, LOGITS // vocabulary))
+
+    def _set_languages(self, source: str | None, target: str | None) -> None:
+        for attribute, code in (("src_lang", source), ("tgt_lang", target)):
+            if code is None:
+                continue
+            if self._tokenizer.convert_tokens_to_ids(code) in (None, self._tokenizer.unk_token_id):
+                raise UserError(f"{self._folder}: its tokenizer knows no language {code}")
+            setattr(self._tokenizer, attribute, code)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        about = f"seq2seq {self._channel} {self._codes} {self.precision}"
+        return hashlib.sha256(about.encode() + content_digest(self._folder)).hexdigest()
+
+    def score(self, questions: Sequence[Question]) -> list[TokenScores]:
+        """One result per question with a source, in their order."""
+        pairs = [one.pair(self._channel) for one in questions]
+        given = list(dict.fromkeys(one for one, _ in pairs))
+        found: dict[tuple[str, str], TokenScores] = {}
+        wanted: dict[str, list[str]] = {one: [] for one in given}
+        for one, other in dict.fromkeys(pairs):
+            wanted[one].append(other)
+        with torch.inference_mode():
+            for some in self._batches(given):
+                states, mask = self._encoded(some)
+                rows = [(row, text) for row, one in enumerate(some) for text in wanted[one]]
+                for (row, text), scores in zip(rows, self._decoded(states, mask, rows), strict=True):
+                    found[some[row], text] = scores
+                base.report(len(found), sum(map(len, wanted.values())))
+        return [found[one] for one in pairs]
+
+    def _batches(self, texts: Sequence[str]) -> Iterator[list[str]]:
+        """Texts of about one length, as many as the budget has tokens for."""
+        lengths = {text: len(ids) for text, ids in zip(texts, self._ids(texts), strict=True)}
+        batch: list[str] = []
+        for text in sorted(texts, key=lambda one: lengths[one]):
+            if batch and (len(batch) + 1) * lengths[text] > self._budget:
+                yield batch
+                batch = []
+            batch.append(text)
+        if batch:
+            yield batch
+
+    def _ids(self, texts: Sequence[str]) -> list[list[int]]:
+        return list(self._tokenizer(list(texts), truncation=False, verbose=False)["input_ids"]) if texts else []
+
+    def _encoded(self, texts: Sequence[str]) -> tuple[Tensor, Tensor]:
+        """The encoder's states (texts, longest, d), and a mask of what is no padding."""
+        inputs = self._tokenizer(list(texts), padding=True, return_tensors="pt", verbose=False).to(self._device)
+        encoder = self._model.get_encoder()
+        states = encoder(input_ids=inputs["input_ids"], attention_mask=inputs["attention_mask"])[0]
+        return states, inputs["attention_mask"]
+
+    def _decoded(self, states: Tensor, mask: Tensor, rows: Sequence[tuple[int, str]]) -> list[TokenScores]:
+        """Each text's tokens given the state of its row."""
+        if not rows:
+            return []
+        labels = self._tokenizer(text_target=[text for _, text in rows], truncation=False, verbose=False)["input_ids"]
+        order = sorted(range(len(rows)), key=lambda index: len(labels[index]))
+        results: dict[int, TokenScores] = {}
+        start = 0
+        for stop in range(1, len(order) + 1):
+            if stop < len(order) and (stop + 1 - start) * len(labels[order[stop]]) <= self._budget:
+                continue
+            chosen = order[start:stop]
+            start = stop
+            padded = torch.full((len(chosen), len(labels[chosen[-1]])), IGNORED)
+            for place, index in enumerate(chosen):
+                padded[place, : len(labels[index])] = torch.tensor(labels[index])
+            padded = padded.to(self._device)
+            which = torch.tensor([rows[index][0] for index in chosen], device=self._device)
+            logits = self._model(
+                encoder_outputs=(states[which],),
+                attention_mask=mask[which],
+                decoder_input_ids=self._model.prepare_decoder_input_ids_from_labels(labels=padded),
+                use_cache=False,
+            ).logits.float()
+            targets = padded.clamp_min(0)
+            log_probs = logits.gather(-1, targets[..., None]).squeeze(-1) - logits.logsumexp(-1)
+            values = log_probs.double().cpu().numpy()
+            for place, index in enumerate(chosen):
+                tokens = [str(token) for token in self._tokenizer.convert_ids_to_tokens(labels[index])]
+                results[index] = TokenScores(tokens, np.array(values[place, : len(tokens)]))
+        return [results[index] for index in range(len(rows))]
+
+
+def _load(folder: Path) -> tuple[Any, Any]:
+    try:
+        import transformers
+    except ImportError:
+        raise UserError("hf-seq2seq needs transformers; install it with: pip install 'rescore[hf]'") from None
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    safely = {"local_files_only": True, "trust_remote_code": False}
+    check_sizes(folder)
+    try:
+        tokenizer: Any = transformers.AutoTokenizer.from_pretrained(str(folder), **safely)
+        kind: Any = transformers.AutoModelForSeq2SeqLM
+        model, about = kind.from_pretrained(str(folder), use_safetensors=True, output_loading_info=True, **safely)
+    except Exception as error:  # whatever the library raises for a folder that it cannot read
+        raise UserError(f"{folder}: transformers cannot load it ({' '.join(str(error).split())[:200]})") from None
+    if about["missing_keys"]:
+        raise UserError(f"{folder}: no weights for {sorted(about['missing_keys'])[0]}; it is not a translation model")
+    return model.eval(), tokenizer

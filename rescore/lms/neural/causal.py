@@ -1,0 +1,200 @@
+"""Left to right and right to left: how a causal language model reads sentences, as trees of their prefixes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from rescore.lms.base import TokenScores, Values
+from rescore.lms.neural.blocks import Batch, Tree
+from rescore.lms.neural.passes import Encoded, NetworkScorer, Request, Span, batches, padded, windows
+
+LARGEST_TREE = 512
+"""Nodes of a tree; attention grows with their square."""
+ATTENTION_COST = 1000
+"""In a tree of n nodes, m more attend to n instead of few: as costly as the projections of n m / ATTENTION_COST."""
+
+
+class Window(NamedTuple):
+    """A window of a sentence behind its frame; of its tokens `scored` go to the sentence's from `first` on."""
+
+    tokens: tuple[int, ...]
+    scored: slice
+    sentence: int
+    first: int
+
+
+class CausalScorer(NetworkScorer):
+    """log p(sentence): each token, and the end where the network has a token for it, given those before.
+
+    Without a token in front of the sentence, its first token is context only and not scored.
+
+    Sequences that begin alike share what they have in common: an N-best list is read as a tree.
+    """
+
+    @property
+    def _frame(self) -> int:
+        return len(self.network.before)
+
+    def scored(self, sentence: Encoded) -> slice:
+        own = sentence.scored
+        return slice(max(0 if self.network.before else 1, own.start), own.stop)
+
+    def in_order(self, sentence: Encoded) -> Encoded:
+        end = self.network.end
+        return Encoded((*sentence.ids, *end), (*sentence.words, *[-1] * len(end)))
+
+    def requests(self, sentences: Sequence[Encoded]) -> Iterator[Request]:
+        network = self.network
+        paths = []
+        for index, sentence in enumerate(sentences):
+            for start, stop, first, last in windows(len(sentence.ids), network.positions - self._frame):
+                own = self.scored(sentence)
+                first, last = max(first, own.start), min(last, own.stop)
+                if first < last:
+                    shift = len(network.before) - start
+                    tokens = (*network.before, *sentence.ids[start:stop])
+                    paths.append(Window(tokens, slice(first + shift, last + shift), index, first))
+        trees = list(
+            prefix_trees(
+                sorted(paths, key=lambda path: path.tokens),
+                network.reads_trees,
+                min(LARGEST_TREE, network.batch_tokens),
+                cloze=network.cloze,
+            )
+        )
+        trees.sort(key=lambda tree: tree.size)
+        for some in batches(trees, lambda tree: tree.size, network.batch_tokens):
+            yield as_request(some, network.pad, network.reads_trees)
+
+
+class BackwardScorer(CausalScorer):
+    """The same on the reversed sentence: each token, and where the sentence begins, given those after it."""
+
+    def in_order(self, sentence: Encoded) -> Encoded:
+        return super().in_order(Encoded(sentence.ids[::-1], sentence.words[::-1]))
+
+    def _result(self, sentence: Encoded, log_probs: Values) -> TokenScores:
+        return super()._result(Encoded(sentence.ids[::-1], sentence.words[::-1]), log_probs[::-1])
+
+
+class PrefixTree:
+    """Sequences as a tree: every node but the root is predicted by its parent, and only parents are read."""
+
+    def __init__(self, stem: Sequence[int] = (), cloze: int | None = None) -> None:
+        """
+        Args:
+            stem: tokens before the root; they and the root see each other from both sides, and all nodes see them.
+            cloze: a token that each node that is read has as one more child, which predicts the others in its stead.
+        """
+        self.stem, self.cloze = tuple(stem), cloze
+        self.tokens: list[int] = []
+        self.parents: list[int] = []
+        self.depths: list[int] = []
+        self.read: dict[int, int] = {}
+        """The nodes that are read, each behind its parent, and their number in this order."""
+        self.scored: list[tuple[Window, list[int]]] = []
+        """Of each path, the nodes whose values it takes."""
+        self._last: list[int] = []  # the nodes of the sequence that was added last
+
+    @property
+    def size(self) -> int:
+        """What a network has to read."""
+        return self.predicting + len(self.read)
+
+    @property
+    def predicting(self) -> int:
+        """Where that begins which predicts: as many as there are nodes that are read."""
+        return len(self.stem) + (0 if self.cloze is None else len(self.read))
+
+    @property
+    def sequence(self) -> list[int]:
+        """The tokens that are read."""
+        asked = [] if self.cloze is None else [self.cloze] * len(self.read)
+        return [*self.stem, *(self.tokens[node] for node in self.read), *asked]
+
+    @property
+    def positions(self) -> list[int]:
+        """The position of each."""
+        places = [len(self.stem) + self.depths[node] for node in self.read]
+        return [*range(len(self.stem)), *places, *([] if self.cloze is None else [place + 1 for place in places])]
+
+    def shared(self, path: Window) -> int:
+        """How many tokens the path has in common with the one that was added last."""
+        common = 0
+        for node, token in zip(self._last, path.tokens, strict=False):
+            if self.tokens[node] != token:
+                break
+            common += 1
+        return common
+
+    def add(self, path: Window) -> None:
+        """Paths have to come sorted, so that each prefix is met once."""
+        nodes = self._last[: self.shared(path)]
+        for depth in range(len(nodes), len(path.tokens)):
+            if nodes:
+                self.read.setdefault(nodes[-1], len(self.read))
+            self.parents.append(nodes[-1] if nodes else -1)
+            nodes.append(len(self.tokens))
+            self.tokens.append(path.tokens[depth])
+            self.depths.append(depth)
+        self._last = nodes
+        self.scored.append((path, nodes[path.scored]))
+
+    def visible(self, size: int) -> npt.NDArray[np.bool_]:
+        """(size, size), True where a node that is read sees itself or an ancestor, or the stem."""
+        seen = np.zeros((size, size), dtype=np.bool_)
+        stem = len(self.stem)
+        seen[: stem + 1, : stem + 1] = True
+        for node, rank in self.read.items():
+            if node:
+                seen[stem + rank] = seen[stem + self.read[self.parents[node]]]
+                seen[stem + rank, stem + rank] = True
+        if self.cloze is not None:
+            asked = slice(self.predicting, self.size)
+            seen[asked] = seen[stem : self.predicting]
+            seen[asked, asked] |= np.eye(len(self.read), dtype=np.bool_)
+        return seen
+
+
+def prefix_trees(
+    paths: Sequence[Window], share: bool, largest: int, stem: Sequence[int] = (), cloze: int | None = None
+) -> Iterator[PrefixTree]:
+    """Cut sorted paths into trees, each behind the stem, where sharing what two have in common no longer pays."""
+    tree = PrefixTree(stem, cloze)
+    for path in paths:
+        shared = tree.shared(path)
+        more = len(path.tokens) - shared
+        common = len(stem) + shared
+        if tree.read and not (share and tree.size + more <= largest and common * ATTENTION_COST > tree.size * more):
+            yield tree
+            tree = PrefixTree(stem, cloze)
+        tree.add(path)
+    if tree.read:
+        yield tree
+
+
+def as_request(trees: Sequence[PrefixTree], pad: int, share: bool) -> Request:
+    """A batch of trees; without `share` these are sequences."""
+    tokens, lengths = padded([tree.sequence for tree in trees], pad)
+    at: list[int] = []
+    rows: list[int] = []
+    targets: list[int] = []
+    spans = []
+    for row, tree in enumerate(trees):
+        for path, nodes in tree.scored:
+            spans.append(Span(path.sentence, path.first, [len(targets) + node - 1 for node in nodes]))
+        rows += [len(at) + tree.read[parent] for parent in tree.parents[1:]]
+        targets += tree.tokens[1:]
+        begin = row * tokens.shape[1]
+        at += range(begin + tree.predicting, begin + tree.size)
+    structure = None
+    if share:
+        depth, _ = padded([tree.positions for tree in trees], 0)
+        structure = Tree(depth, torch.from_numpy(np.stack([tree.visible(tokens.shape[1]) for tree in trees])))
+    batch = Batch(tokens, lengths, torch.tensor(at), structure)
+    return Request(batch, torch.tensor(rows), torch.tensor(targets), spans)

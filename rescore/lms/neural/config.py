@@ -1,0 +1,163 @@
+"""Network configurations: the sizes of the paper under a name, and their JSON form."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+
+from rescore.errors import UserError
+from rescore.files import read_json, write_text
+from rescore.parts import NETWORKS
+
+LARGEST = {
+    "vocab_size": 10_000_000,
+    "layers": 1_000,
+    "d_model": 65_536,
+    "heads": 1_024,
+    "d_ff": 1_000_000,
+    "max_positions": 1_000_000,
+    "sentences": 1_000,
+}
+"""Beyond these a file is damaged, or made to fill the memory."""
+FIRST_QUERIES = ("position", "mask")
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkConfig:
+    """Everything that decides the shape of a network.
+
+    `kind` says which objective the network was made for (one of `NETWORKS`); all kinds of one size have the same number
+    of parameters, but for the segments of `unified` and for LSTMs, which take `heads` and `d_ff` for nothing.
+    """
+
+    kind: str = "tta"
+    vocab_size: int = 30_000
+    layers: int = 3
+    d_model: int = 512
+    heads: int = 8
+    d_ff: int = 2048
+    max_positions: int = 128
+    """Of the tokens of one sentence, its frame with them."""
+    sentences: int = 1
+    """How many consecutive sentences it reads at most; each has a position, too (Segatron, Bai et al. 2021)."""
+    embedding_norm: bool = False
+    """A LayerNorm on the sum of token and position embeddings, as in the T-TA authors' code and in BERT."""
+    output_transform: bool = False
+    """A dense layer, gelu and LayerNorm before the softmax, as there."""
+    output_bias: bool = False
+    """A bias for each word of the vocabulary, as there."""
+    phrases: int = 0
+    """Hidden units of the phrase keys of a T-TA; see `lms.tta`."""
+    first_query: str = "position"
+    """What the query of a T-TA is before the first layer: `position`, P; or `mask`, what the embeddings of [MASK] would
+    be at that position, through the same LayerNorm, as in the authors' code."""
+    source: bool = False
+    """Whether what is predicted is the second of two sentences, and the first one what it is a translation of."""
+    cloze: bool = False
+    """Whether a `unified` network predicts a token at its place, where [MASK] stands, in all readings, as in the paper;
+    without, those in one direction predict the next token."""
+    bi_source: bool = False
+    """Whether a `unified` network reads a sentence and its translation from both sides, too; the second of them has a
+    segment of its own."""
+    scaled_embeddings: bool = False
+    """Embeddings times sqrt(d_model) before the first layer of an encoder (Vaswani et al. 2017, section 3.4). Papers'
+    networks have none of this; an encoder's file without this field means it."""
+
+    def __post_init__(self) -> None:
+        if self.kind not in NETWORKS:
+            raise UserError(f"kind {self.kind!r} is not one of {', '.join(NETWORKS.names)}")
+        for name in LARGEST:
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= LARGEST[name]:
+                raise UserError(f"{name} is {value!r}; it must be a whole number from 1 to {LARGEST[name]:,}")
+        if type(self.phrases) is not int or not 0 <= self.phrases <= LARGEST["d_ff"]:
+            raise UserError(f"phrases is {self.phrases!r}; it must be a whole number from 0 to {LARGEST['d_ff']:,}")
+        if self.phrases and self.kind != "tta":
+            raise UserError(f"phrases is {self.phrases}; a {self.kind} has none, a tta may")
+        if self.phrases and self.embedding_norm:
+            raise UserError("phrases cannot be had with embedding_norm")
+        if self.phrases and self.vocab_size * self.sentences >= 1 << 20:
+            raise UserError(f"phrases take a vocabulary of fewer than {(1 << 20) // self.sentences:,} tokens")
+        if self.first_query not in FIRST_QUERIES:
+            raise UserError(f"first_query is {self.first_query!r}; it must be {' or '.join(FIRST_QUERIES)}")
+        flags = (
+            "embedding_norm",
+            "output_transform",
+            "output_bias",
+            "scaled_embeddings",
+            "source",
+            "cloze",
+            "bi_source",
+        )
+        for name in flags:
+            if not isinstance(getattr(self, name), bool):
+                raise UserError(f"{name} is {getattr(self, name)!r}; it must be true or false")
+        if NETWORKS[self.kind].heads and self.d_model % self.heads:
+            raise UserError(f"d_model {self.d_model} cannot be divided among {self.heads} heads")
+        if self.sentences > 1 and not NETWORKS[self.kind].before:
+            raise UserError(f"sentences is {self.sentences}; a {self.kind} reads one sentence at a time")
+        if self.source and not NETWORKS[self.kind].source:
+            raise UserError(f"source is true; a {self.kind} reads none so")
+        if self.cloze and not NETWORKS[self.kind].cloze:
+            raise UserError(f"cloze is true; a {self.kind} has one way to learn")
+        if self.bi_source and not NETWORKS[self.kind].pairs:
+            raise UserError(f"bi_source is true; a {self.kind} has no such reading")
+        if self.source and self.sentences != 2:
+            raise UserError(f"sentences is {self.sentences}; a network that reads a source has 2")
+        if self.max_positions < 4:
+            raise UserError(f"max_positions is {self.max_positions}; [BOS], [EOS] and two tokens need at least 4")
+
+    @property
+    def neighbours(self) -> tuple[int, int]:
+        """How many sentences before and after one it can read with it."""
+        most = 0 if self.source else self.sentences - 1
+        return (most // 2, most // 2) if NETWORKS[self.kind].after else (most, 0)
+
+    def with_neighbours(self, number: int) -> NetworkConfig:
+        """The same for so many sentences before and after one, or before it where the network is causal."""
+        return replace(self, sentences=2 * number + 1 if NETWORKS[self.kind].after else number + 1)
+
+    def save(self, path: Path) -> None:
+        write_text(path, json.dumps(asdict(self), indent=2) + "\n")
+
+    @classmethod
+    def load(cls, path: Path) -> NetworkConfig:
+        """Read a config.json.
+
+        Raises:
+            UserError: the file is absent, no JSON object, or has a field that is unknown or out of range.
+        """
+        if not path.exists():
+            raise UserError(f"{path}: no such file")
+        values = read_json(path)
+        if not isinstance(values, dict):
+            raise UserError(f"{path}: expected a JSON object with the fields of a network configuration")
+        if "model_type" in values or "architectures" in values:
+            kinds = str(values.get("architectures"))
+            names = {
+                "MaskedLM": "hf-masked",
+                "CausalLM": "hf-causal",
+                "LMHead": "hf-causal",
+                "Generation": "hf-seq2seq",
+            }
+            kind = next((kind for part, kind in names.items() if part in kinds), "hf-masked or hf-causal")
+            raise UserError(
+                f"{path}: is a model of Hugging Face's transformers, not of rescore; name it {kind}:{path.parent}"
+            )
+        unknown = sorted(set(values) - {field.name for field in fields(cls)})
+        if unknown:
+            raise UserError(f"{path}: unknown field {unknown[0]!r}; remove it or correct its name")
+        if values.get("kind", "tta") != "tta":
+            values.setdefault("scaled_embeddings", True)
+        try:
+            return cls(**values)
+        except UserError as error:
+            raise UserError(f"{path}: {error}") from None
+
+
+# Section 5.1 of the paper is `base`; `small` is what two CPU cores can train in hours.
+NAMED = {
+    "base": NetworkConfig(),
+    "small": NetworkConfig(vocab_size=8_000, layers=3, d_model=256, heads=4, d_ff=1024),
+}

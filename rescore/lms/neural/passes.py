@@ -1,0 +1,395 @@
+"""Scores in one pass (T-TA) and of one masked token at a time; token accuracy."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple, Protocol, Self, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from rescore.errors import UserError
+from rescore.lms import base
+from rescore.lms.base import LanguageModel, Question, TokenScores, Values
+from rescore.lms.neural.blocks import Batch
+from rescore.parts import NETWORKS
+
+if TYPE_CHECKING:
+    from rescore.lms.backends import Spec
+
+log = logging.getLogger(__name__)
+
+Item = TypeVar("Item")
+
+
+CONTEXT_TOKEN = -2
+"""In the place of the number of a word: a token beside the sentence (its source, a template, its neighbours), which is
+not scored."""
+
+
+class Encoded(NamedTuple):
+    """A sentence's token ids, without any frame, and the number of the word that each belongs to."""
+
+    ids: tuple[int, ...]
+    words: tuple[int, ...]
+
+    @property
+    def scored(self) -> slice:
+        """The sentence's own tokens, less what is shown before and after them."""
+        if CONTEXT_TOKEN not in self.words:
+            return slice(0, len(self.words))
+        own = [place for place, word in enumerate(self.words) if word != CONTEXT_TOKEN]
+        return slice(own[0], own[-1] + 1) if own else slice(0, 0)
+
+
+class Network(Protocol):
+    """What a scorer needs of a network and its tokenizer."""
+
+    precision: str
+    """The arithmetic: float32, bf16, fp16 or int8."""
+
+    before: list[int]
+    """Tokens in front of every sequence, such as [BOS]."""
+    after: list[int]
+    """Tokens behind a sequence that is read both ways, such as [EOS]."""
+    end: list[int]
+    """The token (or none) that a causal network predicts where the sentence ends."""
+    mask: int
+    cloze: int | None
+    """The token that stands where one is predicted from those before it; None where the one before predicts it."""
+    pad: int
+    vocabulary: int
+    """How many tokens there are; those of other segments or sentences are numbered beyond, `id + k * vocabulary`."""
+    unknown: int | None
+    """The token of what the tokenizer does not know, if there is one."""
+    positions: int
+    """The longest sequence."""
+    batch_tokens: int
+    """Padded tokens in a batch: bounds memory."""
+
+    @property
+    def reads_trees(self) -> bool:
+        """Whether batches may be trees."""
+        ...
+
+    def encode(self, questions: Sequence[Question]) -> list[Encoded]:
+        """What is read of each: the text, and what else a network of this kind reads beside it."""
+        ...
+
+    def strings(self, ids: Sequence[int]) -> list[str]: ...
+
+    def log_probs(self, batch: Batch, rows: Tensor, targets: Tensor) -> Tensor:
+        """Natural-log probabilities of targets (k,), each predicted by the hidden vector at `batch.at[rows]`."""
+        ...
+
+    def most_probable(self, batch: Batch, rows: Tensor) -> Tensor:
+        """The tokens (k,) that are most probable given the hidden vectors at `batch.at[rows]`."""
+        ...
+
+    @property
+    def layers(self) -> int:
+        """How many there are."""
+        ...
+
+    def vectors(self, tokens: Tensor, lengths: Tensor, layer: int) -> Tensor:
+        """Sequences (batch, n) and their lengths -> hidden vectors (batch, n, d) behind a layer."""
+        ...
+
+    def embeddings(self, tokens: Tensor, lengths: Tensor, positions: bool) -> Tensor:
+        """The same before the first layer: of the tokens alone, or with all that the first layer is given (positions,
+        a LayerNorm)."""
+        ...
+
+    def digest(self) -> bytes:
+        """Content hash of weights, tokenizer and settings."""
+        ...
+
+
+class Span(NamedTuple):
+    """Where values go: to the tokens of a sentence from `first` on."""
+
+    sentence: int
+    first: int
+    values: Sequence[int] | slice
+    """Which of the values of a request."""
+
+
+class Request(NamedTuple):
+    """A batch, the predictions asked of it (as in `Network.log_probs`), and where they go."""
+
+    batch: Batch
+    rows: Tensor
+    targets: Tensor
+    spans: list[Span]
+
+
+class NetworkScorer:
+    """One pass over the sentence with both sides of its frame: a T-TA, or a biLM that sees what it predicts.
+
+    A T-TA's score of a token is log softmax(H E^T) at the token itself (section 4.1); [BOS] and [EOS] are context and
+    are not scored. Sentences longer than the network's positions are read in overlapping windows.
+    """
+
+    context: tuple[int, int] = (0, 0)
+    """How many neighbours before and after a text it reads."""
+    reads_source = False
+    """Whether it reads the source beside the text."""
+    passes = 1
+    """How often each token is asked for; its score is the mean."""
+    predicts_tokens = True
+    """Whether its softmax is over the tokens of the vocabulary."""
+
+    def __init__(self, name: str, network: Network) -> None:
+        self.name = self._model = name
+        self.network = network
+        self._reported = False
+
+    @classmethod
+    def of(cls, spec: Spec, network: Network) -> Self:
+        """The scorer of a network that --lm names."""
+        return cls(spec.name, network)
+
+    @property
+    def model(self) -> str:
+        return self._model  # a name can get a number behind it, this cannot
+
+    @property
+    def precision(self) -> str:
+        return self.network.precision
+
+    @cached_property
+    def fingerprint(self) -> str:
+        return hashlib.sha256(self._model.encode() + self.network.digest()).hexdigest()
+
+    @property
+    def _frame(self) -> int:
+        """Positions that are not the sentence's."""
+        return len(self.network.before) + len(self.network.after)
+
+    @torch.inference_mode()
+    def score(self, questions: Sequence[Question]) -> list[TokenScores]:
+        """One result per question, in their order; what is the same to the tokenizer is scored once."""
+        encoded = self.encoded(questions)
+        rank = {sentence: index for index, sentence in enumerate(dict.fromkeys(encoded))}
+        distinct = list(rank)
+        self._tell_once(distinct)
+        log_probs = [np.zeros(len(sentence.ids)) for sentence in distinct]
+        done, whole = 0, self.passes * sum(len(sentence.ids[self.scored(sentence)]) for sentence in distinct)
+        for batch, rows, targets, spans in self.requests(distinct):
+            values = self.network.log_probs(batch, rows, targets).double().cpu().numpy()
+            for sentence, first, which in spans:
+                found = values[which]
+                log_probs[sentence][first : first + len(found)] += found / self.passes
+                done += len(found)
+            base.report(done, whole)
+        results = [self._result(*both) for both in zip(distinct, log_probs, strict=True)]
+        return [results[rank[sentence]] for sentence in encoded]
+
+    def encoded(self, questions: Sequence[Question]) -> list[Encoded]:
+        """What is read and scored of each question."""
+        return [self.in_order(sentence) for sentence in self.network.encode(questions)]
+
+    def scored(self, sentence: Encoded) -> slice:
+        """Which of the tokens are scored."""
+        return sentence.scored
+
+    def in_order(self, sentence: Encoded) -> Encoded:
+        """The tokens that are scored, in the order in which the network reads them."""
+        return sentence
+
+    def _result(self, sentence: Encoded, log_probs: Values) -> TokenScores:
+        """What is scored, in the order of the sentence."""
+        own = self.scored(sentence)
+        ids, log_probs = sentence.ids[own], log_probs[own]
+        unknown, size = self.network.unknown, self.network.vocabulary
+        places = () if unknown is None else tuple(place for place, token in enumerate(ids) if token % size == unknown)
+        return TokenScores(self.network.strings(ids), log_probs, places)
+
+    def requests(self, sentences: Sequence[Encoded]) -> Iterator[Request]:
+        """All that has to be asked of the network."""
+        network, frame = self.network, self._frame
+        rows = [
+            (index, start, stop, max(first, own.start), min(last, own.stop))
+            for index, sentence in enumerate(sentences)
+            for own in [self.scored(sentence)]
+            for start, stop, first, last in windows(len(sentence.ids), network.positions - frame)
+            if own.start < last and first < own.stop
+        ]
+        rows.sort(key=lambda row: row[2] - row[1])
+        for some in batches(rows, lambda row: row[2] - row[1] + frame, network.batch_tokens):
+            sequences = [
+                [*network.before, *sentences[index].ids[start:stop], *network.after] for index, start, stop, *_ in some
+            ]
+            columns = max(map(len, sequences))
+            at: list[int] = []
+            targets: list[int] = []
+            spans = []
+            for row, (index, start, _, first, last) in enumerate(some):
+                spans.append(Span(index, first, slice(len(at), len(at) + last - first)))
+                begin = row * columns + first - start + len(network.before)
+                at += range(begin, begin + last - first)
+                targets += sentences[index].ids[first:last]
+            yield Request(
+                Batch(*padded(sequences, network.pad), torch.tensor(at)),
+                torch.arange(len(at)),
+                torch.tensor(targets),
+                spans,
+            )
+
+    def _tell_once(self, sentences: Sequence[Encoded]) -> None:
+        size = self.network.positions - self._frame
+        long = [len(sentence.ids) for sentence in sentences if len(sentence.ids) > size]
+        if long and not self._reported:
+            self._reported = True
+            log.warning(
+                "%s: a sentence of %d tokens exceeds the model's %d; such sentences are scored in overlapping windows",
+                self.name,
+                long[0],
+                size,
+            )
+
+
+def padded(sequences: Sequence[Sequence[int]], pad: int) -> tuple[Tensor, Tensor]:
+    """Sequences as tokens (batch, n), padded behind, and their lengths (batch,)."""
+    lengths = [len(sequence) for sequence in sequences]
+    tokens = np.full((len(sequences), max(lengths)), pad, dtype=np.int64)
+    for row, sequence in enumerate(sequences):
+        tokens[row, : lengths[row]] = sequence
+    return torch.from_numpy(tokens), torch.tensor(lengths)
+
+
+def batches(items: Iterable[Item], length: Callable[[Item], int], budget: int) -> Iterator[list[Item]]:
+    """Cut items, sorted by length, into batches of at most `budget` padded tokens (or one item)."""
+    batch: list[Item] = []
+    for item in items:
+        if batch and (len(batch) + 1) * length(item) > budget:
+            yield batch
+            batch = []
+        batch.append(item)
+    if batch:
+        yield batch
+
+
+def windows(length: int, size: int) -> list[tuple[int, int, int, int]]:
+    """Windows of at most `size` tokens over a sentence: (start, stop, first kept, after the last kept).
+
+    They overlap by at least half; each token is kept once, from the window in which it stands furthest from an edge
+    that cuts the sentence.
+    """
+    if length <= size:
+        return [(0, length, 0, length)] if length else []
+    starts = [*range(0, length - size, size // 2), length - size]
+    cuts = [0, *((left + size + right) // 2 for left, right in pairwise(starts)), length]
+    return [(start, start + size, *cuts[rank : rank + 2]) for rank, start in enumerate(starts)]
+
+
+TOKENS_TOGETHER = 1 << 21
+"""Tokens of masked copies that are sorted, and of which the equal ones are found, together."""
+
+
+class Context(NamedTuple):
+    """A masked copy of a window, and the position in it that is predicted."""
+
+    position: int
+    tokens: tuple[int, ...]
+
+
+class Wanted(NamedTuple):
+    """A sentence's token that a context is asked for."""
+
+    sentence: int
+    token: int
+
+
+def masked_scorer(spec: Spec, network: Network) -> NetworkScorer:
+    """What the options of a masked model ask for; with `intact` the plain scorer, with nothing masked."""
+    if "intact" in spec.options:
+        return NetworkScorer(spec.name, network)
+    return MaskedScorer(spec.name, network, within_word="within-word-l2r" in spec.options)
+
+
+class MaskedScorer(NetworkScorer):
+    """The pseudo-log-likelihood: of each token, which alone is masked, given all others (Salazar et al. 2020).
+
+    With `within_word` the later tokens of its word are masked as well (Kauf and Ivanova 2023, "within-word l2r"), so
+    that the rest of a rare word does not give its pieces away.
+
+    Hypotheses that differ in one token are the same where that is masked: such contexts are computed once.
+    """
+
+    def __init__(self, name: str, network: Network, within_word: bool = False) -> None:
+        super().__init__(name, network)
+        self._within_word = within_word
+
+    def requests(self, sentences: Sequence[Encoded]) -> Iterator[Request]:
+        contexts: dict[Context, list[Wanted]] = {}
+        size = 0
+        for index, sentence in enumerate(sentences):
+            for context, wanted in self._contexts(index, sentence):
+                contexts.setdefault(context, []).append(wanted)
+                size += len(context.tokens)
+            if size > TOKENS_TOGETHER:
+                yield from self._ask(contexts, sentences)
+                contexts, size = {}, 0
+        yield from self._ask(contexts, sentences)
+
+    def _contexts(self, index: int, sentence: Encoded) -> Iterator[tuple[Context, Wanted]]:
+        network = self.network
+        for start, stop, first, last in windows(len(sentence.ids), network.positions - self._frame):
+            sequence = (*network.before, *sentence.ids[start:stop], *network.after)
+            own = self.scored(sentence)
+            for token in range(max(first, own.start), min(last, own.stop)):
+                end = token + 1
+                while self._within_word and end < stop and sentence.words[end] == sentence.words[token]:
+                    end += 1
+                at = token - start + len(network.before)
+                shift = sentence.ids[token] // network.vocabulary * network.vocabulary
+                masks = (network.mask + shift,) * (end - token)
+                yield Context(at, (*sequence[:at], *masks, *sequence[at + len(masks) :])), Wanted(index, token)
+
+    def _ask(self, contexts: dict[Context, list[Wanted]], sentences: Sequence[Encoded]) -> Iterator[Request]:
+        # The sort is stable: copies of a sentence stay together, and share what the network computes once.
+        rows = sorted(contexts.items(), key=lambda row: len(row[0].tokens))
+        for some in batches(rows, lambda row: len(row[0].tokens), self.network.batch_tokens):
+            tokens, lengths = padded([context.tokens for context, _ in some], self.network.pad)
+            at = [row * tokens.shape[1] + context.position for row, (context, _) in enumerate(some)]
+            asked = [(row, wanted) for row, (_, every) in enumerate(some) for wanted in every]
+            yield Request(
+                Batch(tokens, lengths, torch.tensor(at)),
+                torch.tensor([row for row, _ in asked]),
+                torch.tensor([sentences[wanted.sentence].ids[wanted.token] for _, wanted in asked]),
+                [Span(*wanted, slice(number, number + 1)) for number, (_, wanted) in enumerate(asked)],
+            )
+
+
+@torch.inference_mode()
+def right_tokens(lm: LanguageModel, questions: Sequence[Question]) -> list[npt.NDArray[np.bool_]]:
+    """For each question, which of its scored tokens (tokens,) are the most probable ones, each given what its
+    log-probability is given.
+
+    Raises:
+        UserError: the model is no network, one that predicts no tokens or each of them several times, or one behind a
+            cache, another case or neighbours.
+    """
+    if not isinstance(lm, NetworkScorer) or not lm.predicts_tokens:
+        able = ", ".join(name for name in NETWORKS.names if not NETWORKS[name].replaces)
+        raise UserError(
+            f"--accuracy: not for {lm.name}; give {able} or a folder of hf-masked or hf-causal, without --cache, "
+            "--case, --context and --engine"
+        )
+    if lm.passes > 1:
+        raise UserError(f"--accuracy: {lm.name} predicts each token {lm.passes} times; leave out orders")
+    sentences = lm.encoded(questions)
+    found = [np.zeros(len(sentence.ids), dtype=np.bool_) for sentence in sentences]
+    for batch, rows, targets, spans in lm.requests(sentences):
+        right = (lm.network.most_probable(batch, rows).cpu() == targets % lm.network.vocabulary).numpy()
+        for sentence, first, which in spans:
+            values = right[which]
+            found[sentence][first : first + len(values)] = values
+    return [right[lm.scored(sentence)] for right, sentence in zip(found, sentences, strict=True)]

@@ -1,0 +1,249 @@
+"""A network of ours as the scorers see it: its folder, the windows of its context, its loader."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Callable, Sequence
+from copy import copy
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Self, cast
+
+from torch import Tensor
+
+from rescore.errors import UserError
+from rescore.lms.base import DEFAULT, ComputeOptions, LanguageModel, Question, TokenScores, Wrapped
+from rescore.lms.neural import checkpoint
+from rescore.lms.neural.blocks import Batch
+from rescore.lms.neural.config import NetworkConfig
+from rescore.lms.neural.passes import CONTEXT_TOKEN, Encoded, NetworkScorer
+from rescore.lms.neural.precision import choose_device, choose_precision, convert, token_budget
+from rescore.parts import NETWORKS, resolve
+
+if TYPE_CHECKING:
+    from rescore.lms.backends import Spec
+
+log = logging.getLogger(__name__)
+
+
+class OwnNetwork:
+    """A model folder of ours (rescore/lms/neural/checkpoint.py) as a `Network`."""
+
+    reads_trees = True
+    cloze: int | None = None
+
+    def __init__(self, folder: Path, kind: str, computing: ComputeOptions) -> None:
+        self._folder, self._kind = folder, kind
+        network, self._tokenizer = checkpoint.load(folder, kind)
+        self._device = choose_device(computing.device)
+        self.precision = choose_precision(computing.precision, self._device)
+        self.network = network.to(self._device)
+        self._softmax = convert(self.network, self.precision)
+        self.before, self.after = [self._tokenizer.bos], [self._tokenizer.eos]
+        self.end = self.after
+        self.vocabulary = network.config.vocab_size
+        self.mask, self.pad = self._tokenizer.mask, self._tokenizer.pad
+        self.unknown: int | None = self._tokenizer.unk
+        self.positions = network.config.max_positions
+        self.batch_tokens = computing.batch_tokens or token_budget(self._device, _bytes_a_token(network.config))
+
+    def encode(self, questions: Sequence[Question]) -> list[Encoded]:
+        return self.encode_texts([question.text for question in questions])
+
+    def encode_texts(self, texts: Sequence[str]) -> list[Encoded]:
+        return [Encoded(tuple(ids), tuple(words)) for ids, words in self._tokenizer.encode_words(texts)]
+
+    def strings(self, ids: Sequence[int]) -> list[str]:
+        return self._tokenizer.tokens([token % self.vocabulary for token in ids])
+
+    def log_probs(self, batch: Batch, rows: Tensor, targets: Tensor) -> Tensor:
+        hidden = self.network.predict(batch.to(self._device))
+        return self._softmax.log_probs(hidden, rows.to(self._device), targets.to(self._device) % self.vocabulary)
+
+    def most_probable(self, batch: Batch, rows: Tensor) -> Tensor:
+        hidden = self.network.predict(batch.to(self._device))
+        return self._softmax.most_probable(hidden)[rows.to(self._device)]
+
+    @property
+    def layers(self) -> int:
+        return self.network.config.layers
+
+    def vectors(self, tokens: Tensor, lengths: Tensor, layer: int) -> Tensor:
+        return cast(Tensor, self.network(tokens.to(self._device), lengths.to(self._device), layer).float())
+
+    def embeddings(self, tokens: Tensor, lengths: Tensor, positions: bool) -> Tensor:
+        tokens = tokens.to(self._device)
+        if positions:
+            return self.network.embed(tokens).float()
+        return cast(Tensor, self.network.token_embedding(tokens % self.vocabulary).float())
+
+    def trainable(self) -> Self:
+        """The same with weights that can be trained: those of the folder, in float32, none packed for speed."""
+        other = copy(self)
+        network, _ = checkpoint.load(self._folder, self._kind)
+        other.precision, other.network = "float32", network.to(self._device)
+        return other
+
+    def digest(self) -> bytes:
+        files = ("config.json", "tokenizer.json", "model.safetensors")
+        contents = b"".join(hashlib.sha256((self._folder / file).read_bytes()).digest() for file in files)
+        return contents + (b"" if self.precision == "float32" else self.precision.encode())
+
+
+def _bytes_a_token(config: NetworkConfig) -> int:
+    """Of a layer's input, query, key, value, context and the feed-forward layer, in float32."""
+    return 4 * (5 * config.d_model + config.d_ff)
+
+
+class WindowNetwork(OwnNetwork):
+    """The network with sentences among others: [BOS] one [EOS] [BOS] other [EOS], a token of sentence s numbered
+    `id + s * vocabulary`. Only the hypothesis is scored, and its [EOS] if the network is causal."""
+
+    def __init__(self, network: OwnNetwork, context: tuple[int, int]) -> None:
+        """
+        Args:
+            context: how many neighbours it reads before and after the text.
+        """
+        vars(self).update(vars(network))
+        self._context = context
+        self._frame = (network.before, network.after)
+        self.before, self.after, self.end = [], [], []
+        self._scores_end = not NETWORKS[network.network.config.kind].after  # as causal networks do
+        self.longest = network.positions - len(network.before) - len(network.after)
+        """Tokens of a sentence, at most."""
+        self.positions *= self.network.config.sentences
+
+    def encode(self, questions: Sequence[Question]) -> list[Encoded]:
+        most, most_after = self._context
+        split = [(one.before[-most:], one.text, one.after[:most_after]) for one in questions]
+        texts = list(dict.fromkeys(text for before, own, after in split for text in (*before, own, *after)))
+        known = dict(zip(texts, self.encode_texts(texts), strict=True))
+        return [
+            self._window([known[one] for one in before], known[own], [known[one] for one in after])
+            for before, own, after in split
+        ]
+
+    def _window(self, before: Sequence[Encoded], own: Encoded, after: Sequence[Encoded]) -> Encoded:
+        first, last = self._frame
+        ids: list[int] = []
+        words: list[int] = []
+        for number, sentence in enumerate([*before, own, *after]):
+            inner = sentence.ids[: self.longest]
+            ids += [token + number * self.vocabulary for token in (*first, *inner, *last)]
+            is_own = number == len(before)
+            words += [CONTEXT_TOKEN] * len(first)
+            words += sentence.words if is_own else [CONTEXT_TOKEN] * len(inner)
+            words += [-1 if is_own and self._scores_end else CONTEXT_TOKEN] * len(last)
+        return Encoded(tuple(ids), tuple(words))
+
+
+Make = Callable[[OwnNetwork], NetworkScorer]
+"""The scorer of a network."""
+
+
+class _AmongScorer(Wrapped):
+    """A model that reads a text among others; one that has none, or is too long, alone."""
+
+    _others = "their neighbours"
+
+    def __init__(self, make: Make, network: OwnNetwork, context: tuple[int, int]) -> None:
+        self._alone = make(network)
+        super().__init__(self._alone)
+        self.network = WindowNetwork(network, context)
+        self._among, self._context = make(self.network), context
+        self._reported = False
+
+    def score(self, questions: Sequence[Question]) -> list[TokenScores]:
+        """One result per question, in their order."""
+        sizes = [len(one.ids) for one in self._alone.network.encode(questions)]
+        self._tell_once(max(sizes, default=0))
+        among = [
+            rank
+            for rank, one in enumerate(questions)
+            if (one.before or one.after[: self._context[1]]) and sizes[rank] <= self.network.longest
+        ]
+        found = dict(zip(among, self._among.score([questions[rank] for rank in among]), strict=True))
+        alone = [rank for rank in range(len(questions)) if rank not in found]
+        found |= dict(zip(alone, self._alone.score([questions[rank] for rank in alone]), strict=True))
+        return [found[rank] for rank in range(len(questions))]
+
+    def _tell_once(self, longest: int) -> None:
+        if longest > self.network.longest and not self._reported:
+            self._reported = True
+            log.warning(
+                "%s: a text of %d tokens exceeds the model's %d; such texts are scored without %s",
+                self.name,
+                longest,
+                self.network.longest,
+                self._others,
+            )
+
+
+class ContextScorer(_AmongScorer):
+    """A model that reads a hypothesis among its neighbours."""
+
+    def __init__(self, make: Make, network: OwnNetwork, number: int) -> None:
+        """
+        Args:
+            number: how many neighbours it reads on a side.
+
+        Raises:
+            UserError: the network was not trained to.
+        """
+        before, after = network.network.config.neighbours
+        super().__init__(make, network, (number, min(number, after)))
+        if number > before:
+            learned = f"was trained with --context {before}" if before else "was trained on single sentences"
+            raise UserError(f"{self.name}: context={number}, but it {learned}; train one with --context {number}")
+        self.context = self._context
+
+    @cached_property
+    def fingerprint(self) -> str:
+        return hashlib.sha256(f"{self.context} {self._alone.fingerprint}".encode()).hexdigest()
+
+
+class PairScorer(_AmongScorer):
+    """A model that reads a hypothesis behind its source, or with `channel` the source behind the hypothesis
+    (dissertation, chapter 6). What comes first is seen by all positions, and not scored."""
+
+    _others = "the other side"
+
+    def __init__(self, make: Make, network: OwnNetwork, channel: bool) -> None:
+        super().__init__(make, network, (1, 0))
+        self.reads_source, self._channel = True, channel
+
+    @cached_property
+    def fingerprint(self) -> str:
+        return hashlib.sha256(f"source {self._alone.fingerprint}".encode()).hexdigest()
+
+    def score(self, questions: Sequence[Question]) -> list[TokenScores]:
+        """One result per question, in their order.
+
+        Raises:
+            UserError: a question has no source.
+        """
+        pairs = [one.pair(self._channel) for one in questions]
+        return super().score([Question(text, before=(given,)) for given, text in pairs])
+
+
+def load(spec: Spec, computing: ComputeOptions = DEFAULT) -> LanguageModel:
+    """The scorer that suits a kind of network (`NETWORKS`).
+
+    Raises:
+        UserError: the model's files are missing or damaged, or it was not trained for what it is asked for.
+    """
+    scorer = NETWORKS[spec.kind].scorer
+    assert scorer is not None
+    make = partial(resolve(scorer), spec)
+    network = OwnNetwork(spec.path, spec.kind, computing)
+    channel = "channel" in spec.options
+    if spec.context:
+        if channel:
+            raise UserError(f"--lm {spec.name}: channel and context exclude each other; what comes first is one text")
+        return ContextScorer(make, network, spec.context)
+    if network.network.config.source:
+        return PairScorer(make, network, channel)
+    if channel:
+        raise UserError(f"--lm {spec.name}: {spec.path} reads no source; train one with --pairs")
+    return make(network)

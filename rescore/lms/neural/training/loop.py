@@ -1,0 +1,442 @@
+"""The training loop: Muon or AdamW, warm-up and linear decay, validation, checkpoints, exact resume."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from itertools import cycle, islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor, nn
+from tqdm import tqdm
+
+from rescore.errors import UserError
+from rescore.lms.neural import checkpoint
+from rescore.lms.neural.blocks import Network
+from rescore.lms.neural.config import NetworkConfig
+from rescore.lms.neural.precision import choose_device
+from rescore.lms.neural.tokenizer import Tokenizer
+from rescore.lms.neural.training.corpus import Corpus, SentenceBatch
+from rescore.lms.neural.training.objectives import (
+    USUAL,
+    Curriculum,
+    Example,
+    Objective,
+    ObjectiveOptions,
+    class_cross_entropy,
+    tied_cross_entropy,
+)
+from rescore.lms.neural.training.optimizer import Interrupts, Pace, optimizers
+
+STATE = "training.safetensors"
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """How to train. Either `steps` or `minutes` says for how long.
+
+    The learning rate is constant between warm-up and decay, so that training can be stopped, prolonged and ended at any
+    time (Hägele et al. 2024: a decay over the last fifth loses nothing against a cosine).
+    """
+
+    steps: int | None = None
+    minutes: float | None = None
+    batch_tokens: int = 4096
+    optimizer: str = "muon"
+    """`muon`, or `adamw`."""
+    learning_rate: float = 1e-3
+    warmup: float = 0.02  # of the whole training
+    decay: float = 0.2  # of the whole training, at its end
+    weight_decay: float = 0.01
+    dropout: float = 0.1
+    clip: float = 1.0
+    seed: int = 0
+    checkpoint_seconds: float = 300.0
+    validation_seconds: float = 600.0
+    objective: ObjectiveOptions = USUAL
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What is learned from which text; `name` parts it from a network's other tasks."""
+
+    name: str
+    corpus: Corpus
+    objective: Objective
+
+
+@dataclass(slots=True)
+class TrainingState:
+    """Where training stands. Losses are natural logs a token."""
+
+    step: int = 0
+    seconds: float = 0.0
+    tokens: int = 0
+    validation_loss: float | None = None
+    """The mean of the tasks' losses."""
+    losses: dict[str, float] = field(default_factory=dict)
+    """Each task's validation loss."""
+    accuracies: dict[str, float] = field(default_factory=dict)
+    """On validation, of the tasks whose objectives have a head."""
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """Where and how the arithmetic runs."""
+
+    device: torch.device
+    precision: torch.dtype
+    compiled: bool
+    rank: int = 0
+    world: int = 1
+
+    @classmethod
+    def choose(cls, name: str | None, precision: str, compiled: bool | None) -> Device:
+        """Read the machine: CUDA where there is one, bfloat16 where it is fast, torchrun's variables."""
+        world, rank = int(os.environ.get("WORLD_SIZE", "1")), int(os.environ.get("RANK", "0"))
+        device = choose_device(name)
+        if device.type == "cuda":
+            if world > 1:
+                device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+            torch.cuda.set_device(device)
+        if precision == "auto":
+            fast = torch.cuda.is_bf16_supported() if device.type == "cuda" else _cpu_multiplies_bfloat16()
+            precision = "bfloat16" if fast else "float32"
+        if world > 1 and not torch.distributed.is_initialized():
+            torch.distributed.init_process_group("nccl" if device.type == "cuda" else "gloo")
+        compiled = device.type == "cuda" if compiled is None else compiled
+        return cls(device, getattr(torch, precision), compiled, rank, world)
+
+
+def _cpu_multiplies_bfloat16() -> bool:
+    try:
+        flags = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    except OSError:
+        return False
+    return "avx512_bf16" in flags or "amx_bf16" in flags
+
+
+class Trainer:
+    """One network, its tasks, one recipe. `run` trains to the end; `resume` first puts everything back as it was."""
+
+    def __init__(
+        self,
+        network: Network,
+        tokenizer: Tokenizer,
+        turns: Sequence[Task],
+        recipe: Recipe,
+        device: Device,
+        folder: Path,
+        curriculum: Curriculum | None = None,
+    ) -> None:
+        """
+        Args:
+            turns: the task of each batch, over and over; a task may have several turns.
+            curriculum: what changes examples by how much of the training is done; not those of validation.
+        """
+        self._curriculum = curriculum
+        self.network = network.to(device.device)
+        self.network.set_dropout(recipe.dropout)
+        self.tokenizer, self.recipe, self.device, self.folder = tokenizer, recipe, device, folder
+        self.turns = list(turns)
+        self.tasks = {task.name: task for task in turns}
+        self.progress = TrainingState()
+        self.heads = nn.ModuleDict({task.name: head for task in turns if (head := _head(task.objective)) is not None})
+        self.heads.to(device.device)
+        self.optimizers = optimizers(network, recipe.optimizer, recipe.weight_decay, self.heads)
+        self._model: Callable[..., Tensor] = _Hidden(network)
+        if device.compiled:
+            self._model = torch.compile(self._model, dynamic=True)
+        if device.world > 1:
+            assert isinstance(self._model, nn.Module)
+            self._model = nn.parallel.DistributedDataParallel(self._model)
+
+    @property
+    def belongs_to(self) -> dict[str, Any]:
+        """What a saved state cannot be used without."""
+        return {
+            "network": asdict(self.network.config),
+            "tokenizer": self.tokenizer.fingerprint,
+            "text": " ".join(dict.fromkeys(task.corpus.fingerprint for task in self.turns)),
+            "held_out": self.turns[0].corpus.held_out_sentences,
+            "tasks": " ".join(task.name for task in self.turns),
+            "replacements": self.replacements,
+        }
+
+    @property
+    def replacements(self) -> str:
+        """What makes replacements, where tokens are replaced; empty where none are."""
+        return ", ".join(filter(None, (getattr(task.objective, "replacements", "") for task in self.tasks.values())))
+
+    def learning_rate(self) -> float:
+        """Linear warm-up, constant, linear decay to zero, by the share of the steps (or minutes) that is done."""
+        done, recipe = self._done(), self.recipe
+        rise = done / recipe.warmup if recipe.warmup else 1.0
+        fall = (1.0 - done) / recipe.decay if recipe.decay else 1.0
+        return recipe.learning_rate * max(0.0, min(rise, fall, 1.0))
+
+    def _done(self) -> float:
+        if self.recipe.minutes is not None:
+            return self.progress.seconds / (60 * self.recipe.minutes)
+        assert self.recipe.steps is not None
+        return (self.progress.step + 1) / (self.recipe.steps + 1)  # the first step learns, and so does the last
+
+    def _share(self) -> float:
+        """How much of the whole training is done."""
+        return self._done() if self.recipe.steps is None else self.progress.step / max(self.recipe.steps, 1)
+
+    def run(self, report: Callable[[str], None]) -> TrainingState:
+        """Train until the recipe's end; returns where it ended.
+
+        Ctrl-C and SIGTERM save the state after the update that is under way, and then do what they usually do. Killed,
+        the state of the last checkpoint stays.
+        """
+        with Interrupts() as interrupts:
+            self._run(report, interrupts)
+            interrupts.obey()
+        return self.progress
+
+    def _run(self, report: Callable[[str], None], interrupts: Interrupts) -> None:
+        recipe, progress = self.recipe, self.progress
+        main = self.device.rank == 0
+        bar = tqdm(
+            desc="train",
+            unit="tok",
+            unit_scale=True,
+            initial=progress.tokens,
+            disable=not (main and sys.stderr.isatty()),
+        )
+        self.network.train()
+        saved = validated = time.monotonic()
+        pace = Pace(progress.tokens, progress.seconds, self._share())
+        batches = self._batches()
+        while (self._done() < 1) if recipe.minutes is not None else (progress.step < (recipe.steps or 0)):
+            began = time.monotonic()
+            loss, tokens = self.update(*next(batches))
+            if not math.isfinite(loss):
+                raise UserError(
+                    f"the loss is {loss} after {progress.step} steps; train with a lower --learning-rate than "
+                    f"{recipe.learning_rate:g}"
+                )
+            now = time.monotonic()
+            progress.step += 1
+            progress.tokens += tokens
+            seconds, interrupted = self._agreed(now - began, interrupts.number is not None)
+            progress.seconds += seconds
+            bar.update(tokens)
+            if interrupted:
+                interrupts.number = interrupts.number or signal.SIGTERM  # perhaps another process was told
+                break
+            if progress.step % 20 == 0:
+                bar.set_postfix(loss=f"{loss:.3f}", lr=f"{self.learning_rate():.1e}", refresh=False)
+            if main and bar.disable and pace.due(progress.step):
+                now_at = pace.line(progress.tokens, progress.seconds, self._share())
+                report(f"step {progress.step}  tokens {progress.tokens:,}  loss {loss:.3f}  {now_at}")
+            if main and now - validated > recipe.validation_seconds:
+                self.validate(report)
+                validated = time.monotonic()
+            if main and now - saved > recipe.checkpoint_seconds:
+                self.save()
+                saved = time.monotonic()
+        else:
+            if main:
+                self.validate(report)
+        bar.close()
+        if main:
+            self.save()
+
+    def _batches(self) -> Iterator[tuple[Objective, SentenceBatch]]:
+        """Batches and what is asked of them, from the step on where training stands."""
+        rounds, begun = divmod(self.progress.step, len(self.turns))
+        streams = {}
+        for name, task in self.tasks.items():
+            taken = [turn.name for turn in self.turns].count(name) * rounds
+            taken += [turn.name for turn in self.turns[:begun]].count(name)
+            streams[name] = task.corpus.batches(self.recipe.batch_tokens, taken, self.device.rank, self.device.world)
+        for turn in islice(cycle(self.turns), begun, None):
+            yield turn.objective, next(streams[turn.name])
+
+    def update(self, objective: Objective, batch: SentenceBatch) -> tuple[float, int]:
+        """One update. Returns the loss a token of this process's share, and the tokens of all processes."""
+        rate = self.learning_rate()
+        for group in (group for optimizer in self.optimizers for group in optimizer.param_groups):
+            group["lr"] = rate
+        loss, count = self._loss(objective, batch)
+        counts = torch.tensor([count], device=self.device.device)
+        if self.device.world > 1:
+            torch.distributed.all_reduce(counts)
+        # DistributedDataParallel averages gradients over processes; the loss is a mean over the tokens of them all.
+        (loss * self.device.world / counts.item()).backward()
+        if self.device.world > 1:  # all processes are at the same task: each head has a gradient in all, or in none
+            for part in (value.grad for value in self.heads.parameters() if value.grad is not None):
+                torch.distributed.all_reduce(part)
+                part /= self.device.world
+        nn.utils.clip_grad_norm_(self.network.parameters(), self.recipe.clip)
+        for optimizer in self.optimizers:
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+        frame = np.isin(batch.tokens, [self.tokenizer.bos, self.tokenizer.eos]).sum()
+        sentence_tokens = torch.tensor([int(batch.lengths.sum() - frame)], device=self.device.device)
+        if self.device.world > 1:
+            torch.distributed.all_reduce(sentence_tokens)
+        return loss.item() / max(count, 1), int(sentence_tokens)
+
+    def _agreed(self, seconds: float, interrupted: bool) -> tuple[float, bool]:
+        """The time of the slowest process, and whether any is interrupted, so that all end after the same step."""
+        if self.device.world == 1:
+            return seconds, interrupted
+        most = torch.tensor([seconds, float(interrupted)], device=self.device.device)
+        torch.distributed.all_reduce(most, torch.distributed.ReduceOp.MAX)
+        return most[0].item(), bool(most[1])
+
+    def _loss(self, objective: Objective, batch: SentenceBatch) -> tuple[Tensor, int]:
+        """Sum of the losses of a batch's predicted tokens, and their number; that of a head is added for each token."""
+        device = self.device.device
+        seed = [self.recipe.seed, self.progress.step, self.device.rank]
+        example = objective(torch.from_numpy(batch.tokens), torch.from_numpy(batch.lengths), seed)
+        if self._curriculum is not None:
+            example = self._curriculum(example, self._share(), seed)
+        example = example.to(device)
+        with torch.autocast(device.type, self.device.precision, enabled=self.device.precision != torch.float32):
+            hidden = self._model(example.tokens, example.lengths)
+        loss = self._cross_entropy(hidden[example.predicted].to(self.device.precision), example)
+        if (head := _head(objective)) is not None:
+            loss = loss + len(example.targets) * head.loss(hidden, example)
+        return loss, len(example.targets)
+
+    def _cross_entropy(self, hidden: Tensor, example: Example) -> Tensor:
+        """Sum of the losses of hidden vectors (k, d)."""
+        weight, bias = self.network.output_weight, self.network.output_bias
+        if example.classes is not None:
+            return class_cross_entropy(hidden, weight, example.targets, example.classes, bias=bias)
+        return tied_cross_entropy(hidden, weight, example.targets, bias=bias)
+
+    @torch.no_grad()
+    def validate(self, report: Callable[[str], None]) -> None:
+        """Each task's loss on its held-out sentences, in full precision and without dropout."""
+        self.network.eval()
+        for name, task in self.tasks.items():
+            loss = self.progress.losses[name] = self._validation_loss(task)
+            report(
+                f"step {self.progress.step}  tokens {self.progress.tokens:,}  "
+                f"{f'{name}: ' if len(self.tasks) > 1 else ''}validation loss {loss:.4f}  "
+                f"{task.objective.perplexity} {math.exp(loss):.2f}"
+                f"{f'  accuracy {100 * self.progress.accuracies[name]:.1f} %' if name in self.heads else ''}"
+            )
+        self.network.train()
+        self.progress.validation_loss = sum(self.progress.losses.values()) / len(self.progress.losses)
+
+    def _validation_loss(self, task: Task) -> float:
+        total, count = 0.0, 0
+        right: list[bool] = []
+        head = _head(task.objective)
+        for batch in task.corpus.held_out(self.recipe.batch_tokens):
+            seed = [self.recipe.seed, count]  # the same masks at every validation
+            example = task.objective(torch.from_numpy(batch.tokens), torch.from_numpy(batch.lengths), seed)
+            example = example.to(self.device.device)
+            hidden = self.network(example.tokens, example.lengths)
+            total += self._cross_entropy(hidden[example.predicted], example).item()
+            count += len(example.targets)
+            right += [] if head is None else head.right(hidden, example).tolist()
+        if right:
+            self.progress.accuracies[task.name] = sum(right) / len(right)
+        return total / count
+
+    def save(self) -> None:
+        """Write the whole state, so that `resume` goes on as if nothing had happened."""
+        tensors = {f"model.{name}": value for name, value in self.network.state_dict().items()}
+        tensors |= {f"heads.{name}": value for name, value in self.heads.state_dict().items()}
+        for number, optimizer in enumerate(self.optimizers):
+            for index, values in optimizer.state_dict()["state"].items():
+                tensors |= {f"optimizer.{number}.{index}.{name}": value for name, value in values.items()}
+        tensors["random.cpu"] = torch.get_rng_state()
+        if self.device.device.type == "cuda":
+            tensors["random.cuda"] = torch.cuda.get_rng_state()
+        about = {
+            "progress": json.dumps(asdict(self.progress)),
+            "recipe": json.dumps(asdict(self.recipe)),
+            "belongs_to": json.dumps(self.belongs_to),
+        }
+        whole = {name: value.contiguous() for name, value in tensors.items()}
+        checkpoint.write_tensors(self.folder / STATE, whole, about)
+
+    def resume(self) -> None:
+        """Read what `save` wrote.
+
+        Raises:
+            UserError: there is no such file, it is damaged, or it belongs to another network or recipe.
+        """
+        path = self.folder / STATE
+        if not path.is_file():
+            raise UserError(f"{path}: no such file; there is nothing to resume, leave out --resume")
+        try:
+            with safe_open(path, framework="pt") as file:
+                about = file.metadata()
+                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
+        except (SafetensorError, OSError) as error:
+            raise UserError(f"{path}: not a whole safetensors file ({error})") from None
+        before = json.loads(about["recipe"]) | json.loads(about.get("belongs_to", "{}"))
+        if "network" in before:  # fields that are younger than the file have their usual values
+            before["network"] = asdict(NetworkConfig()) | before["network"]
+        _check_same(path, before, asdict(self.recipe) | self.belongs_to)
+        self.progress = TrainingState(**json.loads(about["progress"]))
+        self.network.load_state_dict(_with_prefix(tensors, "model."))
+        self.heads.load_state_dict(_with_prefix(tensors, "heads."))
+        for number, optimizer in enumerate(self.optimizers):
+            state = optimizer.state_dict()
+            for name, value in _with_prefix(tensors, f"optimizer.{number}.").items():
+                index, field = name.split(".", 1)
+                state["state"].setdefault(int(index), {})[field] = value
+            optimizer.load_state_dict(state)
+        torch.set_rng_state(tensors["random.cpu"])
+        if "random.cuda" in tensors and self.device.device.type == "cuda":
+            torch.cuda.set_rng_state(tensors["random.cuda"])
+
+    def export(self) -> None:
+        """Write the model folder that scoring reads."""
+        checkpoint.save(self.folder, self.network, self.tokenizer)
+
+
+class _Hidden(nn.Module):
+    """The network as the compiler and DistributedDataParallel want it: a module around the shared weights."""
+
+    def __init__(self, network: Network) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, tokens: Tensor, lengths: Tensor) -> Tensor:
+        return self.network(tokens, lengths)
+
+
+def _head(objective: Objective) -> Any:
+    """What predicts something of whole sequences beside the tokens, such as `OrderClassifier`; None mostly."""
+    return getattr(objective, "head", None)
+
+
+def _with_prefix(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
+
+
+def _check_same(path: Path, before: dict[str, Any], now: dict[str, Any]) -> None:
+    # How long training goes on and how often it saves may change; what decides the batches, or the network, may not.
+    decisive = ("batch_tokens", "seed", "optimizer", "objective", "network", "tokenizer", "text", "held_out")
+    for name in ("tasks", *decisive, "replacements"):
+        there, here = before.get(name), now[name]
+        if there == here:
+            continue
+        if isinstance(there, dict) and isinstance(here, dict):
+            name = next(key for key in there | here if there.get(key) != here.get(key))
+            there, here = there.get(name), here.get(name)
+        raise UserError(
+            f"{path}: was made with {name} {there}, not {here}; resume with the same, or start anew in another folder"
+        )

@@ -1,0 +1,313 @@
+"""What networks learn from a batch of sentences, or of pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from rescore.errors import UserError
+from rescore.lms.neural.blocks import padding_mask
+from rescore.lms.neural.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A batch as a network sees it, and what it must predict there."""
+
+    tokens: Tensor  # (batch, n)
+    lengths: Tensor  # (batch,)
+    predicted: Tensor  # (batch, n), True at the positions whose hidden vector predicts a token
+    targets: Tensor  # (number of predicted positions,), in row-major order
+    classes: Tensor | None = None  # (vocabulary,), the class of each token where targets are classes
+    swapped: Tensor | None = None  # (batch,), True where the two sentences of a pair are not in their order
+
+    def to(self, device: torch.device) -> Example:
+        if device.type == "cpu":
+            return self
+        given = {name: getattr(self, name) for name in self.__slots__}
+        moved = {name: part.to(device, non_blocking=True) for name, part in given.items() if part is not None}
+        return Example(**moved)
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectiveOptions:
+    """Options of objectives; each takes what it knows.
+
+    Raises:
+        UserError: a value is out of range.
+    """
+
+    mask_rate: float = 0.15
+    """Share of a sentence's tokens that are masked, rounded, at least one token."""
+    mask_cap: int | None = None
+    """So many at most; the dissertation's chapter 3 has 4."""
+    cloze: bool = False
+    """Whether a `unified` network predicts masked tokens in all its readings, as in the paper."""
+    predict_frame: bool = False
+    """Whether a T-TA learns to predict [BOS] and [EOS], too, as in the authors' code."""
+    generator: str | None = None
+    """The folder of a T-TA that makes the replacements that a discriminator is to find."""
+    confusions: str | None = None
+    """N-best lists: what stands in one place of the hypotheses of a list is another kind of replacement."""
+
+    hypernyms: str | None = None
+    """WordNet's folder: at first the classes of rare nouns are predicted; see `lms.neural.training.hypernyms`."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.mask_rate < 1:
+            raise UserError(f"--mask-rate {self.mask_rate:g}: expected a share between 0 and 1")
+        if self.mask_cap is not None and self.mask_cap < 1:
+            raise UserError(f"--mask-cap {self.mask_cap}: expected a number from 1 on")
+
+
+USUAL = ObjectiveOptions()
+
+
+class Objective(Protocol):
+    """Turns a batch of sentences into an example. `perplexity` is the name of exp(loss)."""
+
+    @property
+    def perplexity(self) -> str: ...
+
+    @property
+    def predicts_end(self) -> bool:
+        """Whether [EOS] is among what is predicted."""
+        ...
+
+    def __call__(self, tokens: Tensor, lengths: Tensor, seed: Sequence[int]) -> Example:
+        """tokens (batch, n) with [BOS] and [EOS], lengths (batch,); `seed` decides whatever is random."""
+
+
+class Curriculum(Protocol):
+    """Changes what is learned from an example by how much of the training is done."""
+
+    def __call__(self, example: Example, done: float, seed: Sequence[int]) -> Example:
+        """
+        Args:
+            done: the share of the training that is done. seed: as that of an objective.
+        """
+
+
+class LanguageAutoencoding:
+    """LAE (section 4.1 of the T-TA paper): every token of the intact sentence is predicted.
+
+    [BOS] and [EOS] are context, predicted with `predict_frame` only: nothing that is scored depends on how well they
+    are.
+    """
+
+    perplexity: ClassVar[str] = "pseudo-perplexity"
+    predicts_end: ClassVar[bool] = False
+
+    def __init__(self, tokenizer: Tokenizer, options: ObjectiveOptions = USUAL) -> None:
+        self._frame = options.predict_frame
+
+    def __call__(self, tokens: Tensor, lengths: Tensor, seed: Sequence[int]) -> Example:
+        predicted = padding_mask(lengths, tokens.shape[1]) if self._frame else inner_positions(tokens, lengths)
+        return Example(tokens, lengths, predicted, tokens[predicted])
+
+
+class MaskedLanguageModelling:
+    """MLM as the dissertation trains the biLM (chapters 3 and 4).
+
+    15 % of a sentence's tokens (or as options say), at least one, are replaced by [MASK], always: none is kept or
+    swapped, since scoring always masks. Single sentences, no next-sentence objective.
+    """
+
+    predicts_end: ClassVar[bool] = False
+
+    def __init__(self, tokenizer: Tokenizer, options: ObjectiveOptions = USUAL) -> None:
+        self._mask, self._options = tokenizer.mask, options
+        most = "" if options.mask_cap is None else f", at most {options.mask_cap}"
+        self.perplexity = f"pseudo-perplexity (at {100 * options.mask_rate:g} % masked{most})"
+
+    def __call__(self, tokens: Tensor, lengths: Tensor, seed: Sequence[int]) -> Example:
+        return self.masked(tokens, lengths, inner_positions(tokens, lengths), seed)
+
+    def masked(self, tokens: Tensor, lengths: Tensor, maskable: Tensor, seed: Sequence[int]) -> Example:
+        """The same with tokens that may be masked: (batch, n), True there."""
+        predicted = torch.from_numpy(some_of(maskable.numpy(), self._options, np.random.default_rng(list(seed))))
+        return Example(tokens.masked_fill(predicted, self._mask), lengths, predicted, tokens[predicted])
+
+
+class CausalLanguageModelling:
+    """CLM (section 3 of the T-TA paper): every token, and [EOS], is predicted from those before it."""
+
+    perplexity: ClassVar[str] = "perplexity"
+    predicts_end: ClassVar[bool] = True
+
+    def __init__(self, tokenizer: Tokenizer, options: ObjectiveOptions = USUAL) -> None:
+        pass
+
+    def __call__(self, tokens: Tensor, lengths: Tensor, seed: Sequence[int]) -> Example:
+        positions = torch.arange(tokens.shape[1], device=tokens.device)
+        predicted = positions < lengths[:, None] - 1
+        return Example(tokens, lengths, predicted, tokens.roll(-1, dims=1)[predicted])
+
+
+class BackwardLanguageModelling(CausalLanguageModelling):
+    """CLM on reversed sentences: every token is predicted from those after it."""
+
+    def __call__(self, tokens: Tensor, lengths: Tensor, seed: Sequence[int]) -> Example:
+        return super().__call__(mirrored(tokens, lengths), lengths, seed)
+
+
+class PermutationLanguageModelling:
+    """PLM (Yang et al. 2019): every token is predicted from those before it in a random order of the sentence.
+
+    [BOS] and [EOS] are context for all: what is learned is log p(sentence | its length). Unlike XLNet, which predicts
+    the last tokens of an order only, all are predicted: the first ones are factors of the score, too.
+    """
+
+    perplexity: ClassVar[str] = "perplexity (in a random order, given the length)"
+    predicts_end: ClassVar[bool] = False
+
+    def __init__(self, tokenizer: Tokenizer, options: ObjectiveOptions = USUAL) -> None:
+        self._size = tokenizer.vocab_size
+
+    def __call__(self, tokens: Tensor, lengths: Tensor, seed: Sequence[int]) -> Example:
+        predicted = inner_positions(tokens, lengths)
+        lots = np.random.default_rng(list(seed)).random(tokens.shape)
+        lots[~predicted.numpy()] = np.inf
+        ranks = torch.from_numpy(lots.argsort(axis=1).argsort(axis=1) + 1) * predicted
+        return Example(tokens + ranks * self._size, lengths, predicted, tokens[predicted])
+
+
+class ContextObjective:
+    """Another objective, for windows of consecutive sentences: each is read among the others (Segatron).
+
+    A window comes as [BOS] one [EOS] [BOS] other [EOS]; nothing predicts a [BOS], and only what predicts the next token
+    predicts an [EOS].
+    """
+
+    def __init__(self, objective: Objective, tokenizer: Tokenizer) -> None:
+        self.perplexity, self.predicts_end = objective.perplexity, objective.predicts_end
+        self._objective, self._tokenizer = objective, tokenizer
+
+    def __call__(self, tokens: Tensor, lengths: Tensor, seed: Sequence[int]) -> Example:
+        tokenizer = self._tokenizer
+        example = self._objective(tokens, lengths, seed)
+        frame = (tokens == tokenizer.bos) | (tokens == tokenizer.eos)
+        shown = torch.where(frame, tokens, example.tokens)  # no [MASK] in the place of a frame
+        kept = example.targets != tokenizer.bos
+        if not self.predicts_end:
+            kept &= example.targets != tokenizer.eos
+        predicted = example.predicted.clone()
+        predicted[example.predicted] = kept
+        number = (tokens == tokenizer.bos).cumsum(dim=1) - 1
+        return Example(shown + number * tokenizer.vocab_size, lengths, predicted, example.targets[kept])
+
+
+def mirrored(tokens: Tensor, lengths: Tensor) -> Tensor:
+    """Sentences (batch, n) from their last token to their first, in the same frame."""
+    positions = torch.arange(tokens.shape[1], device=tokens.device)
+    return tokens.gather(1, torch.where(inner_positions(tokens, lengths), lengths[:, None] - 1 - positions, positions))
+
+
+def inner_positions(tokens: Tensor, lengths: Tensor) -> Tensor:
+    """(batch, n), True at the sentence's own tokens: neither [BOS] nor [EOS] nor padding."""
+    positions = torch.arange(tokens.shape[1], device=tokens.device)
+    return (positions > 0) & (positions < lengths[:, None] - 1)
+
+
+def some_of(
+    inner: npt.NDArray[np.bool_], options: ObjectiveOptions, lots: np.random.Generator
+) -> npt.NDArray[np.bool_]:
+    """Some of the positions (batch, n): of each row as many as `mask_rate` and `mask_cap` say."""
+    numbers = np.rint(options.mask_rate * inner.sum(axis=1)).clip(1, options.mask_cap).astype(int)
+    drawn = lots.random(inner.shape)
+    drawn[~inner] = np.inf
+    ranks = drawn.argsort(axis=1).argsort(axis=1)  # of each token's lot in its sentence
+    return inner & (ranks < numbers[:, None])
+
+
+class _TiedCrossEntropy(torch.autograd.Function):
+    """Cross entropy of hidden @ embeddings.T, computed slice by slice so that the logits never exist as a whole.
+
+    At a vocabulary of thousands the logits of a batch are tens of megabytes; going through them several times costs
+    more than the matrix products. Both gradients are computed in the forward pass, while a slice is in the cache.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, hidden: Tensor, embeddings: Tensor, targets: Tensor, rows: int) -> Tensor:
+        embeddings = embeddings.to(hidden.dtype)
+        total = hidden.new_zeros((), dtype=torch.float32)
+        # The gradient of one logit is its probability, less one at the target; the second half needs no slices.
+        grad_hidden = -embeddings[targets]
+        grad_embeddings = torch.zeros_like(embeddings, dtype=torch.float32)
+        grad_embeddings.index_add_(0, targets, hidden.float(), alpha=-1)
+        for start in range(0, len(hidden), rows):
+            part = hidden[start : start + rows]
+            probabilities = (part @ embeddings.T).softmax(-1)
+            chosen = probabilities.gather(-1, targets[start : start + rows, None]).float()
+            total -= chosen.clamp_min(torch.finfo(torch.float32).tiny).log().sum()
+            grad_hidden[start : start + rows] += probabilities @ embeddings
+            grad_embeddings += probabilities.T @ part
+        ctx.save_for_backward(grad_hidden, grad_embeddings)
+        return total
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        grad_hidden, grad_embeddings = ctx.saved_tensors
+        return grad * grad_hidden, grad * grad_embeddings, None, None
+
+
+def class_cross_entropy(
+    hidden: Tensor, embeddings: Tensor, targets: Tensor, classes: Tensor, rows: int = 256, bias: Tensor | None = None
+) -> Tensor:
+    """The same where targets are classes: -log of the sum of the probabilities of a class's tokens.
+
+    Args:
+        classes: (vocabulary,), the class of each token.
+    """
+    total = hidden.new_zeros((), dtype=torch.float32)
+    for part, wanted in zip(hidden.split(rows), targets.split(rows), strict=True):
+        logits = (part @ embeddings.to(part.dtype).T).float()
+        logits = logits if bias is None else logits + bias
+        inside = logits.masked_fill(classes != wanted[:, None], -torch.inf)
+        total = total + (logits.logsumexp(-1) - inside.logsumexp(-1)).sum()
+    return total
+
+
+def tied_cross_entropy(
+    hidden: Tensor, embeddings: Tensor, targets: Tensor, rows: int = 1024, bias: Tensor | None = None
+) -> Tensor:
+    """Sum over positions of -log softmax(hidden @ embeddings.T + bias)[target], natural log.
+
+    Args:
+        hidden: (positions, d). embeddings: (vocabulary, d). targets: (positions,). bias: (vocabulary,).
+        rows: positions handled at a time.
+    """
+    if bias is not None:  # a bias is the weight of a hidden unit that is always 1
+        hidden = torch.cat([hidden, hidden.new_ones(len(hidden), 1)], dim=1)
+        embeddings = torch.cat([embeddings, bias[:, None].to(embeddings.dtype)], dim=1)
+    return _TiedCrossEntropy.apply(hidden, embeddings, targets, rows)
+
+
+class SourceObjective:
+    """Another objective, for the second of two sentences; the first is seen by all positions and not predicted.
+
+    A pair comes as [BOS] source [EOS] [BOS] target [EOS].
+    """
+
+    def __init__(self, objective: Objective, tokenizer: Tokenizer) -> None:
+        self.perplexity, self.predicts_end = objective.perplexity, objective.predicts_end
+        self._objective, self._bos, self._size = objective, tokenizer.bos, tokenizer.vocab_size
+
+    def __call__(self, tokens: Tensor, lengths: Tensor, seed: Sequence[int]) -> Example:
+        number = (tokens == self._bos).cumsum(dim=1) - 1
+        begins = (number == 0).sum(dim=1)
+        columns = torch.arange(tokens.shape[1])
+        ahead = (columns + begins[:, None]).clamp_max(tokens.shape[1] - 1)
+        target = self._objective(tokens.gather(1, ahead), lengths - begins, seed)
+        behind = (columns - begins[:, None]).clamp_min(0)
+        shown = torch.where(number > 0, target.tokens.gather(1, behind), tokens)
+        predicted = (number > 0) & target.predicted.gather(1, behind)
+        return Example(shown + number * self._size, lengths, predicted, target.targets)

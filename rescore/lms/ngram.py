@@ -1,0 +1,338 @@
+"""N-gram models: KenLM's scores, and the estimation by lmplz."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from itertools import islice
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rescore.errors import UserError
+from rescore.files import replacing, write_text
+from rescore.formats.source import read_lines
+from rescore.lms import lexicon
+from rescore.lms.arpa import END, LOG_10, ArpaModel
+from rescore.lms.base import ComputeOptions, Question, TokenScores, Values
+from rescore.lms.folders import card_value
+from rescore.lms.neural.tokenizer import Tokenizer, word_tokenizer
+
+if TYPE_CHECKING:
+    import kenlm
+
+    from rescore.lms.backends import Spec
+
+log = logging.getLogger(__name__)
+
+
+def load(spec: Spec, computing: ComputeOptions) -> NgramLM:
+    """The model that --lm names."""
+    return NgramLM(spec.name, spec.path)
+
+
+class NgramLM:
+    """log p(sentence) under a back-off n-gram model, `</s>` included.
+
+    A file is ARPA or KenLM's binary; its words are what stands between blanks. A folder is what `rescore train --lm
+    ngram` wrote: lm.binary (or lm.arpa), a tokenizer.json that normalises text as the training did, and a card that
+    says whether the model's units are words or the tokenizer's subwords.
+    """
+
+    precision = "float32"
+
+    def __init__(self, name: str, path: Path) -> None:
+        """Load a model; memory mapped where it is a binary.
+
+        Raises:
+            UserError: the file is absent, or KenLM cannot read it.
+        """
+        self.name = self.model = name
+        self._file, self._tokenizer, self._units = _find(path)
+        self._model = _open(self._file)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        digest = hashlib.sha256(b"ngram")
+        with open(self._file, "rb") as file:
+            digest.update(hashlib.file_digest(file, "sha256").digest())
+        if self._tokenizer is not None:
+            digest.update(hashlib.sha256(self._tokenizer.read_bytes()).digest())
+        return digest.hexdigest()
+
+    def score(self, questions: Sequence[Question]) -> list[TokenScores]:
+        """One result per question. A token is a word (or subword), the last `</s>`; unknown ones score as `<unk>`."""
+        return self._model.score(list(self._units([question.text for question in questions])))
+
+
+class KenlmModel:
+    """A model that KenLM reads: an ARPA file, or its own binary."""
+
+    def __init__(self, path: Path, kenlm: ModuleType) -> None:
+        config = kenlm.Config()
+        config.show_progress = False
+        config.arpa_complain = kenlm.ARPALoadComplain.NONE
+        try:
+            self._model = kenlm.Model(str(path), config)
+        except (OSError, RuntimeError, ValueError) as error:
+            raise UserError(
+                f"{path}: neither an ARPA file nor a KenLM binary that this machine can read ({reason_of(error)})"
+            ) from None
+        self._known: set[str] = set()
+
+    def score(self, texts: Sequence[str]) -> list[TokenScores]:
+        """One result per text, whose words stand between blanks; `</s>` is the last token."""
+        results: list[TokenScores] = []
+        for text in texts:
+            words = text.split()
+            unknown = () if self._known.issuperset(words) else self._look_up(words)
+            results.append(WordScores(text, self._model, unknown))
+        return results
+
+    def _look_up(self, words: list[str]) -> tuple[int, ...]:
+        """The places of unknown words; the known ones are kept in mind."""
+        known, unknown = self._known, []
+        for index, word in enumerate(words):
+            if word not in known:
+                if word in self._model:
+                    known.add(word)
+                else:
+                    unknown.append(index)
+        return tuple(unknown)
+
+
+class WordScores(TokenScores):
+    """The sum at once, which costs a sixth of the scores of all words; these when somebody asks."""
+
+    __slots__ = ("_model", "_text")
+
+    def __init__(self, text: str, model: kenlm.Model, unknown: tuple[int, ...]) -> None:
+        self._text, self._model, self.unknown = text, model, unknown
+        self._sum = model.score(text) * LOG_10
+
+    @property
+    def tokens(self) -> list[str]:
+        return [*self._text.split(), END]
+
+    @property
+    def log_probs(self) -> Values:
+        return np.array([log10 for log10, _, _ in self._model.full_scores(self._text)]) * LOG_10
+
+    @property
+    def sum(self) -> float:
+        return self._sum
+
+
+def _open(path: Path) -> KenlmModel | ArpaModel:
+    """KenLM's reader; where it is not installed, an ARPA file is read here."""
+    try:
+        import kenlm
+    except ImportError:
+        if path.suffix == ".gz" or _is_text(path):
+            log.info("kenlm is not installed: %s is read in NumPy, which takes longer and gives the same scores", path)
+            return ArpaModel(path)
+        raise UserError(
+            f"{path}: a binary n-gram model needs kenlm, which a C++ compiler builds: pip install 'rescore[ngram]' (on "
+            "Python 3.13 or later: pip install https://github.com/kpu/kenlm/archive/master.zip); an ARPA file needs "
+            "nothing"
+        ) from None
+    return KenlmModel(path, kenlm)
+
+
+def _is_text(path: Path) -> bool:
+    """Whether a file is none of KenLM's binaries, whose first bytes have zeros among them."""
+    with open(path, "rb") as file:
+        return b"\0" not in file.read(256)
+
+
+def _plain(sentence: str) -> str:
+    """With blanks for whatever Python, but not KenLM, takes for the end of a word."""
+    return sentence if sentence.isascii() and sentence.isprintable() else " ".join(sentence.split())
+
+
+def _find(path: Path) -> tuple[Path, Path | None, Callable[[Sequence[str]], Iterable[str]]]:
+    """The model file, the tokenizer's file if there is one, and how sentences are cut into the model's units."""
+    if not path.exists():
+        raise UserError(f"{path}: no such file; expected an ARPA file, a KenLM binary, or a folder with lm.binary")
+    if path.is_file():
+        return path, None, partial(map, _plain)
+    files = [path / name for name in ("lm.binary", "lm.arpa", "lm.arpa.gz") if (path / name).is_file()]
+    if not files:
+        raise UserError(f"{path}: neither lm.binary nor lm.arpa in it; give the model's file as ngram:FILE")
+    place = path / "tokenizer.json"
+    if not place.is_file():
+        return files[0], None, partial(map, _plain)
+    tokenizer = Tokenizer.load(place)
+    unit = card_value(path, "unit") or "word"
+    if unit not in ("word", "subword"):
+        raise UserError(f"{path / 'README.md'}: unit {unit!r} is neither word nor subword")
+    cut = tokenizer.words if unit == "word" else tokenizer.pieces
+    return files[0], place, lambda sentences: map(" ".join, cut(sentences))
+
+
+def reason_of(error: Exception) -> str:
+    """KenLM's message without its source code."""
+    message = " ".join(str(error).split())
+    found = re.search(r"(?:threw \w+(?: because `.*?')?\.|Exception because.*?\.) (.*)$", message)
+    return (found[1] if found else message).rstrip(".)")
+
+
+GET_KENLM = (
+    "pip download --no-deps --no-binary kenlm kenlm==0.3.0 && tar xzf kenlm-0.3.0.tar.gz && "
+    "cmake -S kenlm-0.3.0 -B kenlm-build && cmake --build kenlm-build --target lmplz build_binary query && "
+    'export PATH="$PWD/kenlm-build/bin:$PATH"'
+)
+
+
+@dataclass(frozen=True, slots=True)
+class NgramRecipe:
+    """What decides the model.
+
+    `prune` has lmplz's thresholds: n-grams of order 1, 2, ... that were seen so often or less are left out, the last
+    one holds for all higher orders. `unit` is `word` or `subword`. `memory` is lmplz's -S. `fallback` lets lmplz assume
+    discounts where the text is too small to estimate them.
+    """
+
+    order: int = 5
+    prune: tuple[int, ...] = ()
+    unit: str = "word"
+    memory: str = "50%"
+    fallback: bool = False
+    keep_arpa: bool = False
+
+
+def train(
+    text: Path,
+    out: Path,
+    recipe: NgramRecipe,
+    *,
+    tokenizer: Path | None = None,
+    normalisation: str = "english",
+    report: Callable[[str], None] = lambda line: None,
+) -> None:
+    """Estimate an n-gram model (modified Kneser-Ney, Heafield et al. 2013) and write its folder.
+
+    Args:
+        tokenizer: a tokenizer.json whose normalisation, and for subwords whose vocabulary, is used.
+
+    Raises:
+        UserError: KenLM's programs are absent, or fail.
+    """
+    lmplz, build_binary = find_tool("lmplz"), find_tool("build_binary")
+    if recipe.unit == "subword" and tokenizer is None:
+        raise UserError("--unit subword needs the --tokenizer that makes them")
+    found = Tokenizer.load(tokenizer) if tokenizer else word_tokenizer(normalisation)
+    out.mkdir(parents=True, exist_ok=True)
+    cut = found.words if recipe.unit == "word" else found.pieces
+    with tempfile.TemporaryDirectory(dir=out) as folder, replacing(out / "lm.binary") as binary:
+        arpa = Path(folder) / "lm.arpa"
+        command = [lmplz, "-o", str(recipe.order), "-S", recipe.memory, "-T", folder, "--arpa", str(arpa)]
+        if recipe.prune:
+            command += ["--prune", *map(str, recipe.prune)]
+        if recipe.fallback:
+            command += ["--discount_fallback"]
+        report(f"lmplz: {recipe.order}-grams of {recipe.unit}s in {text}")
+        sentences = _run_with_input(command, (" ".join(units) for units in _units(text, cut)))
+        report("build_binary")
+        _run_with_input([build_binary, "-T", folder, str(arpa), str(binary)], [])
+        counts = _ngram_counts(arpa)
+        if recipe.keep_arpa:
+            arpa.replace(out / "lm.arpa")
+    found.save(out / "tokenizer.json")
+    lexicon.write(text, found, out)
+    write_text(out / "README.md", _card(recipe, sentences, counts))
+
+
+def find_tool(name: str) -> str:
+    """One of KenLM's programs, on PATH or beside the Python that runs.
+
+    Raises:
+        UserError: it is not there; says how to get it.
+    """
+    found = shutil.which(name) or shutil.which(name, path=str(Path(sys.executable).parent))
+    if found is None:
+        raise UserError(f"{name} is not on PATH; with a C++ compiler, cmake and Boost this gets it: {GET_KENLM}")
+    return found
+
+
+def _units(text: Path, cut: Callable[[Sequence[str]], list[list[str]]]) -> Iterator[list[str]]:
+    lines = read_lines(text)
+    while chunk := list(islice(lines, 10_000)):
+        yield from (units for units in cut(chunk) if units)
+
+
+def _run_with_input(command: Sequence[str], lines: Iterable[str]) -> int:
+    """Run a program on lines of text; returns how many there were."""
+    number = 0
+    with tempfile.TemporaryFile() as messages:
+        with subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=messages, text=True, encoding="utf-8"
+        ) as process:
+            assert process.stdin is not None
+            try:
+                for line in lines:
+                    process.stdin.write(line + "\n")
+                    number += 1
+                process.stdin.close()
+            except BrokenPipeError:  # it ended early; its exit status and last words say why
+                pass
+            except BaseException:
+                process.kill()
+                raise
+        messages.seek(0)
+        said = [line.strip() for line in messages.read().decode("utf-8", "replace").splitlines() if line.strip()]
+    if process.returncode:
+        raise UserError(f"{Path(command[0]).name} failed: {_reason(said)}")
+    if not number and Path(command[0]).name == "lmplz":
+        raise UserError("no text to train on")
+    return number
+
+
+def _reason(said: list[str]) -> str:
+    """The line that explains the failure, of all that KenLM prints."""
+    if any("discount_fallback" in line for line in said):
+        return "the text is too small to estimate Kneser-Ney discounts from; give --discount-fallback, or more text"
+    return said[-1][:300] if said else "it said nothing"
+
+
+def _ngram_counts(arpa: Path) -> list[int]:
+    """The number of n-grams of each order, from an ARPA file's head."""
+    counts = []
+    with open(arpa, encoding="utf-8") as file:
+        for line in file:
+            if line.startswith("ngram "):
+                counts.append(int(line.partition("=")[2]))
+            elif line.startswith("\\1-grams"):
+                break
+    return counts
+
+
+def _card(recipe: NgramRecipe, sentences: int, counts: Sequence[int]) -> str:
+    return f"""---
+kind: ngram
+order: {recipe.order}
+unit: {recipe.unit}
+recommended_weight: 0.3
+---
+
+# ngram
+
+| | |
+| --- | --- |
+| model | {recipe.order}-gram of {recipe.unit}s, modified Kneser-Ney, by KenLM |
+| pruned | {" ".join(map(str, recipe.prune)) or "not at all"} |
+| training data | {sentences:,} sentences |
+| n-grams | {", ".join(f"{count:,}" for count in counts)} |
+| recommended weight | 0.3, the papers' usual value; tune it on lists of your own and write it here |
+| licence | yours to choose |
+"""

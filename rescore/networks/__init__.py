@@ -1,1 +1,0 @@
-"""One file a network (definition and fast pass), the blocks they share, checkpoints, and the tokenizer."""

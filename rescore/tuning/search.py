@@ -1,0 +1,324 @@
+"""Exact searches for weights: along a line, over several columns, and averaged over resamples (Och 2003)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from rescore.metrics.base import Counts, Metric
+
+Floats = npt.NDArray[np.float64]
+Indices = npt.NDArray[np.int64]
+Scalar = TypeVar("Scalar", bound=np.generic)
+
+
+class Envelopes(NamedTuple):
+    """The upper envelopes of many lists, as what wins at first and what changes where."""
+
+    first: Indices
+    """(lists,) the winner at the lower end."""
+    lists: Indices
+    """(changes,) the list in which a winner changes; likewise for the next three."""
+    points: Floats
+    before: Indices
+    after: Indices
+
+
+def upper_envelopes(intercepts: Floats, slopes: Floats, low: float, high: float) -> Envelopes:
+    """Where the maximum of the lines `intercepts + x * slopes` changes over [low, high], in each row.
+
+    Of lines that are the same, the first wins. Lines of which a part is not finite (padding, a score of -inf) never
+    win, unless all of a row are such: then the first does. Changes of any one list come in ascending order.
+
+    Args:
+        intercepts, slopes: (lists, hypotheses).
+    """
+    usable = np.isfinite(intercepts) & np.isfinite(slopes)
+    intercepts = np.where(usable, intercepts, -np.inf)
+    slopes = np.where(usable, slopes, 0.0)
+    at_low = intercepts + low * slopes
+    highest = at_low == at_low.max(axis=1, keepdims=True)
+    winner = np.where(highest, slopes, -np.inf).argmax(axis=1)  # just above `low` the steepest of equals is ahead
+    first = winner.copy()
+    rows = np.arange(len(intercepts))
+    position = np.full(len(rows), low)
+    changes: list[tuple[Indices, Floats, Indices, Indices]] = []
+    while len(rows):
+        ours, steep = intercepts[rows], slopes[rows]
+        now = winner[rows][:, None]
+        rise = steep - np.take_along_axis(steep, now, axis=1)
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            crossings = (np.take_along_axis(ours, now, axis=1) - ours) / rise
+        crossings = np.where((rise > 0) & np.isfinite(ours), crossings, np.inf)
+        nearest = crossings.min(axis=1)
+        steepest = np.where(crossings == nearest[:, None], steep, -np.inf).argmax(axis=1)
+        more = nearest < high
+        rows, nearest = rows[more], np.maximum(nearest[more], position[rows[more]])  # rounding must not lead back
+        changes.append((rows, nearest, winner[rows], steepest[more]))
+        winner[rows], position[rows] = steepest[more], nearest
+    lists, points, before, after = (np.concatenate(parts) for parts in zip(*changes, strict=True))
+    return Envelopes(first, lists, points, before, after)
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """An interval of positions on a line that all give the same best value."""
+
+    low: float
+    high: float
+    value: float
+
+    @property
+    def middle(self) -> float:
+        return (self.low + self.high) / 2
+
+
+def padded(rows: Sequence[npt.NDArray[Scalar]]) -> npt.NDArray[Scalar]:
+    """Arrays (hypotheses, ...) of lists of different lengths as one (lists, most hypotheses, ...), with zeros after."""
+    result = np.zeros((len(rows), max(map(len, rows)), *rows[0].shape[1:]), dtype=rows[0].dtype)
+    for target, row in zip(result, rows, strict=True):
+        target[: len(row)] = row
+    return result
+
+
+def sweep(
+    metric: Metric, statistics: Counts, intercepts: Floats, slopes: Floats, low: float, high: float
+) -> tuple[Floats, Floats]:
+    """The metric's value as a step function of the position on a line.
+
+    Args:
+        statistics: (lists, hypotheses, k). intercepts, slopes: (lists, hypotheses), minus infinity where a list has
+            no such hypothesis.
+
+    Returns:
+        edges (m + 1,), from `low` to `high`, and values (m,) between them.
+    """
+    found = upper_envelopes(intercepts, slopes, low, high)
+    total = statistics[np.arange(len(statistics)), found.first].sum(axis=0)
+    order = np.argsort(found.points, kind="stable")
+    changes = statistics[found.lists, found.after] - statistics[found.lists, found.before]
+    sums = total + np.concatenate([np.zeros((1, len(total)), np.int64), np.cumsum(changes[order], axis=0)])
+    edges = np.concatenate([[low], found.points[order], [high]])
+    wide = np.flatnonzero(np.diff(edges) > 1e-12 * (high - low))  # several lists may change at one point
+    return np.append(edges[wide], high), metric.values(sums[wide])
+
+
+def best_interval(edges: Floats, values: Floats, higher_is_better: bool) -> Interval:
+    """The widest interval with the best value; neighbours of equal value are one; the first of equally wide ones."""
+    best = values.max() if higher_is_better else values.min()
+    good = values == best
+    starts = np.flatnonzero(good & ~np.concatenate([[False], good[:-1]]))
+    stops = np.flatnonzero(good & ~np.concatenate([good[1:], [False]])) + 1
+    widest = int(np.argmax(edges[stops] - edges[starts]))
+    return Interval(float(edges[starts[widest]]), float(edges[stops[widest]]), float(best))
+
+
+RESTARTS = 10
+SEED = 12345
+LARGEST = 1e150
+"""No weight is looked for beyond: its square is still a number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """What is searched: scores and statistics of all hypotheses, padded to the longest list.
+
+    Columns come in the order: first pass, language models, then `free` count features.
+    """
+
+    metric: Metric
+    statistics: Counts
+    """(lists, hypotheses, k)"""
+    features: Floats
+    """(lists, hypotheses, columns)"""
+    present: npt.NDArray[np.bool_]
+    """(lists, hypotheses): False where a list is shorter than the longest"""
+    free: int = 0
+
+    @property
+    def columns(self) -> int:
+        return self.features.shape[-1]
+
+    @property
+    def bound(self) -> float:
+        """A count feature with a weight beyond this decides by itself: no difference of scores within a list is larger.
+
+        Counts differ by at least 1, and score weights add up to 1. It is at most `LARGEST`.
+        """
+        scores = self.features[..., : self.columns - self.free]
+        usable = np.isfinite(scores) & self.present[..., None]
+        highest = np.where(usable, scores, -np.inf).max(axis=1)
+        lowest = np.where(usable, scores, np.inf).min(axis=1)
+        with np.errstate(over="ignore"):
+            widest = float(np.where(np.isfinite(highest), highest - lowest, 0.0).max())
+        return min(1.0 + widest, LARGEST)
+
+    def project(self, weights: Floats) -> Floats:
+        """(lists, hypotheses) scores; a column of weight 0 does not count, not even where it is -inf.
+
+        What has -inf in another column is impossible (-inf), whatever the sign of the weight.
+        """
+        used = np.flatnonzero(weights)
+        with np.errstate(invalid="ignore", over="ignore"):
+            scores = self.features[..., used] @ weights[used]
+        return np.where(self.present & np.isfinite(scores), scores, -np.inf)
+
+    def line(self, start: Floats, direction: Floats, low: float, high: float) -> tuple[Floats, Floats]:
+        """Edges and values of `sweep` along `start + x * direction`."""
+        return sweep(self.metric, self.statistics, self.project(start), self.project(direction), low, high)
+
+    def value(self, weights: Floats) -> float:
+        """The metric's value at a point, of equals the first hypothesis chosen, as a decision does."""
+        chosen = self.project(weights).argmax(axis=1)
+        return float(self.metric.values(self.statistics[np.arange(len(chosen)), chosen].sum(axis=0)[None])[0])
+
+
+Line = tuple[Floats, Floats, float, float]
+
+
+def search(space: Space, starts: Sequence[Floats], restarts: int = RESTARTS, seed: int = SEED) -> tuple[Floats, float]:
+    """The best point that is found from `starts` and from `restarts` random ones, and its value.
+
+    Never worse than any of `starts`. Of equally good points the first found.
+    """
+    random = np.random.default_rng(seed)
+    scores = space.columns - space.free
+    points = [*starts]
+    for _ in range(restarts):
+        points.append(np.concatenate([random.dirichlet(np.ones(scores)), np.zeros(space.free)]))
+    found = [climb(space, point, random) for point in points]
+    values = np.array([value for _, value in found])
+    best = int(values.argmax() if space.metric.higher_is_better else values.argmin())
+    return found[best]
+
+
+def climb(space: Space, point: Floats, random: np.random.Generator) -> tuple[Floats, float]:
+    """From a point along the best of the lines through it, again and again, as long as the value improves."""
+    sign = 1.0 if space.metric.higher_is_better else -1.0
+    value = space.value(point)
+    while True:
+        moves = []
+        for start, direction, low, high in _lines(space, point, random):
+            best = best_interval(*space.line(start, direction, low, high), space.metric.higher_is_better)
+            moves.append((best.value, start + best.middle * direction))
+        # What the sweep says of an interval holds at its middle up to rounding: that is looked up, not assumed.
+        moves = [(space.value(place), place) for found, place in moves if sign * (found - value) > 0]
+        best_move = max(moves, key=lambda move: sign * move[0], default=None)
+        if best_move is None or sign * (best_move[0] - value) <= 0:
+            return point, value
+        value, point = best_move
+
+
+def coordinate(point: Floats, index: int, scores: int) -> tuple[Floats, Floats] | None:
+    """The line from without one score to that score alone, on which the others keep their proportions.
+
+    None where the others have no weight.
+    """
+    start = point.copy()
+    start[index] = 0.0
+    rest = start[:scores].sum()
+    if rest <= 0:
+        return None
+    start[:scores] /= rest
+    direction = np.eye(len(point))[index] - start
+    direction[scores:] = 0.0
+    return start, direction
+
+
+def _lines(space: Space, point: Floats, random: np.random.Generator) -> Iterator[Line]:
+    """The whole line of each coordinate, then as many in random directions: start, direction, from, to."""
+    scores, bound = space.columns - space.free, space.bound
+    corners = np.eye(space.columns)
+    for index in range(scores):
+        line = coordinate(point, index, scores)
+        if line is not None:
+            yield *line, 0.0, 1.0
+    for index in range(scores, space.columns):
+        others = point.copy()
+        others[index] = 0.0
+        yield others, corners[index], -bound, bound
+    for _ in range(space.columns):
+        direction = random.normal(size=space.columns)
+        direction[:scores] -= direction[:scores].mean()
+        falls, rises = direction < 0, direction > 0
+        falls[scores:] = rises[scores:] = False
+        high = float((point[falls] / -direction[falls]).min(initial=bound))
+        low = float((-point[rises] / direction[rises]).max(initial=-bound))
+        if low < high:
+            yield point, direction, low, high
+
+
+SAMPLES = 20
+TRIALS = 400
+ERRORS = 2.0
+"""Standard errors by which weights have to be better than the first pass."""
+
+
+def bagged(space: Space, optimum: Floats, samples: int = SAMPLES, seed: int = SEED) -> Floats:
+    """The mean of the best weights of bootstrap samples of the lists.
+
+    In each sample the search starts from `optimum`, and the first pass alone counts where nothing found is better.
+    """
+    random = np.random.default_rng(seed)
+    alone = first_pass(space)
+    number = len(space.statistics)
+    found = []
+    for _ in range(samples):
+        drawn = random.integers(0, number, number)
+        sample = replace(
+            space, statistics=space.statistics[drawn], features=space.features[drawn], present=space.present[drawn]
+        )
+        found.append(_best(sample, optimum, alone))
+    mean: Floats = np.mean(found, axis=0)
+    return mean
+
+
+def _best(sample: Space, optimum: Floats, alone: Floats) -> Floats:
+    if sample.columns == 2 and not sample.free:
+        direction = np.array([-1.0, 1.0])
+        best = best_interval(*sample.line(alone, direction, 0.0, 1.0), sample.metric.higher_is_better)
+        point, value = alone + best.middle * direction, best.value
+    else:
+        point, value = climb(sample, optimum, np.random.default_rng(SEED))
+    start = sample.value(alone)
+    better = value > start if sample.metric.higher_is_better else value < start
+    return point if better else alone
+
+
+def is_significant(space: Space, weights: Floats, than: Floats | None = None) -> bool:
+    """Whether weights are significantly better than others, or than the first pass."""
+    others = first_pass(space) if than is None else than
+    return significantly_better(space.metric, _chosen(space, weights), _chosen(space, others))
+
+
+def significantly_better(metric: Metric, ours: Counts, theirs: Counts, trials: int = TRIALS, seed: int = SEED) -> bool:
+    """Whether choices are better than others by `ERRORS` standard errors, by a paired bootstrap over lists.
+
+    Args:
+        ours, theirs: (lists, k) statistics of what is chosen from each list.
+    """
+    random = np.random.default_rng(seed)
+    number = len(ours)
+    sign = 1.0 if metric.higher_is_better else -1.0
+
+    def gain(rows: np.ndarray) -> Floats:
+        values = metric.values(np.stack([ours[rows].sum(axis=0), theirs[rows].sum(axis=0)]))
+        return sign * (values[0] - values[1])
+
+    observed = float(gain(np.arange(number)))
+    return observed > ERRORS * float(np.std([gain(random.integers(0, number, number)) for _ in range(trials)]))
+
+
+def first_pass(space: Space) -> Floats:
+    """The point at which the first pass decides alone."""
+    alone = np.zeros(space.columns)
+    alone[0] = 1.0
+    return alone
+
+
+def _chosen(space: Space, weights: Floats) -> Counts:
+    return space.statistics[np.arange(len(space.statistics)), space.project(weights).argmax(axis=1)]

@@ -1,0 +1,243 @@
+"""Respelling through the commands: which channel, which lexicon, and that it does no harm."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from rescore import formats, pipeline
+from rescore.errors import UserError
+from rescore.expansion import Channel, Lexicon
+from rescore.expansion.channel import collect, learn
+from rescore.expansion.respell import SELECTION
+from rescore.lms.function import FunctionModel
+from rescore.metrics import MetricOptions
+from rescore.metrics.normalise import WordList
+from rescore.nbest import CHANNEL, EDITS, Hypothesis, NbestList
+from rescore.pipeline import RunConfig
+from rescore.reports.results import render
+from rescore.respelling import Respelling, respelled, unsuited
+from rescore.tuning.weights import FIRST_PASS_ALONE, NEVER, bonus_phrases
+from tests.conftest import ROOT, Run, assert_one_line_error
+
+WORDS = ("gardener", "lantern", "harbour", "kettle", "meadow", "ladder", "candle", "winter", "orchard", "pepper")
+LEXICON = Lexicon(dict.fromkeys((*WORDS, "the", "old", "by"), 100), 10_000)
+
+
+def misheard(word: str) -> str:
+    """As a recogniser would have it that writes every d as t, and every doubled letter once."""
+    for pair in ("tt", "dd", "pp"):
+        word = word.replace(pair, pair[0])
+    return word.replace("d", "t")
+
+
+def made(number: int, seed: int) -> list[NbestList]:
+    """Lists whose best hypothesis is misheard, and whose second one lacks a word."""
+    draw = random.Random(seed)
+    lists = []
+    for index in range(number):
+        words = ["the", "old", draw.choice(WORDS), "by", "the", draw.choice(WORDS)]
+        heard = [misheard(word) if word in WORDS else word for word in words]
+        hypotheses = [Hypothesis(" ".join(heard), {"s2s": -1.0}), Hypothesis(" ".join(heard[1:]), {"s2s": -2.0})]
+        lists.append(NbestList(f"speaker{index % 7}-{index}", hypotheses, (" ".join(words),)))
+    return lists
+
+
+def known(sentences: Sequence[str]) -> list[float]:
+    """A language model: the number of words that it does not know, times -2."""
+    return [-2.0 * sum(word not in LEXICON for word in text.split()) for text in sentences]
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> RunConfig:
+    LEXICON.save(tmp_path / "lexicon.txt.xz")
+    return RunConfig(respell=10, channel="dev", lexicon=str(tmp_path / "lexicon.txt.xz"))
+
+
+def test_words_are_mended(config: RunConfig) -> None:
+    test, dev = made(30, 1), made(60, 2)
+    outcome = pipeline.run(test, config, dev, lambda: [FunctionModel(known)])
+    assert outcome.results.reranked == 0.0 and outcome.results.first_pass > 20
+    assert outcome.results.oracle == outcome.results.first_pass  # that of what the toolkit gave
+    signature = outcome.results.signature
+    digest = learn(collect(dev)).digest
+    assert f"lm:channel=respell:10:v{SELECTION}@{digest},lexicon:{LEXICON.digest},float32" in signature
+
+
+def test_words_of_a_list_have_a_bonus(config: RunConfig, rescore: Run) -> None:
+    """What is said is always one of the listed words; first pass and language model do not know that."""
+    draw = random.Random(5)
+    for name, number in (("test", 20), ("dev", 60)):
+        lists = []
+        for index in range(number):
+            said, other = (f"the old {draw.choice(words)} by the door" for words in (WORDS[:5], WORDS[5:]))
+            hypotheses = [Hypothesis(other, {"s2s": -1.0}), Hypothesis(said, {"s2s": -1.0 - draw.random()})]
+            lists.append(NbestList(f"speaker{index % 7}-{index}", hypotheses, (said,)))
+        formats.write(lists, f"{name}.jsonl")
+    Path("names.txt").write_text("\n".join(WORDS[:5]), encoding="utf-8")
+    how = ("--lm", "tta-small", "--respell", "10", "--channel", "dev", "--words", "names.txt")
+    done = rescore("test.jsonl", "--dev", "dev.jsonl", *how, "--save-weights", "w.json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(Path("w.json").read_text())["weights"]["listed"] > 0
+    assert "listed" in done.stdout and re.search(r"reranked +0\.00", done.stdout)
+
+
+@pytest.mark.parametrize("decide", ["best", "mbr"])
+def test_nothing_is_respelled_where_that_is_no_gain(
+    config: RunConfig, caplog: pytest.LogCaptureFixture, decide: str
+) -> None:
+    """The references are what was heard: any other word is an error."""
+    test, dev = made(30, 1), made(60, 2)
+    for nbest in [*test, *dev]:
+        nbest.references = (nbest.hypotheses[0].text,)
+
+    config = replace(config, decide=decide)
+    outcome = pipeline.run(test, config, dev, lambda: [FunctionModel(known)])
+    assert "nothing is respelled" in caplog.text
+    assert outcome.weights.weights[EDITS] == NEVER
+    assert bonus_phrases(outcome.weights.weights, "+.2f")[-1] == "nothing respelled"
+    summary = render(outcome.results).removesuffix(outcome.results.signature)
+    assert "nothing respelled" in summary and "1e+06" not in summary
+    without = pipeline.run(test, replace(config, respell=0, channel=None), dev, lambda: [FunctionModel(known)])
+    assert outcome.weights.decision == without.weights.decision
+    assert outcome.results.reranked == outcome.results.first_pass == 0.0
+
+
+def test_stages_are_the_run(config: RunConfig, rescore: Run, tmp_path: Path) -> None:
+    """The dev lists' own channel in folds, then the whole channel for the test lists."""
+    test, dev = made(20, 1), made(40, 2)
+    formats.write(test, "test.jsonl")
+    formats.write(dev, "dev.jsonl")
+    assert rescore("train", "--lm", "channel", "--text", "dev.jsonl", "--out", "ch").returncode == 0
+    how = ("--respell", "10", "--lexicon", config.lexicon)
+    run = rescore(
+        "test.jsonl", "--dev", "dev.jsonl", "--lm", "tta-small", *how, "--channel", "dev", "--report", "run.json"
+    )
+    assert run.returncode == 0
+    for name, channel in (("dev", "folds"), ("test", "ch")):
+        done = rescore(
+            "score", f"{name}.jsonl", "--lm", "tta-small", *how, "--channel", channel, "-o", f"{name}.s.jsonl"
+        )
+        assert done.returncode == 0, done.stderr
+    assert rescore("tune", "dev.s.jsonl", "-o", "w.json").returncode == 0
+    staged = rescore("rerank", "test.s.jsonl", "--weights", "w.json", "--report", "staged.json")
+    assert staged.returncode == 0, staged.stderr
+    signatures = [json.loads(Path(name).read_text())["signature"] for name in ("run.json", "staged.json")]
+    assert signatures[0] == signatures[1] and "respell:10" in signatures[0]
+
+
+def test_each_part_is_respelled_by_the_others() -> None:
+    lists = made(21, 3)
+    lists[0].hypotheses[0].text, lists[0].references = "the zzzzz", ("the kettle",)
+    whole = Respelling(10, LEXICON, learn(collect(lists)))
+    ours, theirs = next(whole.crosswise(lists)), next(whole(lists))
+    assert [h.text for h in ours.hypotheses[:2]] == [h.text for h in theirs.hypotheses[:2]]
+    scores = [{h.text: h.scores[CHANNEL] for h in one.hypotheses} for one in (ours, theirs)]
+    shared = [text for text in scores[0] if text in scores[1] and scores[0][text]]
+    assert shared and all(scores[0][text] != scores[1][text] for text in shared)
+
+
+def test_no_channel_learns_from_the_lists_that_are_decided(config: RunConfig, rescore: Run) -> None:
+    test, dev = made(6, 1), made(9, 2)
+    folds = replace(config, channel="folds")
+    for way in (pipeline.run, pipeline.compare):
+        with pytest.raises(UserError, match="from the references of the lists themselves"):
+            way(test, dev=dev, config=folds, load=lambda: [FunctionModel(known)])
+    formats.write(test, "test.jsonl")
+    assert_one_line_error(rescore("rerank", "test.jsonl", "--respell", "5", "--channel", "folds"), "rerank decides")
+    with pytest.raises(UserError, match="rerank decides"):
+        next(pipeline.rerank(test, FIRST_PASS_ALONE, replace(folds, respell=5)))
+    assert len(list(pipeline.expand(test, folds))) == 6  # which lists these are, only the user knows
+    formats.write(test[:2], "two.jsonl")  # each would have its channel from the other one alone
+    done = rescore("score", "two.jsonl", "--lm", "tta-small", "--respell", "5", "--channel", "folds")
+    assert_one_line_error(done, "2 utterances cannot be learned from the others")
+
+
+def test_a_channel_of_these_dev_lists_is_named(
+    config: RunConfig, rescore: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    dev, other = made(12, 2), made(12, 3)
+    formats.write(dev, "dev.jsonl")
+    assert rescore("train", "--lm", "channel", "--text", "dev.jsonl", "--out", "ch").returncode == 0
+    for lists, said in ((other, False), (dev, True)):
+        caplog.clear()
+        list(pipeline.expand(lists, replace(config, channel="ch"), lists))
+        assert ("was learned from these dev lists" in caplog.text) == said
+
+
+def test_what_was_chosen_and_what_is_absent_is_said(config: RunConfig, caplog: pytest.LogCaptureFixture) -> None:
+    lists = made(3, 2)
+    caplog.set_level("INFO")
+    list(pipeline.expand(lists, replace(config, channel=None)))
+    assert "--channel shipped, as no other is given" in caplog.text
+    with pytest.raises(UserError, match=r"no score 'channel' \(found: s2s\); add it with --respell"):
+        lists[0].column(CHANNEL)
+
+
+def test_words_of_the_user(tmp_path: Path) -> None:
+    (tmp_path / "names.txt").write_text("Lucarazan\n")
+    nbest = NbestList("u", [Hypothesis("the old lucarasan", {"s2s": -1.0})], ("x",))
+    words = MetricOptions(words=WordList.load(tmp_path / "names.txt"))
+    learn(collect(made(30, 1))).save(tmp_path / "c")
+    LEXICON.save(tmp_path / "l.xz")
+    config = RunConfig(respell=5, channel=str(tmp_path / "c"), lexicon=str(tmp_path / "l.xz"))
+    assert len(next(pipeline.expand([nbest], config)).hypotheses) == 1
+    (found,) = pipeline.expand([nbest], replace(config, measuring=words))
+    assert "the old lucarazan" in [h.text for h in found.hypotheses]
+
+
+def test_other_languages_are_left_alone(caplog: pytest.LogCaptureFixture) -> None:
+    chinese = [NbestList("u", [Hypothesis("今天 天气", {"s2s": 0.0})])]
+    assert "no blanks" in str(unsuited(chinese, LEXICON))
+    german = [NbestList("u", [Hypothesis("der alte gaertner", {"s2s": 0.0})])]
+    (found,) = respelled(german, 5, LEXICON)
+    assert len(found.hypotheses) == 1 and "knows 0 of 3 words" in caplog.text
+
+
+def test_weights_of_respelled_lists_fit_lists_that_are_left_alone(tmp_path: Path) -> None:
+    learn(collect(made(30, 1))).save(tmp_path / "c")
+    LEXICON.save(tmp_path / "l.xz")
+    config = RunConfig(respell=5, channel=str(tmp_path / "c"), lexicon=str(tmp_path / "l.xz"))
+    german = [NbestList("g", [Hypothesis("der alte gaertner", {"s2s": 0.0})], ("der alte",))]
+    dev = made(60, 2)
+    for nbest in dev:
+        nbest.references = (nbest.hypotheses[0].text,)
+    outcome = pipeline.run(german, config, dev, lambda: [FunctionModel(known)])
+    assert outcome.weights.weights[EDITS] == NEVER and outcome.results.reranked == outcome.results.first_pass
+    # What dev lists cannot judge does no harm either.
+    assert pipeline.run(made(30, 2), config, german, lambda: [FunctionModel(known)]).weights.weights[EDITS] == NEVER
+
+
+def test_what_the_commands_refuse(rescore: Run, tmp_path: Path) -> None:
+    lists = ROOT / "data" / "test.json"
+    assert_one_line_error(rescore(lists, "--lm", "tta", "--respell", "5"), "--respell needs --dev lists")
+    assert_one_line_error(rescore("score", lists, "--lm", "tta", "--words", "w"), "is for --respell")
+    missing = rescore("score", lists, "--lm", "tta-small", "--respell", "5", "--channel", "nowhere")
+    assert_one_line_error(missing, "nowhere")
+    assert_one_line_error(rescore("score", lists, "--lm", "tta", "--respell", "5", "--channel", "dev"), "no dev lists")
+
+
+def test_the_shipped_parts() -> None:
+    channel = Channel.load(Channel.shipped())
+    lexicon = Lexicon.load(ROOT / "models" / "tta" / "lexicon.txt.xz")
+    assert lexicon.total > 100e6 and "antiquarian" in lexicon and "antiquorian" not in lexicon
+    assert channel.log_probs(["antiquarian"], ["antiquorian"])[0] > channel.log_probs(["aquarium"], ["antiquorian"])[0]
+    assert json.loads((ROOT / "models" / "channel" / "channel.json").read_text())["block"] == 2
+
+
+def test_a_channel_of_recombined_lists_is_that_of_the_lists() -> None:
+    lists = made(10, 1)
+    recombined = list(pipeline.expand(lists, RunConfig(recombine=5)))
+    assert learn(collect(recombined)).digest == learn(collect(lists)).digest
+
+
+def test_scored_lists_are_not_respelled() -> None:
+    scored = [NbestList("u", [Hypothesis("the lanter", {"s2s": 0.0, "tta": -1.0})])]
+    with pytest.raises(UserError, match="has scores tta already"):
+        list(respelled(scored, 5, LEXICON))

@@ -1,0 +1,89 @@
+"""ARPA files in NumPy against the definition of back-off and against KenLM."""
+
+from __future__ import annotations
+
+import gzip
+import random
+import sys
+from pathlib import Path
+
+import pytest
+
+from rescore.errors import UserError
+from rescore.lms import alone, load
+from rescore.lms import ngram as training
+from rescore.lms.arpa import ArpaModel
+from tests.conftest import ROOT, SENTENCES
+from tests.lms.test_ngram import ARPA, definition
+
+TEXTS = ["the old clock", "clock the the old", "the owl old", "", "owl owl", "the old clock the old", "<unk> the"]
+
+
+@pytest.fixture
+def arpa(tmp_path: Path) -> Path:
+    path = tmp_path / "lm.arpa"
+    path.write_text(ARPA, encoding="utf-8")
+    return path
+
+
+def test_equals_the_definition(arpa: Path) -> None:
+    for text, found in zip(TEXTS, ArpaModel(arpa).score(TEXTS), strict=True):
+        assert found.tokens == [*text.split(), "</s>"]
+        assert found.log_probs == pytest.approx(definition(text.split()), abs=1e-5)
+        assert found.unknown == tuple(index for index, word in enumerate(text.split()) if word in ("owl", "<unk>"))
+
+
+def test_is_what_scores_without_kenlm(arpa: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with_kenlm = load(f"ngram:{arpa}")
+    packed = arpa.with_name("lm.arpa.gz")
+    packed.write_bytes(gzip.compress(ARPA.encode()))
+    monkeypatch.setitem(sys.modules, "kenlm", None)
+    for path in (arpa, packed):
+        without = load(f"ngram:{path}")
+        for ours, kenlms in zip(without.score(alone(TEXTS)), with_kenlm.score(alone(TEXTS)), strict=True):
+            assert ours.sum == pytest.approx(kenlms.sum, abs=1e-4)
+            assert ours.tokens == kenlms.tokens and ours.unknown == kenlms.unknown
+    assert load(f"ngram:{arpa}").fingerprint == with_kenlm.fingerprint
+
+
+def test_equals_kenlm_on_a_pruned_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    try:
+        training.find_tool("lmplz")
+    except UserError:
+        pytest.skip("needs KenLM's programs: make kenlm")
+    recipe = training.NgramRecipe(order=4, prune=(0, 0, 1), fallback=True, keep_arpa=True)
+    training.train(ROOT / "data" / "sentences.txt", tmp_path, recipe)
+    shuffled = [" ".join(random.Random(text).sample(text.split(), len(text.split()))) for text in SENTENCES[:50]]
+    texts = [*SENTENCES[:50], *shuffled, "xylophones the"]
+    expected = load(f"ngram:{tmp_path / 'lm.arpa'}").score(alone(texts))
+    found = ArpaModel(tmp_path / "lm.arpa").score(texts)
+    for ours, kenlms in zip(found, expected, strict=True):
+        assert ours.log_probs == pytest.approx(kenlms.log_probs, abs=1e-4)
+        assert ours.unknown == kenlms.unknown
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("\\data\\", "data", "first line is not"),
+        ("\\end\\\n", "", "is it truncated"),
+        ("ngram 2=5", "ngram 2=6", "it has 5 2-grams, its head says 6"),
+        ("-0.4\told clock\t-0.25", "-0.4", "is not a 2-gram"),
+        ("-1.6\tclock\t-0.3", "-1.6\told\t-0.3", "a 1-gram is listed twice"),
+        ("-0.9\tthe clock\t0", "-0.9\tthe owl\t0", "'owl' in a 2-gram is not among the 1-grams"),
+        ("-0.25\tthe old clock", "-0.25\told the clock", "'old the clock' is listed, but not its first 2 words"),
+        ("-0.6\tthe old", "x\tthe old", "could not convert"),
+        ("\\2-grams:", "\\3-grams:", "where \\\\2-grams: was expected"),
+    ],
+)
+def test_damaged_files(arpa: Path, old: str, new: str, message: str) -> None:
+    arpa.write_text(ARPA.replace(old, new), encoding="utf-8")
+    with pytest.raises(UserError, match=message):
+        ArpaModel(arpa)
+
+
+def test_a_file_without_unk(arpa: Path) -> None:
+    arpa.write_text(ARPA.replace("-2.0\t<unk>\t0\n", "").replace("ngram 1=6", "ngram 1=5"), encoding="utf-8")
+    (found,) = ArpaModel(arpa).score(["owl"])
+    (kenlms,) = load(f"ngram:{arpa}").score(alone(["owl"]))
+    assert found.sum == pytest.approx(kenlms.sum, abs=1e-3) and found.unknown == (0,)

@@ -1,0 +1,231 @@
+"""Kept scores are the model's own, whoever wrote them, and whatever happened to the process."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import sqlite3
+import time
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rescore.errors import UserError
+from rescore.lms.base import Question, TokenScores, alone
+from rescore.lms.cache import Cached, _checksum
+
+
+class Counting:
+    """Scores by the lengths of words, and counts what it was asked."""
+
+    def __init__(self, fingerprint: str = "a" * 64, seconds: float = 0.0) -> None:
+        self.name, self.fingerprint = "counting", fingerprint
+        self.asked: list[Question] = []
+        self._seconds = seconds
+
+    def score(self, questions: Sequence[Question]) -> list[TokenScores]:
+        self.asked += questions
+        time.sleep(self._seconds)
+        return [
+            TokenScores(
+                one.text.split(), np.array([-len(word) / 3 for word in one.text.split()]), (0,) if one.text else ()
+            )
+            for one in questions
+        ]
+
+
+def same(one: Sequence[TokenScores], other: Sequence[TokenScores]) -> bool:
+    return len(one) == len(other) and all(
+        a.tokens == b.tokens and np.array_equal(a.log_probs, b.log_probs) and a.unknown == b.unknown
+        for a, b in zip(one, other, strict=True)
+    )
+
+
+TEXTS = ["the old clock", "", "ticked é\n", "the old clock", *(f"clock {number}" for number in range(1200))]
+
+
+def test_scores_are_exactly_those_of_the_model(tmp_path: Path) -> None:
+    lm = Counting()
+    expected = lm.score(alone(TEXTS))
+    lm.asked.clear()
+    assert same(Cached(lm, tmp_path / "new" / "cache").score(alone(TEXTS)), expected)
+    assert lm.asked == alone(dict.fromkeys(TEXTS))  # each text once
+    lm.asked.clear()
+    assert same(Cached(lm, tmp_path / "new" / "cache").score(alone([*TEXTS, "another"]))[:-1], expected)
+    assert lm.asked == alone(["another"])
+
+
+def test_questions_do_not_share_scores(tmp_path: Path) -> None:
+    """Each part counts, and where it stands; whatever characters are in it."""
+    questions = [
+        Question("a"),
+        Question("a", ""),
+        Question("a", "b"),
+        Question("b", "a"),
+        Question("a\x1fb"),
+        Question("a", before=("b",)),
+        Question("a", after=("b",)),
+        Question("a", before=("b", "c")),
+        Question("a", before=("b\x1ec",)),
+        Question('["a", "b", [], []]'),
+    ]
+    lm = Counting()
+    for question in questions:
+        Cached(lm, tmp_path).score([question])
+    assert lm.asked == questions
+    Cached(lm, tmp_path).score(questions)
+    assert len(lm.asked) == len(questions)
+
+
+def test_models_do_not_share_scores(tmp_path: Path) -> None:
+    one, other = Counting(), Counting("b" * 64)
+    Cached(one, tmp_path).score(alone(TEXTS[:2]))
+    Cached(other, tmp_path).score(alone(TEXTS[:2]))
+    assert other.asked == alone(TEXTS[:2])
+    Cached(one, tmp_path).path.rename(Cached(other, tmp_path).path)
+    with pytest.raises(UserError, match=r"has the scores of another model; delete it"):
+        Cached(other, tmp_path).score(alone(TEXTS[:2]))
+
+
+def test_damaged_file_is_told_and_made_anew(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    cached = Cached(Counting(), tmp_path)
+    cached.path.write_bytes(b"no database" * 100)
+    assert cached.score(alone(["the"]))[0].sum == Counting().score(alone(["the"]))[0].sum
+    assert "damaged (file is not a database); its scores are computed anew" in caplog.text
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match="cannot be written"):
+        Cached(Counting(), tmp_path / "file").score(alone(["the"]))
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "ALTER TABLE scores DROP COLUMN total",
+        "ALTER TABLE scores ADD COLUMN more",
+        "UPDATE scores SET log_probs = 'text', checksum = checked(text, tokens, 'text', unknown, total)",
+        "UPDATE scores SET tokens = '7', checksum = checked(text, '7', log_probs, unknown, total)",
+        "UPDATE scores SET unknown = '[9]', checksum = checked(text, tokens, log_probs, '[9]', total)",
+        "UPDATE scores SET total = 'x', checksum = checked(text, tokens, log_probs, unknown, 'x')",
+        "UPDATE scores SET tokens = CAST(x'ff' AS TEXT)",
+        "UPDATE scores SET total = 'text'",
+        "UPDATE model SET fingerprint = 'b' || substr(fingerprint, 2)",
+        "UPDATE model SET fingerprint = NULL",
+        "DROP TABLE model",
+        "DROP TABLE scores",
+    ],
+)
+def test_damaged_tables_are_made_anew(tmp_path: Path, statement: str) -> None:
+    cached = Cached(Counting(), tmp_path)
+    expected = cached.score(alone(TEXTS[:2]))
+    with closing(sqlite3.connect(cached.path)) as database, database:
+        database.create_function("checked", 5, lambda *row: _checksum(row))
+        database.execute(statement)
+    for _ in range(2):
+        assert same(Cached(Counting(), tmp_path).score(alone(TEXTS[:2])), expected)
+
+
+def test_bits_of_the_header_and_the_schema(tmp_path: Path) -> None:
+    cached = Cached(Counting(), tmp_path)
+    expected = cached.score(alone(TEXTS[:2]))
+    whole = cached.path.read_bytes()
+    schema = whole.index(b"CREATE TABLE")
+    for place in [*range(16, 32), *range(schema, schema + 250, 9)]:
+        for bit in (1, 7):
+            damaged = bytearray(whole)
+            damaged[place] ^= 1 << bit
+            cached.path.write_bytes(damaged)
+            assert same(Cached(Counting(), tmp_path).score(alone(TEXTS[:2])), expected), (place, bit)
+
+
+def test_another_writer_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cached = Cached(Counting(), tmp_path)
+    cached.score(alone(["the"]))
+    monkeypatch.setattr("rescore.lms.cache.BUSY_TIMEOUT", 0.1)
+    with sqlite3.connect(cached.path) as writer:
+        writer.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(UserError, match=r"cannot be used \(database is locked\)"):
+            cached.score(alone(["old"]))
+    writer.close()
+    assert len(cached.score(alone(["old"]))) == 1
+
+
+def _score_in_steps(folder: Path, offset: int) -> None:
+    cached = Cached(Counting(seconds=0.002), folder)
+    for number in range(100):
+        cached.score(alone([f"{number + offset} a", f"{number} b"]))
+
+
+def test_several_processes_write_at_once(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("spawn")
+    processes = [context.Process(target=_score_in_steps, args=(tmp_path, 50 * rank)) for rank in range(3)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+        assert process.exitcode == 0
+    lm = Counting()
+    texts = [*(f"{number} a" for number in range(200)), *(f"{number} b" for number in range(100))]
+    assert same(Cached(lm, tmp_path).score(alone(texts)), Counting().score(alone(texts)))
+    assert lm.asked == []
+
+
+def test_a_killed_process_leaves_a_whole_file(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("spawn")
+    process = context.Process(target=_score_in_steps, args=(tmp_path, 0))
+    cached = Cached(Counting(), tmp_path)
+    cached.score(alone([]))
+    process.start()
+    while _rows(cached.path) < 10:
+        time.sleep(0.01)
+    assert process.pid is not None
+    os.kill(process.pid, signal.SIGKILL)
+    process.join()
+    with sqlite3.connect(cached.path) as database:
+        assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    texts = [f"{number} a" for number in range(100)]
+    assert same(cached.score(alone(texts)), Counting().score(alone(texts)))
+
+
+def _rows(path: Path) -> int:
+    with sqlite3.connect(path, timeout=60) as database:
+        return int(database.execute("SELECT count(*) FROM scores").fetchone()[0])
+
+
+@pytest.fixture
+def read_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing can be written, as the system says it; permissions would not keep root from it."""
+    real = os.access
+    monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK and real(path, mode))
+
+
+def test_a_cache_that_cannot_be_written(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, request: pytest.FixtureRequest
+) -> None:
+    """What it has is read, the rest is scored; it is reported once, and nothing is written."""
+    expected = Cached(Counting(), tmp_path / "some").score(alone(TEXTS[:2]))
+    before = (Cached(Counting(), tmp_path / "some")).path.read_bytes()
+    request.getfixturevalue("read_only")
+    lm = Counting()
+    cached = Cached(lm, tmp_path / "some")
+    assert same(cached.score(alone(TEXTS[:2])), expected) and lm.asked == []
+    cached.score(alone(TEXTS[:3]))
+    cached.score(alone(TEXTS[:3]))
+    assert lm.asked == alone([TEXTS[2], TEXTS[2]])
+    assert [record.message for record in caplog.records] == [
+        f"{tmp_path / 'some'}: cannot be written; scores of counting that it lacks are not kept"
+    ]
+    assert cached.path.read_bytes() == before and [cached.path] == list(cached.path.parent.iterdir())
+    assert same(Cached(Counting(), tmp_path / "a" / "none").score(alone(TEXTS[:2])), expected)
+    assert not (tmp_path / "a").exists()
+
+
+def test_a_damaged_cache_that_cannot_be_written(tmp_path: Path, read_only: None) -> None:
+    """It is not even deleted."""
+    cached = Cached(Counting(), tmp_path)
+    cached.path.write_bytes(b"x" * 5000)
+    assert same(cached.score(alone(TEXTS[:2])), Counting().score(alone(TEXTS[:2])))
+    assert cached.path.read_bytes() == b"x" * 5000

@@ -1,0 +1,178 @@
+"""n-gram scores against the definition of back-off, read from the ARPA file, and against KenLM's own program."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rescore.errors import UserError
+from rescore.lms import alone, load
+from rescore.lms import ngram as backend
+from rescore.lms import ngram as training
+from tests.conftest import ROOT, SENTENCES, Run, assert_one_line_error, write_json
+
+ARPA = """\\data\\
+ngram 1=6
+ngram 2=5
+ngram 3=2
+
+\\1-grams:
+-2.0\t<unk>\t0
+0\t<s>\t-0.5
+-1.1\t</s>\t0
+-0.7\tthe\t-0.4
+-1.3\told\t-0.2
+-1.6\tclock\t-0.3
+
+\\2-grams:
+-0.2\t<s> the\t-0.1
+-0.6\tthe old\t-0.15
+-0.9\tthe clock\t0
+-0.4\told clock\t-0.25
+-0.3\tclock </s>
+
+\\3-grams:
+-0.1\t<s> the old
+-0.25\tthe old clock
+
+\\end\\
+"""
+
+
+@pytest.fixture
+def arpa(tmp_path: Path) -> Path:
+    path = tmp_path / "lm.arpa"
+    path.write_text(ARPA, encoding="utf-8")
+    return path
+
+
+def definition(words: list[str]) -> list[float]:
+    """p(w | h) = p(h w) if it is listed, else back-off(h) * p(w | shorter h) (Katz 1987); natural log."""
+    rows = [line.split("\t") for line in ARPA.splitlines() if "\t" in line]
+    table = {row[1]: (float(row[0]), float(row[2]) if len(row) > 2 else 0.0) for row in rows}
+    words = [word if word in table else "<unk>" for word in words]
+
+    def log10(history: list[str], word: str) -> float:
+        found = table.get(" ".join([*history, word]))
+        if found:
+            return found[0]
+        return table.get(" ".join(history), (0.0, 0.0))[1] + log10(history[1:], word)
+
+    sentence = ["<s>", *words, "</s>"]
+    return [math.log(10) * log10(sentence[max(0, at - 2) : at], word) for at, word in enumerate(sentence) if at]
+
+
+@pytest.mark.parametrize("text", ["the old clock", "clock the the old", "the owl old", "", "owl owl"])
+def test_equals_the_definition(arpa: Path, text: str) -> None:
+    (found,) = load(f"ngram:{arpa}").score(alone([text]))
+    assert found.tokens == [*text.split(), "</s>"]
+    assert found.log_probs == pytest.approx(definition(text.split()), abs=1e-5)
+    assert found.unknown == tuple(index for index, word in enumerate(text.split()) if word == "owl")
+
+
+def test_case_and_fingerprint(arpa: Path) -> None:
+    plain, lower = load(f"ngram:{arpa}"), load(f"ngram:lower:{arpa}")
+    assert len(plain.score(alone(["THE OLD"]))[0].unknown) == 2
+    assert lower.score(alone(["THE OLD"]))[0].sum == plain.score(alone(["the old"]))[0].sum
+    assert plain.fingerprint != lower.fingerprint
+    before = plain.fingerprint
+    arpa.write_text(ARPA.replace("-0.25", "-0.26"), encoding="utf-8")
+    assert load(f"ngram:{arpa}").fingerprint != before
+
+
+def test_errors(tmp_path: Path, rescore: Run) -> None:
+    lists = write_json(tmp_path / "l.json", {"u": {"ref": "a", "hyp_1": {"score": -1, "text": "a"}}})
+    (tmp_path / "bad.arpa").write_text("hello\n", encoding="utf-8")
+    done = rescore(lists, "--lm", "ngram:bad.arpa", "--weight", "0.3")
+    assert_one_line_error(done, "bad.arpa: neither an ARPA file nor a KenLM binary", 'line was "hello"')
+    assert_one_line_error(rescore(lists, "--lm", "ngram:no.arpa", "--weight", "0.3"), "no.arpa: no such file")
+    assert_one_line_error(rescore(lists, "--lm", "ngram:no.arpa"), "no.arpa: no such file")
+    assert_one_line_error(rescore(lists, "--lm", "ngram", "--weight", "0.3"), "no ngram is shipped")
+    assert_one_line_error(rescore(lists, "--lm", "ngram:.", "--weight", "0.3"), "neither lm.binary nor lm.arpa")
+
+
+def test_needs_no_torch(arpa: Path, tmp_path: Path) -> None:
+    lists = write_json(tmp_path / "l.json", {"u": {"ref": "a", "hyp_1": {"score": -1, "text": "a"}}})
+    command = [sys.executable, "-X", "importtime", "-m", "rescore", lists, "--lm", f"ngram:{arpa}", "--weight", "0.3"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    assert "kenlm" in imported and "torch" not in imported
+
+
+def test_without_kenlm_a_binary_is_refused(rescore: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setitem(sys.modules, "kenlm", None)
+    (tmp_path / "lm.binary").write_bytes(b"mmap lm http://kheafield.com/code format version 5\n\0\0\0")
+    done = rescore("score", ROOT / "data" / "test.json", "--lm", "ngram:lm.binary")
+    assert_one_line_error(done, "lm.binary: a binary n-gram model needs kenlm", "pip install 'rescore[ngram]'")
+
+
+def test_unknown_words_are_counted(arpa: Path, rescore: Run, tmp_path: Path) -> None:
+    hypotheses = {"hyp_1": {"score": -1, "text": "the owl"}, "hyp_2": {"score": -1, "text": "the old"}}
+    lists = write_json(tmp_path / "l.json", {"u": {"ref": "the owl", **hypotheses}})
+    done = rescore(lists, "--lm", f"ngram:{arpa}", "--weight", "0.3")
+    assert "ngram: 1 of 6 tokens are out of vocabulary" in done.stderr
+
+
+def test_missing_tools_are_told_with_the_way_to_get_them(
+    monkeypatch: pytest.MonkeyPatch, rescore: Run, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(training.shutil, "which", lambda name, path=None: None)
+    with pytest.raises(UserError, match=r"lmplz is not on PATH.*pip download .* kenlm.* && cmake"):
+        training.train(ROOT / "data" / "sentences.txt", tmp_path, training.NgramRecipe())
+
+
+@pytest.fixture(scope="module")
+def tools() -> dict[str, str]:
+    try:
+        return {name: training.find_tool(name) for name in ("lmplz", "build_binary", "query")}
+    except UserError:
+        pytest.skip("needs KenLM's programs: make kenlm")
+
+
+@pytest.mark.parametrize("unit", ["word", "subword"])
+def test_training_and_query_agree(
+    unit: str, tools: dict[str, str], rescore: Run, models: dict[str, Path], tmp_path: Path
+) -> None:
+    tokenizer = ["--tokenizer", models["tta"] / "tokenizer.json"]
+    done = rescore(
+        "train", "--lm", "ngram", "-o", "3", "--prune", "0,0,1", "--unit", unit, *tokenizer, "--discount-fallback",
+        "--text", ROOT / "data" / "sentences.txt", "--out", "lm",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert {path.name for path in (tmp_path / "lm").iterdir()} == {
+        "lm.binary",
+        "tokenizer.json",
+        "lexicon.txt.xz",
+        "README.md",
+    }
+    assert f"3-gram of {unit}s" in (tmp_path / "lm" / "README.md").read_text()
+    texts = [*SENTENCES[:30], "Xylophones, the OLD clock!", ""]
+    scores = load(f"ngram:{tmp_path / 'lm'}").score(alone(texts))
+    if unit == "word":
+        assert scores[-2].tokens == ["xylophones", "the", "old", "clock", "</s>"] and scores[-2].unknown == (0,)
+    lines = "\n".join(" ".join(found.tokens[:-1]) for found in scores)
+    query = subprocess.run(
+        [tools["query"], "-v", "sentence", tmp_path / "lm" / "lm.binary"],
+        input=lines + "\n", capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    totals = [line.split() for line in query.stdout.splitlines() if line.startswith("Total:")]
+    assert len(totals) == len(texts)
+    for found, total in zip(scores, totals, strict=True):
+        assert found.sum == pytest.approx(float(total[1]) * math.log(10), abs=1e-4)
+        assert len(found.unknown) == int(total[3])
+
+
+def test_too_small_a_text_is_told(tools: dict[str, str], rescore: Run, tmp_path: Path) -> None:
+    (tmp_path / "t.txt").write_text("a b\n", encoding="utf-8")
+    done = rescore("train", "--lm", "ngram", "--text", "t.txt", "--out", "lm")
+    assert done.returncode == 2 and "--discount-fallback" in done.stderr.splitlines()[-1]
+    assert not (tmp_path / "lm" / "lm.binary").exists()
+
+
+def test_reasons_are_kenlms_without_its_source() -> None:
+    error = OSError("Cannot read model 'x' (lm/x.cc:65 in void f() threw FormatLoadException. bad line. Byte: 6)")
+    assert backend.reason_of(error) == "bad line. Byte: 6"

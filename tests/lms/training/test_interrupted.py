@@ -1,0 +1,116 @@
+"""Ctrl-C and SIGTERM save a training; what its log, its card and its options say."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rescore.cli.training import neural
+from rescore.errors import UserError
+from rescore.lms.backends import shipped_models
+from rescore.lms.neural import checkpoint
+from rescore.lms.neural.tokenizer import Tokenizer
+from rescore.lms.neural.training import optimizer
+from rescore.lms.neural.training.corpus import MOST_HELD_OUT, Corpus, encode_corpus
+from rescore.lms.neural.training.loop import STATE
+from rescore.lms.neural.training.optimizer import Interrupts
+from tests.conftest import SENTENCES, run_main
+from tests.lms.training.test_loop import TRAIN, run, tiny
+
+
+def steps_of(folder: Path) -> int:
+    header = (folder / STATE).read_bytes()
+    about = json.loads(header[8 : 8 + int.from_bytes(header[:8], "little")])["__metadata__"]
+    return int(json.loads(about["progress"])["step"])
+
+
+def stopped_by(number: int, folder: Path, *arguments: str) -> tuple[subprocess.Popen[str], str]:
+    """A training that runs until its first line about steps, and then gets a signal."""
+    process = run(folder, *arguments)
+    said, deadline = "", time.monotonic() + 300
+    assert process.stderr is not None
+    while "step " not in said and time.monotonic() < deadline:
+        said += process.stderr.readline()
+    process.send_signal(number)
+    return process, said + process.communicate(timeout=300)[1]
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_saves_the_state(number: int, status: int, tmp_path: Path) -> None:
+    tiny(tmp_path)
+    train = (*TRAIN, "--text", "text.txt", "--out", "lm")
+    process, said = stopped_by(number, tmp_path, *train, "--minutes", "30")
+    assert process.returncode == status and "--resume goes on from" in said, said
+    assert not (tmp_path / "lm" / "model.safetensors").exists()
+    steps = steps_of(tmp_path / "lm")
+    assert steps >= optimizer.EVERY_STEPS  # no checkpoint was due: the signal saved it
+    done = run(tmp_path, *train, "--steps", str(steps + 2), "--resume")
+    assert done.communicate(timeout=300)[1] and done.returncode == 0
+    assert steps_of(tmp_path / "lm") == steps + 2
+
+
+@pytest.fixture
+def heeded() -> Iterator[None]:
+    """A shell's background jobs inherit that SIGINT is ignored; here it is not."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("heeded")
+def test_a_second_signal_does_not_wait() -> None:
+    with Interrupts() as interrupts:
+        signal.raise_signal(signal.SIGINT)
+        assert interrupts.number == signal.SIGINT
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt), Interrupts() as interrupts:
+        signal.raise_signal(signal.SIGINT)
+        interrupts.obey()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_an_adapted_model_is_resumed_and_names_its_base_and_text(tmp_path: Path) -> None:
+    tiny(tmp_path)
+    assert run(tmp_path, *TRAIN, "--text", "text.txt", "--out", "base", "--steps", "0").wait(300) == 0
+    train = (*TRAIN[:3], "--batch-tokens", "300", "--device", "cpu", "--init", "base", "--text", "text.txt")
+    for more in (["--steps", "1"], ["--steps", "2", "--resume"]):  # --init gives the size, also when resumed
+        done = run(tmp_path, *train, "--out", "lm", *more)
+        assert done.communicate(timeout=300)[1] and done.returncode == 0
+    assert checkpoint.load(tmp_path / "lm")[0].config.d_model == 16
+    card = (tmp_path / "lm" / "README.md").read_text(encoding="utf-8")
+    assert "| started from | base, model.safetensors " in card and "\ntrained_on: text.txt\n" in card
+
+
+def test_shipped_models_to_start_from() -> None:
+    assert neural._model_folder("--init", "tta-small") == shipped_models() / "tta-small"
+    assert neural._model_folder("--init", str(shipped_models() / "tta")) == shipped_models() / "tta"
+    with pytest.raises(UserError, match=r"--init no-such: no such folder; .* tta-small"):
+        neural._model_folder("--init", "no-such")
+
+
+@pytest.mark.parametrize(("sentences", "kept"), [(5, 1), (400, 20), (50_000, MOST_HELD_OUT)])
+def test_a_twentieth_is_held_out(sentences: int, kept: int, tokenizer: Tokenizer, tmp_path: Path) -> None:
+    lines = [SENTENCES[number % len(SENTENCES)].split()[0] for number in range(sentences)]
+    (tmp_path / "text").write_text("\n".join(lines), encoding="utf-8")
+    encode_corpus(tmp_path / "text", tokenizer, tmp_path / "corpus", 22)
+    corpus = Corpus(tmp_path / "corpus", tokenizer, None, 0)
+    assert corpus.held_out_sentences == kept and len(corpus) == sentences - kept
+
+
+def test_the_help_says_defaults() -> None:
+    said = " ".join(run_main("train", "--help").stdout.split())
+    assert "[default: 100000 without --minutes]" in said and "a twentieth of the text, at most 2000" in said
+
+
+def test_the_pace_is_that_of_the_last_interval() -> None:
+    told = optimizer.Pace(0, 0.0, 0.0)
+    assert told.line(1000, 100.0, 0.1) == "10 tokens/s  10.0% done, 15 minutes to go"
+    assert told.line(2000, 110.0, 0.2) == "100 tokens/s  20.0% done, 1 minutes to go"  # faster than on average
+    assert told.due(optimizer.EVERY_STEPS) and not told.due(optimizer.EVERY_STEPS + 1)

@@ -1,0 +1,457 @@
+"""Training learns, and after a kill goes on exactly as if nothing had happened."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import asdict, replace
+from itertools import permutations
+from pathlib import Path
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from rescore.errors import UserError
+from rescore.lms.neural import checkpoint
+from rescore.lms.neural.config import NetworkConfig
+from rescore.lms.neural.tokenizer import Tokenizer
+from rescore.lms.neural.training.corpus import Corpus, SentenceBatch, encode_corpus, encode_pairs
+from rescore.lms.neural.training.loop import STATE, Device, Recipe, Trainer, _check_same
+from rescore.lms.neural.training.objectives import (
+    BackwardLanguageModelling,
+    CausalLanguageModelling,
+    ContextObjective,
+    LanguageAutoencoding,
+    MaskedLanguageModelling,
+    Objective,
+    ObjectiveOptions,
+    PermutationLanguageModelling,
+    tied_cross_entropy,
+)
+from rescore.lms.neural.training.optimizer import optimizers
+from rescore.lms.neural.training.train import turns
+from rescore.lms.unified import SequenceToSequence, Unified
+from tests.conftest import SENTENCES, Run, assert_one_line_error
+
+CPU = Device(torch.device("cpu"), torch.float32, compiled=False)
+
+
+def test_loss_and_gradients_are_those_of_cross_entropy() -> None:
+    torch.manual_seed(0)
+    hidden, embeddings = torch.randn(37, 8, requires_grad=True), torch.randn(11, 8, requires_grad=True)
+    targets = torch.randint(0, 11, (37,))
+    ours = tied_cross_entropy(hidden, embeddings, targets, rows=5) * 0.3
+    theirs = F.cross_entropy(hidden @ embeddings.T, targets, reduction="sum") * 0.3
+    assert torch.allclose(ours, theirs)
+    for one, other in zip(
+        torch.autograd.grad(ours, (hidden, embeddings)), torch.autograd.grad(theirs, (hidden, embeddings)), strict=True
+    ):
+        assert torch.allclose(one, other, atol=1e-5)
+
+
+def test_language_autoencoding_predicts_the_sentence_and_not_its_frame(tokenizer: Tokenizer) -> None:
+    tokens = torch.tensor([[2, 7, 8, 3], [2, 9, 3, 0]])
+    example = LanguageAutoencoding(tokenizer)(tokens, torch.tensor([4, 3]), [0])
+    assert example.predicted.tolist() == [[False, True, True, False], [False, True, False, False]]
+    assert example.targets.tolist() == [7, 8, 9] and example.tokens is tokens
+
+
+FRAMED = torch.tensor([[2, 7, 8, 9, 3], [2, 5, 3, 0, 0]])
+LENGTHS = torch.tensor([5, 3])
+
+
+def test_masked_language_modelling_always_masks(tokenizer: Tokenizer) -> None:
+    objective = MaskedLanguageModelling(tokenizer)
+    tokens, lengths = FRAMED.repeat(500, 1), LENGTHS.repeat(500)
+    example = objective(tokens, lengths, [1, 2])
+    assert example.predicted.any(dim=1).all()  # at least one per sentence
+    assert (example.tokens[example.predicted] == tokenizer.mask).all()
+    assert torch.equal(example.targets, tokens[example.predicted]) and set(example.targets.tolist()) == {5, 7, 8, 9}
+    assert torch.equal(example.tokens[~example.predicted], tokens[~example.predicted])
+    assert torch.equal(example.tokens, objective(tokens, lengths, [1, 2]).tokens)
+    assert not torch.equal(example.tokens, objective(tokens, lengths, [1, 3]).tokens)
+
+
+@pytest.mark.parametrize(
+    ("options", "size", "masked"),
+    [
+        (ObjectiveOptions(), 100, 15),
+        (ObjectiveOptions(), 20, 3),
+        (ObjectiveOptions(), 2, 1),
+        (ObjectiveOptions(mask_cap=4), 100, 4),
+        (ObjectiveOptions(mask_cap=4), 12, 2),
+        (ObjectiveOptions(mask_rate=0.5), 10, 5),
+    ],
+)
+def test_so_many_tokens_are_masked(options: ObjectiveOptions, size: int, masked: int, tokenizer: Tokenizer) -> None:
+    """In every sentence, whatever stands beside it in the batch; each token as often as the others."""
+    objective = MaskedLanguageModelling(tokenizer, options)
+    tokens = torch.full((400, 110), 7)
+    lengths = torch.where(torch.arange(400) % 2 == 0, size + 2, 110)
+    predicted = objective(tokens, lengths, [0]).predicted[::2]
+    assert predicted.sum(dim=1).tolist() == [masked] * 200
+    assert not predicted[:, [0, *range(size + 1, 110)]].any()
+    often = predicted[:, 1 : size + 1].float().mean(dim=0)
+    assert often.max() < 3 * masked / size + 0.1 and often.std() < 0.1
+
+
+def test_options_of_objectives(tokenizer: Tokenizer) -> None:
+    both = LanguageAutoencoding(tokenizer, ObjectiveOptions(predict_frame=True))(FRAMED, LENGTHS, [0])
+    assert both.targets.tolist() == [2, 7, 8, 9, 3, 2, 5, 3]
+    assert "25 % masked, at most 4" in MaskedLanguageModelling(tokenizer, ObjectiveOptions(0.25, 4)).perplexity
+    for wrong in ({"mask_rate": 0.0}, {"mask_rate": 1.0}, {"mask_cap": 0}):
+        with pytest.raises(UserError, match="--mask-"):
+            ObjectiveOptions(**wrong)
+
+
+def test_permutation_language_modelling_numbers_the_order(tokenizer: Tokenizer) -> None:
+    objective, size = PermutationLanguageModelling(tokenizer), tokenizer.vocab_size
+    tokens, lengths = FRAMED.repeat(300, 1), LENGTHS.repeat(300)
+    example = objective(tokens, lengths, [1, 2])
+    assert torch.equal(example.tokens % size, tokens) and example.targets.tolist() == [7, 8, 9, 5] * 300
+    ranks = example.tokens // size
+    assert (ranks[1::2] == torch.tensor([0, 1, 0, 0, 0])).all()  # frames and padding have none
+    assert not ranks[::2, [0, 4]].any() and {tuple(row) for row in ranks[::2, 1:4].tolist()} == set(
+        permutations((1, 2, 3))
+    )
+    assert torch.equal(example.tokens, objective(tokens, lengths, [1, 2]).tokens)
+    assert not torch.equal(example.tokens, objective(tokens, lengths, [1, 3]).tokens)
+
+
+def test_options_of_the_command_reach_the_objective(monkeypatch: pytest.MonkeyPatch, rescore: Run) -> None:
+    """Each by its own name."""
+    asked: list[ObjectiveOptions] = []
+    monkeypatch.setattr(
+        "rescore.lms.neural.training.train.train", lambda *given, **options: asked.append(given[2].objective)
+    )
+    rescore("train", "--lm", "tta", "--predict-frame", "--out", "x")
+    rescore("train", "--lm", "bilm", "--mask-rate", "0.2", "--mask-cap", "4", "--out", "x")
+    rescore("train", "--lm", "electra", "--confusions", "l.json", "--out", "x")
+    assert asked == [
+        ObjectiveOptions(predict_frame=True),
+        ObjectiveOptions(mask_rate=0.2, mask_cap=4),
+        ObjectiveOptions(confusions="l.json"),
+    ]
+
+
+def test_causal_language_modelling_predicts_the_next(tokenizer: Tokenizer) -> None:
+    example = CausalLanguageModelling(tokenizer)(FRAMED, LENGTHS, [0])
+    assert example.predicted.sum(dim=1).tolist() == [4, 2] and example.targets.tolist() == [7, 8, 9, 3, 5, 3]
+    example = BackwardLanguageModelling(tokenizer)(FRAMED, LENGTHS, [0])
+    assert example.tokens.tolist() == [[2, 9, 8, 7, 3], [2, 5, 3, 0, 0]]
+    assert example.targets.tolist() == [9, 8, 7, 3, 5, 3]
+
+
+@pytest.mark.parametrize("kind", ["bilm", "unilm", "unilm-bw", "lstm", "lstm-bw", "permutation", "unified"])
+def test_other_kinds_learn(tmp_path: Path, tokenizer: Tokenizer, config: NetworkConfig, kind: str) -> None:
+    recipe = Recipe(steps=150, batch_tokens=500, learning_rate=1e-2, dropout=0.0)
+    made = trainer(tmp_path, tokenizer, replace(config, kind=kind), recipe, repeats=5)
+    made.validate(lambda line: None)
+    before = made.progress.validation_loss
+    after = made.run(lambda line: None).validation_loss
+    assert before is not None and after is not None and after < before - 0.5
+
+
+def trainer(folder: Path, tokenizer: Tokenizer, config: NetworkConfig, recipe: Recipe, repeats: int = 1) -> Trainer:
+    folder.mkdir(exist_ok=True)
+    (folder / "text").write_text("\n".join(SENTENCES * repeats))
+    os.utime(folder / "text", ns=(0, 0))
+    encode_corpus(folder / "text", tokenizer, folder / "corpus", 22)
+    torch.manual_seed(recipe.seed)
+    corpus = Corpus(folder / "corpus", tokenizer, 20, recipe.seed, config.sentences)
+    translations = None
+    if config.kind == "unified":
+        (folder / "swapped").write_text("\n".join(" ".join(reversed(line.split())) for line in SENTENCES * repeats))
+        os.utime(folder / "swapped", ns=(0, 0))
+        encode_pairs(folder / "text", folder / "swapped", tokenizer, folder / "pairs", 90)
+        translations = Corpus(folder / "pairs", tokenizer, 10, recipe.seed)
+        config = replace(config, max_positions=92, bi_source=True)
+    made = turns(config.kind, tokenizer, corpus, translations, config.sentences > 1, recipe.objective)
+    return Trainer(checkpoint.build(config), tokenizer, made, recipe, CPU, folder)
+
+
+def test_it_learns(tmp_path: Path, tokenizer: Tokenizer, config: NetworkConfig) -> None:
+    said: list[str] = []
+    recipe = Recipe(steps=150, batch_tokens=500, learning_rate=1e-2, dropout=0.0)
+    made = trainer(tmp_path, tokenizer, config, recipe, repeats=5)  # so that what is held out can be known
+    made.validate(said.append)
+    before = made.progress.validation_loss
+    progress = made.run(said.append)
+    assert before is not None and progress.validation_loss is not None
+    assert progress.validation_loss < before - 1
+    assert progress.step == 150 and 0 < progress.tokens < 150 * 500
+    assert "pseudo-perplexity" in said[-1]
+
+
+@pytest.mark.parametrize("kind", ["tta", "bilm", "unilm"])
+def test_sentences_are_learned_among_others(
+    tmp_path: Path, tokenizer: Tokenizer, config: NetworkConfig, kind: str
+) -> None:
+    """Of these sentences each repeats the one before it: a network that reads it can copy."""
+    config = replace(config, kind=kind, layers=2).with_neighbours(1)
+    lots, letters = random.Random(0), "abcdefghijklmnop"
+    lines = [" ".join(lots.choices(letters, k=3)) for _ in range(3000)]
+    (tmp_path / "text").write_text("\n".join(f"{line}\n{line}\n" for line in lines))
+    encode_corpus(tmp_path / "text", tokenizer, tmp_path / "corpus", 22)
+    corpus = Corpus(tmp_path / "corpus", tokenizer, 20, 0, config.sentences)
+    torch.manual_seed(0)
+    made = turns(kind, tokenizer, corpus, context=True)
+    recipe = Recipe(steps=400, batch_tokens=1000, learning_rate=1e-2, dropout=0.0)
+    losses = Trainer(checkpoint.build(config), tokenizer, made, recipe, CPU, tmp_path).run(lambda line: None).losses
+    assert losses["context"] < losses[kind] - 0.5, losses
+
+
+def test_windows_predict_words_and_show_frames(tokenizer: Tokenizer) -> None:
+    bos, eos, pad, size = tokenizer.bos, tokenizer.eos, tokenizer.pad, tokenizer.vocab_size
+    tokens = torch.tensor([[bos, 10, 11, eos, bos, 12, eos], [bos, 13, eos, pad, pad, pad, pad]])
+    lengths = torch.tensor([7, 3])
+    numbered = torch.tensor([bos, 10, 11, eos, bos + size, 12 + size, eos + size])
+    alone = ContextObjective(LanguageAutoencoding(tokenizer), tokenizer)(tokens, lengths, [0])
+    assert torch.equal(alone.tokens[0], numbered) and alone.targets.tolist() == [10, 11, 12, 13]
+    assert alone.predicted[0].tolist() == [False, True, True, False, False, True, False]
+    causal = ContextObjective(CausalLanguageModelling(tokenizer), tokenizer)(tokens, lengths, [0])
+    assert torch.equal(causal.tokens[0], numbered) and causal.targets.tolist() == [10, 11, eos, 12, eos, 13, eos]
+    assert causal.predicted[0].tolist() == [True, True, True, False, True, True, False]
+    for seed in range(30):
+        masked = ContextObjective(MaskedLanguageModelling(tokenizer), tokenizer)(tokens, lengths, [seed])
+        assert not masked.predicted[0, [0, 3, 4, 6]].any() and bool((masked.targets > 9).all())
+        shown = masked.tokens % size
+        assert torch.equal(shown == tokenizer.mask, masked.predicted)
+        assert torch.equal(shown[~masked.predicted], tokens[~masked.predicted])
+        assert torch.equal(masked.tokens[0] // size, numbered // size)
+
+
+def test_sequence_to_sequence_predicts_the_second_side(tokenizer: Tokenizer) -> None:
+    tokens = torch.tensor([[2, 7, 8, 3, 9, 3], [2, 5, 3, 6, 3, 0]])
+    example = SequenceToSequence(tokenizer)(tokens, torch.tensor([6, 5]), [0])
+    assert example.targets.tolist() == [9, 3, 6, 3]
+    assert example.predicted.tolist() == [
+        [False, False, False, True, True, False],
+        [False, False, True, True, False, False],
+    ]
+    segments = example.tokens // tokenizer.vocab_size
+    assert segments[0].tolist() == [3, 3, 3, 3, 4, 4] and segments[1, :5].tolist() == [3, 3, 3, 4, 4]
+    assert torch.equal(example.tokens % tokenizer.vocab_size, tokens)
+
+
+def test_a_unified_network_learns_each_reading(tmp_path: Path, tokenizer: Tokenizer, config: NetworkConfig) -> None:
+    recipe = Recipe(steps=150, batch_tokens=500, learning_rate=1e-2, dropout=0.0)
+    made = trainer(tmp_path, tokenizer, replace(config, kind="unified"), recipe, repeats=5)
+    made.validate(lambda line: None)
+    before = dict(made.progress.losses)
+    after = made.run(lambda line: None).losses
+    assert list(after) == ["bi", "l2r", "seq2seq", "bi:source", "r2l"]
+    assert all(after[name] < before[name] - 0.5 for name in after)
+
+
+def test_what_is_no_matrix_is_none_of_muons(config: NetworkConfig) -> None:
+    """Of a unified network the second segment is a vector: Muon would move it as far by noise as by a gradient."""
+    made = checkpoint.build(replace(config, kind="unified", bi_source=True))
+    assert isinstance(made, Unified) and made.second is not None
+    muon, others = optimizers(made, "muon", 0.01)
+    second = made.second
+    assert not any(second is value for group in muon.param_groups for value in group["params"])
+    assert any(second is value for group in others.param_groups for value in group["params"])
+
+
+class KilledError(Exception):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("kind", "neighbours", "phrases"),
+    [
+        ("tta", 0, 0),
+        ("tta", 2, 0),
+        ("tta", 2, 16),
+        ("unified", 0, 0),
+        ("lstm", 0, 0),
+        ("permutation", 0, 0),
+        ("electra", 0, 0),
+    ],
+)
+def test_resume_is_exact(
+    tmp_path: Path,
+    tokenizer: Tokenizer,
+    model: Path,
+    config: NetworkConfig,
+    monkeypatch: pytest.MonkeyPatch,
+    kind: str,
+    neighbours: int,
+    phrases: int,
+) -> None:
+    config = replace(config, kind=kind, phrases=phrases).with_neighbours(neighbours)
+    recipe = Recipe(steps=30, batch_tokens=300, learning_rate=1e-2, dropout=0.1, checkpoint_seconds=0.0)
+    recipe = replace(recipe, objective=ObjectiveOptions(generator=str(model)))
+    whole = trainer(tmp_path / "whole", tokenizer, config, recipe)
+    whole.run(lambda line: None)
+
+    first = trainer(tmp_path / "killed", tokenizer, config, recipe)
+    step = first.update
+
+    def step_until_killed(objective: Objective, batch: SentenceBatch) -> tuple[float, int]:
+        if first.progress.step == 13:
+            raise KilledError
+        return step(objective, batch)
+
+    monkeypatch.setattr(first, "update", step_until_killed)
+    with pytest.raises(KilledError):
+        first.run(lambda line: None)
+    second = trainer(tmp_path / "killed", tokenizer, config, recipe)
+    second.resume()
+    assert second.progress.step == 13
+    second.run(lambda line: None)
+    assert second.progress.tokens == whole.progress.tokens
+    for one, other in zip(whole.network.parameters(), second.network.parameters(), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_rate_rises_and_falls(tmp_path: Path, tokenizer: Tokenizer, config: NetworkConfig) -> None:
+    made = trainer(tmp_path, tokenizer, config, Recipe(steps=100, learning_rate=1.0, warmup=0.1, decay=0.2))
+    rates = []
+    for made.progress.step in range(100):
+        rates.append(made.learning_rate())
+    assert rates[0] > 0 and rates[:11] == sorted(rates[:11])
+    assert rates[11:79] == [1.0] * 68  # constant, so that training can be prolonged
+    assert rates[80:] == sorted(rates[80:], reverse=True) and 0 < rates[-1] < 0.06
+
+
+def test_resume_refuses(tmp_path: Path, tokenizer: Tokenizer, config: NetworkConfig) -> None:
+    made = trainer(tmp_path, tokenizer, config, Recipe(steps=1, batch_tokens=300))
+    with pytest.raises(UserError, match="nothing to resume"):
+        made.resume()
+    made.save()
+    other = trainer(tmp_path, tokenizer, config, Recipe(steps=1, batch_tokens=400))
+    with pytest.raises(UserError, match="batch_tokens 300, not 400"):
+        other.resume()
+    other = trainer(tmp_path, tokenizer, replace(config, d_ff=128), Recipe(steps=1, batch_tokens=300))
+    with pytest.raises(UserError, match="was made with d_ff 64, not 128"):
+        other.resume()
+    younger = {**asdict(other.recipe), **other.belongs_to, "network": other.belongs_to["network"] | {"later": 1}}
+    with pytest.raises(UserError, match="was made with later 1, not None"):
+        _check_same(tmp_path, younger, asdict(other.recipe) | other.belongs_to)
+    (tmp_path / STATE).write_bytes(b"x" * 20)
+    with pytest.raises(UserError, match="not a whole safetensors file"):
+        made.resume()
+
+
+def test_bfloat16_stays_close(tmp_path: Path, tokenizer: Tokenizer, config: NetworkConfig) -> None:
+    recipe = Recipe(steps=40, batch_tokens=500, learning_rate=5e-3, dropout=0.0)
+    full = trainer(tmp_path, tokenizer, config, recipe).run(lambda line: None)
+    half = trainer(tmp_path, tokenizer, config, recipe)
+    half.device = Device(torch.device("cpu"), torch.bfloat16, compiled=False)
+    found = half.run(lambda line: None)
+    assert found.validation_loss == pytest.approx(full.validation_loss, rel=0.02)
+
+
+TRAIN = (
+    "train",
+    "--lm",
+    "tta",
+    "--config",
+    "tiny.json",
+    "--held-out",
+    "20",
+    "--batch-tokens",
+    "300",
+    "--device",
+    "cpu",
+)
+
+
+def tiny(folder: Path) -> None:
+    (folder / "text.txt").write_text("\n".join(SENTENCES))
+    NetworkConfig("tta", 400, layers=2, d_model=16, heads=2, d_ff=32, max_positions=24).save(folder / "tiny.json")
+
+
+def run(folder: Path, *arguments: str, prefix: tuple[str, ...] = ()) -> subprocess.Popen[str]:
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    command = [*prefix, "-m", "rescore", *arguments]
+    return subprocess.Popen(
+        [sys.executable, *command],
+        cwd=folder,
+        env=environment,
+        text=True,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        # A shell's background jobs inherit that SIGINT is ignored.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+
+
+def test_command_killed_and_resumed(tmp_path: Path) -> None:
+    tiny(tmp_path)
+    long = run(tmp_path, *TRAIN, "--text", "text.txt", "--out", "lm", "--minutes", "30", "--checkpoint-seconds", "0.1")
+    deadline = time.monotonic() + 300
+    while not (tmp_path / "lm" / STATE).exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    long.send_signal(signal.SIGKILL)
+    long.communicate()
+    assert (tmp_path / "lm" / STATE).exists() and not (tmp_path / "lm" / "model.safetensors").exists()
+    again = run(tmp_path, *TRAIN, "--text", "text.txt", "--out", "lm", "--steps", "5")
+    assert "begun here; continue it with --resume" in again.communicate()[1] and again.returncode == 2
+    done = run(tmp_path, *TRAIN, "--text", "text.txt", "--out", "lm", "--minutes", "0.01", "--resume")
+    _, stderr = done.communicate(timeout=300)
+    assert done.returncode == 0, stderr
+    network, _ = checkpoint.load(tmp_path / "lm")
+    assert network.config.d_model == 16
+    card = (tmp_path / "lm" / "README.md").read_text()
+    assert "recommended_weight: 0.3" in card and "pseudo-perplexity" in card
+
+
+def test_command_writes_a_random_model_and_starts_from_one(tmp_path: Path) -> None:
+    tiny(tmp_path)
+    made = run(tmp_path, *TRAIN, "--text", "text.txt", "--out", "random", "--steps", "0")
+    assert (made.communicate(timeout=300), made.returncode)[1] == 0
+    begun = run(tmp_path, *TRAIN, "--text", "text.txt", "--out", "lm", "--steps", "3", "--init", "random")
+    stderr = begun.communicate(timeout=300)[1]
+    assert begun.returncode == 0, stderr
+    one, other = checkpoint.load(tmp_path / "random")[0], checkpoint.load(tmp_path / "lm")[0]
+    distance = (one.token_embedding.weight - other.token_embedding.weight).abs().max()
+    assert 0 < distance < 0.01  # three small steps from there
+
+
+def test_command_masks_as_it_is_told(rescore: Run, tmp_path: Path) -> None:
+    tiny(tmp_path)
+    command = ("train", *TRAIN[TRAIN.index("--config") :], "--text", "text.txt", "--out", "lm", "--lm")
+    done = rescore(*command, "bilm", "--steps", "2", "--mask-rate", "0.5", "--mask-cap", "4")
+    assert done.returncode == 0, done.stderr
+    assert "pseudo-perplexity (at 50 % masked, at most 4)" in (tmp_path / "lm" / "README.md").read_text()
+    resumed = rescore(*command, "bilm", "--steps", "4", "--resume")
+    assert resumed.returncode == 2 and "was made with mask_rate 0.5, not 0.15" in resumed.stderr
+    assert_one_line_error(rescore(*command, "bilm", "--predict-frame"), "--predict-frame is for tta")
+    command = (*command[:-2], "other", "--lm")
+    assert_one_line_error(rescore(*command, "tta", "--mask-cap", "4"), "--mask-cap is for bilm, electra, unified")
+
+
+def test_command_goes_on_among_neighbours(tmp_path: Path) -> None:
+    tiny(tmp_path)
+    for out, more in (("alone", ()), ("context", ("--init", "alone", "--context", "2"))):
+        done = run(tmp_path, *TRAIN, "--text", "text.txt", "--out", out, "--steps", "2", *more)
+        stderr = done.communicate(timeout=300)[1]
+        assert done.returncode == 0, stderr
+    assert "context: validation loss" in stderr
+    assert checkpoint.load(tmp_path / "context")[0].config.neighbours == (2, 2)
+    done = run(tmp_path, *TRAIN, "--text", "text.txt", "--out", "on", "--steps", "2", "--init", "context")
+    stderr = done.communicate(timeout=300)[1]
+    assert done.returncode == 0 and "context" not in stderr, stderr  # sentences alone, where nothing else is asked for
+    assert checkpoint.load(tmp_path / "on")[0].config.neighbours == (2, 2)
+    wrong = run(
+        tmp_path, *TRAIN, "--text", "text.txt", "--out", "x", "--steps", "2", "--init", "context", "--context", "1"
+    )
+    assert "reads 2 neighbours on a side" in wrong.communicate(timeout=300)[1] and wrong.returncode == 2
+
+
+def test_two_processes(tmp_path: Path) -> None:
+    tiny(tmp_path)
+    launcher = ("-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone")
+    done = run(tmp_path, *TRAIN, "--text", "text.txt", "--out", "lm", "--steps", "20", prefix=launcher)
+    _, stderr = done.communicate(timeout=300)
+    assert done.returncode == 0, stderr
+    assert stderr.count("validation loss") == 1  # one of them speaks
+    checkpoint.load(tmp_path / "lm")

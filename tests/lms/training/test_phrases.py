@@ -1,0 +1,69 @@
+"""A T-TA with phrase keys is trained, goes on, and takes over what one without has learned."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from rescore.errors import UserError
+from rescore.lms.neural import checkpoint
+from rescore.lms.neural.config import NetworkConfig
+from rescore.lms.neural.tokenizer import Tokenizer
+from rescore.lms.neural.training.loop import Device, Recipe
+from rescore.lms.neural.training.train import Shape, Sources, train
+from rescore.lms.tta import TTA, Phrases
+from tests.conftest import SENTENCES
+
+
+@dataclass(frozen=True, slots=True)
+class Workshop:
+    folder: Path
+
+    def train(self, out: str, steps: int, kind: str = "tta", *, resume: bool = False, **shape: Any) -> TTA:
+        folder = self.folder
+        recipe = Recipe(steps=steps, batch_tokens=300, dropout=0.0, checkpoint_seconds=0.0)
+        tokenizer = None if "init" in shape else folder / "tokenizer.json"
+        sources = Sources(folder / "text", tokenizer=tokenizer, held_out=20)
+        made = Shape(kind, **({"config": str(folder / "c.json")} | shape))
+        train(made, sources, recipe, Device.choose("cpu", "float32", False), folder / out, resume=resume)
+        network = checkpoint.load(folder / out)[0]
+        assert isinstance(network, TTA)
+        return network
+
+
+@pytest.fixture
+def workshop(tmp_path: Path, tokenizer: Tokenizer, config: NetworkConfig) -> Workshop:
+    (tmp_path / "text").write_text("\n".join(SENTENCES[:200]))
+    tokenizer.save(tmp_path / "tokenizer.json")
+    config.save(tmp_path / "c.json")
+    return Workshop(tmp_path)
+
+
+def test_training_uses_them_and_resumes(workshop: Workshop) -> None:
+    first = workshop.train("lm", 6, phrases=16)
+    assert first.config.phrases == 16
+    for side in first.phrases:
+        assert isinstance(side, Phrases)
+        assert side.key.weight.abs().max() > 0 < side.query.weight.abs().max()  # both are zero at first
+    same = workshop.train("lm", 6, phrases=16, resume=True)  # nothing is left to do
+    for one, other in zip(first.parameters(), same.parameters(), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_a_model_without_them_gets_them(workshop: Workshop) -> None:
+    folder = workshop.folder
+    plain = workshop.train("plain", 2)
+    assert not plain.phrases
+    more = workshop.train("more", 0, init=folder / "plain", phrases=16)
+    tokens, lengths = torch.tensor([[2, 9, 8, 7, 3]]), torch.tensor([5])
+    with torch.no_grad():
+        assert torch.allclose(plain(tokens, lengths), more(tokens, lengths), atol=1e-5)
+    assert workshop.train("kept", 1, init=folder / "more").config.phrases == 16
+    with pytest.raises(UserError, match="has phrase keys of 16 units"):
+        workshop.train("x", 1, init=folder / "more", phrases=64)
+    with pytest.raises(UserError, match="a bilm has none"):
+        workshop.train("y", 1, "bilm", init=folder / "plain", phrases=64)

@@ -1,0 +1,47 @@
+"""What `rescore train` refuses before anything is written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rescore.lms.neural.config import NetworkConfig
+from tests.conftest import Run, assert_one_line_error
+
+TINY = ("--config", "tiny.json", "--held-out", "2", "--batch-tokens", "100", "--device", "cpu", "--text", "text.txt")
+LINES = [
+    f"the {noun} is {colour}" for noun in ("house", "river", "garden") for colour in ("red", "blue", "old", "near")
+]
+
+
+def tiny(folder: Path) -> None:
+    (folder / "text.txt").write_text("\n".join(LINES * 3))
+    NetworkConfig("tta", 60, layers=1, d_model=8, heads=2, d_ff=16, max_positions=24).save(folder / "tiny.json")
+
+
+def test_a_model_of_another_kind_is_not_overwritten(rescore: Run, tmp_path: Path) -> None:
+    tiny(tmp_path)
+    assert rescore("train", "--lm", "tta", *TINY, "--steps", "1", "--out", "lm").returncode == 0
+    before = {path.name: path.read_bytes() for path in (tmp_path / "lm").glob("*.*")}
+    done = rescore("train", "--lm", "lexical", "--pairs", "text.txt", "text.txt", "--out", "lm")
+    assert_one_line_error(done, "--out lm: holds a model of kind tta, not lexical")
+    assert {path.name: path.read_bytes() for path in (tmp_path / "lm").glob("*.*")} == before
+
+
+def test_weights_of_another_network(rescore: Run, tmp_path: Path) -> None:
+    tiny(tmp_path)
+    for kind in ("tta", "lstm"):
+        assert rescore("train", "--lm", kind, *TINY, "--steps", "0", "--out", kind).returncode == 0
+    for kind, other in (("lstm", "tta"), ("tta", "lstm")):
+        done = rescore("train", "--lm", kind, *TINY, "--steps", "1", "--init", other, "--out", "new")
+        assert_one_line_error(done, f"--init {other}: is of kind {other}, whose weights are no part of a {kind}")
+    assert rescore("train", "--lm", "unilm", *TINY, "--steps", "1", "--init", "tta", "--out", "new").returncode == 0
+
+
+def test_what_would_have_no_effect(rescore: Run, tmp_path: Path) -> None:
+    tiny(tmp_path)
+    done = rescore("train", "--lm", "tta", *TINY, "--steps", "1", "--resume", "--out", "none")
+    assert_one_line_error(done, "--out none: there is nothing to resume")
+    assert not (tmp_path / "none").exists()
+    pairs = ("--pairs", "text.txt", "text.txt")
+    done = rescore("train", "--lm", "unified", *TINY, *pairs, "--reading", "l2r", "--steps", "1", "--out", "x")
+    assert_one_line_error(done, "--reading l2r: learns from single sentences; leave out --pairs")
