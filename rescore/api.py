@@ -98,7 +98,7 @@ def load(
         precision: float32, bf16, fp16 or int8; None for float32 on a CPU and bf16 on a GPU.
         batch_tokens: computed together; None for what suits the machine.
         cache: a folder in which scores are kept.
-        prompt: for hf-causal, a template that ends with {text} and may have {src}; the score is that of {text}.
+        prompt: for hf-causal and server, a template that ends with {text} and may have {src}; {text} alone is scored.
 
     Raises:
         UserError: the name is unknown, or the model's files are missing or damaged.
