@@ -31,6 +31,7 @@ class InputOptions:
     nbest_size: int | None = None
     acoustic_scale: float | None = None
     field: tuple[tuple[str, str], ...] = ()
+    symbols: str | None = None
     recordings: str | None = None
     strict: bool = False
     allow_missing: bool = False
@@ -79,7 +80,7 @@ class InputOptions:
     def _how(self) -> dict[str, Any]:
         from rescore.formats import ReadOptions
 
-        options = ReadOptions(self.lenpen, self.nbest_size, self.acoustic_scale, dict(self.field))
+        options = ReadOptions(self.lenpen, self.nbest_size, self.acoustic_scale, dict(self.field), self.symbols)
         return {"format_name": self.format_name, "s2s": self.s2s, "strict": self.strict, "options": options}
 
     def read_dev(self, paths: Sequence[str], ref: Sequence[str]) -> list[NbestList]:
@@ -161,14 +162,21 @@ input_options = bundled(
             "--nbest-size",
             type=click.IntRange(min=1),
             metavar="N",
-            help="Hypotheses per list, where the file does not say: NeMo beams, OpenNMT.",
+            help="Hypotheses per list, where the file does not say: NeMo beams, OpenNMT; of lattices, the N best "
+            "different texts (100 by default).",
         ),
         click.option(
             "--acoustic-scale",
             type=Number(0, 1e6),
             metavar="A",
-            help="First pass of Kaldi and SRILM lists: A times the acoustic score plus the LM's.  "
-            "[default: 1/12 for Kaldi, 1/8 for SRILM]",
+            help="First pass of Kaldi and SRILM lists and of lattices: A times the acoustic score plus the LM's.  "
+            "[default: 1/12 for Kaldi, 1/8 for SRILM; lattices: 1, or acscale in the file]",
+        ),
+        click.option(
+            "--symbols",
+            metavar="FILE",
+            help="Symbol table of Kaldi and OpenFst lattices whose words are numbers.  "
+            "[default: words.txt beside them]",
         ),
         click.option(
             "--field",
