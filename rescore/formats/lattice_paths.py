@@ -265,7 +265,8 @@ class _Search:
                 yield lattice.sequence(trace, -negative)
                 continue
             for rank, (priority, following, path) in enumerate(self._extended(reached)):
-                # The best extension inherits the place of the prefix. Of equal priorities, the longest comes first.
+                # The best extension inherits the place of the prefix. Of equal priorities, the longest comes first, so
+                # that a lattice without scores is not searched in its breadth.
                 if not rank or self._is_among_best(priority):
                     heappush(queue, (-priority, depth - 1, next(numbers), following, path))
 
@@ -273,7 +274,7 @@ class _Search:
         if len(self._bounds) < self._size:
             heappush(self._bounds, priority)
             return True
-        return heappushpop(self._bounds, priority) < priority
+        return heappushpop(self._bounds, priority) <= priority
 
     def _extended(self, reached: Reached) -> list[tuple[float, Reached | None, Trace]]:
         """The prefix with each possible next word, and its end where it is a whole sequence; the best first."""
