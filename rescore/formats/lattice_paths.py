@@ -219,11 +219,25 @@ def _topological(
             if not missing[target]:
                 ready.append(target)
     if len(ready) < len(states):
-        cyclic = next(int(states[state]) for state, number in enumerate(missing) if number)
-        raise UserError(f"{place}: a cycle leads to state {cyclic}; lattices are acyclic")
+        raise UserError(f"{place}: {_cycle(states, missing, sources, targets)}; lattices are acyclic")
     position = np.empty(len(states), dtype=np.int64)
     position[ready] = np.arange(len(states))
     return position
+
+
+def _cycle(
+    states: npt.NDArray[np.int64], missing: list[int], sources: npt.NDArray[np.int64], targets: npt.NDArray[np.int64]
+) -> str:
+    """A cycle, in words; each state with a missing predecessor has a predecessor with a missing predecessor."""
+    before = {
+        target: source
+        for source, target in zip(sources.tolist(), targets.tolist(), strict=True)
+        if missing[source] and missing[target]
+    }
+    state = next(iter(before))
+    for _ in before:
+        state = before[state]
+    return f"there is a cycle through state {states[state]}"
 
 
 def _reached(sources: npt.NDArray[np.int64], targets: npt.NDArray[np.int64], start: int) -> npt.NDArray[np.bool_]:

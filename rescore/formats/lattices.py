@@ -43,7 +43,7 @@ def _is_lattice(head: str) -> bool:
         return bool(lines)
     if len(lines[0].split()) == 1:
         return len(lines) > 1 and _is_arc(lines[1])
-    return _is_arc(lines[0]) and all(_is_arc(line) for line in lines[:-1] if len(line.split()) > 2)
+    return _is_arc(lines[0]) and all(map(_is_arc_or_final, lines)) and not all(map(_is_nbest, lines))
 
 
 def _filled(head: str) -> list[str]:
@@ -52,16 +52,21 @@ def _filled(head: str) -> list[str]:
 
 
 def _is_arc(line: str) -> bool:
-    """Whether the cells of a line are two states, one or two labels, and perhaps a weight.
-
-    The lines of SRILM's N-best lists are no arcs: their third cell is the number of the words that follow.
-    """
+    """Whether the cells of a line are two states, one or two labels, and perhaps a weight."""
     cells = line.split()
-    if not 3 <= len(cells) <= 5 or not (cells[0].isdecimal() and cells[1].isdecimal()):
-        return False
-    if cells[2].isdecimal() and int(cells[2]) == len(cells) - 3:
-        return False
-    return len(cells) < 5 or _is_weight(cells[4])
+    states = 3 <= len(cells) <= 5 and cells[0].isdecimal() and cells[1].isdecimal()
+    return states and (len(cells) < 5 or _is_weight(cells[4]))
+
+
+def _is_arc_or_final(line: str) -> bool:
+    cells = line.split()
+    return (len(cells) < 3 and cells[0].isdecimal()) or _is_arc(line)
+
+
+def _is_nbest(line: str) -> bool:
+    """Whether this may be a line of SRILM's N-best lists: the third cell is the number of the words that follow."""
+    cells = line.split()
+    return len(cells) > 2 and cells[2] == str(len(cells) - 3)
 
 
 def _is_weight(cell: str) -> bool:
@@ -174,7 +179,7 @@ def _transducers(source: Source, name: str, symbols: _Symbols, options: ReadOpti
     for number, line in enumerate(source.lines(), 1):
         cells = line.split(None, 1)
         if current is None and cells:
-            current = _Transducer(f"{source.name}: line {number}")
+            current = _Transducer(source.name)
             if len(line.split()) == 1:  # an id, since the first line of OpenFst's is an arc
                 current = _Transducer(f"{source.name}: utterance {cells[0]}", cells[0])
                 continue
@@ -195,15 +200,15 @@ class _Transducer:
 
     place: str
     name: str = ""
-    """The id in Kaldi's archive."""
+    """The id in one of Kaldi's archives."""
     lines: list[tuple[int, str]] = field(default_factory=list)
 
     def lattice(self, file: str, symbols: _Symbols, options: ReadOptions) -> Lattice:
         """The lattice that the lines describe; its start is the first state."""
         lines = [(f"{file}: line {number}", text.split()) for number, text in self.lines]
         widths = {len(cells) for _, cells in lines}
-        if not lines or not widths <= {1, 2, 3, 4, 5}:
-            place = next((place for place, cells in lines if len(cells) > 5), self.place)
+        if not widths <= {1, 2, 3, 4, 5}:
+            place = next(place for place, cells in lines if len(cells) > 5)
             raise UserError(f"{place}: expected `start end label [label] [weight]` or `state [weight]`")
         # As fstcompile reads them: an acceptor has one label, all else has two, and the second is the word.
         acceptor = 5 not in widths and (3 in widths or any(_has_weight(cells) for _, cells in lines))

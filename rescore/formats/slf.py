@@ -34,7 +34,7 @@ _SHORT = {
 }
 _BEGINNING = re.compile(r"(?:V|VERSION|U|UTTERANCE|N|NODES|SUBLAT|base|lmname|lmscale|start)=\S")
 _AUDIO_ENDING = re.compile(r"\.(?:mfc|plp|fbk|fea|wav|flac|sph|lab|rec|lat|slf)$")
-_ESCAPED = re.compile(r"\\(0[0-7]{1,3}|.)")
+_ESCAPED = re.compile(r"((?:\\0?[0-7]{3})+)|\\(.)")
 _NULL = "!NULL"
 
 
@@ -74,9 +74,20 @@ def _fields(line: str, place: str) -> dict[str, str]:
         if value[:1] in ("'", '"') and len(value) > 2 and value[-1] == value[0]:
             value = value[1:-1]
         if "\\" in value:
-            value = _ESCAPED.sub(lambda match: chr(int(match[1], 8)) if len(match[1]) > 1 else match[1], value)
+            value = _ESCAPED.sub(_unescaped, value)
         fields[_SHORT.get(name, name)] = value
     return fields
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    """A character after a backslash; or bytes in octal, of HTK (three digits) or SRILM (a zero and three digits)."""
+    if match[2]:
+        return match[2]
+    escaped = bytes(int(digits, 8) & 0xFF for digits in match[1].split("\\")[1:])
+    try:
+        return escaped.decode()
+    except UnicodeDecodeError:
+        return escaped.decode("latin-1")
 
 
 @dataclass(slots=True)
@@ -154,7 +165,7 @@ class _Slf:
             return state_number(self.header[name], self.place)
         if not candidates:
             raise UserError(
-                f"{self.place}: all nodes have links {where} them, so there is a cycle; lattices are acyclic"
+                f"{self.place}: there is a cycle, as all nodes have links {where} them; lattices are acyclic"
             )
         if len(candidates) > 1:
             raise UserError(
