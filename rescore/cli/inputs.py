@@ -15,6 +15,7 @@ from rescore.cli.bundle import bundled
 from rescore.cli.types import Field, Number, OneOf
 
 if TYPE_CHECKING:
+    from rescore.formats import ReadOptions
     from rescore.formats.references import References
     from rescore.nbest import NbestList
 
@@ -77,11 +78,20 @@ class InputOptions:
 
         return References(self.ref, self.ref_format) if self.ref else None
 
-    def _how(self) -> dict[str, Any]:
+    @property
+    def read_options(self) -> ReadOptions:
+        """The options of single formats."""
         from rescore.formats import ReadOptions
 
-        options = ReadOptions(self.lenpen, self.nbest_size, self.acoustic_scale, dict(self.field), self.symbols)
-        return {"format_name": self.format_name, "s2s": self.s2s, "strict": self.strict, "options": options}
+        return ReadOptions(self.lenpen, self.nbest_size, self.acoustic_scale, dict(self.field), self.symbols)
+
+    def _how(self) -> dict[str, Any]:
+        return {
+            "format_name": self.format_name,
+            "s2s": self.s2s,
+            "strict": self.strict,
+            "options": self.read_options,
+        }
 
     def read_dev(self, paths: Sequence[str], ref: Sequence[str]) -> list[NbestList]:
         """Dev lists, which have references of their own."""

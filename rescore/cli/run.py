@@ -54,6 +54,7 @@ def command(
     """
     from rescore import formats, pipeline
     from rescore.reports import confidences
+    from rescore.reports.figures import lattice_oracle
     from rescore.reports.results import render
 
     reporting.check()
@@ -72,6 +73,9 @@ def command(
         confidences.check(config.metric(dev or lists))
     with options.scoring_bar(config, lists, dev) as bar:
         outcome = pipeline.run(lists, config, dev, lms.load, bar.update)
+    if outcome.results.main:
+        oracle = lattice_oracle(outcome.metric, outcome.lists, nbest, inputs.read_options)
+        outcome.results.main.lattice_oracle = oracle
     reporting.write(outcome.results, nbest[0])
     certain = outputs.write(outcome, times)
     to_stdout = "-" in (outputs.output, outputs.best, reporting.report, outputs.confidence)

@@ -107,18 +107,21 @@ def fewest_errors(
     options: ReadOptions,
     references: Mapping[str, Sequence[str]],
     normalise: Callable[[str], Sequence[str]],
-) -> dict[str, int]:
-    """By id, the smallest edit distance between the reference of an utterance and any path of its lattice.
+) -> dict[str, tuple[int, int]]:
+    """By id, the smallest edit distance between the reference of an utterance and any path, and the reference's words.
+
+    Lattices of subwords are left out, and lattices without a reference.
 
     Args:
-        references: texts by id; of several the nearest counts. Lattices of other utterances are left out.
-        normalise: the words of a text, as they are compared.
+        references: texts by id; of several the nearest counts. normalise: the words of a text, as they are compared.
     """
-    return {
-        name: min(lattice.fewest_errors(normalise(text), normalise) for text in references[name])
-        for name, lattice in lattices(source, options)
-        if references.get(name)
-    }
+    errors = {}
+    for name, lattice in lattices(source, options):
+        whole_words = not any("\u2581" in word or "@@" in word for word in lattice.vocabulary)
+        if whole_words and references.get(name):
+            texts = [normalise(text) for text in references[name]]
+            errors[name] = min((lattice.fewest_errors(words, normalise), len(words)) for words in texts)
+    return errors
 
 
 def lattices(source: Source, options: ReadOptions) -> Iterator[tuple[str, Lattice]]:

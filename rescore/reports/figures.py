@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 from msgspec import Meta
 
 from rescore.decision import Decision
+from rescore.formats import ReadOptions, lattices
+from rescore.formats.source import Source
 from rescore.metrics import Metric, list_statistics, oracle, value
 from rescore.metrics.base import Counts, metric_input
 from rescore.metrics.resampling import confidence_interval
@@ -62,6 +65,9 @@ class Measured:
         described("95 % confidence intervals by bootstrap over utterances, in percent."),
     ]
     signature: Annotated[str, described("All that is needed to get the figures again.")]
+    lattice_oracle: Annotated[
+        float | None, described("WER of the path nearest to the reference in each lattice, where lattices were read.")
+    ] = None
 
 
 def measure(
@@ -106,6 +112,29 @@ def oracle_places(metric: Metric, lists: Sequence[NbestList], statistics: Sequen
     places = [given_places(nbest) for nbest in lists]
     best = oracle(metric, [rows[own] for rows, own in zip(statistics, places, strict=True)])
     return [own[index] for own, index in zip(places, best, strict=True)]
+
+
+def lattice_oracle(
+    metric: Metric, lists: Sequence[NbestList], paths: Sequence[str], options: ReadOptions
+) -> float | None:
+    """The WER of the path nearest to the reference in each lattice, in percent; the files are read once more.
+
+    None for other metrics, for normalisation beyond single words, and where a list does not come from a lattice of
+    words in a file.
+    """
+    normaliser = metric.words
+    if metric.name != "WER" or normaliser is None or normaliser.glm or normaliser.whisper_english:
+        return None
+    references = {nbest.id: nbest.references for nbest in lists}
+    errors: dict[str, tuple[int, int]] = {}
+    for path in paths:
+        if not Path(path).exists() or not lattices.sniff(source := Source(path)):
+            return None
+        errors |= lattices.fewest_errors(source, options, references, normaliser)
+    if errors.keys() != references.keys():
+        return None
+    wrong, words = np.sum(list(errors.values()), axis=0).tolist()
+    return 100.0 * wrong / words if words else None
 
 
 def sign(
@@ -163,6 +192,8 @@ def cells(found: Measured) -> list[list[str]]:
         bounds = "{:.2f}-{:.2f}".format(*found.intervals[choice]) if choice in found.intervals else ""
         counts = (f"{found.counts[choice][name]:,}" for name in names)
         rows.append([choice.replace("_", " "), f"{getattr(found, choice):.2f}", bounds, *counts])
+        if choice == "oracle" and found.lattice_oracle is not None:
+            rows.append(["lattice oracle", f"{found.lattice_oracle:.2f}", *[""] * (len(names) + 1)])
     return rows
 
 

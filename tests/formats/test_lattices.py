@@ -55,7 +55,7 @@ def found(path: Path, **options: object) -> list[NbestList]:
     return list(formats.iterate([path], options=ReadOptions(**options)))  # type: ignore[arg-type]
 
 
-def texts(nbest: NbestList) -> list[tuple[str, float]]:
+def texts(nbest: NbestList) -> list[tuple[str, object]]:
     return [(one.text, pytest.approx(one.scores["s2s"])) for one in nbest.hypotheses]
 
 
@@ -324,4 +324,34 @@ def test_fewest_errors_of_files(tmp_path: Path) -> None:
     (tmp_path / "x").write_text(COMPACT)
     references = {"u1": ("hello you", "hello"), "u2": ("yes",)}
     counted = fewest_errors(Source(tmp_path / "x"), ReadOptions(), references, lambda text: text.lower().split())
-    assert counted == {"u1": 0, "u2": 1}
+    assert counted == {"u1": (0, 1), "u2": (1, 1)}
+
+
+@pytest.fixture
+def compact(tmp_path: Path) -> None:
+    """Lattices whose best list of one hypothesis has more errors than the lattice."""
+    (tmp_path / "lats").mkdir()
+    (tmp_path / "lats" / "lat.1").write_text(COMPACT)
+    (tmp_path / "ref").write_text("u1 hello you\nu2 yes\n")
+
+
+@pytest.mark.usefixtures("compact")
+def test_the_oracle_of_lattices_is_reported(rescore: Run, tmp_path: Path) -> None:
+    done = rescore("lats", "--ref", "ref", "--nbest-size", "1", "--report", "r.json")
+    (measured,) = json.loads((tmp_path / "r.json").read_text())["metrics"]
+    assert measured["oracle"] == pytest.approx(100.0) and measured["lattice_oracle"] == pytest.approx(200 / 3)
+    assert ["lattice", "oracle", "66.67"] in [line.split() for line in done.stdout.splitlines()]
+    said = rescore("analyse", "lats", "--ref", "ref", "-o", "a.json").stdout
+    assert "oracle of the lattices: 66.67" in said
+    assert json.loads((tmp_path / "a.json").read_text())["lattice_oracle"] == pytest.approx(200 / 3)
+    assert rescore("convert", "lats", "--ref", "ref", "-o", "l.jsonl").returncode == 0
+    assert "lattice" not in rescore("l.jsonl").stdout  # the lists alone
+    assert "lattice oracle" not in rescore("lats", "--ref", "ref", "--metric", "cer").stdout
+
+
+@pytest.mark.usefixtures("compact")
+def test_the_weights_of_both_scores_are_tuned(rescore: Run) -> None:
+    done = rescore("tune", "lats", "--ref", "ref", "--components")
+    assert done.returncode == 0 and {"am", "lm"} <= json.loads(done.stdout)["weights"].keys() | {"am", "lm"}
+    weights = json.loads(rescore("tune", "lats", "--ref", "ref", "--column", "am", "--column", "lm").stdout)["weights"]
+    assert {"am", "lm"} <= weights.keys()
