@@ -208,20 +208,19 @@ class _Transducer:
 
     def lattice(self, file: str, symbols: _Symbols, options: ReadOptions) -> Lattice:
         """The lattice that the lines describe; its start is the first state."""
-        lines = [(f"{file}: line {number}", text.split()) for number, text in self.lines]
-        widths = {len(cells) for _, cells in lines}
+        widths = {len(cells) for _, cells in self._cells()}
         if not widths <= {1, 2, 3, 4, 5}:
-            place = next(place for place, cells in lines if len(cells) > 5)
-            raise UserError(f"{place}: expected `start end label [label] [weight]` or `state [weight]`")
+            number = next(number for number, cells in self._cells() if len(cells) > 5)
+            raise UserError(f"{file}: line {number}: expected `start end label [label] [weight]` or `state [weight]`")
         # As fstcompile reads them: an acceptor has one label, all else has two, and the second is the word.
-        acceptor = 5 not in widths and (3 in widths or any(_has_weight(cells) for _, cells in lines))
+        acceptor = 5 not in widths and (3 in widths or any(_has_weight(cells) for _, cells in self._cells()))
         label = 2 if acceptor else 3
         if 5 in widths and 3 in widths:
             raise UserError(f"{self.place}: lines of 3 cells and of 5; truncated?")
-        words = symbols.words({cells[label] for _, cells in lines if len(cells) > 2}, self.place)
+        words = symbols.words({cells[label] for _, cells in self._cells() if len(cells) > 2}, self.place)
         arcs, finals = Arcs(), False
-        for place, cells in lines:
-            final = len(cells) < 3
+        for number, cells in self._cells():
+            place, final = f"{file}: line {number}", len(cells) < 3
             weight = cells[1:] if final else cells[label + 1 :]
             scores = _scores(weight[0], place) if weight else {}
             state, target = state_number(cells[0], place), _FINAL if final else state_number(cells[1], place)
@@ -234,6 +233,10 @@ class _Transducer:
         acoustic_scale = 1.0 if options.acoustic_scale is None else options.acoustic_scale
         scales = {FIRST_PASS: 1.0, LANGUAGE: 1.0, ACOUSTIC: acoustic_scale}
         return Lattice(self.place, arcs, arcs.sources[0], _FINAL, scales)
+
+    def _cells(self) -> Iterator[tuple[int, list[str]]]:
+        """The number and the cells of each line; kept as text, since cells take several times the memory."""
+        return ((number, line.split()) for number, line in self.lines)
 
 
 def _has_weight(cells: list[str]) -> bool:
