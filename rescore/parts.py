@@ -263,6 +263,7 @@ FORMATS: Registry[Any] = Registry(
         "espnet1": ("rescore.formats.espnet1", "ESPnet1 data.json"),
         "espnet2": ("rescore.formats.espnet2", "ESPnet2 decode folder"),
         "kaldi": ("rescore.formats.kaldi", "Kaldi N-best folder"),
+        "lattice": ("rescore.formats.lattices", "lattices: HTK or SRILM SLF, Kaldi or OpenFst text"),
         "srilm": ("rescore.formats.srilm", "SRILM N-best files"),
         "icefall": ("rescore.formats.icefall", "icefall (k2) recogs"),
         "sherpa": ("rescore.formats.sherpa", "sherpa-onnx results"),
