@@ -139,13 +139,13 @@ def score(
     """
     from rescore import pipeline
 
-    every = _checked("score", lists, texts=True)
+    every = checked_lists("score", lists, texts=True)
     config = pipeline.RunConfig(norm=norm).for_lists(every)
-    models = pipeline.models_for(config, lambda: [_as_model(lm) for lm in lms], every)
+    models = pipeline.models_for(config, lambda: [as_model(lm) for lm in lms], every)
     return list(pipeline.score(every, models, config))
 
 
-def _as_model(given: str | LanguageModel | Scorer) -> LanguageModel:
+def as_model(given: str | LanguageModel | Scorer) -> LanguageModel:
     from rescore import scoring
     from rescore.scoring.base import Public
     from rescore.scoring.function import FunctionModel
@@ -161,7 +161,7 @@ def _as_model(given: str | LanguageModel | Scorer) -> LanguageModel:
     raise TypeError(f"expected a model's name, a model or a function of sentences, found {type(given).__name__}")
 
 
-def _checked(function: str, lists: Iterable[Any], texts: bool = False) -> list[NbestList]:
+def checked_lists(function: str, lists: Iterable[Any], texts: bool = False) -> list[NbestList]:
     """The lists, if they are such; with `texts` these may be lists of texts.
 
     Raises:
@@ -181,7 +181,7 @@ def _checked(function: str, lists: Iterable[Any], texts: bool = False) -> list[N
     return every
 
 
-def _as_weights(given: Weights | Mapping[str, float] | float | None, lists: Sequence[NbestList]) -> Weights:
+def as_weights(given: Weights | Mapping[str, float] | float | None, lists: Sequence[NbestList]) -> Weights:
     """Weights from what a user may give: also a dictionary, or the weight of the only LM column."""
     from rescore.errors import UserError
     from rescore.tuning import FIRST_PASS_ALONE, Weights
@@ -221,7 +221,7 @@ def tune(
     from rescore import pipeline
 
     config = pipeline.RunConfig(metrics=(metric,) if metric else (), decide=decision, columns=tuple(columns or ()))
-    return pipeline.tune(_checked("tune", lists), config)[0]
+    return pipeline.tune(checked_lists("tune", lists), config)[0]
 
 
 def rerank(lists: Iterable[NbestList], weights: Weights | Mapping[str, float] | float) -> list[NbestList]:
@@ -235,8 +235,8 @@ def rerank(lists: Iterable[NbestList], weights: Weights | Mapping[str, float] | 
     """
     from rescore import pipeline
 
-    every = _checked("rerank", lists)
-    found = _as_weights(weights, every)
+    every = checked_lists("rerank", lists)
+    found = as_weights(weights, every)
     return [nbest for nbest, _ in pipeline.rerank(every, found, pipeline.RunConfig(), texts=False)]
 
 
@@ -258,9 +258,9 @@ def evaluate(
     """
     from rescore import pipeline
 
-    every = _checked("evaluate", lists)
+    every = checked_lists("evaluate", lists)
     config = pipeline.RunConfig(metrics=(metric,) if metric else (), decide=decision, scale=scale)
-    return pipeline.evaluate(every, _as_weights(weights, every), config)[0]
+    return pipeline.evaluate(every, as_weights(weights, every), config)[0]
 
 
 def compare(
@@ -282,8 +282,8 @@ def compare(
     from rescore import pipeline
 
     config = pipeline.RunConfig(metrics=(metric,) if metric else (), norm=norm, decide=decision)
-    sets = _checked("compare", lists), _checked("compare", dev)
-    return pipeline.compare(*sets, config, lambda: [_as_model(lm) for lm in lms])
+    sets = checked_lists("compare", lists), checked_lists("compare", dev)
+    return pipeline.compare(*sets, config, lambda: [as_model(lm) for lm in lms])
 
 
 def wer(reference: str | Sequence[str], hypothesis: str | Sequence[str]) -> float:
@@ -335,7 +335,7 @@ def to_frame(lists: Iterable[NbestList]) -> Any:
             "reference": nbest.references[0] if nbest.references else None,
             "source": nbest.source,
         }
-        for nbest in _checked("to_frame", lists)
+        for nbest in checked_lists("to_frame", lists)
         for rank, hypothesis in enumerate(nbest.hypotheses, 1)
     ]
     try:
