@@ -29,6 +29,7 @@ from rescore.nbest import FIRST_PASS, Hypothesis, NbestList
 
 # Imports wait until a function is called: `import rescore` costs nothing, and only networks need torch.
 if TYPE_CHECKING:
+    from rescore.decision.confidence import Word
     from rescore.reports.comparison import Comparison
     from rescore.reports.results import Results
     from rescore.scoring import LanguageModel
@@ -238,6 +239,100 @@ def rerank(lists: Iterable[NbestList], weights: Weights | Mapping[str, float] | 
     every = checked_lists("rerank", lists)
     found = as_weights(weights, every)
     return [nbest for nbest, _ in pipeline.rerank(every, found, pipeline.RunConfig(), texts=False)]
+
+
+def confidence(
+    lists: Iterable[NbestList],
+    weights: Weights | Mapping[str, float] | float,
+    dev: Iterable[NbestList] = (),
+    alternatives: int = 0,
+) -> list[list[Word]]:
+    """The words of the text that is chosen for each list, each with the probability that it is right.
+
+    Args:
+        weights: as in `rerank`. dev: lists with references and the same columns, to calibrate on; without such lists a
+            confidence is the posterior as it is. alternatives: number of other words in each place, at most.
+
+    Raises:
+        UserError: a column is missing, or confidences cannot be calibrated on the dev lists.
+    """
+    from rescore import pipeline
+    from rescore.reports.confidences import confidences
+
+    every, dev_lists = checked_lists("confidence", lists), checked_lists("confidence", dev)
+    found, config = as_weights(weights, every), pipeline.RunConfig()
+    metric, decide = config.metric(dev_lists or every, found), config.decision(found)
+    texts = decide.texts(metric, every, found.of)
+    return confidences(metric, every, texts, found, decide, dev_lists or None, alternatives).words
+
+
+def recombine(lists: Iterable[NbestList], number: int) -> list[NbestList]:
+    """The lists, each with up to `number` new hypotheses that combine what others have in different places.
+
+    Raises:
+        UserError: the lists are scored already.
+    """
+    from rescore import pipeline
+
+    return list(pipeline.expand(checked_lists("recombine", lists), pipeline.RunConfig(recombine=number)))
+
+
+def respell(
+    lists: Iterable[NbestList],
+    number: int,
+    channel: str | None = None,
+    lexicon: str | Path | None = None,
+    dev: Sequence[NbestList] | None = None,
+) -> list[NbestList]:
+    """The lists, each with up to `number` new hypotheses in which words that occur in no text are replaced.
+
+    Args:
+        channel, lexicon: as `--channel` and `--lexicon`. dev: lists with references, to learn a channel from; may be
+            `lists`.
+
+    Raises:
+        UserError: the lists are scored already; the channel or the lexicon is absent or damaged.
+    """
+    from rescore import pipeline
+
+    config = pipeline.RunConfig(respell=number, channel=channel, lexicon=str(lexicon) if lexicon else None)
+    every = checked_lists("respell", lists)
+    return [*pipeline.expand(every, config, every if dev is lists else dev)]
+
+
+def merge(first: Iterable[NbestList], others: Mapping[str, Iterable[NbestList]]) -> list[NbestList]:
+    """The lists of one system with the hypotheses of others for the same utterances; one column per system.
+
+    Args:
+        others: the lists of each further system by the name of its column.
+
+    Raises:
+        UserError: an utterance is not in the first lists, or a name is taken.
+    """
+    from rescore.expansion.merge import merge as merged
+
+    some = {name: checked_lists("merge", lists) for name, lists in others.items()}
+    return [*merged(checked_lists("merge", first), some)]
+
+
+def load_weights(path: str | Path) -> Weights:
+    """The weights in a file that `rescore tune` or `save_weights` wrote.
+
+    Raises:
+        UserError: the file is absent, or holds no weights.
+    """
+    from rescore.tuning import Weights
+
+    return Weights.load(Path(path))
+
+
+def save_weights(weights: Weights, path: str | Path) -> None:
+    """Write weights to a file.
+
+    Raises:
+        UserError: the file cannot be written.
+    """
+    weights.save(Path(path))
 
 
 def evaluate(

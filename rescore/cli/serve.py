@@ -103,8 +103,9 @@ def command(
         rescorer = Rescorer(lms.load(), loaded, config, dev_lists)
         limits = service.Limits(max_body, max_hypotheses, queue, timeout, batch_wait / 1000)
         server = service.server(service.application(rescorer, limits))
-        # Notes about single lists would fill the log; errors stay.
-        logging.getLogger("rescore.engines").setLevel(logging.ERROR)
+        # Notes about single lists would fill the log; errors stay, and what the service says itself.
+        service.log.setLevel(service.log.getEffectiveLevel())
+        logging.getLogger("rescore").setLevel(logging.ERROR)
         # The server raises the signal that stopped it once more when it has ended.
         with contextlib.suppress(SystemExit, KeyboardInterrupt):
             server.run([listening])
