@@ -47,6 +47,8 @@ SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.
 """Bounds of the histogram of latencies."""
 SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 """Bounds of the histograms of batch sizes."""
+KEEP_ALIVE = 75
+"""Seconds after which an idle connection is closed."""
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'"
 
@@ -368,4 +370,8 @@ class Server(uvicorn.Server):
 
 def server(app: Starlette) -> Server:
     """A server that SIGTERM stops gracefully: accepted requests are answered, new connections refused."""
-    return Server(uvicorn.Config(app, log_level="warning", access_log=False, lifespan="on", ws="none"))
+    return Server(
+        uvicorn.Config(
+            app, log_level="warning", access_log=False, lifespan="on", ws="none", timeout_keep_alive=KEEP_ALIVE
+        )
+    )
