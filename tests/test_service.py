@@ -428,3 +428,12 @@ def test_page_needs_nothing_else(client: Client) -> None:
     status, text, headers = client.ask("GET", "/")
     assert status == 200 and "default-src 'none'" in headers["Content-Security-Policy"]
     assert not re.search(r"(src|href)\s*=|@import|url\(|https?://", text)
+
+
+def test_the_extra_is_named_where_it_is_missing(rescore: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    import rescore as package
+
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    monkeypatch.delitem(sys.modules, "rescore.service")
+    monkeypatch.delattr(package, "service")
+    assert_one_line_error(rescore("serve", "--lm", "tta"), "needs uvicorn", "pip install 'rescore[serve]'")
