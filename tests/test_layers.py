@@ -14,7 +14,9 @@ from tests.conftest import ROOT
 LAYERS = [
     ["__main__"],
     ["cli"],
+    ["service"],
     ["__init__"],
+    ["rescorer"],
     ["api"],
     ["pipeline"],
     ["config"],
