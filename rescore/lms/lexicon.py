@@ -124,8 +124,8 @@ SUSPICIOUS = 0.05
 class Sketch:
     """The smallest hashes of a text's sentences: enough to tell whether another text repeats many of them.
 
-    All hashes of a text with at most `SKETCH_SIZE` different sentences are kept. The smallest hashes of a larger text are
-    a random sample: a sentence whose hash is not above the largest kept hash can be looked up.
+    All hashes of a text with at most `SKETCH_SIZE` different sentences are kept. The smallest hashes of a larger text
+    are a random sample: a sentence whose hash is not above the largest kept hash can be looked up.
     """
 
     def __init__(self, hashes: npt.NDArray[np.uint64] | None = None) -> None:
