@@ -77,7 +77,7 @@ class DelimitedTable:
     def _beginning(self, source: Source, names: list[str]) -> list[dict[str, str]]:
         """The rows of the first 64 KiB that are whole: they show whether anything stands in a column."""
         whole = source.head.rpartition("\n")[0].split("\n")
-        reader = self._reader((f"{one}\n" for one in whole), source, names)
+        reader = self._reader((f"{row}\n" for row in whole), source, names)
         try:
             return [row for row in list(reader)[1:] if None not in row and None not in row.values()]
         except csv.Error:  # it is reported when it is read
@@ -89,7 +89,9 @@ class DelimitedTable:
         first = next(stream, None)
         if first is None:
             return
-        columns = list(dict.fromkeys(name for one in first.hypotheses for name in one.scores if name != FIRST_PASS))
+        columns = list(
+            dict.fromkeys(name for hypothesis in first.hypotheses for name in hypothesis.scores if name != FIRST_PASS)
+        )
         about = [*(["ref"] if first.references else []), *(["src"] if first.source is not None else [])]
         with opened(path) as file:
             writer = csv.writer(file, delimiter=self._delimiters[0], lineterminator="\n")

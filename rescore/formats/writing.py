@@ -65,8 +65,8 @@ def new_folder(path: str) -> Iterator[Path]:
         temporary.mkdir(parents=True)
         yield temporary
         if target.exists():  # and empty; it may be where the user stands
-            for one in temporary.iterdir():
-                one.rename(target / one.name)
+            for entry in temporary.iterdir():
+                entry.rename(target / entry.name)
         else:
             temporary.rename(target)
     except OSError as error:
@@ -112,7 +112,9 @@ def check_holds(
             lost["which models made the columns"] = None
         if not scores:
             lost["scores (the best hypothesis comes first)"] = None
-            nbest = replace(nbest, hypotheses=sorted(nbest.hypotheses, key=lambda one: -one.scores[FIRST_PASS]))
+            nbest = replace(
+                nbest, hypotheses=sorted(nbest.hypotheses, key=lambda hypothesis: -hypothesis.scores[FIRST_PASS])
+            )
         yield nbest
     if lost:
         log.warning("%s: not written, as the format has no place for it: %s", path, ", ".join(lost))

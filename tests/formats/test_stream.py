@@ -10,9 +10,8 @@ import pytest
 
 from rescore import formats
 from rescore.errors import UserError
-from rescore.formats.input_warnings import CRLF, InputWarnings
-from rescore.formats.recordings import read_recordings
-from rescore.formats.source import read_lines
+from rescore.formats.references import read_recordings
+from rescore.formats.source import CRLF, InputWarnings, read_lines
 from tests.conftest import Run, assert_one_line_error
 from tests.lms.test_ngram import ARPA
 

@@ -64,7 +64,7 @@ class InputOptions:
     def _prepared(self, lists: Iterable[NbestList]) -> Iterator[NbestList]:
         """With their recordings, where these are given."""
         if self.recordings:
-            from rescore.formats.recordings import with_recordings
+            from rescore.formats.references import with_recordings
 
             lists = with_recordings(lists, Path(self.recordings))
         return iter(lists)
