@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -28,6 +29,8 @@ class References:
     paths: tuple[str, ...]
     format: str | None = None
     """`kaldi`, `trn`, `stm`, `plain`; found out by looking inside where None."""
+    segments: str | None = None
+    """Kaldi's `segments`, where the segments of an stm are to be paired with lists by time."""
 
 
 def read_references(
@@ -57,14 +60,16 @@ def open_references(references: str | Path | References, warnings: InputWarnings
     """The files of references, each read once: a pipe cannot be read again."""
     if not isinstance(references, References):
         references = References((str(references),))
-    return [ReferenceFile(text_source(path, warnings), references.format) for path in references.paths]
+    return [
+        ReferenceFile(text_source(path, warnings), references.format, references.segments) for path in references.paths
+    ]
 
 
 class ReferenceFile:
     """A file of references."""
 
-    def __init__(self, source: Source, format_name: str | None) -> None:
-        self.path, self.format = source.name, format_name
+    def __init__(self, source: Source, format_name: str | None, segments: str | None = None) -> None:
+        self.path, self.format, self._segments = source.name, format_name, segments
         self._lists: dict[str, tuple[str, ...]] = {}
         self.lines: list[str] = []
         if format_name is None and source.peek.root:
@@ -111,7 +116,7 @@ class ReferenceFile:
         if kind == "kaldi":
             return kaldi_texts(self.lines, self.path)
         if kind == "stm":
-            return _stm(self.lines, self.path, ids)
+            return _stm(self.lines, self.path, ids, self._segments)
         if len(self.lines) != len(ids):
             raise UserError(
                 f"{self.path}: {len(self.lines)} lines for {len(ids)} utterances, and no line begins or ends with an "
@@ -197,25 +202,93 @@ def is_stm(lines: Sequence[str]) -> bool:
     return bool(filled) and all(_stm_line(line) for line in filled)
 
 
-def _stm(lines: Sequence[str], path: str, ids: Sequence[str]) -> dict[str, str]:
-    """Texts by file where each file has one segment, else in the order of the lists."""
-    found: list[tuple[str, str]] = []
+def _stm(lines: Sequence[str], path: str, ids: Sequence[str], segments: str | None) -> dict[str, str]:
+    """Texts of the utterances: by file where each file has one segment, else by time; by order for lists without ids.
+
+    Raises:
+        UserError: segments and utterances cannot be paired.
+    """
+    spoken = [segment for segment in _stm_segments(lines, path) if segment.text.upper() != _NOT_SCORED]
+    by_file = {segment.file: segment.text for segment in spoken}
+    if len(by_file) == len(spoken) and (by_file.keys() & set(ids) or not are_numbers(ids)):
+        return by_file
+    if are_numbers(ids):
+        if len(spoken) != len(ids):
+            raise UserError(
+                f"{path}: {len(spoken)} segments for {len(ids)} utterances, and their files are not these ids"
+            )
+        return dict(zip(ids, (segment.text for segment in spoken), strict=True))
+    known = segments is not None and _have_times(segments)
+    for spans in [read_segments(str(segments))] if known else [_times_in(ids, unit) for unit in (1.0, 0.01, 0.001)]:
+        if (texts := _by_time({name: spans[name] for name in ids if name in spans}, spoken)) is not None:
+            return texts
+    why = f"the times in {segments} are others" if known else f"ids such as {ids[0]} say no times of them"
+    raise UserError(
+        f"{path}: has several segments of a recording, and {why}; give Kaldi's segments with --recordings FILE, or "
+        "references with ids"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _StmSegment:
+    file: str
+    channel: str
+    start: float
+    end: float
+    text: str
+
+
+def _stm_segments(lines: Sequence[str], path: str) -> Iterator[_StmSegment]:
     for number, line in enumerate(lines, 1):
         if not line.strip() or line.startswith(";;"):
             continue
         match = _stm_line(line)
         if not match:
             raise UserError(f"{path}: line {number}: not stm: expected `file channel speaker start end text`")
-        text = (match[6] or "").strip()
-        if text.upper() != _NOT_SCORED:
-            found.append((match[1], text))
-    by_file = dict(found)
-    one_each = len(by_file) == len(found)
-    if one_each and (by_file.keys() & set(ids) or not are_numbers(ids)):
-        return by_file
-    if len(found) != len(ids):
-        raise UserError(f"{path}: {len(found)} segments for {len(ids)} utterances, and their files are not these ids")
-    return dict(zip(ids, (text for _, text in found), strict=True))
+        yield _StmSegment(match[1], match[2], float(match[4]), float(match[5]), (match[6] or "").strip())
+
+
+_TIMED_ID = re.compile(r"(.+)[-_](\d{1,9}(?:\.\d{1,6})?)[-_](\d{1,9}(?:\.\d{1,6})?)")
+
+
+def _times_in(ids: Sequence[str], unit: float) -> dict[str, RecordingSegment]:
+    """Recording, start and end as ids such as `talk-0001234-0001567` say them, in units of so many seconds."""
+    matches = ((name, match) for name in ids if (match := _TIMED_ID.fullmatch(name)))
+    return {name: RecordingSegment(match[1], unit * float(match[2]), unit * float(match[3])) for name, match in matches}
+
+
+def _by_time(spans: Mapping[str, RecordingSegment], spoken: Sequence[_StmSegment]) -> dict[str, str] | None:
+    """The text of the stm's segment at the same time, for each utterance; None where an utterance has none."""
+    channels: dict[str, set[str]] = {}
+    for segment in spoken:
+        channels.setdefault(segment.file, set()).add(segment.channel)
+    recordings: dict[str, list[_StmSegment]] = {}
+    for segment in spoken:
+        several = len(channels[segment.file]) > 1
+        for name in [f"{segment.file}{mark}{segment.channel}" for mark in "-_"] if several else [segment.file]:
+            recordings.setdefault(name, []).append(segment)
+    texts, taken = {}, set()
+    for utterance, span in spans.items():
+        # An id may have the speaker behind the recording.
+        name = max((name for name in recordings if span.recording.startswith(name)), key=len, default="")
+        nearest = max(recordings.get(name, ()), key=partial(_shared, span), default=None)
+        if nearest is None or nearest in taken or _shared(span, nearest) <= 0.5:
+            return None
+        taken.add(nearest)
+        texts[utterance] = nearest.text
+    return texts or None
+
+
+def _shared(span: RecordingSegment, segment: _StmSegment) -> float:
+    """The time that both have, as a part of the time that either has."""
+    both = min(span.end, segment.end) - max(span.start, segment.start)
+    either = max(span.end, segment.end) - min(span.start, segment.start)
+    return both / either if either > 0 else 0.0
+
+
+def _have_times(path: str) -> bool:
+    """Whether a file of recordings is Kaldi's `segments`, and not its utt2spk."""
+    return any(len(line.split()) >= 4 for _, line in Source(path).filled())
 
 
 def text_source(path: str | Path | Source, warnings: InputWarnings | None = None) -> Source:

@@ -204,6 +204,10 @@ class _Bounded(_Raw):
         return part
 
 
+_JSON = re.compile(r"""\{(?:\S|\s*(?:["}]|$))|\[\s*(?:["\[{\]\d-]|$)""")
+"""How JSON begins, and texts of sclite with alternatives such as `{ uh / @ }` or a `[noise]` do not."""
+
+
 @dataclass(frozen=True, slots=True)
 class JsonPeek:
     """The first object of a JSON text."""
@@ -223,9 +227,9 @@ class JsonPeek:
     def of(cls, head: str) -> JsonPeek:
         """Of the first 64 KiB or so of a text; what is cut off is not seen."""
         start = head.lstrip()
-        root = start[:1] if start[:1] in ("{", "[") else ""
-        if not root:
+        if not _JSON.match(start):
             return cls("", (), (), (), False)
+        root = start[0]
         keys, inner, plain_lists, end = _scan(start, root)
         first_line, newline, _ = start.partition("\n")
         if end is None:  # cut: a line that goes on beyond the head is one record, and not an indented document
@@ -374,7 +378,7 @@ class Source:
         peek = JsonPeek.of(self.head)
         if peek.root == "{" and peek.lines and not peek.inner and len(self.head) >= HEAD // 4 and self.is_regular:
             with self._open(silent=True) as file:
-                peek = JsonPeek.of(file.readline(LONGEST_FIRST_LINE))
+                peek = JsonPeek.of(file.readline(LONGEST_FIRST_LINE).removeprefix("\ufeff"))
         return peek
 
     @property

@@ -32,6 +32,13 @@ def test_lists_and_texts_may_be_packed(pack: object, tmp_path: Path) -> None:
         list(read_lines(tmp_path / "text", warnings=InputWarnings(refused=CRLF)))
 
 
+def test_long_first_lines_may_have_a_mark(tmp_path: Path) -> None:
+    """The first line was looked at with its mark where the first 64 KiB did not say what it is."""
+    line = b'{"id": "u", "hyps": [{"text": "' + b"a " * 40_000 + b'", "score": -1}]}\n'
+    (tmp_path / "l.jsonl").write_bytes(b"\xef\xbb\xbf" + line)
+    assert [nbest.id for nbest in formats.read([tmp_path / "l.jsonl"])] == ["u"]
+
+
 @pytest.mark.parametrize("pack", [gzip.compress, lzma.compress], ids=["gzip", "xz"])
 def test_what_unpacks_to_the_size_of_a_disk(pack: object, rescore: Run, tmp_path: Path) -> None:
     assert callable(pack)

@@ -73,7 +73,7 @@ class InputOptions:
         """The files of references, if there are any."""
         from rescore.formats.references import References
 
-        return References(self.ref, self.ref_format) if self.ref else None
+        return References(self.ref, self.ref_format, self.recordings) if self.ref else None
 
     def _how(self) -> dict[str, Any]:
         from rescore.formats import ReadOptions
@@ -180,7 +180,8 @@ input_options = bundled(
         click.option(
             "--recordings",
             metavar="FILE",
-            help="For --context: the recording of each utterance, as in Kaldi's utt2spk or segments.  "
+            help="For --context: the recording of each utterance, as in Kaldi's utt2spk or segments; segments also "
+            "pair the lines of an stm with lists, by time.  "
             "[default: ids up to their last - _ . / or :]",
         ),
         click.option(
