@@ -38,7 +38,9 @@ def prepare() -> None:
     """Make the streams what the commands take them for."""
     for stream in (sys.stdin, sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(encoding="utf-8", errors="backslashreplace" if stream is sys.stderr else "strict")
+            # Outputs may name files whose names are not UTF-8.
+            errors = {sys.stdin: "strict", sys.stdout: "replace"}.get(stream, "backslashreplace")
+            stream.reconfigure(encoding="utf-8", errors=errors)
     for stream in (sys.stdin, sys.stdout, sys.stderr):
         if stream is None:  # the next file that is opened would get its number, and what is meant for it
             os.open(os.devnull, os.O_RDWR)

@@ -13,8 +13,7 @@ import msgspec
 
 from rescore.errors import UserError
 from rescore.files import loads, parsed
-from rescore.formats.json_peek import JsonPeek
-from rescore.formats.source import ReadOptions, Source
+from rescore.formats.source import JsonPeek, ReadOptions, Source
 from rescore.formats.writing import opened
 from rescore.nbest import FIRST_PASS, Column, Hypothesis, NbestList
 
