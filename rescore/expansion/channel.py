@@ -20,7 +20,7 @@ from rescore.errors import UserError
 from rescore.files import parsed, read_json, write_text
 from rescore.formats.references import References
 from rescore.lms import shipped_models
-from rescore.nbest import COMBINED, NbestList, content_hash
+from rescore.nbest import NbestList, Origin, content_hash
 
 NAME = "channel.json"
 """The file's name in a channel's folder."""
@@ -211,7 +211,7 @@ ROUNDS = 2
 """Alignments under the counts of the one before; the first is one of fewest edits."""
 ALIKE = 0.6
 """Share of letters that differ from which on two spans are not the same words misheard, but different ones."""
-LONGEST = 30
+MAX_SPAN = 30
 """Letters of a span, at most."""
 
 Pairs = Counter[tuple[str, str]]
@@ -246,15 +246,14 @@ def collect(lists: Iterable[NbestList]) -> Pairs:
             raise UserError(f"utterance {nbest.id}: no reference; a channel is learned from lists with references")
         meant = nbest.references[0].lower().split()
         for hypothesis in nbest.hypotheses:
-            if hypothesis.scores.get(COMBINED):
-                continue
-            pairs.update(spans(meant, hypothesis.text.lower().split()))
+            if hypothesis.origin is Origin.FIRST_PASS:
+                pairs.update(spans(meant, hypothesis.text.lower().split()))
     return Counter({pair: number for pair, number in pairs.items() if _alike(*pair)})
 
 
 def _alike(meant: str, heard: str) -> bool:
     return meant == heard or (
-        max(len(meant), len(heard)) <= LONGEST and Levenshtein.normalized_distance(meant, heard) <= ALIKE
+        max(len(meant), len(heard)) <= MAX_SPAN and Levenshtein.normalized_distance(meant, heard) <= ALIKE
     )
 
 

@@ -13,7 +13,7 @@ from rescore.formats.lines import table
 from rescore.formats.source import ReadOptions, Source
 from rescore.formats.text import plain
 from rescore.formats.writing import check_holds, checked_id, line, new_folder, opened
-from rescore.nbest import FIRST_PASS, Column, Hypothesis, NbestList
+from rescore.nbest import FIRST_PASS, Column, Hypothesis, NbestList, ranking
 
 _OUTPUT = re.compile(r"output\.(\d+)")
 _BEST = re.compile(r"(\d+)best_recog")
@@ -95,8 +95,8 @@ def write(lists: Iterable[NbestList], path: str) -> None:
             _write_rank(found, target / "logdir" / "output.1" / f"{rank}best_recog")
         with opened(str(target / "text")) as file:
             for nbest in ordered:
-                best_one = max(nbest.hypotheses, key=lambda hypothesis: hypothesis.scores[FIRST_PASS])
-                file.write(f"{nbest.id} {line(best_one.text)}".rstrip() + "\n")
+                best = nbest.hypotheses[ranking(nbest, nbest.column(FIRST_PASS))[0]]
+                file.write(f"{nbest.id} {line(best.text)}".rstrip() + "\n")
 
 
 def _write_rank(found: list[tuple[str, Hypothesis]], best: Path) -> None:

@@ -8,15 +8,15 @@ import sacrebleu
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rescore.decision import Decision, best, posteriors, rerank
+from rescore.decision import Decision, best, combine, posteriors, rerank
 from rescore.decision.mbr import least_risk, losses
 from rescore.decision.rover import confusion_network, vote
 from rescore.errors import UserError
 from rescore.metrics.alignment import error_counts
 from rescore.metrics.mt import Bleu, Chrf
 from rescore.metrics.wer import ErrorRate
-from rescore.nbest import COMBINED, Hypothesis, NbestList
-from rescore.tuning.joint import SCALES, text_value, tune_scale
+from rescore.nbest import Hypothesis, NbestList, Origin
+from rescore.tuning.joint import scale_grid, text_value, tune_scale
 
 SENTENCES = st.lists(st.lists(st.sampled_from(list("abc")), max_size=5), min_size=1, max_size=6)
 WEIGHTS = {"s2s": 1.0}
@@ -130,7 +130,8 @@ def test_the_scale_is_tuned(name: str) -> None:
     ]
     tuned = tune_scale(name, ErrorRate(), lists, WEIGHTS)
     values = [
-        text_value(ErrorRate(), lists, Decision(name, scale).texts(ErrorRate(), lists, WEIGHTS)) for scale in SCALES
+        text_value(ErrorRate(), lists, Decision(name, scale).texts(ErrorRate(), lists, WEIGHTS))
+        for scale in scale_grid([combine(nbest, WEIGHTS) for nbest in lists])
     ]
     assert text_value(ErrorRate(), lists, tuned.texts(ErrorRate(), lists, WEIGHTS)) == min(values)
     # The sharpest posteriors leave the best hypothesis alone.
@@ -145,7 +146,7 @@ def test_a_scale_is_needed() -> None:
 
 def test_of_equals_the_given_ones_come_first() -> None:
     """A respelled hypothesis has the first-pass score of its origin; the order of a file must not decide."""
-    new, ours = Hypothesis("new", {"s2s": -1.0, COMBINED: 1.0}), Hypothesis("given", {"s2s": -1.0, COMBINED: 0.0})
+    new, ours = Hypothesis("new", {"s2s": -1.0}, Origin.RESPELLED), Hypothesis("given", {"s2s": -1.0})
     for hypotheses in ([new, ours], [ours, new]):
         nbest = NbestList("u", hypotheses)
         assert hypotheses[best([nbest], {"s2s": 1.0})[0]] is ours

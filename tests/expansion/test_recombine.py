@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from rescore import formats
 from rescore.errors import UserError
 from rescore.expansion.recombine import RIDGE, Edit, combinations, edits_between, estimate, recombine
-from rescore.nbest import Hypothesis, NbestList
+from rescore.nbest import Hypothesis, NbestList, Origin
 from tests.conftest import ROOT, Run, assert_one_line_error, read_report, some_lists
 from tests.lms.test_ngram import ARPA
 
@@ -34,7 +34,7 @@ def test_an_example() -> None:
     found = recombine(
         listed(("the old clock ticked", -1.0), ("an old clock ticked", -2.0), ("the old clock sticked", -3.0))
     )
-    assert [h.scores["combined"] for h in found.hypotheses] == [0.0, 0.0, 0.0, 1.0]
+    assert [h.origin for h in found.hypotheses] == [*[Origin.FIRST_PASS] * 3, Origin.RECOMBINED]
     new = found.hypotheses[-1]
     assert new.text == "an old clock sticked" and new.scores["s2s"] == pytest.approx(-4.0, abs=0.2)
     assert [h.text for h in found.hypotheses[:3]] == [
@@ -127,14 +127,14 @@ def test_through_the_command_line(rescore: Run, tmp_path: Path) -> None:
     plain = figures(lists)
     assert figures(lists, "--recombine", "20", "-o", "more.json") == plain  # these are of what the toolkit gave
     more = formats.read([tmp_path / "more.json"])
-    new = [h for one in more for h in one.hypotheses if h.scores.pop("combined")]
+    new = [h for one in more for h in one.hypotheses if h.origin is Origin.RECOMBINED]
     assert len(new) > len(more)
     formats.write(more, str(tmp_path / "as-if-given.jsonl"))
     assert figures("as-if-given.jsonl")[1] < plain[1]  # the new ones would make another oracle
     lm = ("--lm", f"tta:{ROOT / 'models' / 'tta-small'}")
     assert rescore("score", lists, *lm, "--recombine", "5", "-o", "l.jsonl").returncode == 0
     scored = formats.read([tmp_path / "l.jsonl"])
-    assert any(h.scores["combined"] for one in scored for h in one.hypotheses)
+    assert any(h.origin is Origin.RECOMBINED for one in scored for h in one.hypotheses)
     assert all("tta" in h.scores for one in scored for h in one.hypotheses)
     assert_one_line_error(rescore("tune", "l.jsonl", "--recombine", "5"), "recombine lists before they are scored")
 

@@ -13,7 +13,7 @@ from rescore.metrics import list_statistics, total, value
 from rescore.metrics.significance import paired_bootstrap
 from rescore.metrics.wer import ErrorRate
 from rescore.nbest import FIRST_PASS, WORDS, Hypothesis, NbestList
-from rescore.tuning.folds import split
+from rescore.metrics.significance import split
 from rescore.tuning.tune import best_weights as tune
 from rescore.tuning.tune import curves
 from rescore.tuning.weights import Weights
