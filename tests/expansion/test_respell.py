@@ -17,7 +17,7 @@ from rapidfuzz.distance import Levenshtein
 from rescore.errors import UserError
 from rescore.expansion import Candidate, Lexicon, Proposer, Respeller
 from rescore.expansion.channel import learn
-from rescore.expansion.respell import CHANNEL_WEIGHT, EDIT_BONUS, MAX_CANDIDATES, LEXICON_WEIGHT, PRIOR, cased
+from rescore.expansion.respell import CHANNEL_WEIGHT, EDIT_BONUS, LEXICON_WEIGHT, MAX_CANDIDATES, PRIOR, cased
 from rescore.nbest import Hypothesis, NbestList, Origin
 
 CHANNEL = learn(Counter({("inhale", "inhal"): 9, ("zodiac", "zodiag"): 5, ("how else", "howless"): 4}))
