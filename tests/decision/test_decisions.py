@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 import sacrebleu
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rescore.decision import Decision, best, combine, posteriors, rerank
+from rescore.decision import Decision, best, combine, posteriors, rerank, rover
 from rescore.decision.mbr import least_risk, losses
 from rescore.decision.rover import confusion_network, vote
 from rescore.errors import UserError
@@ -116,6 +118,40 @@ def test_networks_hold_every_hypothesis(sentences: list[list[str]]) -> None:
     words = sum(p * len(words) for words, p in zip(sentences, weights, strict=True))
     assert sum(mass for slot in network for word, mass in slot.items() if word is not None) == pytest.approx(words)
     assert vote(confusion_network([sentences[0]] * 3, [0.2, 0.5, 0.3])) == sentences[0]
+
+
+@settings(max_examples=80, deadline=None)
+@given(SENTENCES, st.integers(1, 3))
+def test_alignments_cost_the_least(sentences: list[list[str]], block: int) -> None:
+    """Cell by cell, and in blocks of any size."""
+    weights = [0.4, 0.3, 0.2, 0.1, 0.05, 0.05][: len(sentences)]
+    network = confusion_network(sentences[:-1], weights)
+    mass, words = sum(weights[: len(sentences) - 1]), sentences[-1]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rover, "BLOCK", block)
+        pairs = rover._align(network, words, mass)
+    assert [slot for slot, _ in pairs if slot is not None] == network
+    assert [word for _, word in pairs if word is not None] == words
+    costs = [mass if slot is None else mass - slot.get(word, 0.0) for slot, word in pairs]
+    cost = mass * np.arange(len(words) + 1.0)
+    for slot in network:
+        row = cost + mass - slot.get(None, 0.0)
+        for place, word in enumerate(words):
+            row[place + 1] = min(row[place + 1], cost[place] + mass - slot.get(word, 0.0), row[place] + mass)
+        cost = row
+    assert sum(costs) == pytest.approx(cost[-1])
+
+
+def test_long_texts_are_voted_in_bounded_memory() -> None:
+    random = np.random.default_rng(0)
+    words = random.choice([f"w{number}" for number in range(500)], 2_000)
+    texts = [" ".join(np.where(random.random(2_000) < 0.1, "x", words)) for _ in range(3)]
+    one = nbest(*((text, -1.0) for text in texts))
+    tracemalloc.start()
+    (voted,) = Decision("rover", 1.0).texts(None, [one], WEIGHTS)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 20_000_000 and (np.array(voted.split()) == words).mean() > 0.95
 
 
 @pytest.mark.parametrize("name", ["mbr", "rover"])
