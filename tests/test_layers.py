@@ -22,7 +22,6 @@ LAYERS = [
     ["config"],
     ["reports"],
     ["engines"],  # scores are computed below, columns are added here
-    ["respelling"],
     ["tuning"],
     ["decision"],
     ["expansion"],

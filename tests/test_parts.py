@@ -27,6 +27,7 @@ from rescore.metrics.wer import ErrorRate
 from rescore.nbest import FIRST_PASS, Hypothesis, NbestList
 from rescore.parts import Registry
 from rescore.signature import Signature
+from rescore.tuning.joint import JointWeights
 from rescore.version import VERSION
 from tests.conftest import SENTENCES, Run, assert_one_line_error, write_json
 
@@ -168,9 +169,9 @@ def test_a_decision_by_expected_loss(register: object, monkeypatch: pytest.Monke
     register(parts.DECISIONS, "middle", LeastLoss, "of about the expected length")
     asked: list[object] = []
 
-    def tune_jointly(*given: object) -> tuple[dict[str, float], float, float]:
+    def tune_jointly(*given: object) -> JointWeights:
         asked.append(given[-1])
-        return {"s2s": 1.0}, 2.0, 0.0
+        return JointWeights({"s2s": 1.0}, 2.0, 0.0)
 
     monkeypatch.setattr(tuning, "tune_jointly", tune_jointly)
     hypotheses = [Hypothesis("a b", {"s2s": -1.0, "lm": -2.0}), Hypothesis("a", {"s2s": -2.0, "lm": -1.0})]

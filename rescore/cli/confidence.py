@@ -49,6 +49,7 @@ def command(
     """
     from rescore.reports.confidences import confidences, render
     from rescore.tuning import FIRST_PASS_ALONE, Weights
+    from rescore.tuning.folds import warn_of_overlap
 
     words = ConfidenceFile(output, alternatives, segments)
     times = words.times()
@@ -57,6 +58,8 @@ def command(
     decision = config.decision(loaded)
     lists = inputs.read(nbest)
     dev_lists = inputs.read_dev(dev, dev_ref) if dev else None
+    if dev_lists:
+        warn_of_overlap(lists, dev_lists)
     metric = config.metric(dev_lists or lists, loaded)
     texts = decision.texts(metric, lists, loaded.of)
     found = confidences(metric, lists, texts, loaded, decision, dev_lists, alternatives)

@@ -36,18 +36,18 @@ class ConfusionNetwork:
     def __init__(self, text: str, hypotheses: Sequence[str], scores: Floats) -> None:
         """scores: (hypotheses,) combined, natural log."""
         self.words = text.split()
-        self._scores = scores
+        self.scores = scores
         self._places = np.array([_opposite(self.words, other.split()) for other in hypotheses], dtype=object)
         own = np.array(self.words, dtype=object)
         self._same = (self._places == own).astype(np.float64).reshape(len(hypotheses), len(self.words))
 
     def confidences(self, scale: float) -> Floats:
         """(words,) the sum of the posteriors exp(scale * score) of the hypotheses that have the word in its place."""
-        return np.asarray(np.minimum(posteriors(self._scores, scale) @ self._same, 1.0))
+        return np.asarray(np.minimum(posteriors(self.scores, scale) @ self._same, 1.0))
 
     def alternatives(self, scale: float, number: int) -> list[tuple[tuple[str, float], ...]]:
         """For each word, at most `number` others in its place."""
-        probabilities = posteriors(self._scores, scale)
+        probabilities = posteriors(self.scores, scale)
         found = []
         for place, word in enumerate(self.words):
             mass: dict[str, float] = {}

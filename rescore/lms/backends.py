@@ -17,7 +17,7 @@ from rescore.lms.base import DEFAULT, ComputeOptions, LanguageModel, column_name
 from rescore.lms.cache import Cached
 from rescore.lms.context import CASES, Recased
 from rescore.lms.folders import card, card_value
-from rescore.nbest import NbestList
+from rescore.nbest import RESERVED, NbestList
 from rescore.parts import BACKENDS, did_you_mean
 
 log = logging.getLogger(__name__)
@@ -148,7 +148,8 @@ def with_own_columns(
 ) -> list[LanguageModel]:
     """The models, each with a name of its own, and so a column: a copy called `tta.2` where `tta` is taken.
 
-    A name is taken if a model before has it, or if a list has such a column that is not this model's.
+    A name is taken if a model before has it, if a list has such a column that is not this model's, or if the column's
+    name is reserved.
 
     Args:
         heads: a list of each set that will be scored.
@@ -157,8 +158,13 @@ def with_own_columns(
 
     def taken(lm: LanguageModel) -> bool:
         column = column_name(lm, norm)
-        return any(lm.name == other.name for other in found) or any(
-            column in nbest.hypotheses[0].scores and nbest.provenance.get(column) != origin(lm, norm) for nbest in heads
+        return (
+            column in RESERVED
+            or any(lm.name == other.name for other in found)
+            or any(
+                column in nbest.hypotheses[0].scores and nbest.provenance.get(column) != origin(lm, norm)
+                for nbest in heads
+            )
         )
 
     for model in models:
@@ -167,6 +173,8 @@ def with_own_columns(
             number += 1
             lm = copy.copy(model)  # the caller's model keeps its name
             lm.name = f"{model.name}.{number}"
+        if column_name(model, norm) in RESERVED:
+            log.warning("the scores of %s are called %s, as the name %s is reserved", model.name, lm.name, model.name)
         found.append(lm)
     return found
 

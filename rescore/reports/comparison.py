@@ -44,6 +44,8 @@ class Row:
     """Further metrics on test, in percent, by name."""
     against_last: bool = True
     """Whether the p-value is against the row above; else against the last row of which that is true."""
+    excluded: tuple[str, ...] = ()
+    """Origins of hypotheses that may not win."""
 
 
 @dataclass(slots=True)
@@ -135,6 +137,7 @@ def compare(
             signature=str(sign(metric, entry.lists, entry.weights, test=test)),
             others=_others(also, entry.lists, texts),
             against_last=not entry.ablation,
+            excluded=entry.weights.exclusions,
         )
         result.rows.append(row)
         if not entry.ablation:
@@ -207,7 +210,7 @@ def _cells(comparison: Comparison) -> list[list[str]]:
     ]
     for row in comparison.rows:
         weights = [f"{weight:.3f}" for name, weight in row.weights.items() if name not in (FIRST_PASS, *COUNTS)]
-        weights += bonus_phrases(row.weights, "+.2f")
+        weights += bonus_phrases(row.weights, "+.2f", row.excluded)
         speed = "" if row.speed is None else f"{row.speed:,.0f}"
         figures = [row.dev, row.value, *(row.others[name] for name in others)]
         gain = [f"{row.gain:+.1f}", p_value(row.p_value), speed]

@@ -10,15 +10,16 @@ import numpy.typing as npt
 
 from rescore import decision
 from rescore.decision import Decision
+from rescore.decision.rules import candidates
 from rescore.metrics import Metric, list_statistics, oracle, total, value
 from rescore.metrics.alignment import align
 from rescore.metrics.base import Counts
 from rescore.metrics.normalise import Normaliser, paired_words
-from rescore.metrics.significance import PairedTest, paired_interval
-from rescore.nbest import COUNTS, FIRST_PASS, NbestList, content_hash, given_places
-from rescore.reports.results import choose, measured
+from rescore.metrics.significance import PairedTest, paired_interval, split
+from rescore.nbest import COUNTS, FIRST_PASS, NbestList, content_hash, first_pass_indices, ranking
+from rescore.reports.results import choose, measured, oracle_places
 from rescore.styles import p_value
-from rescore.tuning.folds import split, tuned_in_folds
+from rescore.tuning.folds import tuned_in_folds
 from rescore.tuning.tune import TuningOptions
 from rescore.tuning.weights import Weights
 
@@ -122,7 +123,7 @@ def outlook(metric: Metric, lists: Sequence[NbestList], weights: Weights) -> Out
         gain=sign * (after - before) + 0.0,  # never minus nothing
         interval=(min(sign * end for end in ends) + 0.0, max(sign * end for end in ends) + 0.0),
         p_value=PairedTest().p_value(metric, lists, first, chosen),
-        oracle=depths[-1].oracle,
+        oracle=value(metric, total(statistics, oracle_places(metric, lists, statistics))),
         beyond=extrapolated(depths),
         words=_wrong_words(metric.words, lists, [one.text for one in first])
         if metric.words is not None and metric.unit == "word"
@@ -142,6 +143,7 @@ def _held_out(metric: Metric, lists: Sequence[NbestList], weights: Weights) -> l
         negative=tuple(name for name in weights.language_models if weights.weights[name] < 0),
         decide=Decision(weights.decision.name),
     )
+    lists = [candidates(nbest, weights.excluded) for nbest in lists]
     parts = split([nbest.id for nbest in lists], FOLDS)
     return tuned_in_folds(parts, metric, lists, weights.language_models, options)
 
@@ -150,9 +152,8 @@ def by_depth(metric: Metric, statistics: Sequence[Counts], lists: Sequence[Nbest
     """The oracle of the first N by first-pass score, not by place in the file, of what the toolkit gave."""
     ranked = []
     for rows, nbest in zip(statistics, lists, strict=True):
-        own = np.array(given_places(nbest))
-        scores = np.array(nbest.column(FIRST_PASS))[own]
-        ranked.append(rows[own[np.argsort(-scores, kind="stable")]])
+        own = set(first_pass_indices(nbest))
+        ranked.append(rows[[place for place in ranking(nbest, nbest.column(FIRST_PASS)) if place in own]])
     depths = []
     for n in range(1, max(map(len, ranked)) + 1):
         cut = [rows[:n] for rows in ranked]

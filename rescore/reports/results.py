@@ -17,10 +17,10 @@ from rescore.decision import Decision
 from rescore.errors import UserError
 from rescore.files import parsed, read_json
 from rescore.formats import ReadOptions
-from rescore.metrics import Metric, list_statistics, oracle, value
+from rescore.metrics import Metric, list_statistics, oracle, total, value
 from rescore.metrics.base import Counts, metric_input
 from rescore.metrics.significance import Chosen, PairedTest, confidence_interval
-from rescore.nbest import COUNTS, FIRST_PASS, Column, NbestList, given_places
+from rescore.nbest import COUNTS, FIRST_PASS, Column, NbestList, first_pass_indices, tie_order
 from rescore.signature import Signature, origins
 from rescore.styles import as_json, p_value, text
 from rescore.tuning.weights import Weights, bonus_phrases
@@ -68,6 +68,10 @@ class Measured:
     lattice_oracle: Annotated[
         float | None, described("WER of the path nearest to the reference in each lattice, where lattices were read.")
     ] = None
+    own_oracle: Annotated[
+        float | None,
+        described("The oracle of the toolkit's own hypotheses, in percent; null where it is that of all."),
+    ] = None
 
 
 def measure(
@@ -80,9 +84,10 @@ def measure(
 ) -> Measured:
     """One metric of the first pass, the oracle, and the texts that were chosen."""
     statistics = list_statistics(metric, lists)
+    best, best_own = oracle_places(metric, lists, statistics), own_oracle_places(metric, lists, statistics)
     chosen = {
         "first_pass": choose(lists, statistics, first),
-        "oracle": choose(lists, statistics, oracle_places(metric, lists, statistics)),
+        "oracle": choose(lists, statistics, best),
         "reranked": measured(metric, lists, texts),
     }
     sums = {name: np.sum([one.counts for one in choice], axis=0) for name, choice in chosen.items()}
@@ -104,12 +109,21 @@ def measure(
             for name in ("first_pass", "reranked")
         },
         signature=str(sign(metric, lists, weights, decide)),
+        own_oracle=None if best == best_own else value(metric, total(statistics, best_own)),
     )
 
 
 def oracle_places(metric: Metric, lists: Sequence[NbestList], statistics: Sequence[Counts]) -> list[int]:
-    """The place of the best hypothesis of each list, of those that the toolkit gave: the oracle is theirs."""
-    places = [given_places(nbest) for nbest in lists]
+    """The place of the best hypothesis of each list; of equally good ones as `rescore.nbest.ranking` has it."""
+    return _best_of(metric, statistics, [tie_order(nbest) for nbest in lists])
+
+
+def own_oracle_places(metric: Metric, lists: Sequence[NbestList], statistics: Sequence[Counts]) -> list[int]:
+    """The same among the toolkit's own hypotheses."""
+    return _best_of(metric, statistics, [first_pass_indices(nbest) for nbest in lists])
+
+
+def _best_of(metric: Metric, statistics: Sequence[Counts], places: Sequence[list[int]]) -> list[int]:
     best = oracle(metric, [rows[own] for rows, own in zip(statistics, places, strict=True)])
     return [own[index] for own, index in zip(places, best, strict=True)]
 
@@ -159,6 +173,7 @@ def sign(
         weights=weights.weights,
         conditions=weights.conditions,
         columns=origins(lists, weights.weights),
+        excluded=weights.exclusions,
         decision=decide.name,
         scale=decide.scale,
         tuned=weights.tuned,
@@ -195,6 +210,8 @@ def cells(found: Measured) -> list[list[str]]:
         bounds = "{:.2f}-{:.2f}".format(*found.intervals[choice]) if choice in found.intervals else ""
         counts = (f"{found.counts[choice][name]:,}" for name in names)
         rows.append([choice.replace("_", " "), f"{getattr(found, choice):.2f}", bounds, *counts])
+        if choice == "oracle" and found.own_oracle is not None:
+            rows.append(["oracle of the toolkit's own", f"{found.own_oracle:.2f}", "", *("" for _ in names)])
         if choice == "oracle" and found.lattice_oracle is not None:
             rows.append(["lattice oracle", f"{found.lattice_oracle:.2f}", *[""] * (len(names) + 1)])
     return rows
@@ -250,6 +267,10 @@ class Results:
     conditions: Annotated[dict[str, dict[str, float]], described("Weights by condition, where there are some.")] = (
         field(default_factory=dict)
     )
+    excluded: Annotated[
+        list[str],
+        described("Origins of hypotheses that may not win, such as `respelled`, or `respelled@CONDITION`."),
+    ] = field(default_factory=list)
     metrics: Annotated[
         list[Measured],
         described("The figures under each metric; the first is what weights are tuned for. Empty without references."),
@@ -344,6 +365,7 @@ def evaluate(
         weights=weights.weights,
         columns=origins(lists, weights.weights),
         conditions=weights.conditions,
+        excluded=list(weights.exclusions),
         origin=weights.origin,
         signature=str(signature),
         decision=decide.name,
@@ -388,9 +410,10 @@ def render(results: Results) -> str:
 def _weights(results: Results) -> str:
     if set(results.weights) == {FIRST_PASS}:
         return "weights: the first pass alone" + ("" if results.origin == "first pass" else f" ({results.origin})")
-    line = f"lambda: {_named(results.weights)} ({results.origin})"
+    line = f"lambda: {_named(results.weights, results.excluded)} ({results.origin})"
     for name, weights in results.conditions.items():
-        line += f"\n  for {name}: {_named(weights)}"
+        excluded = [one.removesuffix(f"@{name}") for one in results.excluded]
+        line += f"\n  for {name}: {_named(weights, excluded)}"
     dev = results.dev
     if dev is None:
         return line
@@ -404,9 +427,9 @@ def _weights(results: Results) -> str:
     return f"{line}, the same for any lambda from {dev.low:.4g} to {dev.high:.4g}"
 
 
-def _named(weights: dict[str, float]) -> str:
+def _named(weights: dict[str, float], excluded: Sequence[str]) -> str:
     parts = [f"{name} {weight:.4g}" for name, weight in weights.items() if name not in (FIRST_PASS, *COUNTS)]
-    return ", ".join(parts + bonus_phrases(weights, "+.4g"))
+    return ", ".join(parts + bonus_phrases(weights, "+.4g", excluded))
 
 
 BEFORE = "rescore/results/2"
