@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -12,6 +12,7 @@ import numpy.typing as npt
 from rapidfuzz.distance import Levenshtein
 
 from rescore.errors import UserError
+from rescore.metrics.normalise import EXACT, Normaliser
 from rescore.nbest import COMBINED, FIRST_PASS, Column, Hypothesis, NbestList, component_columns, score_columns
 
 log = logging.getLogger(__name__)
@@ -20,14 +21,16 @@ MISSING = "missing."
 MERGED = "merged"
 
 
-def merge(first: Sequence[NbestList], others: Mapping[str, Sequence[NbestList]]) -> Iterator[NbestList]:
+def merge(
+    first: Sequence[NbestList], others: Mapping[str, Sequence[NbestList]], normaliser: Normaliser | None = None
+) -> Iterator[NbestList]:
     """The lists of the first system, with the hypotheses and the scores of the others.
 
     A text that several systems propose is one hypothesis. The first pass is that of the first system: what only others
     propose has 1 in the column `combined`, like all hypotheses that the first system did not give.
 
     Args:
-        others: lists by the name of their column.
+        others: lists by the name of their column. normaliser: says which texts are the same; None for exact texts.
 
     Raises:
         UserError: an utterance is not in the first lists, or a column would have the name of another one.
@@ -45,28 +48,32 @@ def merge(first: Sequence[NbestList], others: Mapping[str, Sequence[NbestList]])
         if absent:
             log.warning("%s: %d of %d utterances are missing; there the others decide", name, absent, len(known))
     for nbest in first:
-        yield _merged(nbest, {name: lists.get(nbest.id) for name, lists in found.items()})
+        yield _merged(nbest, {name: lists.get(nbest.id) for name, lists in found.items()}, normaliser or EXACT)
 
 
-def _merged(nbest: NbestList, others: Mapping[str, NbestList | None]) -> NbestList:
-    systems = {FIRST_PASS: _best_scores(nbest)} | {name: _best_scores(other) for name, other in others.items()}
+def _merged(nbest: NbestList, others: Mapping[str, NbestList | None], normaliser: Normaliser) -> NbestList:
+    def key(text: str) -> str:
+        return " ".join(normaliser(text))
+
+    systems = {name: _best_scores(one, key) for name, one in {FIRST_PASS: nbest, **others}.items()}
     taken = {column for hypothesis in nbest.hypotheses for column in hypothesis.scores} - {FIRST_PASS}
     for name in others:
         if name in taken or name == FIRST_PASS:
             raise UserError(f"{name}: the lists of the first system have a column of that name; rename the file")
     hypotheses = [
         replace(
-            one, scores={**one.scores, **_scores(one.text, systems), COMBINED: 0.0, FIRST_PASS: one.scores[FIRST_PASS]}
+            one,
+            scores={**one.scores, **_scores(key(one.text), systems), COMBINED: 0.0, FIRST_PASS: one.scores[FIRST_PASS]},
         )
         for one in nbest.hypotheses
     ]
     present = set(systems[FIRST_PASS])
     worst = {name: min(nbest.column(name)) for name in component_columns(nbest)}
-    for name in others:
-        for text in systems[name]:
-            if text not in present:
-                present.add(text)
-                hypotheses.append(Hypothesis(text, {**worst, **_scores(text, systems), COMBINED: 1.0}))
+    for other in others.values():
+        for text in dict.fromkeys(" ".join(one.text.split()) for one in other.hypotheses) if other else ():
+            if key(text) not in present:
+                present.add(key(text))
+                hypotheses.append(Hypothesis(text, {**worst, **_scores(key(text), systems), COMBINED: 1.0}))
     components = {name: Column.component(MERGED) for name in [*others, *(MISSING + system for system in systems)]}
     return replace(nbest, hypotheses=hypotheses, provenance={**nbest.provenance, **components})
 
@@ -78,17 +85,16 @@ def lacking(nbest: NbestList) -> dict[str, float]:
     return found | {MISSING + FIRST_PASS: 0.0} if found else found
 
 
-def _best_scores(nbest: NbestList | None) -> dict[str, float]:
-    """The first-pass score of each text; the best of those that a list has twice."""
+def _best_scores(nbest: NbestList | None, key: Callable[[str], str]) -> dict[str, float]:
+    """The first-pass score of each text, by what it is compared as; the best of those that a list has twice."""
     scores: dict[str, float] = {}
     for hypothesis in nbest.hypotheses if nbest else []:
-        text, score = " ".join(hypothesis.text.split()), hypothesis.scores[FIRST_PASS]
+        text, score = key(hypothesis.text), hypothesis.scores[FIRST_PASS]
         scores[text] = max(score, scores.get(text, score))
     return scores
 
 
-def _scores(text: str, systems: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
-    words = " ".join(text.split())
+def _scores(words: str, systems: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
     columns = {}
     for name, scores in systems.items():
         columns[name] = scores.get(words, min(scores.values(), default=0.0))

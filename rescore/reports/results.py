@@ -17,7 +17,7 @@ from rescore.decision import Decision
 from rescore.errors import UserError
 from rescore.files import parsed, read_json
 from rescore.metrics import Metric, list_statistics, oracle, value
-from rescore.metrics.base import Counts, metric_input
+from rescore.metrics.base import Counts, metric_input, settings_on, warn_of_unspaced
 from rescore.metrics.significance import Chosen, PairedTest, confidence_interval
 from rescore.nbest import COUNTS, FIRST_PASS, Column, NbestList, given_places
 from rescore.signature import Signature, origins
@@ -75,6 +75,7 @@ def measure(
     texts: Sequence[str],
 ) -> Measured:
     """One metric of the first pass, the oracle, and the texts that were chosen."""
+    warn_of_unspaced(metric, lists)
     statistics = list_statistics(metric, lists)
     chosen = {
         "first_pass": choose(lists, statistics, first),
@@ -125,7 +126,7 @@ def sign(
     decide = decide or weights.decision
     return Signature(
         metric=metric.name if metric else "none",
-        settings=metric.settings if metric else {},
+        settings=settings_on(metric, lists) if metric else {},
         weights=weights.weights,
         conditions=weights.conditions,
         columns=origins(lists, weights.weights),
