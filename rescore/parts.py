@@ -137,6 +137,14 @@ class NetworkKind:
 
 
 @dataclass(frozen=True, slots=True)
+class BleuTokenizer:
+    """A tokenizer of sacreBLEU."""
+
+    extra: str | None = None
+    """What has to be installed for it; None where it comes with sacreBLEU."""
+
+
+@dataclass(frozen=True, slots=True)
 class Probe:
     """A task for a linear classifier."""
 
@@ -316,15 +324,36 @@ METRICS: Registry[Any] = Registry(
     {
         "wer": ("rescore.metrics.wer:ErrorRate.of_words", "word error rate, as sclite counts"),
         "cer": ("rescore.metrics.wer:ErrorRate.of_characters", "character error rate"),
+        "mer": (
+            "rescore.metrics.wer:ErrorRate.of_both",
+            "mixed error rate: characters of Chinese, Japanese and Thai, words of the rest",
+        ),
         "bwer": ("rescore.metrics.wer:ListedErrorRate.of_listed", "word error rate of the words in --words"),
         "uwer": ("rescore.metrics.wer:ListedErrorRate.of_others", "word error rate of all other words"),
         "bleu": ("rescore.metrics.mt:Bleu.choose", "BLEU, as sacreBLEU"),
         "chrf": ("rescore.metrics.mt:Chrf.choose", "chrF2, as sacreBLEU"),
+        "chrf++": ("rescore.metrics.mt:Chrf.plus_plus", "chrF2++, as sacreBLEU"),
         "comet": ("rescore.metrics.comet:Comet.choose", "COMET, of --comet-model"),
         "ter": ("rescore.metrics.mt:Ter.choose", "translation edit rate, as sacreBLEU; slow"),
     },
 )
 """Each makes a `Metric` from `MetricOptions` and the references that it will see. The name in lower case is the key."""
+
+_HERE, _CJK = BleuTokenizer(), BleuTokenizer("rescore[cjk]")
+TOKENIZERS: Registry[BleuTokenizer] = Registry(
+    "--tokenize",
+    {
+        "13a": (_HERE, "of WMT"),
+        "none": (_HERE, "for tokenised texts"),
+        "intl": (_HERE, "with Unicode's punctuation"),
+        "char": (_HERE, "characters"),
+        "zh": (_HERE, "Chinese characters, and words of the rest"),
+        "ja-mecab": (_CJK, "Japanese words"),
+        "ko-mecab": (_CJK, "Korean words"),
+        "flores200": (_CJK, "subwords of 200 languages (spBLEU)"),
+    },
+)
+"""sacreBLEU's tokenizers for BLEU."""
 
 DECISIONS: Registry[Any] = Registry(
     "decision",

@@ -11,7 +11,7 @@ import numpy as np
 from rescore import decision
 from rescore.errors import UserError
 from rescore.metrics import Metric, list_statistics, total, value
-from rescore.metrics.base import Counts
+from rescore.metrics.base import Counts, warn_of_unspaced
 from rescore.metrics.significance import Chosen, PairedTest, confidence_interval
 from rescore.nbest import COUNTS, FIRST_PASS, NbestList
 from rescore.parts import STYLES
@@ -106,6 +106,7 @@ def compare(
     Args:
         sources: names of test and dev lists. also: further metrics to report.
     """
+    warn_of_unspaced(metric, lists)
     test_set, dev_set = _Set(metric, lists), _Set(metric, dev)
     result = Comparison(
         metric=metric.name,
@@ -260,6 +261,7 @@ def compare_outputs(
     """
     test = test or PairedTest()
     several = len(outputs) > 1
+    warn_of_unspaced(metric, outputs[0][1])
     signature = sign(metric, outputs[0][1], FIRST_PASS_ALONE, test=test if several else None)
     systems = Systems(metric.name, str(signature), test.signature if several else None)
     base: dict[str, Chosen] = {}

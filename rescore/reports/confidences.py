@@ -60,7 +60,7 @@ def confidences(
     calibration = UNCALIBRATED
     if dev:
         calibration = calibrate(dev, decide.texts(metric, dev, weights.of), weights, metric.words)
-    found = networks(lists, texts, weights.of)
+    found = networks(lists, texts, weights.of, metric.words)
     plain = calibrated = None
     if all(nbest.references for nbest in lists):
         plain = measure(UNCALIBRATED, lists, found, metric.words)

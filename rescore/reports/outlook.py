@@ -190,13 +190,14 @@ def _fit(x: npt.NDArray[np.float64], y: npt.NDArray[np.float64]) -> tuple[float,
 def _wrong_words(normaliser: Normaliser, lists: Sequence[NbestList], first: Sequence[str]) -> WrongWords:
     words = wrong = absent = 0
     for nbest, text in zip(lists, first, strict=True):
-        # One reading of the reference for all hypotheses: that nearest to the first pass.
-        reference, heard = normaliser.nearest(nbest.references[0], text)
+        # One reference, and one reading of it, for all hypotheses: that nearest to the first pass.
+        closest = normaliser.closest(nbest.references, text)
+        reference, heard = normaliser.nearest(closest, text)
         words += len(reference)
         missing = _missing(reference, heard)
         wrong += len(missing)
         texts = list(dict.fromkeys(one.text for one in nbest.hypotheses)) if missing else []
-        for own, found in zip(*paired_words([nbest.references[0]] * len(texts), texts, normaliser), strict=True):
+        for own, found in zip(*paired_words([closest] * len(texts), texts, normaliser), strict=True):
             # Without an error in another reading it has all that is missing in this one.
             missing &= _missing(reference, found) if own != found else set()
         absent += len(missing)

@@ -18,7 +18,7 @@ from rescore.errors import UserError
 from rescore.files import parsed, read_json
 from rescore.formats import ReadOptions
 from rescore.metrics import Metric, list_statistics, oracle, total, value
-from rescore.metrics.base import Counts, metric_input
+from rescore.metrics.base import Counts, metric_input, settings_on, warn_of_unspaced
 from rescore.metrics.significance import Chosen, PairedTest, confidence_interval
 from rescore.nbest import COUNTS, FIRST_PASS, Column, NbestList, first_pass_indices, tie_order
 from rescore.signature import Signature, origins
@@ -83,6 +83,7 @@ def measure(
     texts: Sequence[str],
 ) -> Measured:
     """One metric of the first pass, the oracle, and the texts that were chosen."""
+    warn_of_unspaced(metric, lists)
     statistics = list_statistics(metric, lists)
     best, best_own = oracle_places(metric, lists, statistics), own_oracle_places(metric, lists, statistics)
     chosen = {
@@ -169,7 +170,7 @@ def sign(
     decide = decide or weights.decision
     return Signature(
         metric=metric.name if metric else "none",
-        settings=metric.settings if metric else {},
+        settings=settings_on(metric, lists) if metric else {},
         weights=weights.weights,
         conditions=weights.conditions,
         columns=origins(lists, weights.weights),
