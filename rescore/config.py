@@ -49,6 +49,8 @@ class RunConfig:
 
     weights: tuple[float, ...] = ()
     """Given, not tuned: one per language model."""
+    force_weights: bool = False
+    """Whether weights are applied that were tuned on scores of another model."""
     dev: str | None = None
     """The name of the dev lists that weights are tuned on."""
     folds: int | None = None
@@ -172,7 +174,9 @@ class RunConfig:
         bonuses = (*([WORDS] if words else []), *([TOKENS] if tokens else []), *respelled)
         free = [name for name in self.component_columns(lists) if name in columns and name not in self.negative]
         negative = (*self.negative, *free)
-        return TuningOptions(bonuses, self.plateau, self.bagging, negative, self.condition, self.decision())
+        return TuningOptions(
+            bonuses, self.plateau, self.bagging, negative, self.condition, self.decision(), self.folds, self.speaker
+        )
 
     def component_columns(self, lists: Sequence[NbestList]) -> list[str]:
         """The columns of the toolkit's own parts that are tuned.

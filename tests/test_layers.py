@@ -30,8 +30,9 @@ LAYERS = [
     ["formats"],
     ["signature"],
     ["nbest"],
+    ["styles"],
     ["parts"],
-    ["files", "styles"],
+    ["files"],
     ["errors", "version"],
 ]
 """From the roof to the ground."""

@@ -68,8 +68,7 @@ def command(
     lists = systems.merged(inputs.read(nbest, need_references=bool(config.folds)), nbest, inputs)
     dev = inputs.read_dev(weights.dev, weights.dev_ref) if weights.dev else None
     dev = dev and systems.merged(dev, nbest, inputs, dev=True)
-    if outputs.confidence:
-        confidences.check(config.metric(dev or lists))
+    outputs.check_lists(lists, config.metric(dev or lists), times)
     with options.scoring_bar(config, lists, dev) as bar:
         outcome = pipeline.run(lists, config, dev, lms.load, bar.update)
     reporting.write(outcome.results, nbest[0])

@@ -87,11 +87,12 @@ def command(
 def _found(metric: str, weights: Weights, tuned: Tuned) -> Iterator[str]:
     """What tuning found, for a person."""
     from rescore.nbest import FIRST_PASS
+    from rescore.reports.results import why_zero
 
     if not tuned.helps:
-        yield "the LM does not help on this set: no weight above 0 is better than the first pass"
-    found = ", ".join(f"{name} {weight:.4g}" for name, weight in weights.weights.items() if name != FIRST_PASS)
+        yield why_zero(tuned.unproven, tuned.first_pass, "these lists")
+    named = ", ".join(f"{name} {weight:.4g}" for name, weight in weights.weights.items() if name != FIRST_PASS)
     same = "" if tuned.low is None else f" (the same from {tuned.low:.4g} to {tuned.high:.4g})"
     how = "" if weights.decision.name == "best" else f", {weights.decision.name}"
     how += "" if weights.decision.scale is None else f" with posteriors exp({weights.decision.scale:.4g} * score)"
-    yield f"{metric} {tuned.first_pass:.2f} -> {tuned.value:.2f} at lambda {found}{same}{how}"
+    yield f"{metric} {tuned.first_pass:.2f} -> {tuned.value:.2f} at lambda {named}{same}{how}"

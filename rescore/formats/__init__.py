@@ -20,6 +20,7 @@ from rescore.formats.best import read_best, write_best
 from rescore.formats.input_warnings import NO_SCORES, TWICE, IdSet, InputWarnings
 from rescore.formats.references import References, open_references, read_references
 from rescore.formats.source import ReadOptions, Source
+from rescore.formats.stream import input_waits
 from rescore.formats.text import has_entities
 from rescore.formats.writing import opened
 from rescore.nbest import FIRST_PASS, FORMER_FIRST_PASS, RANK, NbestList
@@ -33,6 +34,7 @@ __all__ = [
     "ReadOptions",
     "References",
     "fairseq_logs",
+    "input_waits",
     "iterate",
     "opened",
     "read",

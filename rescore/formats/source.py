@@ -14,7 +14,16 @@ from typing import IO
 from rescore.errors import UserError
 from rescore.formats.input_warnings import BOM, CRLF, UTF8, InputWarnings
 from rescore.formats.json_peek import JsonPeek
-from rescore.formats.stream import HEAD, as_user_errors, joined, open_once, unpacked, unpacked_head
+from rescore.formats.stream import (
+    HEAD,
+    LiveInput,
+    as_user_errors,
+    head_of_lines,
+    joined,
+    open_once,
+    unpacked,
+    unpacked_head,
+)
 
 _ESCAPED = re.compile("[\udc80-\udcff]+")
 LONGEST_LINE = 1 << 26
@@ -70,7 +79,7 @@ class Source:
     def _once(self) -> tuple[bytes, IO[bytes]]:
         """The beginning of what can be read once only, and the rest."""
         raw = open_once(self.path, self.name)
-        return raw.read(HEAD), raw
+        return head_of_lines(raw), raw
 
     @cached_property
     def head(self) -> str:
@@ -119,9 +128,11 @@ class Source:
                 a warning where these are errors.
         """
         with self._open() as file:
-            number = 0
+            number, live = 0, None if self.is_regular else self._once[1]
             while line := file.readline(LONGEST_LINE + 1):
                 number += 1
+                if isinstance(live, LiveInput):
+                    live.take_line()
                 if len(line) > LONGEST_LINE:
                     raise UserError(f"{self.name}: line {number} has more than {LONGEST_LINE:,} characters")
                 yield self._repaired(line.removesuffix("\n"), number)

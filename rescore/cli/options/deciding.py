@@ -332,6 +332,42 @@ weight_options = bundled(
 )
 
 
+@dataclass(frozen=True, slots=True)
+class TunedWeights:
+    """Weights that were tuned before."""
+
+    weights: str | None
+    force_weights: bool
+
+    def fields(self) -> dict[str, Any]:
+        return {"force_weights": self.force_weights}
+
+    def load(self) -> Weights:
+        """Those of the file; the first pass alone where none is given."""
+        from rescore.tuning import FIRST_PASS_ALONE, Weights
+
+        return Weights.load(Path(self.weights)) if self.weights else FIRST_PASS_ALONE
+
+
+tuned_weights_options = bundled(
+    "weights",
+    TunedWeights,
+    MAIN,
+    [
+        click.option(
+            "--weights",
+            metavar="FILE",
+            help="A file that `rescore tune`, or `run --save-weights`, wrote.  [default: the first pass alone]",
+        ),
+        click.option(
+            "--force-weights",
+            is_flag=True,
+            help="Apply weights that were tuned on scores of another model; the signature then says `forced`.",
+        ),
+    ],
+)
+
+
 def _checked_norm(ctx: click.Context, parameter: click.Parameter, norm: str | None) -> str | None:
     if norm is not None:
         from rescore.lms.base import length_power
