@@ -142,6 +142,10 @@ class RunConfig:
             return Decision(name, self.scale)
         return weights.decision if name == weights.decision.name else Decision(name)
 
+    def without_scale(self) -> RunConfig:
+        """Itself, with no scale of posteriors."""
+        return replace(self, scale=None)
+
     def metric(self, lists: Sequence[NbestList], weights: Weights | None = None) -> Metric:
         """The first metric asked for; else that for which weights were tuned; else BLEU for translations, and WER."""
         tuned = weights.tuned_for if weights else None

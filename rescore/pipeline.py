@@ -135,7 +135,7 @@ def models_for(
 ) -> list[LanguageModel]:
     """The models, each with a column that no other one has in these sets."""
     heads = [lists[0] for lists in sets if lists]
-    return with_own_columns(load() if load else load_all(config.lms), str(config.norm), heads)
+    return with_own_columns(load() if load else load_all(config.lms), str(config.norm), heads, config.lms)
 
 
 def expand(

@@ -51,7 +51,11 @@ def command(
     words = ConfidenceFile(output, alternatives, segments)
     times = words.times()
     loaded = weights.load()
-    config = options.run_config(decide, measure)
+    config, scale = options.run_config(decide, measure), None
+    if decide.scale is not None and not config.without_scale().decision(loaded).takes_scale:
+        config, scale = config.without_scale(), decide.scale
+        if dev:
+            raise click.UsageError("--scale gives what --dev calibrates; leave one out")
     decision = config.decision(loaded)
     lists = inputs.read(nbest)
     dev_lists = inputs.read_dev(dev, dev_ref) if dev else None
@@ -59,7 +63,7 @@ def command(
         suited(loaded, checked, weights.force_weights)
     metric = config.metric(dev_lists or lists, loaded)
     texts = decision.texts(metric, lists, loaded.of)
-    found = confidences(metric, lists, texts, loaded, decision, dev_lists, alternatives)
-    words.write(lists, found, times)
-    if quality := render(found):
+    confident = confidences(metric, lists, texts, loaded, decision, dev_lists, alternatives, scale)
+    words.write(lists, confident, times)
+    if quality := render(confident):
         click.echo(quality, err=output == "-")

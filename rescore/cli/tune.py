@@ -63,12 +63,13 @@ def command(
     or 0 where the gain is within chance; --no-bagging writes the best of these very lists.
     """
     from rescore import formats, pipeline
+    from rescore.files import shown
     from rescore.reports.details import weight_curve, write_curve
     from rescore.reports.results import sign
 
     bonuses = {"word_bonus": word_bonus, "token_bonus": token_bonus}
     config = options.run_config(
-        search, expansion, decide, measure, dev=", ".join(nbest), columns=column, nth=nth, **bonuses
+        search, expansion, decide, measure, dev=shown(", ".join(nbest)), columns=column, nth=nth, **bonuses
     )
     lists = list(pipeline.expand(inputs.read(nbest, need_references=True), config))
     metric = config.metric(lists)

@@ -138,6 +138,11 @@ class Decision:
         return self.scale is None and bool(DECISIONS[self.name].needs_scale)
 
     @property
+    def takes_scale(self) -> bool:
+        """Whether the rule is about posteriors, so that it has a scale."""
+        return bool(DECISIONS[self.name].needs_scale)
+
+    @property
     def losses(self) -> Losses | None:
         """Those of a rule that chooses the least expected one."""
         found: Losses | None = getattr(DECISIONS[self.name], "losses", None)

@@ -166,13 +166,13 @@ def read_output(path: str, references: str | References | None = None, **options
     """N-best lists, or, with `references` given, a 1-best text as lists of one hypothesis; `options` as in `read`."""
     warnings = InputWarnings(bool(options.get("strict")))
     source = Source(path, warnings)  # one for both ways: a pipe cannot be opened again
-    if references is not None and options.get("format_name") is None and _sniff(source) is None:
-        found = read_best(source, references, warnings)
-        warnings.report()
-        return found
-    found = read([source], references=references, need_references=True, **options)
+    in_parts = source.is_folder and list(_expanded([path])) != [path]
+    if references is not None and options.get("format_name") is None and not in_parts and _sniff(source) is None:
+        lists = read_best(source, references, warnings)
+    else:
+        lists = read([path] if in_parts else [source], references=references, need_references=True, **options)
     warnings.report()
-    return found
+    return lists
 
 
 def _expanded(paths: Sequence[str | Path | Source]) -> Iterator[str | Path | Source]:

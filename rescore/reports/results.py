@@ -428,8 +428,6 @@ def _named(weights: dict[str, float]) -> str:
     return ", ".join(parts + bonus_phrases(weights, "+.4g"))
 
 
-BEFORE = "rescore/results/2"
-"""Files of the first metric's figures at the top, and those of others in `also`: read, and never written."""
 ERRORS = {"substitutions", "deletions", "insertions"}
 """What error rates count beside the words or characters of the references."""
 
@@ -456,17 +454,15 @@ def write(results: Results, file: IO[str]) -> None:
 
 
 def read(path: Path) -> Results:
-    """Read a results file, also one of the schema before.
+    """Read a results file.
 
     Raises:
         UserError: it is absent, not JSON, of another schema, has a field of the wrong kind, or lacks a figure.
     """
     values = read_json(path)
-    found = values.get("schema") if isinstance(values, dict) else None
-    if found == BEFORE:
-        values = _of_before(values)
-    elif found != SCHEMA:
-        raise UserError(f"{path}: schema is {found!r}, not {SCHEMA!r}; write it with `rescore run --report`")
+    known = values.get("schema") if isinstance(values, dict) else None
+    if known != SCHEMA:
+        raise UserError(f"{path}: schema is {known!r}, not {SCHEMA!r}; write it with `rescore run --report`")
     results = parsed(values, Results, str(path))
     if not results.metrics:
         raise UserError(f"{path}: has no figures; the lists had no references")
@@ -478,19 +474,6 @@ def read(path: Path) -> Results:
     except UserError as error:
         raise UserError(f"{path}: {error}") from None
     return results
-
-
-def _of_before(values: dict[str, Any]) -> dict[str, Any]:
-    """The content of a file of the schema before, as it would be written now."""
-    values = {name: value for name, value in values.items() if name != "schema"}
-    own = ("metric", "higher_is_better", *CHOICES, "p_value", "counts", "wrong_utterances", "intervals")
-    first = {name: values.pop(name) for name in own if name in values} | {"signature": values.get("signature")}
-    others = values.pop("also", [])
-    metrics = [first, *others] if first.get("metric") is not None and isinstance(others, list) else []
-    for one in metrics:
-        if isinstance(one, dict) and "wrong_utterances" in one:
-            one["sentence_errors"] = one.pop("wrong_utterances")
-    return values | {"metrics": metrics}
 
 
 def _faults(results: Results) -> Iterator[str]:

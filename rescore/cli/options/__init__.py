@@ -37,6 +37,7 @@ from rescore.cli.options.lms import device_option as device_option
 from rescore.cli.options.lms import lm_options as lm_options
 from rescore.cli.options.lms import optional_lm_options as optional_lm_options
 from rescore.cli.options.outputs import curve_option as curve_option
+from rescore.files import shown
 
 if TYPE_CHECKING:
     from rescore.config import RunConfig
@@ -77,7 +78,8 @@ class ReportOptions:
         from rescore import formats
         from rescore.reports import results as files
 
-        results.dataset = self.dataset or (Path(path).resolve().name.partition(".")[0] if path != "-" else "stdin")
+        name = "stdin" if path == "-" else shown(Path(path).resolve().name).partition(".")[0]
+        results.dataset = self.dataset or name
         results.system = self.system or results.system
         if self.report:
             with formats.opened(self.report) as file:

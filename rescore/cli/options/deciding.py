@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import click
 
 from rescore import parts
-from rescore.cli.options.base import MAIN, BonusType, Number, OneOf, Renamed, WithTable, bundled
+from rescore.cli.options.base import MAIN, BonusType, Number, OneOf, WithTable, bundled
+from rescore.files import shown
 
 if TYPE_CHECKING:
     from rescore.config import RunConfig
@@ -238,15 +239,11 @@ search_options = bundled(
     [
         click.option(
             "--plateau",
-            "--flat",
-            cls=Renamed,
             is_flag=True,
             help="With one weight: take the middle of all that are not significantly worse than the best.",
         ),
         click.option(
             "--no-bagging",
-            "--optimum",
-            cls=Renamed,
             is_flag=True,
             help="Take the best weights on dev, without bagging (average over bootstrap samples) and "
             "significance check.",
@@ -283,7 +280,7 @@ class WeightOptions:
         if self.dev_ref and not self.dev:
             raise click.UsageError("--dev-ref needs --dev")
         return {
-            "dev": ", ".join(self.dev) or None,
+            "dev": shown(", ".join(self.dev)) or None,
             "weights": self.weight,
             "word_bonus": self.word_bonus,
             "token_bonus": self.token_bonus,
