@@ -71,8 +71,7 @@ def command(
         same = config.metric(dev or lists).words
         lists = systems.merged(lists, nbest, inputs, same)
         dev = dev and systems.merged(dev, nbest, inputs, same, dev=True)
-    if outputs.confidence:
-        confidences.check(config.metric(dev or lists))
+    outputs.check_lists(lists, config.metric(dev or lists), times)
     with options.scoring_bar(config, lists, dev) as bar:
         outcome = pipeline.run(lists, config, dev, lms.load, bar.update)
     if outcome.results.main:

@@ -6,8 +6,10 @@ import copy
 import json
 import logging
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import chain, count
 from pathlib import Path
 
 from rescore.errors import UserError
@@ -143,17 +145,27 @@ def load_all(
     return with_own_columns(models)
 
 
+FOLDER_NAME = re.compile(r"(?!mean$)[\w-]{1,40}")
+"""Names of folders that become a part of a column's name."""
+
+
 def with_own_columns(
-    models: Sequence[LanguageModel], norm: str = "sum", heads: Sequence[NbestList] = ()
+    models: Sequence[LanguageModel],
+    norm: str = "sum",
+    heads: Sequence[NbestList] = (),
+    specs: Sequence[str] = (),
 ) -> list[LanguageModel]:
-    """The models, each with a name of its own, and so a column: a copy called `tta.2` where `tta` is taken.
+    """The models, each with a name of its own, and so a column.
+
+    Where `tta` is taken, a copy is called after the model's folder, such as `tta.small`, or else `tta.2`.
 
     A name is taken if a model before has it, if a list has such a column that is not this model's, or if the column's
     name is reserved.
 
     Args:
-        heads: a list of each set that will be scored.
+        heads: a list of each set that will be scored. specs: how the models were named, where they were.
     """
+    folders = [parse(spec).path.name for spec in specs] if len(specs) == len(models) else [""] * len(models)
     found: list[LanguageModel] = []
 
     def taken(lm: LanguageModel) -> bool:
@@ -167,12 +179,13 @@ def with_own_columns(
             )
         )
 
-    for model in models:
-        lm, number = model, 1
+    for model, folder in zip(models, folders, strict=True):
+        lm = model
+        named = (folder,) if FOLDER_NAME.fullmatch(folder) else ()
+        labels = chain(named, map(str, count(2)))
         while taken(lm):
-            number += 1
             lm = copy.copy(model)  # the caller's model keeps its name
-            lm.name = f"{model.name}.{number}"
+            lm.name = f"{model.name}.{next(labels)}"
         if column_name(model, norm) in RESERVED:
             log.warning("the scores of %s are called %s, as the name %s is reserved", model.name, lm.name, model.name)
         found.append(lm)

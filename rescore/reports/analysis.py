@@ -107,8 +107,10 @@ def analyse(
 
     Args:
         texts: what was chosen, one per list; None to choose as the weights were tuned for. dev: the lists that weights
-            were tuned on, from which the outlook is; None for that of `lists`.
+            were tuned on, from which the outlook is; None for that of `lists`. Where they are `lists`, `texts` were
+            chosen in folds.
     """
+    in_folds = texts if dev is lists else None
     if texts is None:
         texts = weights.decision.texts(metric, lists, weights.of)
     statistics = list_statistics(metric, lists)
@@ -120,7 +122,7 @@ def analyse(
         by_depth(metric, statistics, lists),
         _by_length(metric, lists, first, reranked),
         _moves(metric, first, reranked),
-        outlook(metric, dev or lists, weights),
+        outlook(metric, dev or lists, weights, in_folds),
     )
     if lists and EDITS in lists[0].hypotheses[0].scores:
         counts = [(one.times, *(one.effects or (0, 0, 0))) for one in respellings(metric, lists, texts)]

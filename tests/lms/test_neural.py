@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from rescore import engines
+from rescore import pipeline
+from rescore.config import RunConfig
 from rescore.errors import UserError
 from rescore.lms import ComputeOptions, alone, parse, recommended_weight
 from rescore.lms import load as load_model
@@ -140,8 +141,8 @@ def test_long_sentence_is_scored_in_windows_and_told_once(model: Path, caplog: p
 def test_column_and_norm(model: Path) -> None:
     lm = load_model(f"tta:{model}")
     lists = [NbestList("u", [Hypothesis("the old", {"s2s": -1.0}), Hypothesis("the old", {"s2s": -2.0})], ("r",), "s")]
-    (summed,) = engines.add_column(lm, lists, "sum")
-    (mean,) = engines.add_column(lm, lists, "mean")
+    (summed,) = pipeline.score(lists, [lm], RunConfig(norm="sum", count_tokens=False))
+    (mean,) = pipeline.score(lists, [lm], RunConfig(norm="mean", count_tokens=False))
     (found,) = lm.score(alone(["the old"]))
     assert [h.scores for h in summed.hypotheses] == [
         {"s2s": -float(rank), "tta": pytest.approx(found.sum, abs=1e-4)} for rank in (1, 2)
