@@ -1,4 +1,4 @@
-"""The kinds of back-ends, and models by name."""
+"""Language models by name: what --lm says, the shipped checkpoints, and loading."""
 
 from __future__ import annotations
 
@@ -7,56 +7,20 @@ import json
 import logging
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from rescore.errors import UserError
 from rescore.files import read_json
 from rescore.lms import folders
-from rescore.lms.base import DEFAULT, ComputeOptions, LanguageModel, column_name, origin
+from rescore.lms.base import DEFAULT, ComputeOptions, LanguageModel, Spec, column_name, kind_of, origin
 from rescore.lms.cache import Cached
 from rescore.lms.context import CASES, Recased
 from rescore.lms.folders import card, card_value
 from rescore.nbest import NbestList
-from rescore.parts import BACKENDS, did_you_mean
+from rescore.parts import KINDS, did_you_mean
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Spec:
-    """What --lm names: `KIND[:OPTION...][:PATH]`."""
-
-    kind: str
-    options: tuple[str, ...]
-    path: Path
-
-    @property
-    def name(self) -> str:
-        """The name of its column of scores."""
-        return ":".join([self.kind, *self.options])
-
-    @property
-    def context(self) -> int:
-        """How many neighbours on a side the option `context=N` asks for.
-
-        Raises:
-            UserError: that is no number from 1 to 99.
-        """
-        return self.number("context", 0)
-
-    def number(self, option: str, usual: int, least: int = 1) -> int:
-        """The number that `option=N` asks for, or the usual one.
-
-        Raises:
-            UserError: that is no number from `least` to 99.
-        """
-        asked = [one.partition("=")[2] for one in self.options if one.startswith(f"{option}=")]
-        if not asked:
-            return usual
-        if not (len(asked[-1]) <= 2 and asked[-1].isdecimal() and int(asked[-1]) >= least):
-            raise UserError(f"--lm {self.name}: {option}={asked[-1]}; expected a number from {least} to 99")
-        return int(asked[-1])
 
 
 def shipped_models() -> Path:
@@ -74,20 +38,20 @@ def parse(spec: str) -> Spec:
     kind, *rest = spec.split(":")
     folder = shipped_models() / kind
     try:
-        kind = BACKENDS.check(kind)
+        kind = KINDS.check(kind)
     except UserError as error:
         kind = card_value(folder, "kind") or "" if kind in shipped() else ""
         if not kind:
             raise UserError(f"--lm {spec}: {error}; give KIND or KIND:PATH") from None
     options = []
-    known = (*BACKENDS[kind].options, *CASES)
+    known = (*kind_of(kind).options, *CASES)
     while rest and (rest[0] in known or "".join(rest[0].partition("=")[:2]) in known):
         options.append(rest.pop(0))
     path = Path(":".join(rest)) if any(rest) else folder
     names = {one.rstrip("=") for one in known}
     first = rest[0].partition("=")[0] if rest else ""
     meant = did_you_mean(first, sorted(names)) if first and first not in names else ""
-    if meant and not path.exists() and (len(rest) > 1 or not BACKENDS[kind].on_hub):
+    if meant and not path.exists() and (len(rest) > 1 or not kind_of(kind).on_hub):
         raise UserError(f"--lm {spec}: {path}: no such folder{meant}")
     if not any(rest) and not path.is_dir():
         raise UserError(
@@ -106,11 +70,11 @@ def load(spec: str, computing: ComputeOptions = DEFAULT) -> LanguageModel:
     cases = [option for option in found.options if option in CASES]
     if len(cases) > 1:
         raise UserError(f"--lm {spec}: {cases[0]} and {cases[1]} exclude each other")
-    backend, revision = BACKENDS[found.kind], None
-    if backend.on_hub:
+    kind, revision = kind_of(found.kind), None
+    if kind.on_hub:
         folder, revision = folders.find(found.path)
         found = replace(found, path=folder)
-    lm = backend.load(found, computing)
+    lm = kind.load(found, computing)
     if revision:
         lm = folders.FromHub(lm, revision)
     return Recased(lm, cases[0]) if cases else lm
@@ -193,9 +157,7 @@ def recommended_weight(spec: str) -> float:
 def is_pseudo(spec: str) -> bool:
     """Whether a model's scores are pseudo-log-likelihoods; `spec` is what --lm names, or a column's model."""
     kind, *options = spec.split(":")
-    if kind not in BACKENDS.names:
-        return False
-    return BACKENDS[kind].pseudo or BACKENDS[kind].pseudo_with in options
+    return kind in KINDS and kind_of(kind).is_pseudo(options)
 
 
 def shipped() -> list[str]:
