@@ -170,12 +170,9 @@ def find(path: Path) -> tuple[Path, str | None]:
         return path, None
     model, _, revision = name.partition("@")
     cached = try_to_load_from_cache(model, "config.json", revision=revision or None)
-    if isinstance(cached, str):
-        folder = Path(cached).parent
-    elif "/" in model:
+    folder = Path(cached).parent if isinstance(cached, str) else None
+    if folder is None or not any(folder.glob("*.safetensors")):  # others read a configuration alone, too
         folder = _download(model, revision or None)
-    else:
-        return path, None
     return folder, f"{model}@{folder.name[:12]}"
 
 

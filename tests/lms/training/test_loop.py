@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
@@ -15,6 +16,7 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors import safe_open
 from torch.nn import functional as F
 
 from rescore.errors import UserError
@@ -358,6 +360,30 @@ def test_resume_refuses(tmp_path: Path, tokenizer: Tokenizer, config: NetworkCon
     (tmp_path / STATE).write_bytes(b"x" * 20)
     with pytest.raises(UserError, match="not a whole safetensors file"):
         made.resume()
+
+
+def test_states_of_former_versions(tmp_path: Path, tokenizer: Tokenizer, config: NetworkConfig) -> None:
+    """They name the options of all kinds."""
+    config = replace(config, kind="bilm")
+    made = trainer(tmp_path, tokenizer, config, {"steps": 1, "batch_tokens": 300, "mask_cap": 4})
+    made.save()
+    path = tmp_path / STATE
+    former = {"mask_rate": 0.15, "mask_cap": 4, "cloze": False, "predict_frame": False, "generator": None}
+    former |= {"confusions": None, "hypernyms": None}
+    recipe = {"steps": 1, "batch_tokens": 300, "optimizer": "muon", "seed": 0, "clip": 1.0}
+    belongs = {name: value for name, value in made.belongs_to.items() if name not in {*recipe, "objective"}}
+    for changed, message in (({}, None), ({"predict_frame": True}, "was made with predict_frame True, not False")):
+        with safe_open(path, framework="pt") as file:
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
+            progress = file.metadata()["progress"]
+        whole = json.dumps(recipe | {"objective": former | changed})
+        about = {"progress": progress, "recipe": whole, "belongs_to": json.dumps(belongs)}
+        checkpoint.write_tensors(path, tensors, about)
+        if message is None:
+            made.resume()
+        else:
+            with pytest.raises(UserError, match=message):
+                made.resume()
 
 
 def test_bfloat16_stays_close(tmp_path: Path, tokenizer: Tokenizer, config: NetworkConfig) -> None:
