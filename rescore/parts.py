@@ -142,7 +142,6 @@ KINDS: Registry[Any] = Registry(
             "rescore.lms.permutation:PermutationKind",
             "permutation language model (XLNet) with the blocks of a T-TA",
         ),
-        "server": ("rescore.lms.server:ServerKind", "URL#MODEL of a vLLM, SGLang or llama-cpp-python server"),
         "electra": ("rescore.lms.electra:ElectraKind", "discriminator of replaced tokens"),
         "unified": ("rescore.lms.unified:UnifiedKind", "network of several readings (UniLM), some from a source"),
         "ngram": ("rescore.lms.ngram:NgramKind", "ARPA file or KenLM binary"),
@@ -150,6 +149,7 @@ KINDS: Registry[Any] = Registry(
         "hf-masked": ("rescore.lms.huggingface:MaskedKind", "masked model of Hugging Face's transformers"),
         "hf-causal": ("rescore.lms.huggingface:CausalKind", "causal model of Hugging Face's transformers"),
         "hf-seq2seq": ("rescore.lms.huggingface:Seq2SeqKind", "translation model of Hugging Face's transformers"),
+        "server": ("rescore.lms.server:ServerKind", "URL#MODEL of a vLLM, SGLang or llama-cpp-python server"),
     },
 )
 """The kinds of language models: classes with the methods of `rescore.lms.base.Kind`."""
