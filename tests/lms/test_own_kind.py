@@ -99,7 +99,7 @@ def test_it_is_trained_resumed_and_scored_with(rescore: Run, tmp_path: Path, cap
     assert column < 0
     done = rescore("compare", lists, "--lm", "bag:lm", "--dev", lists)
     assert done.returncode == 0 and "bag" in done.stdout, done.stderr
-    vectors = rescore("embed", "text", "--lm", "bag:lm", "--kind", "hidden", "-o", "v.npz")
+    vectors = rescore("embed", "text", "--lm", "bag:lm", "--kind", "hidden", "-o", "v.npy")
     assert vectors.returncode == 0, vectors.stderr
 
 

@@ -299,6 +299,9 @@ class HuggingFaceNetwork:
         found = self._model(input_ids=tokens, attention_mask=mask.long(), output_hidden_states=True)
         return cast(Tensor, found.hidden_states[layer].float())
 
+    def trainable(self) -> None:
+        """These are not trained here."""
+
     def digest(self) -> bytes:
         return content_digest(self._folder, b"" if self.precision == "float32" else self.precision.encode())
 

@@ -37,6 +37,7 @@ class CausalScorer(NetworkScorer):
     """
 
     capabilities = Capabilities(vectors=True, predicts_tokens=True)
+    behind = 1
 
     @property
     def _frame(self) -> int:
@@ -76,6 +77,8 @@ class CausalScorer(NetworkScorer):
 
 class BackwardScorer(CausalScorer):
     """The same on the reversed sentence: each token, and where the sentence begins, given those after it."""
+
+    backwards = True
 
     def in_order(self, sentence: Encoded) -> Encoded:
         return super().in_order(Encoded(sentence.ids[::-1], sentence.words[::-1]))

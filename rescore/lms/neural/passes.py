@@ -103,6 +103,10 @@ class Network(Protocol):
         a LayerNorm)."""
         ...
 
+    def trainable(self) -> Network | None:
+        """A copy whose weights can be trained; None where there is none."""
+        ...
+
     def digest(self) -> bytes:
         """Content hash of weights, tokenizer and settings."""
         ...
@@ -135,6 +139,12 @@ class NetworkScorer:
     capabilities = Capabilities(pseudo=True, vectors=True, predicts_tokens=True)
     passes = 1
     """How often each token is asked for; its score is the mean."""
+    behind = 0
+    """How many positions before a token the hidden vector is that predicts it."""
+    backwards = False
+    """Whether it reads sentences from their ends."""
+    masks = False
+    """Whether a token is masked where it is predicted."""
 
     def __init__(self, name: str, network: Network) -> None:
         self.name = self._model = name
@@ -308,6 +318,8 @@ class MaskedScorer(NetworkScorer):
 
     Hypotheses that differ in one token are the same where that is masked: such contexts are computed once.
     """
+
+    masks = True
 
     def __init__(self, name: str, network: Network, within_word: bool = False) -> None:
         super().__init__(name, network)
