@@ -303,6 +303,10 @@ BACKENDS: Registry[Backend] = Registry(
             Backend("rescore.lms.huggingface.seq2seq:load", ("channel", "src=", "tgt="), on_hub=True),
             "translation model of Hugging Face's transformers",
         ),
+        "qe": (
+            Backend("rescore.lms.quality_estimation:load"),
+            "translation quality, estimated without references by COMET-QE or CometKiwi",
+        ),
         "server": (
             Backend("rescore.lms.server:load", ("chat", "parallel=", "timeout="), remote=True, uses_torch=False),
             "URL#MODEL of a vLLM, SGLang or llama-cpp-python server",

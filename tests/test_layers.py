@@ -47,6 +47,7 @@ WITH_TORCH = (
     "lms/permutation.py",
     "lms/electra.py",
     "lms/unified.py",
+    "lms/quality_estimation.py",
     "embeddings",
     "reports/speed.py",
     "engines/cluster.py",
