@@ -1,4 +1,4 @@
-"""Speech recognisers that write JSON or lists of words: icefall, sherpa-onnx, Whisper, cloud services and Vosk.
+"""Speech recognisers that write JSON or lists of words: icefall, sherpa-onnx, WeNet, Whisper, cloud services and Vosk.
 
 Azure     {"NBest": [{"Lexical": "a b", "Confidence": 0.9}, ...]}, batch: {"recognizedPhrases": [{"nBest": ...}]}
 Google    {"results": [{"alternatives": [{"transcript": "a b", "confidence": 0.9}, ...]}, ...]}
@@ -15,7 +15,7 @@ from typing import Any
 
 from rescore.errors import UserError
 from rescore.files import loads
-from rescore.formats.lines import grouped, json_number, literal_words
+from rescore.formats.lines import as_number, grouped, json_number, literal_words
 from rescore.formats.native import load_json
 from rescore.formats.source import ReadOptions, Source
 from rescore.formats.text import plain
@@ -94,6 +94,37 @@ class _Sherpa:
             scores |= {column: _total(result[key], place) for column, key in _COMPONENTS.items() if result.get(key)}
             yield NbestList(name or str(number), [Hypothesis(plain(result["text"]), scores)], provenance=_COLUMNS)
             name = None
+
+
+class _Wenet:
+    """WeNet's `decoder_main --output_nbest`: a line `wav ID`, then `candidate SCORE TEXT` for each hypothesis."""
+
+    def sniff(self, source: Source) -> bool:
+        lines = [line for line in source.head.split("\n", 2)[:2] if line]
+        marks = [line.partition(" ")[0] for line in lines]
+        return marks == ["wav", "candidate"] or (marks == ["wav", "wav"] and "\ncandidate " in source.head)
+
+    def read(self, source: Source, options: ReadOptions) -> Iterator[NbestList]:
+        """The score is the total, a natural logarithm. WeNet leaves empty texts out: no candidate is one empty text."""
+        nbest: NbestList | None = None
+        for place, line in source.filled():
+            mark, _, rest = line.partition(" ")
+            if mark == "wav" and rest.strip():
+                if nbest is not None:
+                    yield _or_empty(nbest)
+                nbest = NbestList(rest.strip(), [])
+            elif mark == "candidate" and nbest is not None:
+                score, _, text = rest.partition(" ")
+                nbest.hypotheses.append(Hypothesis(plain(text), {FIRST_PASS: as_number(score, place)}))
+            else:
+                raise UserError(f"{place}: expected `wav ID` or `candidate SCORE TEXT`")
+        if nbest is not None:
+            yield _or_empty(nbest)
+
+
+def _or_empty(nbest: NbestList) -> NbestList:
+    nbest.hypotheses = nbest.hypotheses or [Hypothesis("", {FIRST_PASS: 0.0})]
+    return nbest
 
 
 _AUDIO = (".wav", ".flac", ".mp3", ".ogg", ".opus", ".m4a")
@@ -234,5 +265,6 @@ def _log(probability: float) -> float:
 
 ICEFALL = _Icefall()
 SHERPA = _Sherpa()
+WENET = _Wenet()
 WHISPER = _Whisper()
 SERVICES = _Services()
