@@ -88,7 +88,7 @@ def init_command(folder: str, force: bool) -> None:
 
 
 def look(place: Path) -> Lists:
-    """What lists there are, links followed: names with `dev` (or `valid`) are dev lists, with `test` (`eval`) test lists.
+    """Find lists in a folder, behind links as well. Names with `dev` or `valid` are dev lists, with `test` test lists.
 
     Names that are equal but for that word are a pair; test lists without such dev lists get the first dev lists.
     """
@@ -131,12 +131,11 @@ def _titles(tests: Sequence[str]) -> list[str]:
     """A name for each test set that a Makefile can have in names of variables, such as `clean` for `test_clean`."""
     titles: list[str] = []
     for test in tests:
-        plain = re.sub(r"[^A-Za-z0-9]+", "_", re.split("|".join(TEST), Path(test).name)[-1].partition(".")[0]).strip(
-            "_"
-        )
-        title, number = plain or "test", 2
+        behind = re.split("|".join(TEST), Path(test).name)[-1].partition(".")[0]
+        plain = re.sub(r"[^A-Za-z0-9]+", "_", behind).strip("_") or "test"
+        title, number = plain, 2
         while title in titles:
-            title, number = f"{plain or 'test'}_{number}", number + 1
+            title, number = f"{plain}_{number}", number + 1
         titles.append(title)
     return titles
 

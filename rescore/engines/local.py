@@ -14,7 +14,7 @@ from rescore.lms import LanguageModel, Question, TokenScores, column_name, origi
 from rescore.lms.base import OnShare, watched
 from rescore.lms.cache import Cached
 from rescore.lms.context import Placed, ask, in_place
-from rescore.nbest import TOKENS, Column, Hypothesis, NbestList
+from rescore.nbest import TOKENS, Column, NbestList
 
 log = logging.getLogger(__name__)
 
@@ -182,7 +182,7 @@ class ColumnAdder:
             columns = {**hypothesis.scores, self._name: found.normalised(self._norm)}
             if self._count_tokens:
                 columns[TOKENS] = float(len(found.tokens))
-            hypotheses.append(Hypothesis(hypothesis.text, columns))
+            hypotheses.append(replace(hypothesis, scores=columns))
         return replace(nbest, hypotheses=hypotheses, provenance=self._columns)
 
 

@@ -68,6 +68,7 @@ class _Hypothesis(msgspec.Struct):
     text: str
     score: float | msgspec.UnsetType = msgspec.UNSET
     scores: dict[str, float] = {}
+    times: tuple[tuple[float, float], ...] = ()
 
 
 class _List(msgspec.Struct):
@@ -75,11 +76,13 @@ class _List(msgspec.Struct):
     hyps: list[_Hypothesis]
     ref: str | list[str] | None = None
     src: str | None = None
+    recording: str | None = None
 
 
 class _About(msgspec.Struct):
     ref: str | list[str] | None = None
     src: str | None = None
+    recording: str | None = None
 
 
 def _read_object(source: Source) -> Iterator[NbestList]:
@@ -98,7 +101,7 @@ def _read_object(source: Source) -> Iterator[NbestList]:
             _hypothesis(parsed(entry[key], _Hypothesis, f"{place}, {key}"), f"{place}, {key}") for _, key in numbered
         ]
         about = parsed(entry, _About, place)
-        yield NbestList(name, hypotheses, _references(about.ref), _source(about.src), columns)
+        yield NbestList(name, hypotheses, _references(about.ref), _source(about.src), columns, about.recording)
 
 
 def _read_lines(source: Source, skip: bool) -> Iterator[NbestList]:
@@ -119,7 +122,7 @@ def _read_lines(source: Source, skip: bool) -> Iterator[NbestList]:
                 raise
             log.warning("skipped: %s", error)
             continue
-        yield NbestList(str(found.id), hypotheses, _references(found.ref), _source(found.src), columns)
+        yield NbestList(str(found.id), hypotheses, _references(found.ref), _source(found.src), columns, found.recording)
 
 
 def _columns(document: dict[str, Any], place: str) -> dict[str, Column]:
@@ -133,13 +136,13 @@ def _columns(document: dict[str, Any], place: str) -> dict[str, Column]:
 def _hypothesis(found: _Hypothesis, place: str) -> Hypothesis:
     if found.score is msgspec.UNSET:
         if FIRST_PASS not in found.scores:
-            return Hypothesis(found.text, found.scores)
+            return Hypothesis(found.text, found.scores, found.times)
         first_pass = found.scores.pop(FIRST_PASS)
     else:
         first_pass = found.score
         if FIRST_PASS in found.scores and found.scores.pop(FIRST_PASS) != first_pass:
             raise UserError(f'{place}: "score" and "scores" give two values of {FIRST_PASS}; leave one out')
-    return Hypothesis(found.text, {FIRST_PASS: first_pass, **found.scores})
+    return Hypothesis(found.text, {FIRST_PASS: first_pass, **found.scores}, found.times)
 
 
 def _references(value: str | list[str] | None) -> tuple[str, ...]:
@@ -156,7 +159,8 @@ def _entry(hypothesis: Hypothesis) -> dict[str, Any]:
     more = dict(hypothesis.scores)
     if FIRST_PASS in more:
         entry = {"score": more.pop(FIRST_PASS), **entry}
-    return {**entry, "scores": more} if more else entry
+    entry |= {"scores": more} if more else {}
+    return entry | ({"times": hypothesis.times} if hypothesis.times else {})
 
 
 def _about(nbest: NbestList) -> dict[str, Any]:
@@ -165,6 +169,8 @@ def _about(nbest: NbestList) -> dict[str, Any]:
         about["ref"] = nbest.references[0] if len(nbest.references) == 1 else list(nbest.references)
     if nbest.source is not None:
         about["src"] = nbest.source
+    if nbest.recording is not None:
+        about["recording"] = nbest.recording
     return about
 
 
