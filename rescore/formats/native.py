@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
+from itertools import chain
 from typing import IO, Any
 
 import msgspec
@@ -134,6 +136,10 @@ def _columns(document: dict[str, Any], place: str) -> dict[str, Column]:
 
 
 def _hypothesis(found: _Hypothesis, place: str) -> Hypothesis:
+    if found.times and (
+        len(found.times) != len(found.text.split()) or not all(map(math.isfinite, chain.from_iterable(found.times)))
+    ):
+        raise UserError(f"{place}: times are not a start and an end, in seconds, for each word of the text")
     if found.score is msgspec.UNSET:
         if FIRST_PASS not in found.scores:
             return Hypothesis(found.text, found.scores, found.times)

@@ -82,3 +82,9 @@ def test_subtitles_are_of_one_recording_and_end_at_pauses(rescore: Run, tmp_path
     assert (tmp_path / "o.srt").read_text().endswith("\n2\n01:01:01,000 --> 01:01:02,500\nb\n\n")
     (tmp_path / "l.jsonl").write_text("".join(lines))
     assert_one_line_error(rescore("rerank", "l.jsonl", "--best", "p.srt"), "subtitles are of one recording")
+
+
+@pytest.mark.parametrize("times", ["[[0, 1]]", "[[0, 1], [1, NaN]]"])
+def test_times_that_are_not_those_of_the_words(times: str, rescore: Run, tmp_path: Path) -> None:
+    (tmp_path / "l.jsonl").write_text(f'{{"id": "u", "hyps": [{{"text": "a b", "score": -1, "times": {times}}}]}}\n')
+    assert_one_line_error(rescore("convert", "l.jsonl"), "hypothesis 1: times are not a start and an end")
