@@ -143,6 +143,8 @@ class Hypothesis:
     text: str
     scores: dict[str, float] = field(default_factory=dict)
     origin: Origin = Origin.FIRST_PASS
+    times: tuple[tuple[float, float], ...] = ()
+    """Start and end of each word in its recording, in seconds; empty where the toolkit gave none."""
 
 
 @dataclass(slots=True, repr=False)

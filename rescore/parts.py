@@ -112,6 +112,7 @@ FORMATS: Registry[Any] = Registry(
         "srilm": ("rescore.formats.srilm", "SRILM N-best files"),
         "icefall": ("rescore.formats.speech:ICEFALL", "icefall (k2) recogs"),
         "sherpa": ("rescore.formats.speech:SHERPA", "sherpa-onnx results"),
+        "wenet": ("rescore.formats.speech:WENET", "WeNet decoder_main --output_nbest"),
         "whisper": ("rescore.formats.speech:WHISPER", "Whisper JSON"),
         "speech": ("rescore.formats.speech:SERVICES", "Azure, Google, AWS or Vosk JSON"),
         "fairseq": ("rescore.formats.translation:FAIRSEQ", "fairseq log"),

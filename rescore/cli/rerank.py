@@ -46,11 +46,12 @@ class Outputs:
 
         best = self.best or (None if self.output else "-")
         with formats.opened(best) if best else nullcontext() as file:
+            writer = formats.BestWriter(best, file, times) if best and file else None
 
             def lists() -> Iterator[NbestList]:
                 for nbest, text in ranked:
-                    if best and file:
-                        formats.write_best(best, [(nbest, undo(text))], file, times)
+                    if writer:
+                        writer.write(nbest, undo(text))
                     yield nbest
 
             if self.output:
@@ -68,8 +69,12 @@ output_options = bundled(
         click.option(
             "-o", "--output", metavar="FILE", help="Write the reranked lists (.json, .jsonl, also .gz; - is stdout)."
         ),
-        click.option("--best", metavar="FILE", help="Write the 1-best: .trn, .stm, .txt (plain), else Kaldi text."),
-        click.option("--segments", metavar="FILE", help="Kaldi's segments, with the times that --best x.stm needs."),
+        click.option(
+            "--best",
+            metavar="FILE",
+            help="Write the 1-best: .trn, .stm, .ctm, .srt, .vtt, .txt (plain), else Kaldi text.",
+        ),
+        click.option("--segments", metavar="FILE", help="Kaldi's segments: times for --best x.stm and x.ctm."),
         options.detokenize_option,
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
+import re
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -14,18 +15,38 @@ import click
 
 from rescore.cli.options.base import GroupedCommand
 
-DEV = ("dev", "valid")
-"""What the names of dev lists have in them."""
+DEV, TEST = ("dev", "valid"), ("test", "eval")
+"""What the names of dev lists and of test lists have in them."""
+SHOWN = 5
+"""Names of lists that were left out."""
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Pair:
+    """Test lists, and the dev lists to tune on."""
+
+    name: str
+    dev: str
+    test: str
+
+
+@dataclass(frozen=True, slots=True)
+class Lists:
     """Lists in a folder, as a Makefile names them."""
 
     toolkit: str
-    dev: str
-    test: str
+    pairs: tuple[Pair, ...]
     certain: bool = True
+    left_out: tuple[str, ...] = ()
+
+    @property
+    def lines(self) -> str:
+        """The lines of the Makefile that name the lists."""
+        if len(self.pairs) == 1:
+            return f"DEV  := {self.pairs[0].dev}\nTEST := {self.pairs[0].test}\n"
+        names = " ".join(pair.name for pair in self.pairs)
+        sets = (f"DEV_{pair.name}  := {pair.dev}\nTEST_{pair.name} := {pair.test}\n" for pair in self.pairs)
+        return f"TESTS := {names}\n{''.join(sets)}"
 
 
 @click.command("init", cls=GroupedCommand)
@@ -51,49 +72,84 @@ def init_command(folder: str, force: bool) -> None:
         raise UserError(f"{target}: is there already; write it elsewhere, or over it with --force")
     if target.is_symlink():
         raise UserError(f"{target}: is a link to {target.readlink()}, which would be written over; remove the link")
-    found = look(place)
-    measured = "MEASURE_OPTIONS := --metric bleu --metric chrf --metric ter\n" if found.toolkit == "fairseq" else ""
+    lists = look(place)
+    measured = "MEASURE_OPTIONS := --metric bleu --metric chrf --metric ter\n" if lists.toolkit == "fairseq" else ""
     write_text(
         target,
-        f"# {found.toolkit}: dev lists to tune on, test lists to rescore, references with --ref if need be.\n"
-        f"DEV  := {found.dev}\nTEST := {found.test}\n# LM := tta ngram:lm.arpa\n{measured}"
-        "include $(shell rescore recipe)\n",
+        f"# {lists.toolkit}: dev lists to tune on, test lists to rescore, references with --ref if need be.\n"
+        f"{lists.lines}# LM := tta ngram:lm.arpa\n{measured}include $(shell rescore recipe)\n",
     )
-    click.echo(f"{target}: {found.toolkit}, dev {found.dev}, test {found.test}")
-    click.echo("next: make" if found.certain else f"next: fill in DEV and TEST in {target}, then make", nl=True)
+    for pair in lists.pairs:
+        click.echo(f"{target}: {lists.toolkit}, dev {pair.dev}, test {pair.test}")
+    if lists.left_out:
+        more = f" and {len(lists.left_out) - SHOWN} more" if len(lists.left_out) > SHOWN else ""
+        click.echo(f"left out: {', '.join(map(_quoted, lists.left_out[:SHOWN]))}{more}")
+    click.echo("next: make" if lists.certain else f"next: fill in DEV and TEST in {target}, then make")
 
 
-def look(place: Path) -> Found:
-    """What lists there are: of several, `dev` (or `valid`) in the name is dev, another one is test."""
+def look(place: Path) -> Lists:
+    """Find lists in a folder, behind links as well. Names with `dev` or `valid` are dev lists, with `test` test lists.
+
+    Names that are equal but for that word are a pair; test lists without such dev lists get the first dev lists.
+    """
+    paths = list(below(place))
     for toolkit, places in (
-        ("ESPnet2", {path.parent for path in place.rglob("logdir")}),
-        ("ESPnet1", {path.parent for path in place.rglob("data.json")}),
+        ("ESPnet2", {path.parent for path in paths if path.name == "logdir"}),
+        ("ESPnet1", {path.parent for path in paths if path.name == "data.json"}),
         ("fairseq", _fairseq(place)),
-        ("NeMo", set(place.rglob("preds_out_width*.tsv"))),
-        ("native lists", set(place.rglob("*.jsonl"))),
+        ("NeMo", {path for path in paths if path.match("preds_out_width*.tsv")}),
+        ("native lists", {path for path in paths if path.suffix == ".jsonl"}),
     ):
         names = sorted(str(path.relative_to(place)) for path in places if ".shards" not in str(path))
         if not names:
             continue
-        dev = _choose(names, DEV)
-        rest = [name for name in names if name != dev]
-        test = _choose(rest, ("test", "eval")) or (rest[0] if rest else None)
-        if dev and test:
-            return Found(toolkit, _lists(place, dev, toolkit), _lists(place, test, toolkit))
-        return Found(toolkit, "path/to/dev", _lists(place, dev or names[0], toolkit), certain=False)
-    return Found("no lists found", "path/to/dev --ref path/to/dev/text", "path/to/test --ref path/to/test/text", False)
+        dev = [name for name in names if _choose([name], DEV)]
+        rest = [name for name in names if name not in dev]
+        tests = [name for name in rest if _choose([name], TEST)] or rest[:1]
+        if not dev or not tests:
+            known = _lists(place, (dev or names)[0], toolkit)
+            return Lists(toolkit, (Pair("test", "path/to/dev", known),), False)
+        alike = {_without_words(name): name for name in reversed(dev)}
+        chosen = [(alike.get(_without_words(test), dev[0]), test) for test in tests]
+        pairs = tuple(
+            Pair(title, _lists(place, dev_name, toolkit), _lists(place, test, toolkit))
+            for title, (dev_name, test) in zip(_titles(tests), chosen, strict=True)
+        )
+        return Lists(toolkit, pairs, True, tuple(sorted(set(names) - {name for pair in chosen for name in pair})))
+    nothing = Pair("test", "path/to/dev --ref path/to/dev/text", "path/to/test --ref path/to/test/text")
+    return Lists("no lists found", (nothing,), False)
+
+
+_WORDS = re.compile("|".join((*DEV, *TEST)))
+
+
+def _without_words(name: str) -> str:
+    return _WORDS.sub("*", name)
+
+
+def _titles(tests: Sequence[str]) -> list[str]:
+    """A name for each test set that a Makefile can have in names of variables, such as `clean` for `test_clean`."""
+    titles: list[str] = []
+    for test in tests:
+        behind = re.split("|".join(TEST), Path(test).name)[-1].partition(".")[0]
+        plain = re.sub(r"[^A-Za-z0-9]+", "_", behind).strip("_") or "test"
+        title, number = plain, 2
+        while title in titles:
+            title, number = f"{plain}_{number}", number + 1
+        titles.append(title)
+    return titles
 
 
 def _fairseq(place: Path) -> set[Path]:
     """Logs in the folder and in those inside; of a folder with the parts of one set, the folder."""
     from rescore import formats
 
-    found = set()
+    known: set[Path] = set()
     for folder in (place, *(path for path in place.iterdir() if path.is_dir()), *place.glob("*/*/")):
         logs = formats.fairseq_logs(folder)
         kinds = {_choose([log.name], DEV) is not None for log in logs}
-        found |= {folder} if folder != place and len(logs) > 1 and len(kinds) == 1 else set(logs)
-    return found
+        known |= {folder} if folder != place and len(logs) > 1 and len(kinds) == 1 else set(logs)
+    return known
 
 
 def below(folder: Path) -> Iterator[Path]:
@@ -117,8 +173,8 @@ def _lists(place: Path, name: str, toolkit: str) -> str:
     """The lists' name, with --ref and the text of the data folder that a decode folder is named after, if any."""
     if toolkit != "ESPnet2":
         return _quoted(name)
-    found = [path for path in sorted(place.glob("data/*/text")) if path.parent.name in name]
-    best = max(found, key=lambda path: len(path.parent.name), default=None)
+    texts = [path for path in sorted(place.glob("data/*/text")) if path.parent.name in name]
+    best = max(texts, key=lambda path: len(path.parent.name), default=None)
     return f"{_quoted(name)} --ref {_quoted(str(best.relative_to(place))) if best else 'data/SET/text'}"
 
 

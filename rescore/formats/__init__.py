@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from rescore.errors import UserError
-from rescore.formats.best import read_best, write_best
+from rescore.formats.best import BestWriter, read_best, write_best
 from rescore.formats.lines import IdSet
 from rescore.formats.references import References, open_references, read_references
 from rescore.formats.source import NO_SCORES, TWICE, InputWarnings, ReadOptions, Source, input_waits
@@ -29,6 +29,7 @@ log = logging.getLogger(__name__)
 
 __all__ = [
     "FORMATS",
+    "BestWriter",
     "Format",
     "ReadOptions",
     "References",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from difflib import SequenceMatcher
 from pathlib import Path
 from typing import IO, Protocol
 
@@ -109,9 +110,91 @@ def check(path: str, segments: Mapping[str, RecordingSegment] | None = None, lis
         for nbest in lists:
             if nbest.id not in segments:
                 raise UserError(f"{path}: no segment for utterance {nbest.id}")
+    elif path.endswith(TIMED):
+        for nbest in lists:
+            if not any(hypothesis.times for hypothesis in nbest.hypotheses):
+                raise UserError(
+                    f"{path}: utterance {nbest.id}: its list has no times of words; Whisper's, Vosk's, Azure's, "
+                    "Google's and sherpa's JSON may have them, or write .trn"
+                )
     elif not path.endswith(".txt"):
         for nbest in lists:
             checked_id(nbest, path, "()" if path.endswith(".trn") else "")
+
+
+TIMED = (".ctm", ".srt", ".vtt")
+"""Endings of files that have times of words."""
+
+
+class BestWriter:
+    """One text per utterance, written as the ending says.
+
+    trn (.trn), stm (.stm), CTM with word times (.ctm), subtitles (.srt, .vtt), plain lines (.txt), else Kaldi text. A
+    text is one line: white space is written as blanks.
+    """
+
+    def __init__(self, path: str, file: IO[str], segments: Mapping[str, RecordingSegment] | None = None) -> None:
+        """`segments`: where utterances stand in their recordings, as stm needs; in CTM times count from there.
+
+        Raises:
+            UserError: an stm has no segments.
+        """
+        self._path, self._file, self._segments = path, file, segments
+        self._ending = Path(path).suffix
+        self._cues = 0
+        self._recordings: set[str] = set()
+        if self._ending == ".stm" and segments is None:
+            raise UserError(f"{path}: stm has times; give --segments FILE, Kaldi's `utterance recording start end`")
+        if self._ending == ".vtt":
+            file.write("WEBVTT\n")
+
+    def write(self, nbest: NbestList, text: str) -> None:
+        """
+        Raises:
+            UserError: the id has white space (or in trn a bracket), so that it could not be read back; or has no times.
+        """
+        text = " ".join(text.split())
+        if self._ending in TIMED:
+            self._write_times(nbest, text)
+            return
+        if self._ending == ".stm":
+            at = self._segment(nbest)
+            speaker = nbest.id.partition("-")[0]
+            self._file.write(f"{at.recording} 1 {speaker} {at.start:.2f} {at.end:.2f} {text}".rstrip() + "\n")
+            return
+        if self._ending == ".txt":
+            self._file.write(f"{text}\n")
+            return
+        checked_id(nbest, self._path, "()" if self._ending == ".trn" else "")
+        if self._ending == ".trn":
+            self._file.write(f"{text} ({nbest.id})\n".lstrip())
+        else:
+            self._file.write(f"{nbest.id} {text}".rstrip() + "\n")
+
+    def _segment(self, nbest: NbestList) -> RecordingSegment:
+        if self._segments is None:
+            return RecordingSegment(nbest.recording or nbest.id, 0.0, 0.0)
+        if nbest.id not in self._segments:
+            raise UserError(f"{self._path}: no segment for utterance {nbest.id}")
+        return self._segments[nbest.id]
+
+    def _write_times(self, nbest: NbestList, text: str) -> None:
+        at = self._segment(nbest)
+        check(self._path, self._segments, [nbest])
+        words = word_times(nbest, text) or []
+        words = [(word, at.start + start, at.start + end) for word, start, end in words]
+        if self._ending == ".ctm":
+            for word, start, end in words:
+                self._file.write(f"{at.recording} 1 {start:.2f} {end - start:.2f} {word}\n")
+            return
+        self._recordings.add(at.recording)
+        if len(self._recordings) > 1:
+            raise UserError(f"{self._path}: {nbest.id}: subtitles are of one recording; give the lists of each apart")
+        for cue in _cues(words):
+            self._cues += 1
+            before, after, mark = (f"{self._cues}\n", "\n", ",") if self._ending == ".srt" else ("\n", "", ".")
+            times = f"{_clock(cue[0][1], mark)} --> {_clock(cue[-1][2], mark)}"
+            self._file.write(f"{before}{times}\n{' '.join(word for word, _, _ in cue)}\n{after}")
 
 
 def write_best(
@@ -120,36 +203,61 @@ def write_best(
     file: IO[str],
     segments: Mapping[str, RecordingSegment] | None = None,
 ) -> None:
-    """One text per utterance: trn where the name ends in .trn, stm in .stm, plain in .txt, else Kaldi text.
-
-    A text is one line: whatever is white space in it is written as blanks.
-
-    Args:
-        segments: times, for stm.
-
-    Raises:
-        UserError: see `check`.
-    """
-    if path_name.endswith(".stm"):
-        check(path_name, segments)
-        for nbest, text in best:
-            check(path_name, segments, [nbest])
-            assert segments is not None
-            at = segments[nbest.id]
-            speaker = nbest.id.partition("-")[0]
-            text = " ".join(text.split())
-            file.write(f"{at.recording} 1 {speaker} {at.start:.2f} {at.end:.2f} {text}".rstrip() + "\n")
-        return
-    trn, plain = path_name.endswith(".trn"), path_name.endswith(".txt")
+    """Write one text per utterance with a `BestWriter`, which says what errors there are."""
+    writer = BestWriter(path_name, file, segments)
     for nbest, text in best:
-        text = " ".join(text.split())
-        check(path_name, None, [nbest])
-        if trn:
-            file.write(f"{text} ({nbest.id})\n".lstrip())
-        elif plain:
-            file.write(f"{text}\n")
-        else:
-            file.write(f"{nbest.id} {text}".rstrip() + "\n")
+        writer.write(nbest, text)
+
+
+def word_times(nbest: NbestList, text: str) -> list[tuple[str, float, float]] | None:
+    """The words of a text with start and end; None where no hypothesis has times.
+
+    The times are taken from the hypothesis with this text, else from the best hypothesis with times. Its words are
+    aligned with the text. Words that replace others share their time by letters; an inserted word gets the time between
+    its neighbours.
+    """
+    timed = [hypothesis for hypothesis in nbest.hypotheses if hypothesis.times]
+    if not timed:
+        return None
+    same = (hypothesis for hypothesis in timed if " ".join(hypothesis.text.split()) == text)
+    source = next(same, None) or max(timed, key=lambda hypothesis: hypothesis.scores.get(FIRST_PASS, 0.0))
+    old, new, times = source.text.split(), text.split(), source.times
+    words: list[tuple[str, float, float]] = []
+    for kind, first, last, begin, end in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        if kind == "equal":
+            words += [(word, *span) for word, span in zip(new[begin:end], times[first:last], strict=True)]
+            continue
+        start = times[first][0] if first < last else times[first - 1][1] if first else times[0][0]
+        stop = times[last - 1][1] if first < last else times[first][0] if first < len(times) else start
+        per_letter = max(0.0, stop - start) / max(1, sum(map(len, new[begin:end])))
+        for word in new[begin:end]:
+            words.append((word, start, start + per_letter * len(word)))
+            start = words[-1][2]
+    return words
+
+
+CUE_LETTERS, CUE_PAUSE = 80, 1.0
+"""A subtitle ends before so many letters, and where so many seconds are silent."""
+
+
+def _cues(words: Iterable[tuple[str, float, float]]) -> Iterator[list[tuple[str, float, float]]]:
+    cue: list[tuple[str, float, float]] = []
+    letters = 0
+    for word in words:
+        if cue and (letters + len(word[0]) >= CUE_LETTERS or word[1] - cue[-1][2] >= CUE_PAUSE):
+            yield cue
+            cue, letters = [], 0
+        cue.append(word)
+        letters += len(word[0]) + 1
+    if cue:
+        yield cue
+
+
+def _clock(seconds: float, mark: str) -> str:
+    """Hours, minutes, seconds and milliseconds, as in 00:01:02,500."""
+    milliseconds = round(max(0.0, seconds) * 1000)
+    minutes, rest = divmod(milliseconds, 60_000)
+    return f"{minutes // 60:02}:{minutes % 60:02}:{rest // 1000:02}{mark}{rest % 1000:03}"
 
 
 KINDS = (".ctm", ".jsonl")

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, replace
+from itertools import chain
 from typing import IO, Any
 
 import msgspec
@@ -73,6 +75,7 @@ class _Hypothesis(msgspec.Struct):
     score: float | msgspec.UnsetType = msgspec.UNSET
     scores: dict[str, float] = {}
     origin: Origin = Origin.FIRST_PASS
+    times: tuple[tuple[float, float], ...] = ()
 
 
 class _List(msgspec.Struct):
@@ -80,11 +83,13 @@ class _List(msgspec.Struct):
     hyps: list[_Hypothesis]
     ref: str | list[str] | None = None
     src: str | None = None
+    recording: str | None = None
 
 
 class _About(msgspec.Struct):
     ref: str | list[str] | None = None
     src: str | None = None
+    recording: str | None = None
 
 
 def _read_object(source: Source) -> Iterator[NbestList]:
@@ -103,7 +108,8 @@ def _read_object(source: Source) -> Iterator[NbestList]:
             _hypothesis(parsed(entry[key], _Hypothesis, f"{place}, {key}"), f"{place}, {key}") for _, key in numbered
         ]
         about = parsed(entry, _About, place)
-        yield _marked(NbestList(name, hypotheses, _references(about.ref), _source(about.src), columns))
+        lists = NbestList(name, hypotheses, _references(about.ref), _source(about.src), columns, about.recording)
+        yield _marked(lists)
 
 
 def _read_lines(source: Source, skip: bool) -> Iterator[NbestList]:
@@ -137,7 +143,9 @@ def from_json(value: Any, place: str, columns: Mapping[str, Column]) -> NbestLis
     """
     entry = parsed(value, _List, place)
     hypotheses = [_hypothesis(hyp, f"{place}, hypothesis {rank}") for rank, hyp in enumerate(entry.hyps, 1)]
-    return _marked(NbestList(str(entry.id), hypotheses, _references(entry.ref), _source(entry.src), columns))
+    return _marked(
+        NbestList(str(entry.id), hypotheses, _references(entry.ref), _source(entry.src), columns, entry.recording)
+    )
 
 
 def as_json(nbest: NbestList) -> dict[str, Any]:
@@ -180,15 +188,19 @@ def _marked(nbest: NbestList) -> NbestList:
 
 
 def _hypothesis(entry: _Hypothesis, place: str) -> Hypothesis:
+    if entry.times and (
+        len(entry.times) != len(entry.text.split()) or not all(map(math.isfinite, chain.from_iterable(entry.times)))
+    ):
+        raise UserError(f"{place}: times are not a start and an end, in seconds, for each word of the text")
     if entry.score is msgspec.UNSET:
         if FIRST_PASS not in entry.scores:
-            return Hypothesis(entry.text, entry.scores, entry.origin)
+            return Hypothesis(entry.text, entry.scores, entry.origin, entry.times)
         first_pass = entry.scores.pop(FIRST_PASS)
     else:
         first_pass = entry.score
         if FIRST_PASS in entry.scores and entry.scores.pop(FIRST_PASS) != first_pass:
             raise UserError(f'{place}: "score" and "scores" give two values of {FIRST_PASS}; leave one out')
-    return Hypothesis(entry.text, {FIRST_PASS: first_pass, **entry.scores}, entry.origin)
+    return Hypothesis(entry.text, {FIRST_PASS: first_pass, **entry.scores}, entry.origin, entry.times)
 
 
 def _references(value: str | list[str] | None) -> tuple[str, ...]:
@@ -205,11 +217,9 @@ def _entry(hypothesis: Hypothesis) -> dict[str, Any]:
     more = dict(hypothesis.scores)
     if FIRST_PASS in more:
         entry = {"score": more.pop(FIRST_PASS), **entry}
-    if more:
-        entry["scores"] = more
-    if hypothesis.origin is not Origin.FIRST_PASS:
-        entry["origin"] = hypothesis.origin
-    return entry
+    entry |= {"scores": more} if more else {}
+    entry |= {"origin": hypothesis.origin} if hypothesis.origin is not Origin.FIRST_PASS else {}
+    return entry | ({"times": hypothesis.times} if hypothesis.times else {})
 
 
 def _about(nbest: NbestList) -> dict[str, Any]:
@@ -218,6 +228,8 @@ def _about(nbest: NbestList) -> dict[str, Any]:
         about["ref"] = nbest.references[0] if len(nbest.references) == 1 else list(nbest.references)
     if nbest.source is not None:
         about["src"] = nbest.source
+    if nbest.recording is not None:
+        about["recording"] = nbest.recording
     return about
 
 

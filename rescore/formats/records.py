@@ -3,7 +3,7 @@
 A record is a list of hypotheses, in one of the shapes
 
     {"sequences": ["a b", "a c"], "sequences_scores": [-1.2, -1.9]}      texts and scores apart
-    {"beams": [["a b", -1.2], ["a c", -1.9]]}                            pairs
+    {"beams": [["a b", -1.2], ["a c", -1.9]]}                            pairs, or pyctcdecode's tuples
     {"hypotheses": [{"text": "a b", "score": -1.2}, ...]}                objects
     {"id": "utt-1", "text": "a b", "score": -1.2}                        one hypothesis; those of one id follow it
 """
@@ -24,6 +24,8 @@ from rescore.nbest import FIRST_PASS, Column, Hypothesis, NbestList
 
 PARTS = ("_score", "_scores", "_logprob", "_log_prob")
 """How keys end that have parts of a score, such as `am_score`."""
+LOGIT = "logit_score"
+"""The column of pyctcdecode's CTC score."""
 ROLES = ("id", "text", "score", "ref", "src")
 
 
@@ -107,7 +109,10 @@ class Records:
 
     def _score_key(self, value: Mapping[str, Any], text_key: str) -> str | None:
         keys = (*self.score, *GENERIC.score)
-        return next((key for key in keys if key != text_key and _is_given(value.get(key))), None)
+        usual = next((key for key in keys if key != text_key and _is_given(value.get(key))), None)
+        # pyctcdecode and transformers call the total of CTC, language model and word bonus lm_score.
+        fused = ("lm_score", LOGIT) if usual is None and _is_given(value.get(LOGIT)) else ()
+        return usual or next((key for key in fused if _is_given(value.get(key))), None)
 
     def _apart(self, value: dict[str, Any], key: str, size: int, place: str) -> list[dict[str, float]]:
         """The scores of texts that stand in a list of their own, as the scores do."""
@@ -132,6 +137,10 @@ class Records:
             return Hypothesis(plain(entry))
         if isinstance(entry, list) and len(entry) == 2 and isinstance(entry[0], str):
             return Hypothesis(plain(entry[0]), {FIRST_PASS: self._score(entry[1], place, "score")})
+        if isinstance(entry, list) and len(entry) in (4, 5) and isinstance(entry[0], str):
+            logit, total = entry[-2:]  # pyctcdecode: text, state, frames, logit_score, lm_score; some without the state
+            scores = {FIRST_PASS: self._score(total, place, "lm_score"), LOGIT: json_number(logit, place, LOGIT)}
+            return Hypothesis(plain(entry[0]), scores)
         if isinstance(entry, dict):
             key = first_of(entry, (*self.text, *GENERIC.text))
             if key is not None and isinstance(entry[key], str):
@@ -263,7 +272,18 @@ HYPORADISE = Records(
 )
 GENERIC = Records(
     "a JSON record",
-    text=("nbest", "hyps", "hypotheses", "hyp", "hypothesis", "text", "prediction", "predictions", "transcript"),
+    text=(
+        "nbest",
+        "hyps",
+        "hypotheses",
+        "hyp",
+        "hypothesis",
+        "text",
+        "prediction",
+        "predictions",
+        "transcript",
+        "beams",
+    ),
     score=("score", "scores", "s2s", "sequences_scores", "logp", "log_prob", "logprob", "avg_logprob"),
     id=("id", "utt", "utt_id", "utterance", "utterance_id", "key", "audio", "audio_filepath", "path"),
     ref=("ref", "reference", "references", "target", "sentence"),

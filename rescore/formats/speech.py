@@ -1,4 +1,4 @@
-"""Speech recognisers that write JSON or lists of words: icefall, sherpa-onnx, Whisper, cloud services and Vosk.
+"""Speech recognisers that write JSON or lists of words: icefall, sherpa-onnx, WeNet, Whisper, cloud services and Vosk.
 
 Azure     {"NBest": [{"Lexical": "a b", "Confidence": 0.9}, ...]}, batch: {"recognizedPhrases": [{"nBest": ...}]}
 Google    {"results": [{"alternatives": [{"transcript": "a b", "confidence": 0.9}, ...]}, ...]}
@@ -9,18 +9,65 @@ Vosk      {"alternatives": [{"text": "a b", "confidence": 231.4}, ...]}
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from rescore.errors import UserError
 from rescore.files import loads
-from rescore.formats.lines import grouped, json_number, literal_words
+from rescore.formats.lines import as_number, grouped, json_number, literal_words
 from rescore.formats.native import load_json
 from rescore.formats.source import ReadOptions, Source
 from rescore.formats.text import plain
 from rescore.formats.writing import check_holds, opened
 from rescore.nbest import FIRST_PASS, Column, Hypothesis, NbestList
+
+_Span = tuple[float, float]
+"""Start and end of a word, in seconds."""
+_WORD_LISTS = ("words", "Words", "result")
+_TICKS = 1e-7
+"""Azure's unit of time, in seconds."""
+
+
+def _timed(text: str, scores: dict[str, float], spans: Sequence[_Span]) -> Hypothesis:
+    """A hypothesis, with the times of its words where the toolkit gave one for each."""
+    known = all(math.isfinite(second) for span in spans for second in span)
+    return Hypothesis(text, scores, times=tuple(spans) if len(spans) == len(text.split()) and known else ())
+
+
+def _word_times(value: Mapping[str, Any], place: str) -> list[_Span]:
+    """The times of words: Whisper's and Vosk's start and end, Google's startTime or startOffset, Azure's Offset."""
+    words: list[Any] = next((value[key] for key in _WORD_LISTS if isinstance(value.get(key), list)), [])
+    return [span for word in words if isinstance(word, dict) and (span := _word_time(word, place)) is not None]
+
+
+def _word_time(word: Mapping[str, Any], place: str) -> _Span | None:
+    if "Offset" in word and "Duration" in word:
+        start = json_number(word["Offset"], place, "Offset") * _TICKS
+        return start, start + json_number(word["Duration"], place, "Duration") * _TICKS
+    for first, last in (("start", "end"), ("startTime", "endTime"), ("startOffset", "endOffset")):
+        if last in word:  # Google leaves a start of 0 out, and writes "1.300s"
+            begins, ends = (str(word.get(key, 0)).removesuffix("s") for key in (first, last))
+            return as_number(begins, place, first), as_number(ends, place, last)
+    return None
+
+
+def _token_times(result: Mapping[str, Any], place: str) -> list[_Span]:
+    """sherpa's times of words: a word starts with its first token, and ends where the next one starts."""
+    tokens, stamps = result.get("tokens"), result.get("timestamps")
+    if not isinstance(tokens, list) or not isinstance(stamps, list) or len(tokens) != len(stamps):
+        return []
+    seconds = [json_number(stamp, place, "a timestamp") for stamp in stamps]
+    starts = [
+        second
+        for at, (token, second) in enumerate(zip(tokens, seconds, strict=True))
+        if at == 0 or str(token).startswith((" ", "\u2581"))
+    ]
+    return list(zip(starts, [*starts[1:], *(second + LAST_TOKEN for second in seconds[-1:])], strict=True))
+
+
+LAST_TOKEN = 0.2
+"""Seconds that the last token of an utterance is taken to last: sherpa does not say its end."""
 
 
 class _Icefall:
@@ -92,8 +139,40 @@ class _Sherpa:
             values = next((result[key] for key in _PROBABILITIES if result.get(key)), None)
             scores = {} if values is None else {FIRST_PASS: _total(values, place)}
             scores |= {column: _total(result[key], place) for column, key in _COMPONENTS.items() if result.get(key)}
-            yield NbestList(name or str(number), [Hypothesis(plain(result["text"]), scores)], provenance=_COLUMNS)
+            hypothesis = _timed(plain(result["text"]), scores, _token_times(result, place))
+            yield NbestList(name or str(number), [hypothesis], provenance=_COLUMNS)
             name = None
+
+
+class _Wenet:
+    """WeNet's `decoder_main --output_nbest`: a line `wav ID`, then `candidate SCORE TEXT` for each hypothesis."""
+
+    def sniff(self, source: Source) -> bool:
+        lines = [line for line in source.head.split("\n", 2)[:2] if line]
+        marks = [line.partition(" ")[0] for line in lines]
+        return marks == ["wav", "candidate"] or (marks == ["wav", "wav"] and "\ncandidate " in source.head)
+
+    def read(self, source: Source, options: ReadOptions) -> Iterator[NbestList]:
+        """The score is the total, a natural logarithm. WeNet leaves empty texts out: no candidate is one empty text."""
+        nbest: NbestList | None = None
+        for place, line in source.filled():
+            mark, _, rest = line.partition(" ")
+            if mark == "wav" and rest.strip():
+                if nbest is not None:
+                    yield _or_empty(nbest)
+                nbest = NbestList(rest.strip(), [])
+            elif mark == "candidate" and nbest is not None:
+                score, _, text = rest.partition(" ")
+                nbest.hypotheses.append(Hypothesis(plain(text), {FIRST_PASS: as_number(score, place)}))
+            else:
+                raise UserError(f"{place}: expected `wav ID` or `candidate SCORE TEXT`")
+        if nbest is not None:
+            yield _or_empty(nbest)
+
+
+def _or_empty(nbest: NbestList) -> NbestList:
+    nbest.hypotheses = nbest.hypotheses or [Hypothesis("", {FIRST_PASS: 0.0})]
+    return nbest
 
 
 _AUDIO = (".wav", ".flac", ".mp3", ".ogg", ".opus", ".m4a")
@@ -133,15 +212,17 @@ class _Whisper:
         if not isinstance(segments, list) or any(not isinstance(segment, dict) for segment in segments):
             raise UserError(f'{source.name}: expected a list of segments, with "text" in each')
         texts, scores = [], []
+        times: list[_Span] = []
         for number, segment in enumerate(segments, 1):
             text = segment.get("text")
             if not isinstance(text, str):
                 raise UserError(f'{source.name}: segment {number}: no "text"')
             texts.append(text.strip())
             scores.append(_segment_score(segment, f"{source.name}: segment {number}"))
+            times += _word_times(segment, f"{source.name}: segment {number}")
         numbers = [score for score in scores if score is not None]
         first_pass = {FIRST_PASS: sum(numbers)} if segments and len(numbers) == len(segments) else {}
-        yield NbestList(source.stem, [Hypothesis(" ".join(" ".join(texts).split()), first_pass)])
+        yield NbestList(source.stem, [_timed(" ".join(" ".join(texts).split()), first_pass, times)])
 
 
 def _segment_score(segment: dict[str, Any], place: str) -> float | None:
@@ -170,7 +251,7 @@ class _Services:
         phrases = [phrase for place, value in _documents(source) for phrase in _phrases(value, place)]
         for number, (place, alternatives) in enumerate(phrases, 1):
             name = source.stem if len(phrases) == 1 else f"{source.stem}-{number}"
-            yield NbestList(name, _hypotheses(alternatives, place))
+            yield NbestList(name, _hypotheses(alternatives, place), recording=source.stem)
 
 
 _ALTERNATIVES = ("NBest", "nBest", "alternatives")
@@ -212,20 +293,22 @@ def _alternatives(value: Any) -> list[Any] | None:
 def _hypotheses(alternatives: list[Any], place: str) -> list[Hypothesis]:
     """The alternatives of a phrase, with scores where all have one."""
     texts, scores = [], []
+    times: list[list[_Span]] = []
     for rank, alternative in enumerate(alternatives, 1):
         known = alternative if isinstance(alternative, dict) else {}
         key = next((key for key in _TEXTS if isinstance(known.get(key), str)), None)
         if key is None:
             raise UserError(f"{place}, alternative {rank}: no text, such as Lexical, transcript or text")
         texts.append(plain(known[key]))
+        times.append(_word_times(known, f"{place}, alternative {rank}"))
         confidence = known.get("Confidence", known.get("confidence"))
         if confidence is not None:
             number = json_number(confidence, f"{place}, alternative {rank}", "confidence")
             scores.append(number if key == "text" else _log(number))
     unset = all(score == -math.inf for score in scores[1:]) and (len(scores) > 1 or scores == [-math.inf])
     if len(scores) < len(texts) or unset:  # Google writes 0.0 for a confidence that is not set
-        return [Hypothesis(text) for text in texts]
-    return [Hypothesis(text, {FIRST_PASS: score}) for text, score in zip(texts, scores, strict=True)]
+        return [_timed(text, {}, spans) for text, spans in zip(texts, times, strict=True)]
+    return [_timed(text, {FIRST_PASS: score}, spans) for text, score, spans in zip(texts, scores, times, strict=True)]
 
 
 def _log(probability: float) -> float:
@@ -234,5 +317,6 @@ def _log(probability: float) -> float:
 
 ICEFALL = _Icefall()
 SHERPA = _Sherpa()
+WENET = _Wenet()
 WHISPER = _Whisper()
 SERVICES = _Services()

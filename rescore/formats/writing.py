@@ -110,6 +110,8 @@ def check_holds(
                 lost["references after the first"] = None
         if nbest.source is not None and "source" not in holds:
             lost["sources"] = None
+        if any(hypothesis.times for hypothesis in nbest.hypotheses):
+            lost["times of words"] = None
         columns = {name for hypothesis in nbest.hypotheses for name in hypothesis.scores if name != FIRST_PASS}
         kept = {name for name in columns if "columns" in holds or name in holds}
         lost |= {f"column {name}": None for name in sorted(columns - kept)}

@@ -144,6 +144,33 @@ def test_every_shipped_model_has_its_name(rescore: Run) -> None:
     assert backends.parse("tta-small:context=1").options == ("context=1",)
 
 
+def test_init_finds_all_pairs_and_follows_links(rescore: Run, tmp_path: Path) -> None:
+    """It took one pair and did not say what it left out; it did not look behind links."""
+    (tmp_path / "disk").mkdir()
+    for name in ("dev_clean", "dev_other", "test_clean", "test_other", "train_nodup"):
+        (tmp_path / "disk" / f"decode_{name}" / "logdir").mkdir(parents=True)
+        (tmp_path / "asr1" / "data" / name).mkdir(parents=True)
+        (tmp_path / "asr1" / "data" / name / "text").write_text("u a\n")
+    (tmp_path / "asr1" / "exp").symlink_to(tmp_path / "disk")
+    (tmp_path / "disk" / "back").symlink_to(tmp_path / "asr1")
+    done = rescore("init", "asr1")
+    makefile = (tmp_path / "asr1" / "Makefile").read_text()
+    assert makefile.splitlines()[1:6] == [
+        "TESTS := clean other",
+        *(
+            f"{kind.upper()}_{name}{blanks}:= exp/decode_{kind}_{name} --ref data/{kind}_{name}/text"
+            for name in ("clean", "other")
+            for kind, blanks in (("dev", "  "), ("test", " "))
+        ),
+    ]
+    assert "left out: exp/decode_train_nodup\nnext: make\n" in done.stdout
+    (tmp_path / "one").mkdir()
+    for name in ("dev", "test1", "test2"):
+        (tmp_path / "one" / f"{name}.jsonl").touch()
+    rescore("init", "one")
+    assert "TESTS := 1 2\nDEV_1  := dev.jsonl\n" in (tmp_path / "one" / "Makefile").read_text()
+
+
 def test_init(rescore: Run, tmp_path: Path) -> None:
     """In an ESPnet2, a fairseq and an empty folder."""
     for name in ("dev_clean", "test_clean"):
