@@ -133,8 +133,8 @@ def noisy_lists(random: np.random.Generator, utterances: int, columns: int) -> l
 
 
 def harmed(sets: int, utterances: int, columns: int, seed: int = 0, bagging: bool = True) -> tuple[float, float, float]:
-    """Tuning on columns of noise: the share of sets with a weight; the mean and the worst change, in points, of the error
-    rate of as many other lists."""
+    """Tuning on columns of noise: the share of sets with a weight; the mean and the worst change of the error rate of
+    other lists, as many as those tuned on, in points."""
     random = np.random.default_rng(seed)
     weighed, changes = 0, []
     for _ in range(sets):
