@@ -198,8 +198,8 @@ OPEN = {
         NATS: "--respell-mbr --respell-rover",
     },
     "times 0.001": {
-        SCALES: "plain-best plain-mbr plain-rover --with-best --with-mbr --with-rover --components-best --components-mbr "
-        "--components-rover",
+        SCALES: "plain-best plain-mbr plain-rover --with-best --with-mbr --with-rover "
+        "--components-best --components-mbr --components-rover",
         NATS: "--respell-mbr --respell-rover",
     },
     "worst twice": {TWICE: "plain-mbr plain-rover --components-mbr --components-rover"},
@@ -217,7 +217,7 @@ def cases() -> Iterator[Any]:
         yield pytest.param(road, decide, name, marks=marks)
 
 
-@pytest.mark.parametrize(("road", "decide", "name"), cases())
+@pytest.mark.parametrize(("road", "decide", "name"), list(cases()))
 def test_choices_are_equal(road: str, decide: str, name: str, lexicon: Path) -> None:
     assert chosen(road, decide, name, lexicon) == chosen(road, decide, None, lexicon)
 
