@@ -11,6 +11,7 @@ import click
 
 from rescore.cli import options
 from rescore.cli.options.base import GroupedCommand, bundled
+from rescore.files import shown
 
 if TYPE_CHECKING:
     from rescore.config import RunConfig
@@ -65,7 +66,7 @@ def command(
 def system_names(paths: Sequence[str]) -> tuple[str, ...]:
     """The names of all systems but the first: the last part of the paths in which all differ, if there is one."""
     places = [Path(path).resolve() for path in paths]
-    parts = [(place.name.partition(".")[0], *reversed(place.parent.parts)) for place in places]
+    parts = [(shown(place.name).partition(".")[0], *map(shown, reversed(place.parent.parts))) for place in places]
     for same_depth in zip(*parts, strict=False):
         if len(set(same_depth)) == len(places):
             return same_depth[1:]

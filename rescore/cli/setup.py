@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import glob
+import os
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -94,6 +96,19 @@ def _fairseq(place: Path) -> set[Path]:
     return found
 
 
+def below(folder: Path) -> Iterator[Path]:
+    """What is in a folder and in those inside, by name; links are followed, each folder is visited once."""
+    visited: set[str] = set()
+    for root, folders, names in os.walk(folder, followlinks=True):
+        place = os.path.realpath(root)
+        if place in visited:
+            folders.clear()
+            continue
+        visited.add(place)
+        folders.sort()
+        yield from (Path(root, name) for name in sorted([*folders, *names]))
+
+
 def _choose(names: Sequence[str], words: Sequence[str]) -> str | None:
     return next((name for word in words for name in names if word in name), None)
 
@@ -149,16 +164,23 @@ def recipe_command(stamp: str | None, arguments: tuple[str, ...]) -> None:
 
 
 def _described(argument: str) -> list[str]:
-    """The argument, and the files that it or a part behind a colon names."""
-    places = [argument, *(argument.split(":", number)[-1] for number in range(1, argument.count(":") + 1))]
+    """The argument, and the files that it names: as a path or pattern, behind `--option=`, or behind a colon."""
+    value = argument.partition("=")[2] if argument.startswith("--") else argument
+    names = [value, *(value.split(":", number)[-1] for number in range(1, value.count(":") + 1))]
     lines = [ascii(argument)]
-    for place in map(Path, filter(None, places)):
-        found = sorted(place.rglob("*")) if place.is_dir() else [place]
-        for path in found:
-            if path.is_file():
-                about = path.stat()
-                lines.append(f"{str(path)!a} {about.st_size} {about.st_mtime_ns}")
+    for path in dict.fromkeys(path for name in filter(None, names) for path in _files_of(name)):
+        about = path.stat()
+        lines.append(f"{str(path)!a} {about.st_size} {about.st_mtime_ns}")
     return lines
+
+
+def _files_of(name: str) -> list[Path]:
+    """The file of that name, the files in the folder of that name, or those of the files that match a pattern."""
+    place = Path(name)
+    if not place.exists():
+        places = map(Path, sorted(glob.glob(name))) if set(name) & set("*?[") else ()  # noqa: PTH207
+        return [path for place in places for path in _files_of(str(place))]
+    return [path for path in below(place) if path.is_file()] if place.is_dir() else [place]
 
 
 @click.command("completion", cls=GroupedCommand)
@@ -186,26 +208,37 @@ CONFUSIONS = 20
 
 @click.command("models", cls=GroupedCommand)
 @click.argument("name", required=False)
-def models_command(name: str | None) -> None:
+@click.option("--check", is_flag=True, help="Check the cards of the shipped models, or of NAME; exit 1 on a problem.")
+def models_command(name: str | None, check: bool) -> int | None:
     """List the shipped models (size, language, training text, where they are), or print the card of one.
 
     \b
     rescore models
     rescore models tta
     rescore models channel:DIR
+    rescore models tta:DIR --check
 
     Of a channel (for --respell) the letters that are most often heard as others are shown, too.
     """
-    from rescore.lms import describe, model_card, shipped, shipped_models
+    from rescore.errors import UserError
+    from rescore.lms import describe, model_card, parse, shipped, shipped_models
+    from rescore.lms.folders import card_problems, card_value
 
+    if check:
+        channel_folder = shipped_models() / "channel"
+        folders = [parse(name).path] if name else [*(shipped_models() / model for model in shipped()), channel_folder]
+        problems = [problem for folder in folders for problem in card_problems(folder)]
+        click.echo("\n".join(problems) or f"{len(folders)} {'card is' if len(folders) == 1 else 'cards are'} in order")
+        return 1 if problems else 0
     if name is not None and name.partition(":")[0] == "channel":
         _describe_channel(name.partition(":")[2])
-        return
+        return None
     if name is not None:
-        click.echo(model_card(name))
-        return
+        if not (text_of_card := model_card(name)):
+            raise UserError(f"{name}: has no card (README.md) on this machine")
+        click.echo(text_of_card)
+        return None
     from rescore.expansion import Channel
-    from rescore.lms.folders import card_value
     from rescore.styles import text
 
     rows = [["", "parameters", "layers", "d", "language", "trained on", "weight", "folder"]]
@@ -215,6 +248,7 @@ def models_command(name: str | None) -> None:
     said = [card_value(channel, key) or "" for key in ("language", "trained_on")]
     rows.append(["channel", f"{Channel.load(channel).size:,}", "", "", *said, "", str(channel)])
     click.echo(text(rows))
+    return None
 
 
 def _describe_channel(folder: str) -> None:

@@ -42,7 +42,7 @@ class ConfusionNetwork:
         self.text = text
         pieces = normaliser.pieces(text)
         self.words = [word for piece in pieces for word in piece.written]
-        self._scores = scores
+        self.scores = scores
         own = [token for piece in pieces for token in piece.tokens]
         rows = [_opposite(own, normaliser.tokens(other)) for other in hypotheses]
         ends = np.cumsum([0, *(len(piece.words) for piece in pieces)])
@@ -54,11 +54,11 @@ class ConfusionNetwork:
 
     def confidences(self, scale: float) -> Floats:
         """(words,) the sum of the posteriors exp(scale * score) of the hypotheses that have the word in its place."""
-        return np.asarray(np.minimum(posteriors(self._scores, scale) @ self._same, 1.0))
+        return np.asarray(np.minimum(posteriors(self.scores, scale) @ self._same, 1.0))
 
     def alternatives(self, scale: float, number: int) -> list[tuple[tuple[str, float], ...]]:
         """For each word, at most `number` others in its place."""
-        probabilities = posteriors(self._scores, scale)
+        probabilities = posteriors(self.scores, scale)
         order = np.argsort(-probabilities, kind="stable").tolist()
         found = []
         for place in range(len(self.words)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
@@ -15,7 +16,7 @@ from rescore.files import finder
 from rescore.metrics.alignment import align
 from rescore.metrics.base import Counts, Metric, Values
 from rescore.metrics.normalise import Normaliser
-from rescore.nbest import NbestList
+from rescore.nbest import NbestList, content_hash
 from rescore.parts import TESTS
 
 SEED = 12345
@@ -47,6 +48,54 @@ def speakers(ids: Sequence[str], pattern: str = SPEAKER) -> list[str]:
             raise UserError(f"utterance {name}: --speaker {pattern} does not match it; give another expression")
         found.append(speaker)
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class Folds:
+    """How a set is cut into parts."""
+
+    number: int
+    """How many."""
+    unit: str
+    """What is kept together: `speaker` or `utterance`."""
+    fold: list[int]
+    """The part of each utterance."""
+
+    def signature(self, lists: Sequence[NbestList]) -> str:
+        """Where weights tuned in folds come from, for signatures."""
+        return f"{self.number}folds,by={self.unit},{len(lists)}@{content_hash(lists)}"
+
+
+def split(ids: Sequence[str], number: int, pattern: str | None = None) -> Folds:
+    """Cut a set into parts of about one size, the same for the same ids.
+
+    Args:
+        number: how many parts. pattern: where an id has its speaker or document; None for the usual place, and for
+            single utterances where ids have none or there are fewer speakers than parts.
+
+    Raises:
+        UserError: there are fewer units than parts, or a given pattern does not match.
+    """
+    if number < 2:
+        raise UserError(f"--folds {number}: at least 2 are needed")
+    groups, unit = list(ids), "utterance"
+    try:
+        speaker_of_each = speakers(ids, pattern or SPEAKER)
+    except UserError:
+        if pattern:
+            raise
+        speaker_of_each = []
+    if speaker_of_each and (pattern or number <= len(set(speaker_of_each)) < len(ids)):
+        groups, unit = speaker_of_each, "speaker"
+    sizes = Counter(groups)
+    if len(sizes) < number:
+        raise UserError(f"--folds {number}: only {len(sizes)} {unit}s; give fewer folds")
+    loads = [0] * number
+    place: dict[str, int] = {}
+    for group, size in sorted(sizes.items(), key=lambda item: (-item[1], item[0])):  # the largest first
+        place[group] = loads.index(min(loads))
+        loads[place[group]] += size
+    return Folds(number, unit, [place[group] for group in groups])
 
 
 def paired_randomisation(

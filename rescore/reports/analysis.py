@@ -92,6 +92,8 @@ class Analysis:
     by_class: list[ClassErrors] = field(default_factory=list)
     respelled: Moves | None = None
     """How many words were respelled in what was chosen, and what each alone does; None for lists without that."""
+    lattice_oracle: float | None = None
+    """WER of the path nearest to the reference in each lattice; None where lists do not come from lattices."""
 
 
 def analyse(
@@ -105,8 +107,10 @@ def analyse(
 
     Args:
         texts: what was chosen, one per list; None to choose as the weights were tuned for. dev: the lists that weights
-            were tuned on, from which the outlook is; None for that of `lists`.
+            were tuned on, from which the outlook is; None for that of `lists`. Where they are `lists`, `texts` were
+            chosen in folds.
     """
+    in_folds = texts if dev is lists else None
     if texts is None:
         texts = weights.decision.texts(metric, lists, weights.of)
     statistics = list_statistics(metric, lists)
@@ -118,7 +122,7 @@ def analyse(
         by_depth(metric, statistics, lists),
         _by_length(metric, lists, first, reranked),
         _moves(metric, first, reranked),
-        outlook(metric, dev or lists, weights),
+        outlook(metric, dev or lists, weights, in_folds),
     )
     if lists and EDITS in lists[0].hypotheses[0].scores:
         counts = [(one.times, *(one.effects or (0, 0, 0))) for one in respellings(metric, lists, texts)]
@@ -196,6 +200,7 @@ def render(analysis: Analysis) -> str:
         f"moved to another hypothesis: {moves.moved:,}, better {moves.better:,}, worse {moves.worse:,}, "
         f"neither {moves.same:,}",
         "oracle by depth: " + ", ".join(f"{one.n}: {one.oracle:.2f}" for one in depths),
+        *([f"oracle of the lattices: {oracle:.2f}"] if (oracle := analysis.lattice_oracle) is not None else []),
         "",
         text(rows),
     ]

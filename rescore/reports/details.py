@@ -17,7 +17,7 @@ from rescore.metrics import Metric
 from rescore.metrics.alignment import AlignedPair, align
 from rescore.metrics.normalise import Normaliser
 from rescore.metrics.significance import SPEAKER, speakers
-from rescore.nbest import FIRST_PASS, NbestList
+from rescore.nbest import FIRST_PASS, NbestList, tie_order
 from rescore.reports.analysis import Analysis, analyse
 from rescore.reports.words import heard
 from rescore.tuning.tune import Step, curves
@@ -110,7 +110,7 @@ def _candidates(nbest: NbestList, normaliser: Normaliser) -> list[RankedHypothes
         for one in nbest.hypotheses
         for closest in [normaliser.closest(nbest.references, one.text)]
     ]
-    best = errors.index(min(errors))
+    best = min(tie_order(nbest), key=errors.__getitem__)
     return [
         RankedHypothesis(hypothesis.text, number, hypothesis.scores, rank == best)
         for rank, (hypothesis, number) in enumerate(zip(nbest.hypotheses, errors, strict=True))
@@ -197,7 +197,7 @@ def by_speaker(utterances: Sequence[Utterance]) -> list[SpeakerErrors]:
 def weight_curve(metric: Metric, lists: Sequence[NbestList], weights: Weights) -> list[Step]:
     """The metric's value on lists against the weight of each language model."""
     bounded = [name for name in weights.language_models if 0 <= weights.weights[name] <= 1]
-    return curves(metric, lists, bounded, weights.weights)
+    return curves(metric, lists, bounded, weights.weights, weights.excluded)
 
 
 def write_curve(steps: Iterable[Step], metric: str, file: IO[str]) -> None:

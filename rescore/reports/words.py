@@ -13,7 +13,7 @@ from rescore.metrics import Metric
 from rescore.metrics.alignment import align
 from rescore.metrics.base import metric_input
 from rescore.metrics.normalise import Normaliser
-from rescore.nbest import EDITS, FIRST_PASS, NbestList
+from rescore.nbest import FIRST_PASS, NbestList, Origin
 from rescore.parts import STYLES
 
 POSITIONS = 40
@@ -238,10 +238,11 @@ def respellings(metric: Metric, lists: Sequence[NbestList], texts: Sequence[str]
 def heard(nbest: NbestList, text: str) -> str | None:
     """The hypothesis that a respelled text of the list came from; None for other texts."""
     chosen = next((one for one in nbest.hypotheses if one.text == text), None)
-    if chosen is None or not chosen.scores.get(EDITS):
+    if chosen is None or chosen.origin is not Origin.RESPELLED:
         return None
     words, first = text.split(), chosen.scores[FIRST_PASS]
-    sources = [one.text for one in nbest.hypotheses if not one.scores.get(EDITS) and one.scores[FIRST_PASS] == first]
+    old = [one for one in nbest.hypotheses if one.origin is not Origin.RESPELLED]
+    sources = [one.text for one in old if one.scores[FIRST_PASS] == first]
     return min(sources, key=lambda some: Levenshtein.distance(some.split(), words))
 
 

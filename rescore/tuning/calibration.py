@@ -15,9 +15,9 @@ from rescore.errors import UserError
 from rescore.metrics.alignment import align
 from rescore.metrics.glm import nearest
 from rescore.metrics.normalise import Normaliser
+from rescore.metrics.significance import Folds, split
 from rescore.nbest import NbestList
-from rescore.tuning.folds import Folds, split
-from rescore.tuning.joint import SCALES
+from rescore.tuning.joint import scale_grid, warn_at_end
 from rescore.tuning.weights import Weights
 
 Floats = npt.NDArray[np.float64]
@@ -112,11 +112,22 @@ class Calibration:
     def words(self, network: ConfusionNetwork, alternatives: int = 0) -> list[Word]:
         """The words of a decided text with their confidences, and at most so many alternatives each."""
         others = network.alternatives(self.scale, alternatives) if alternatives else [()] * len(network.words)
-        confidences = self.confidences(network)
+        posteriors = network.confidences(self.scale)
         return [
-            Word(word, float(confidence), other)
-            for word, confidence, other in zip(network.words, confidences, others, strict=True)
+            Word(word, confidence, self._shared(other, posterior, confidence))
+            for word, posterior, confidence, other in zip(
+                network.words, posteriors.tolist(), self._mapped(posteriors).tolist(), others, strict=True
+            )
         ]
+
+    def _shared(
+        self, alternatives: tuple[tuple[str, float], ...], posterior: float, confidence: float
+    ) -> tuple[tuple[str, float], ...]:
+        """Alternatives with what the word's confidence leaves, in proportion to their posteriors."""
+        if not self.levels or posterior >= 1:
+            return alternatives
+        factor = (1 - confidence) / (1 - posterior)
+        return tuple((word, factor * probability) for word, probability in alternatives)
 
     @property
     def signature(self) -> str:
@@ -183,8 +194,11 @@ def calibrate(
 
 
 def _best_scale(found: Sequence[ConfusionNetwork], every: Flags) -> float:
-    values = [quality(_joined([network.confidences(scale) for network in found]), every).nce for scale in SCALES]
-    return SCALES[int(np.argmax(values))]
+    grid = scale_grid([network.scores for network in found])
+    values = [quality(_joined([network.confidences(scale) for network in found]), every).nce for scale in grid]
+    scale = grid[int(np.argmax(values))]
+    warn_at_end(scale, grid, "confidences")
+    return scale
 
 
 def _in_folds(folds: Folds, raw: Sequence[Floats], flags: Sequence[Flags]) -> Floats:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from rescore.respelling import find_lexicon
 
 from rescore.decision import Decision
 from rescore.decision.mbr import losses
@@ -18,7 +19,6 @@ from rescore.metrics.base import remembered
 from rescore.metrics.normalise import WordList
 from rescore.metrics.wer import ErrorRate, ListedErrorRate
 from rescore.nbest import Hypothesis, NbestList
-from rescore.respelling import find_lexicon
 from tests.conftest import ROOT, Run, assert_one_line_error, read_report
 from tests.metrics.test_significance import systems
 

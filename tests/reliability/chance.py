@@ -133,8 +133,11 @@ def noisy_lists(random: np.random.Generator, utterances: int, columns: int) -> l
 
 
 def harmed(sets: int, utterances: int, columns: int, seed: int = 0, bagging: bool = True) -> tuple[float, float, float]:
-    """Tuning on columns of noise: the share of sets with a weight; the mean and the worst change of the error rate of
-    other lists, as many as those tuned on, in points."""
+    """Tuning on columns of noise: the share of sets with a weight, and the change of the error rate of other lists.
+
+    Returns:
+        the share; the mean and the worst change, in points.
+    """
     random = np.random.default_rng(seed)
     weighed, changes = 0, []
     for _ in range(sets):

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import click
 
 from rescore import parts
-from rescore.cli.options.base import MAIN, BonusType, Number, OneOf, Renamed, WithTable, bundled
+from rescore.cli.options.base import MAIN, BonusType, Number, OneOf, WithTable, bundled
+from rescore.files import shown
 
 if TYPE_CHECKING:
     from rescore.config import RunConfig
@@ -250,15 +251,11 @@ search_options = bundled(
     [
         click.option(
             "--plateau",
-            "--flat",
-            cls=Renamed,
             is_flag=True,
             help="With one weight: take the middle of all that are not significantly worse than the best.",
         ),
         click.option(
             "--no-bagging",
-            "--optimum",
-            cls=Renamed,
             is_flag=True,
             help="Take the best weights on dev, without bagging (average over bootstrap samples) and "
             "significance check.",
@@ -295,7 +292,7 @@ class WeightOptions:
         if self.dev_ref and not self.dev:
             raise click.UsageError("--dev-ref needs --dev")
         return {
-            "dev": ", ".join(self.dev) or None,
+            "dev": shown(", ".join(self.dev)) or None,
             "weights": self.weight,
             "word_bonus": self.word_bonus,
             "token_bonus": self.token_bonus,
@@ -339,6 +336,42 @@ weight_options = bundled(
             "--speaker",
             metavar="REGEX",
             help="Finds the speaker in an id: all utterances of a speaker are in one fold.",
+        ),
+    ],
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TunedWeights:
+    """Weights that were tuned before."""
+
+    weights: str | None
+    force_weights: bool
+
+    def fields(self) -> dict[str, Any]:
+        return {"force_weights": self.force_weights}
+
+    def load(self) -> Weights:
+        """Those of the file; the first pass alone where none is given."""
+        from rescore.tuning import FIRST_PASS_ALONE, Weights
+
+        return Weights.load(Path(self.weights)) if self.weights else FIRST_PASS_ALONE
+
+
+tuned_weights_options = bundled(
+    "weights",
+    TunedWeights,
+    MAIN,
+    [
+        click.option(
+            "--weights",
+            metavar="FILE",
+            help="A file that `rescore tune`, or `run --save-weights`, wrote.  [default: the first pass alone]",
+        ),
+        click.option(
+            "--force-weights",
+            is_flag=True,
+            help="Apply weights that were tuned on scores of another model; the signature then says `forced`.",
         ),
     ],
 )
