@@ -97,6 +97,8 @@ class Backend:
     """An option with which alone they are."""
     on_hub: bool = False
     """Whether a path that is no folder is looked up as a name on the Hugging Face hub."""
+    remote: bool = False
+    """Whether URL#MODEL stands in the place of a path."""
     uses_torch: bool = True
 
     def load(self, spec: Any, computing: Any) -> Any:
@@ -258,17 +260,18 @@ FORMATS: Registry[Any] = Registry(
     "format",
     {
         "native": ("rescore.formats.native", "native JSON or JSON Lines"),
-        "espnet1": ("rescore.formats.espnet1", "ESPnet1 data.json"),
-        "espnet2": ("rescore.formats.espnet2", "ESPnet2 decode folder"),
+        "espnet1": ("rescore.formats.espnet:ESPNET1", "ESPnet1 data.json"),
+        "espnet2": ("rescore.formats.espnet:ESPNET2", "ESPnet2 decode folder"),
         "kaldi": ("rescore.formats.kaldi", "Kaldi N-best folder"),
+        "lattice": ("rescore.formats.lattices", "lattices: HTK or SRILM SLF, Kaldi or OpenFst text"),
         "srilm": ("rescore.formats.srilm", "SRILM N-best files"),
-        "icefall": ("rescore.formats.icefall", "icefall (k2) recogs"),
-        "sherpa": ("rescore.formats.sherpa", "sherpa-onnx results"),
-        "whisper": ("rescore.formats.whisper", "Whisper JSON"),
-        "speech": ("rescore.formats.speech", "Azure, Google, AWS or Vosk JSON"),
-        "fairseq": ("rescore.formats.fairseq", "fairseq log"),
-        "moses": ("rescore.formats.moses", "Moses or Marian n-best"),
-        "opennmt": ("rescore.formats.opennmt", "OpenNMT log or n_best lines"),
+        "icefall": ("rescore.formats.speech:ICEFALL", "icefall (k2) recogs"),
+        "sherpa": ("rescore.formats.speech:SHERPA", "sherpa-onnx results"),
+        "whisper": ("rescore.formats.speech:WHISPER", "Whisper JSON"),
+        "speech": ("rescore.formats.speech:SERVICES", "Azure, Google, AWS or Vosk JSON"),
+        "fairseq": ("rescore.formats.translation:FAIRSEQ", "fairseq log"),
+        "moses": ("rescore.formats.translation:MOSES", "Moses or Marian n-best"),
+        "opennmt": ("rescore.formats.translation:OPENNMT", "OpenNMT log or n_best lines"),
         "hf": ("rescore.formats.records:HUGGING_FACE", "Hugging Face generate, as JSON"),
         "sockeye": ("rescore.formats.records:SOCKEYE", "Sockeye JSON"),
         "nemo": ("rescore.formats.records:NEMO", "NeMo manifest with beams"),
@@ -299,6 +302,10 @@ BACKENDS: Registry[Backend] = Registry(
         "hf-seq2seq": (
             Backend("rescore.lms.huggingface.seq2seq:load", ("channel", "src=", "tgt="), on_hub=True),
             "translation model of Hugging Face's transformers",
+        ),
+        "server": (
+            Backend("rescore.lms.server:load", ("chat", "parallel=", "timeout="), remote=True, uses_torch=False),
+            "URL#MODEL of a vLLM, SGLang or llama-cpp-python server",
         ),
     },
 )

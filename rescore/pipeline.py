@@ -27,8 +27,9 @@ from rescore.engines import OnProgress, add_column
 from rescore.errors import UserError
 from rescore.expansion import Respelling, recombine
 from rescore.expansion.respell import find_lexicon
-from rescore.lms import LanguageModel, column_name, load_all, with_own_columns
+from rescore.lms import LanguageModel, column_name, load_all, parse, with_own_columns
 from rescore.lms.cache import Cached
+from rescore.lms.lexicon import SUSPICIOUS, share_seen
 from rescore.metrics import Metric
 from rescore.metrics.base import remembered
 from rescore.metrics.significance import PairedTest, split
@@ -90,6 +91,7 @@ def run(
     config, clock = config.for_lists(lists), _Clock()
     metric, others = remembered(config.metric(dev or lists)), config.others(lists)
     lms = models_for(config, load, lists, dev or [])
+    warn_of_seen(config.lms, lists)
     columns = [column_name(lm, str(config.norm)) for lm in lms]
     with clock.measure("scoring"):
         expansion = Expansion(config, dev)
@@ -126,6 +128,18 @@ def models_for(
     """The models, each with a column that no other one has in these sets."""
     heads = [lists[0] for lists in sets if lists]
     return with_own_columns(load() if load else load_all(config.lms), str(config.norm), heads)
+
+
+def warn_of_seen(specs: Sequence[str], lists: Sequence[NbestList]) -> None:
+    """Say so where a model was trained on the references that it is measured on."""
+    references = [reference for nbest in lists for reference in nbest.references]
+    for spec in specs:
+        if references and (share := share_seen(parse(spec).path, references)) > SUSPICIOUS:
+            log.warning(
+                "--lm %s: %.0f %% of the references are in its training text; its figures on these lists are too good",
+                spec,
+                100 * share,
+            )
 
 
 class Expansion:
@@ -288,6 +302,7 @@ def compare(
     warn_of_overlap(lists, dev)
     metric, test = remembered(config.metric(dev)), test or PairedTest()
     lms = models_for(config, load, lists, dev)
+    warn_of_seen(config.lms, lists)
     expansion = Expansion(config, dev)
     lists, dev = list(expansion(lists)), list(expansion(dev))
     others = [remembered(one) for one in config.others(lists)]

@@ -29,7 +29,7 @@ class Outputs:
     def write(self, ranked: Iterator[tuple[NbestList, str]]) -> None:
         """Lists and texts as a stream."""
         from rescore import formats
-        from rescore.formats.recordings import read_segments
+        from rescore.formats.references import read_segments
         from rescore.formats.text import detokeniser
 
         undo = detokeniser(self.detokenize) if self.detokenize else str

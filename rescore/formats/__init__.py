@@ -17,9 +17,9 @@ from typing import Any, Protocol
 
 from rescore.errors import UserError
 from rescore.formats.best import read_best, write_best
-from rescore.formats.input_warnings import NO_SCORES, TWICE, IdSet, InputWarnings
+from rescore.formats.lines import IdSet
 from rescore.formats.references import References, open_references, read_references
-from rescore.formats.source import ReadOptions, Source
+from rescore.formats.source import NO_SCORES, TWICE, InputWarnings, ReadOptions, Source
 from rescore.formats.text import has_entities
 from rescore.formats.writing import opened
 from rescore.nbest import FIRST_PASS, FORMER_FIRST_PASS, RANK, RESERVED, SUM, WORDS, NbestList, free_name
@@ -33,6 +33,7 @@ __all__ = [
     "ReadOptions",
     "References",
     "fairseq_logs",
+    "from_json",
     "iterate",
     "opened",
     "read",
@@ -77,14 +78,14 @@ def iterate(
         UserError: a path is missing, damaged, or of no known format; an utterance is duplicated, has no hypotheses, or
             has a score that is missing, NaN or plus infinity.
     """
-    seen, found, warnings, renamed = IdSet(), False, InputWarnings(strict), set[str]()
+    seen, any_list, warnings, renamed = IdSet(), False, InputWarnings(strict), set[str]()
     for path in _expanded(paths):
         source = path if isinstance(path, Source) else Source(path, warnings)
         for nbest in _format(source, format_name or _named(source, options)).read(source, options or ReadOptions()):
             place = f"{source.name}: utterance {nbest.id}"
             if not seen.add(nbest.id):
                 raise UserError(f"{place}: is duplicated; give each utterance once")
-            found = True
+            any_list = True
             if not nbest.hypotheses:
                 raise UserError(f"{place}: no hypotheses")
             if not any(hypothesis.scores for hypothesis in nbest.hypotheses):
@@ -99,12 +100,12 @@ def iterate(
             _check_scores(nbest, place)
             scored = any(not column.is_component for column in nbest.provenance.values())
             reported = scored and not strict  # by the command that added the columns
-            if not reported and len({one.text for one in nbest.hypotheses}) < len(nbest.hypotheses):
+            if not reported and len({hypothesis.text for hypothesis in nbest.hypotheses}) < len(nbest.hypotheses):
                 warnings.add("lists", TWICE, place)
             yield nbest
     if not quiet:
         warnings.report()
-    if not found:
+    if not any_list:
         raise UserError(f"{', '.join(_names(paths))}: no N-best list in it")
 
 
@@ -151,14 +152,29 @@ def _with_references(
     files = open_references(references, warnings)
     # Readers undo the tokeniser's entities; where hypotheses have some all the same, both sides are left as they are.
     escaped = not any(has_entities(hypothesis.text) for nbest in lists for hypothesis in nbest.hypotheses)
-    found = [one.of(ids, escaped) for one in files]
-    for one in files:
-        if absent := one.left_out(ids):
-            message = f"{one.path}: no list for {len(absent):,} of its {len(absent) + len(ids):,} utterances"
+    per_file = [file.of(ids, escaped) for file in files]
+    for file in files:
+        if absent := file.left_out(ids):
+            message = f"{file.path}: no list for {len(absent):,} of its {len(absent) + len(ids):,} utterances"
             if not allow_missing:
                 raise UserError(f"{message}, first {absent[0]}; give lists of the whole set, or --allow-missing")
             log.warning("%s (first: %s); figures are of the others", message, absent[0])
-    return [replace(nbest, references=tuple(text for one in found for text in one[nbest.id])) for nbest in lists]
+    return [replace(nbest, references=tuple(text for by_id in per_file for text in by_id[nbest.id])) for nbest in lists]
+
+
+def from_json(value: Any, place: str) -> NbestList:
+    """A list from JSON that is in memory, as a line of native JSON Lines has it; checked as files are.
+
+    Raises:
+        UserError: a key is missing, a value is of another type, or there are no hypotheses.
+    """
+    nbest = FORMATS["native"].from_json(value, place, {})
+    if not nbest.hypotheses:
+        raise UserError(f"{place}: no hypotheses")
+    if not any(hypothesis.scores for hypothesis in nbest.hypotheses):
+        _rank(nbest)
+    _check_scores(nbest, place)
+    return nbest
 
 
 def read_output(path: str, references: str | References | None = None, **options: Any) -> list[NbestList]:
@@ -166,12 +182,12 @@ def read_output(path: str, references: str | References | None = None, **options
     warnings = InputWarnings(bool(options.get("strict")))
     source = Source(path, warnings)  # one for both ways: a pipe cannot be opened again
     if references is not None and options.get("format_name") is None and _sniff(source) is None:
-        found = read_best(source, references, warnings)
+        lists = read_best(source, references, warnings)
         warnings.report()
-        return found
-    found = read([source], references=references, need_references=True, **options)
+        return lists
+    lists = read([source], references=references, need_references=True, **options)
     warnings.report()
-    return found
+    return lists
 
 
 def _expanded(paths: Sequence[str | Path | Source]) -> Iterator[str | Path | Source]:
@@ -183,10 +199,10 @@ def _expanded(paths: Sequence[str | Path | Source]) -> Iterator[str | Path | Sou
         elif place.is_dir() and _sniff(Source(place)) is None and (parts := _json_lines(place) or fairseq_logs(place)):
             yield from parts
         elif set(str(path)) & set("*?[") and not place.exists():
-            found = sorted(glob.glob(str(path)))  # noqa: PTH207 (also of absolute patterns)
-            if not found:
+            matching = sorted(glob.glob(str(path)))  # noqa: PTH207 (also of absolute patterns)
+            if not matching:
                 raise UserError(f"{path}: no file matches this")
-            yield from found
+            yield from matching
         else:
             yield path
 

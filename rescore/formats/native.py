@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, replace
 from typing import IO, Any
 
@@ -13,8 +13,7 @@ import msgspec
 
 from rescore.errors import UserError
 from rescore.files import loads, parsed
-from rescore.formats.json_peek import JsonPeek
-from rescore.formats.source import ReadOptions, Source
+from rescore.formats.source import JsonPeek, ReadOptions, Source
 from rescore.formats.writing import opened
 from rescore.nbest import CHANNEL, FIRST_PASS, RESPELLING, ROLES, Column, Hypothesis, NbestList, Origin, Role
 
@@ -118,14 +117,32 @@ def _read_lines(source: Source, skip: bool) -> Iterator[NbestList]:
             if isinstance(value, dict) and value.keys() == {COLUMNS}:
                 columns = _columns(value, place)  # of the lists that follow: files may be joined with cat
                 continue
-            entry = parsed(value, _List, place)
-            hypotheses = [_hypothesis(hyp, f"{place}, hypothesis {rank}") for rank, hyp in enumerate(entry.hyps, 1)]
+            nbest = from_json(value, place, columns)
         except UserError as error:
             if not skip:
                 raise
             log.warning("skipped: %s", error)
             continue
-        yield _marked(NbestList(str(entry.id), hypotheses, _references(entry.ref), _source(entry.src), columns))
+        yield nbest
+
+
+def from_json(entry: Any, place: str, columns: Mapping[str, Column]) -> NbestList:
+    """The list that a line of JSON Lines holds.
+
+    Args:
+        columns: where its columns come from.
+
+    Raises:
+        UserError: a key is missing, or a value is of another type.
+    """
+    found = parsed(entry, _List, place)
+    hypotheses = [_hypothesis(value, f"{place}, hypothesis {rank}") for rank, value in enumerate(found.hyps, 1)]
+    return _marked(NbestList(str(found.id), hypotheses, _references(found.ref), _source(found.src), columns))
+
+
+def as_json(nbest: NbestList) -> dict[str, Any]:
+    """The list as a line of JSON Lines holds it."""
+    return {"id": nbest.id, **_about(nbest), "hyps": [_entry(hypothesis) for hypothesis in nbest.hypotheses]}
 
 
 def _columns(document: dict[str, Any], place: str) -> dict[str, Column]:
@@ -237,8 +254,7 @@ def write_lines(lists: Iterable[NbestList], file: IO[str]) -> None:
     for nbest, columns in _with_record(lists):
         if columns:
             file.write(json.dumps({COLUMNS: columns}, ensure_ascii=False) + "\n")
-        hyps = [_entry(hypothesis) for hypothesis in nbest.hypotheses]
-        file.write(json.dumps({"id": nbest.id, **_about(nbest), "hyps": hyps}, ensure_ascii=False) + "\n")
+        file.write(json.dumps(as_json(nbest), ensure_ascii=False) + "\n")
 
 
 def _with_record(lists: Iterable[NbestList]) -> Iterator[tuple[NbestList, dict[str, Any]]]:

@@ -34,15 +34,20 @@ def opened(path: str) -> Iterator[IO[str]]:
     try:
         with replacing(Path(path)) as temporary, open(temporary, "wb") as raw:
             if path.endswith(".gz"):
-                with gzip.GzipFile("", "wb", fileobj=raw, mtime=0) as packed, io.TextIOWrapper(packed, "utf-8") as file:
+                with gzip.GzipFile("", "wb", fileobj=raw, mtime=0) as packed, _text(packed) as file:
                     yield file
             else:
-                with io.TextIOWrapper(raw, "utf-8") as file:
+                with _text(raw) as file:
                     yield file
     except BrokenPipeError:  # the reader of a pipe went away
         raise
     except OSError as error:
         raise UserError(f"{path}: cannot be written ({error.strerror or error})") from None
+
+
+def _text(stream: IO[bytes] | gzip.GzipFile) -> io.TextIOWrapper:
+    """Characters to write; bytes of file names that are not UTF-8 are written as question marks."""
+    return io.TextIOWrapper(stream, "utf-8", errors="replace")
 
 
 @contextmanager
@@ -65,8 +70,8 @@ def new_folder(path: str) -> Iterator[Path]:
         temporary.mkdir(parents=True)
         yield temporary
         if target.exists():  # and empty; it may be where the user stands
-            for one in temporary.iterdir():
-                one.rename(target / one.name)
+            for entry in temporary.iterdir():
+                entry.rename(target / entry.name)
         else:
             temporary.rename(target)
     except OSError as error:

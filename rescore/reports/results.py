@@ -16,6 +16,7 @@ from rescore import decision
 from rescore.decision import Decision
 from rescore.errors import UserError
 from rescore.files import parsed, read_json
+from rescore.formats import ReadOptions
 from rescore.metrics import Metric, list_statistics, oracle, total, value
 from rescore.metrics.base import Counts, metric_input
 from rescore.metrics.significance import Chosen, PairedTest, confidence_interval
@@ -67,6 +68,9 @@ class Measured:
     own_oracle: Annotated[
         float | None,
         described("The oracle of the toolkit's own hypotheses, in percent; null where it is that of all."),
+    ] = None
+    lattice_oracle: Annotated[
+        float | None, described("WER of the path nearest to the reference in each lattice, where lattices were read.")
     ] = None
 
 
@@ -122,6 +126,32 @@ def own_oracle_places(metric: Metric, lists: Sequence[NbestList], statistics: Se
 def _best_of(metric: Metric, statistics: Sequence[Counts], places: Sequence[list[int]]) -> list[int]:
     best = oracle(metric, [rows[own] for rows, own in zip(statistics, places, strict=True)])
     return [own[index] for own, index in zip(places, best, strict=True)]
+
+
+def lattice_oracle(
+    metric: Metric, lists: Sequence[NbestList], paths: Sequence[str], options: ReadOptions
+) -> float | None:
+    """The WER of the path nearest to the reference in each lattice, in percent; the files are read once more.
+
+    None for other metrics, for normalisation beyond single words, and where a list does not come from a lattice of
+    words in a file.
+    """
+    from rescore.formats import lattices  # here: most runs read no lattice
+    from rescore.formats.source import Source
+
+    normaliser = metric.words
+    if metric.name != "WER" or normaliser is None or normaliser.glm or normaliser.whisper_english:
+        return None
+    references = {nbest.id: nbest.references for nbest in lists}
+    errors: dict[str, tuple[int, int]] = {}
+    for path in paths:
+        if not Path(path).exists() or not lattices.sniff(source := Source(path)):
+            return None
+        errors |= lattices.fewest_errors(source, options, references, normaliser)
+    if errors.keys() != references.keys():
+        return None
+    wrong, words = np.sum(list(errors.values()), axis=0).tolist()
+    return 100.0 * wrong / words if words else None
 
 
 def sign(
@@ -182,6 +212,8 @@ def cells(found: Measured) -> list[list[str]]:
         rows.append([choice.replace("_", " "), f"{getattr(found, choice):.2f}", bounds, *counts])
         if choice == "oracle" and found.own_oracle is not None:
             rows.append(["oracle of the toolkit's own", f"{found.own_oracle:.2f}", "", *("" for _ in names)])
+        if choice == "oracle" and found.lattice_oracle is not None:
+            rows.append(["lattice oracle", f"{found.lattice_oracle:.2f}", *[""] * (len(names) + 1)])
     return rows
 
 
