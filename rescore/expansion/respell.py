@@ -323,9 +323,8 @@ class Respelling:
             log.info("--channel %s, as no other is given", self._name)
         elif channel is None:
             log.warning(
-                "--channel shipped, as no other is given: where there are %d dev lists, `run` learns it from them; for "
-                "the same figures give --channel folds with the dev lists, and a folder of `rescore train --lm channel` "
-                "with others",
+                "--channel shipped, as no other is given: with %d dev lists `run` learns a channel from them; for its "
+                "figures give --channel folds for dev lists, else a folder of `rescore train --lm channel`",
                 LEARNABLE,
             )
 
