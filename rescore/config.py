@@ -48,6 +48,8 @@ class RunConfig:
 
     weights: tuple[float, ...] = ()
     """Given, not tuned: one per language model."""
+    force_weights: bool = False
+    """Whether weights are applied that were tuned on scores of another model."""
     dev: str | None = None
     """The name of the dev lists that weights are tuned on."""
     folds: int | None = None
@@ -139,6 +141,10 @@ class RunConfig:
             return Decision(name, self.scale)
         return weights.decision if name == weights.decision.name else Decision(name)
 
+    def without_scale(self) -> RunConfig:
+        """Itself, with no scale of posteriors."""
+        return replace(self, scale=None)
+
     def metric(self, lists: Sequence[NbestList], weights: Weights | None = None) -> Metric:
         """The first metric asked for; else that for which weights were tuned; else BLEU for translations, and WER."""
         tuned = weights.tuned_for if weights else None
@@ -169,7 +175,9 @@ class RunConfig:
         bonuses = (*([WORDS] if words else []), *([TOKENS] if tokens else []), *respelling_columns(lists))
         free = [name for name in self.component_columns(lists) if name in columns and name not in self.negative]
         negative = (*self.negative, *free)
-        return TuningOptions(bonuses, self.plateau, self.bagging, negative, self.condition, self.decision())
+        return TuningOptions(
+            bonuses, self.plateau, self.bagging, negative, self.condition, self.decision(), self.folds, self.speaker
+        )
 
     def component_columns(self, lists: Sequence[NbestList]) -> list[str]:
         """The columns of the toolkit's own parts that are tuned.

@@ -21,6 +21,8 @@ from rescore.version import VERSION
 
 FINGERPRINT_DIGITS = 12
 """How many hexadecimal digits of a fingerprint are shown."""
+DIGITS = 5
+"""Significant digits of weights: more differ between machines."""
 SAFE = " !#$&'()*+-./:;<>?[]^_`{}~\"\\"  # all but % | = , @ and what is not printable
 
 
@@ -33,7 +35,7 @@ class Signature:
     settings: Mapping[str, str] = field(default_factory=dict)
     """How the metric counts, such as case and tokenizer."""
     weights: Mapping[str, float] = field(default_factory=dict)
-    """The weight of each column of scores, rounded to six digits."""
+    """The weight of each column of scores, rounded to `DIGITS`."""
     conditions: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """The weights for the lists of each condition."""
     columns: Mapping[str, Column] = field(default_factory=dict)
@@ -58,9 +60,9 @@ class Signature:
     def _parts(self) -> Iterator[str]:
         yield _quoted(self.metric)
         yield from (f"{name}:{_quoted(value)}" for name, value in self.settings.items())
-        yield from (f"w:{_quoted(name)}={weight:.6g}" for name, weight in self.weights.items())
+        yield from (f"w:{_quoted(name)}={weight:.{DIGITS}g}" for name, weight in self.weights.items())
         for condition, weights in self.conditions.items():
-            each = ",".join(f"{_quoted(name)}={weight:.6g}" for name, weight in weights.items())
+            each = ",".join(f"{_quoted(name)}={weight:.{DIGITS}g}" for name, weight in weights.items())
             yield f"if:{_quoted(condition)}@{each}"
         for name, column in self.columns.items():
             yield (
@@ -70,7 +72,7 @@ class Signature:
         if self.excluded:
             yield f"without:{','.join(map(_quoted, self.excluded))}"
         if self.decision != "best":
-            yield f"decide:{_quoted(self.decision)}" + ("" if self.scale is None else f",{self.scale:.6g}")
+            yield f"decide:{_quoted(self.decision)}" + ("" if self.scale is None else f",{self.scale:.{DIGITS}g}")
         if self.tuned:
             yield f"tuned:{_quoted_but_at(self.tuned)}"
         if self.test:
@@ -177,4 +179,4 @@ def _shown(value: object) -> str:
         return ", ".join(f"{name} {_shown(one)}" for name, one in value.items()) or "none"
     if isinstance(value, Column):
         return value.short
-    return "none" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
+    return "none" if value is None else f"{value:.{DIGITS}g}" if isinstance(value, float) else str(value)

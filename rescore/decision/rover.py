@@ -9,17 +9,20 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from rescore.metrics.base import Metric
+from rescore.metrics.normalise import EXACT, Token, rewritten
 from rescore.nbest import NbestList
 
 Floats = npt.NDArray[np.float64]
-Slot = dict[str | None, float]
-"""Posteriors of the words that compete for one place; None stands for no word."""
+Word = TypeVar("Word", bound=str)
+Slot = dict[Word | None, float]
+"""Posteriors of the words that compete for one place; None stands for no word. Of equal words the spelling of the most
+probable hypothesis is kept."""
 
 
 class Rover:
@@ -27,31 +30,33 @@ class Rover:
 
     needs_scale = True
 
-    def prepare(self, lists: Sequence[NbestList], metric: Metric | None) -> Sequence[list[list[str]]]:
-        return [[hypothesis.text.split() for hypothesis in nbest.hypotheses] for nbest in lists]
+    def prepare(self, lists: Sequence[NbestList], metric: Metric | None) -> Sequence[list[list[Token]]]:
+        """Words are the same where the metric counts them as the same."""
+        normaliser = (metric and metric.words) or EXACT
+        return [[normaliser.tokens(hypothesis.text) for hypothesis in nbest.hypotheses] for nbest in lists]
 
-    def choose(self, nbest: NbestList, preference: npt.NDArray[np.float64], prepared: list[list[str]]) -> str:
-        return " ".join(vote(confusion_network(prepared, preference.tolist())))
+    def choose(self, nbest: NbestList, preference: npt.NDArray[np.float64], prepared: list[list[Token]]) -> str:
+        return rewritten(vote(confusion_network(prepared, preference.tolist())))
 
 
-def confusion_network(hypotheses: Sequence[Sequence[str]], posteriors: Sequence[float]) -> list[Slot]:
+def confusion_network(hypotheses: Sequence[Sequence[Word]], posteriors: Sequence[float]) -> list[Slot[Word]]:
     """The slots, from the first to the last, each with the posteriors of all hypotheses."""
-    network: list[Slot] = []
+    network: list[Slot[Word]] = []
     mass = 0.0
     order = sorted(range(len(hypotheses)), key=lambda index: -posteriors[index])
     for index in order:
         posterior = float(posteriors[index])
-        merged: list[Slot] = []
+        merged: list[Slot[Word]] = []
         for slot, word in _align(network, hypotheses[index], mass):
-            place: Slot = {None: mass} if slot is None else slot
+            place: Slot[Word] = {None: mass} if slot is None else slot
             place[word] = place.get(word, 0.0) + posterior
             merged.append(place)
         network, mass = merged, mass + posterior
     return network
 
 
-def vote(network: Sequence[Slot]) -> list[str]:
-    """The word with the highest posterior of each slot; of equals the word of the more probable hypothesis."""
+def vote(network: Sequence[Slot[Word]]) -> list[Word]:
+    """The word with the highest posterior of each slot; of equals the one of the more probable hypothesis."""
     winners = (max(slot, key=lambda word: slot[word]) for slot in network)
     return [word for word in winners if word is not None]
 
@@ -62,16 +67,18 @@ NEARLY = 1e-9
 """Costs that differ by less are equal: of equal alignments a word stands in a slot rather than beside it."""
 
 
-def _align(network: Sequence[Slot], words: Sequence[str], mass: float) -> list[tuple[Slot | None, str | None]]:
+def _align(
+    network: Sequence[Slot[Word]], words: Sequence[Word], mass: float
+) -> list[tuple[Slot[Word] | None, Word | None]]:
     """Slots paired with words, None where either has no partner, of the least expected number of word errors."""
-    places: dict[str | None, list[int]] = {}
+    places: dict[Word | None, list[int]] = {}
     for place, word in enumerate(words):
         places.setdefault(word, []).append(place)
     blocks = [network[start : start + BLOCK] for start in range(0, len(network), BLOCK)]
     costs = [mass * np.arange(len(words) + 1.0)]
     for block in blocks[:-1]:
         costs.append(deque(_rows(block, costs[-1], places, mass), maxlen=1)[0].costs)
-    pairs: list[tuple[Slot | None, str | None]] = []
+    pairs: list[tuple[Slot[Word] | None, Word | None]] = []
     at = len(words)
     for number in reversed(range(len(blocks))):
         rows = list(_rows(blocks[number], costs[number], places, mass))
@@ -100,7 +107,7 @@ class _Row(NamedTuple):
 
 
 def _rows(
-    slots: Sequence[Slot], above: Floats, places: Mapping[str | None, Sequence[int]], mass: float
+    slots: Sequence[Slot[Word]], above: Floats, places: Mapping[Word | None, Sequence[int]], mass: float
 ) -> Iterator[_Row]:
     """
     Args:

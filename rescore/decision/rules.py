@@ -157,6 +157,11 @@ class Decision:
         return self.scale is None and bool(DECISIONS[self.name].needs_scale)
 
     @property
+    def takes_scale(self) -> bool:
+        """Whether the rule is about posteriors, so that it has a scale."""
+        return bool(DECISIONS[self.name].needs_scale)
+
+    @property
     def losses(self) -> Losses | None:
         """Those of a rule that chooses the least expected one."""
         losses: Losses | None = getattr(DECISIONS[self.name], "losses", None)

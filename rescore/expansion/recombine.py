@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -13,6 +13,7 @@ import numpy.typing as npt
 from rapidfuzz.distance import Levenshtein
 
 from rescore.errors import UserError
+from rescore.metrics.normalise import EXACT, Normaliser
 from rescore.nbest import (
     FIRST_PASS,
     Column,
@@ -31,14 +32,16 @@ MISSING = "missing."
 MERGED = "merged"
 
 
-def merge(first: Sequence[NbestList], others: Mapping[str, Sequence[NbestList]]) -> Iterator[NbestList]:
+def merge(
+    first: Sequence[NbestList], others: Mapping[str, Sequence[NbestList]], normaliser: Normaliser | None = None
+) -> Iterator[NbestList]:
     """The lists of the first system, with the hypotheses and the scores of the others.
 
     A text that several systems propose is one hypothesis. The first pass is that of the first system: what only others
     propose has the origin `MERGED`, and what is in the first lists keeps its origin.
 
     Args:
-        others: lists by the name of their column.
+        others: lists by the name of their column. normaliser: says which texts are the same; None for exact texts.
 
     Raises:
         UserError: an utterance is not in the first lists, these have scores of models, which the new hypotheses would
@@ -61,27 +64,30 @@ def merge(first: Sequence[NbestList], others: Mapping[str, Sequence[NbestList]])
             log.warning("%s: %d of %d utterances are missing; there the others decide", name, absent, len(known))
     for nbest in first:
         refuse_scored(nbest, "merge")
-        yield _merged(nbest, {name: lists.get(nbest.id) for name, lists in systems.items()})
+        yield _merged(nbest, {name: lists.get(nbest.id) for name, lists in systems.items()}, normaliser or EXACT)
 
 
-def _merged(nbest: NbestList, others: Mapping[str, NbestList | None]) -> NbestList:
+def _merged(nbest: NbestList, others: Mapping[str, NbestList | None], normaliser: Normaliser) -> NbestList:
+    def key(text: str) -> str:
+        return " ".join(normaliser(text))
+
     taken = {column for hypothesis in nbest.hypotheses for column in hypothesis.scores}
     for name in others:
         if name in taken:
             raise UserError(f"{name}: the lists of the first system have a column of that name; rename the file")
-    systems = {name: _best_scores(other) for name, other in others.items()}
+    systems = {name: _best_scores(other, key) for name, other in others.items()}
     hypotheses = [
-        replace(one, scores={MISSING + FIRST_PASS: 0.0, **one.scores, **_scores(one.text, systems)})
+        replace(one, scores={MISSING + FIRST_PASS: 0.0, **one.scores, **_scores(key(one.text), systems)})
         for one in nbest.hypotheses
     ]
-    present = {_words(one.text) for one in nbest.hypotheses}
+    present = {key(one.text) for one in nbest.hypotheses}
     columns = (FIRST_PASS, *component_columns(nbest))
     absent = {name: worst(nbest.column(name)) for name in columns} | _missing(nbest) | {MISSING + FIRST_PASS: 1.0}
-    for name in others:
-        for text in systems[name]:
-            if text not in present:
-                present.add(text)
-                hypotheses.append(Hypothesis(text, {**absent, **_scores(text, systems)}, Origin.MERGED))
+    for other in others.values():
+        for text in dict.fromkeys(_words(one.text) for one in other.hypotheses) if other else ():
+            if key(text) not in present:
+                present.add(key(text))
+                hypotheses.append(Hypothesis(text, {**absent, **_scores(key(text), systems)}, Origin.MERGED))
     names = [*others, *(MISSING + system for system in (FIRST_PASS, *others))]
     columns_of_systems = {name: Column.component(MERGED) for name in names}
     return replace(nbest, hypotheses=hypotheses, provenance={**nbest.provenance, **columns_of_systems})
@@ -108,17 +114,16 @@ def _words(text: str) -> str:
     return " ".join(text.split())
 
 
-def _best_scores(nbest: NbestList | None) -> dict[str, float]:
-    """The first-pass score of each text; the best of those that a list has twice."""
+def _best_scores(nbest: NbestList | None, key: Callable[[str], str]) -> dict[str, float]:
+    """The first-pass score of each text, by what it is compared as; the best of those that a list has twice."""
     scores: dict[str, float] = {}
     for hypothesis in nbest.hypotheses if nbest else []:
-        text, score = _words(hypothesis.text), hypothesis.scores[FIRST_PASS]
+        text, score = key(hypothesis.text), hypothesis.scores[FIRST_PASS]
         scores[text] = max(score, scores.get(text, score))
     return scores
 
 
-def _scores(text: str, systems: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
-    words = _words(text)
+def _scores(words: str, systems: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
     columns = {}
     for name, scores in systems.items():
         columns[name] = scores[words] if words in scores else worst(list(scores.values()))

@@ -298,7 +298,7 @@ def find_lexicon(path: str | None, specs: Sequence[str], words: WordList | None 
     places = [parse(spec).path / NAME for spec in specs]
     shipped = shipped_models() / "tta" / NAME
     lexicon = Lexicon.load(Path(path) if path else next((place for place in places if place.is_file()), shipped))
-    return lexicon.with_words(chain.from_iterable(map(str.split, words.lines))) if words else lexicon
+    return lexicon.with_words(chain.from_iterable(map(str.split, words.entries))) if words else lexicon
 
 
 class Respelling:

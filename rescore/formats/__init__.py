@@ -19,7 +19,7 @@ from rescore.errors import UserError
 from rescore.formats.best import read_best, write_best
 from rescore.formats.lines import IdSet
 from rescore.formats.references import References, open_references, read_references
-from rescore.formats.source import NO_SCORES, TWICE, InputWarnings, ReadOptions, Source
+from rescore.formats.source import NO_SCORES, TWICE, InputWarnings, ReadOptions, Source, input_waits
 from rescore.formats.text import has_entities
 from rescore.formats.writing import opened
 from rescore.nbest import FIRST_PASS, FORMER_FIRST_PASS, RANK, RESERVED, SCORE, SUM, WORDS, NbestList, free_name
@@ -34,6 +34,7 @@ __all__ = [
     "References",
     "fairseq_logs",
     "from_json",
+    "input_waits",
     "iterate",
     "opened",
     "read",
@@ -181,11 +182,11 @@ def read_output(path: str, references: str | References | None = None, **options
     """N-best lists, or, with `references` given, a 1-best text as lists of one hypothesis; `options` as in `read`."""
     warnings = InputWarnings(bool(options.get("strict")))
     source = Source(path, warnings)  # one for both ways: a pipe cannot be opened again
-    if references is not None and options.get("format_name") is None and _sniff(source) is None:
+    in_parts = source.is_folder and list(_expanded([path])) != [path]
+    if references is not None and options.get("format_name") is None and not in_parts and _sniff(source) is None:
         lists = read_best(source, references, warnings)
-        warnings.report()
-        return lists
-    lists = read([source], references=references, need_references=True, **options)
+    else:
+        lists = read([path] if in_parts else [source], references=references, need_references=True, **options)
     warnings.report()
     return lists
 

@@ -96,6 +96,24 @@ def _with_ids(lines: list[str], name: str, references: ReferenceFile) -> dict[st
     return None
 
 
+def check(path: str, segments: Mapping[str, RecordingSegment] | None = None, lists: Iterable[NbestList] = ()) -> None:
+    """See that the texts of lists can be written, before anything is computed.
+
+    Raises:
+        UserError: stm has no times, or none of an utterance; an id has white space (or in trn a bracket), so that it
+            could not be read back.
+    """
+    if path.endswith(".stm"):
+        if segments is None:
+            raise UserError(f"{path}: stm has times; give --segments FILE, Kaldi's `utterance recording start end`")
+        for nbest in lists:
+            if nbest.id not in segments:
+                raise UserError(f"{path}: no segment for utterance {nbest.id}")
+    elif not path.endswith(".txt"):
+        for nbest in lists:
+            checked_id(nbest, path, "()" if path.endswith(".trn") else "")
+
+
 def write_best(
     path_name: str,
     best: Iterable[tuple[NbestList, str]],
@@ -110,16 +128,13 @@ def write_best(
         segments: times, for stm.
 
     Raises:
-        UserError: an id has white space (or in trn a bracket), so that nobody could read it back; or has no times.
+        UserError: see `check`.
     """
     if path_name.endswith(".stm"):
-        if segments is None:
-            raise UserError(
-                f"{path_name}: stm has times; give --segments FILE, Kaldi's `utterance recording start end`"
-            )
+        check(path_name, segments)
         for nbest, text in best:
-            if nbest.id not in segments:
-                raise UserError(f"{path_name}: no segment for utterance {nbest.id}")
+            check(path_name, segments, [nbest])
+            assert segments is not None
             at = segments[nbest.id]
             speaker = nbest.id.partition("-")[0]
             text = " ".join(text.split())
@@ -128,8 +143,7 @@ def write_best(
     trn, plain = path_name.endswith(".trn"), path_name.endswith(".txt")
     for nbest, text in best:
         text = " ".join(text.split())
-        if not plain:
-            checked_id(nbest, path_name, "()" if trn else "")
+        check(path_name, None, [nbest])
         if trn:
             file.write(f"{text} ({nbest.id})\n".lstrip())
         elif plain:

@@ -126,7 +126,7 @@ def _read_lines(source: Source, skip: bool) -> Iterator[NbestList]:
         yield nbest
 
 
-def from_json(entry: Any, place: str, columns: Mapping[str, Column]) -> NbestList:
+def from_json(value: Any, place: str, columns: Mapping[str, Column]) -> NbestList:
     """The list that a line of JSON Lines holds.
 
     Args:
@@ -135,9 +135,9 @@ def from_json(entry: Any, place: str, columns: Mapping[str, Column]) -> NbestLis
     Raises:
         UserError: a key is missing, or a value is of another type.
     """
-    found = parsed(entry, _List, place)
-    hypotheses = [_hypothesis(value, f"{place}, hypothesis {rank}") for rank, value in enumerate(found.hyps, 1)]
-    return _marked(NbestList(str(found.id), hypotheses, _references(found.ref), _source(found.src), columns))
+    entry = parsed(value, _List, place)
+    hypotheses = [_hypothesis(hyp, f"{place}, hypothesis {rank}") for rank, hyp in enumerate(entry.hyps, 1)]
+    return _marked(NbestList(str(entry.id), hypotheses, _references(entry.ref), _source(entry.src), columns))
 
 
 def as_json(nbest: NbestList) -> dict[str, Any]:

@@ -29,6 +29,8 @@ utterance holds `reference`."""
 def opened(path: str) -> Iterator[IO[str]]:
     """A text file to write, gzipped where the name ends in .gz, renamed into place when done; `-` is stdout."""
     if path == "-":
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(line_buffering=True)  # who reads the pipe gets each list when it is answered
         yield sys.stdout
         return
     try:

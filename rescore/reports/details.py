@@ -57,7 +57,7 @@ class Utterance:
 
     id: str
     reference: str
-    """The first, as it was given."""
+    """The closest to the reranked text, as it was given."""
     words: int
     """In the normalised reference."""
     outputs: list[Output]
@@ -85,8 +85,9 @@ def describe_utterances(
     tokens = dict(zip(questions, lm.score(questions), strict=True))
     found = []
     for nbest, chosen, about in zip(lists, chosen_texts, asked, strict=True):
-        # One reading of the reference for all outputs, which stand below each other: that of the last.
-        reference = normaliser.nearest(nbest.references[0], chosen[-1])[0]
+        # One reference, and one reading of it, for all outputs, which stand below each other: that of the last.
+        closest = normaliser.closest(nbest.references, chosen[-1])
+        reference = normaliser.nearest(closest, chosen[-1])[0]
         sides = []
         for text, question in zip(chosen, about, strict=True):
             pairs = align(*normaliser.nearest(reference, text))
@@ -94,7 +95,7 @@ def describe_utterances(
             shaded = list(zip(scores.tokens, map(float, scores.log_probs), strict=True))
             errors = sum(expected != word for expected, word in pairs)
             sides.append(Output(text, pairs, errors, shaded, _respelled(nbest, text, pairs, normaliser)))
-        found.append(Utterance(nbest.id, nbest.references[0], len(reference), sides, _candidates(nbest, normaliser)))
+        found.append(Utterance(nbest.id, closest, len(reference), sides, _candidates(nbest, normaliser)))
     return found
 
 
@@ -105,8 +106,9 @@ def _respelled(nbest: NbestList, text: str, pairs: Sequence[AlignedPair], normal
 
 def _candidates(nbest: NbestList, normaliser: Normaliser) -> list[RankedHypothesis]:
     errors = [
-        sum(expected != found for expected, found in align(*normaliser.nearest(nbest.references[0], hypothesis.text)))
-        for hypothesis in nbest.hypotheses
+        sum(expected != found for expected, found in align(*normaliser.nearest(closest, one.text)))
+        for one in nbest.hypotheses
+        for closest in [normaliser.closest(nbest.references, one.text)]
     ]
     best = min(tie_order(nbest), key=errors.__getitem__)
     return [

@@ -18,12 +18,12 @@ from rescore.errors import UserError
 from rescore.files import parsed, read_json
 from rescore.formats import ReadOptions
 from rescore.metrics import Metric, list_statistics, oracle, total, value
-from rescore.metrics.base import Counts, metric_input
+from rescore.metrics.base import Counts, metric_input, settings_on, warn_of_unspaced
 from rescore.metrics.significance import Chosen, PairedTest, confidence_interval
 from rescore.nbest import COUNTS, FIRST_PASS, Column, NbestList, first_pass_indices, tie_order
 from rescore.signature import Signature, origins
 from rescore.styles import as_json, p_value, text
-from rescore.tuning.weights import Weights, bonus_phrases
+from rescore.tuning.weights import Unproven, Weights, bonus_phrases
 from rescore.version import VERSION
 
 CountsByName = dict[str, int | float]
@@ -65,12 +65,12 @@ class Measured:
         described("95 % confidence intervals by bootstrap over utterances, in percent."),
     ]
     signature: Annotated[str, described("All that is needed to get the figures again.")]
+    lattice_oracle: Annotated[
+        float | None, described("WER of the path nearest to the reference in each lattice, where lattices were read.")
+    ] = None
     own_oracle: Annotated[
         float | None,
         described("The oracle of the toolkit's own hypotheses, in percent; null where it is that of all."),
-    ] = None
-    lattice_oracle: Annotated[
-        float | None, described("WER of the path nearest to the reference in each lattice, where lattices were read.")
     ] = None
 
 
@@ -83,6 +83,7 @@ def measure(
     texts: Sequence[str],
 ) -> Measured:
     """One metric of the first pass, the oracle, and the texts that were chosen."""
+    warn_of_unspaced(metric, lists)
     statistics = list_statistics(metric, lists)
     best, best_own = oracle_places(metric, lists, statistics), own_oracle_places(metric, lists, statistics)
     chosen = {
@@ -169,7 +170,7 @@ def sign(
     decide = decide or weights.decision
     return Signature(
         metric=metric.name if metric else "none",
-        settings=metric.settings if metric else {},
+        settings=settings_on(metric, lists) if metric else {},
         weights=weights.weights,
         conditions=weights.conditions,
         columns=origins(lists, weights.weights),
@@ -227,6 +228,22 @@ def gain(found: Measured) -> str:
     return f"{found.metric} {difference:+.2f}{relative}{p}"
 
 
+SIGNIFICANT = 0.05
+"""The p-value below which a difference is called significant."""
+
+
+def worse(figures: Measured) -> Iterator[str]:
+    """One line where reranking is significantly worse than the first pass under a metric."""
+    change = figures.reranked - figures.first_pass
+    is_worse = change < 0 if figures.higher_is_better else change > 0
+    if is_worse and figures.p_value is not None and figures.p_value < SIGNIFICANT:
+        p = f"p = {p_value(figures.p_value)}".replace("= <", "< ")
+        yield (
+            f"{figures.metric} is significantly worse than the first pass: {figures.first_pass:.2f} -> "
+            f"{figures.reranked:.2f}, {p}; to tune for it, give --metric {figures.metric.lower()} first"
+        )
+
+
 SCHEMA = "rescore/results/3"
 """Format and version of a results file; the number changes where old readers would fail."""
 
@@ -241,6 +258,28 @@ class Dev:
     reranked: Annotated[float, described("The metric with the tuned weights, in percent.")]
     low: Annotated[float | None, described("A single weight is as good from here ...")] = None
     high: Annotated[float | None, described("... to here.")] = None
+    unproven: Annotated[
+        Unproven | None, described("The best weights there, where all are 0 because no gain was significant.")
+    ] = None
+    folds: Annotated[
+        tuple[dict[str, float], ...],
+        described("The weights of each fold, tuned on the others, where the lists themselves were cut into folds."),
+    ] = ()
+
+    @classmethod
+    def of(cls, weights: Weights, held_out: Measured | None = None) -> Dev | None:
+        """What weights record of their tuning; None where they were given.
+
+        Args:
+            held_out: the figures of the texts that folds decided, which stand for those of the weights of all lists.
+        """
+        about = weights.tuned_for
+        if about is None or about.utterances is None or about.first_pass is None or about.value is None:
+            return None
+        source = weights.origin.removeprefix("tuned on ")
+        if held_out is not None:
+            return cls(source, about.utterances, held_out.first_pass, held_out.reranked, folds=weights.folds)
+        return cls(source, about.utterances, about.first_pass, about.value, about.low, about.high, weights.unproven)
 
 
 @dataclass(slots=True, repr=False)
@@ -395,6 +434,7 @@ def system_name(weights: Weights, columns: Mapping[str, Column], decision: str) 
 def render(results: Results) -> str:
     """The table of one run, its weights, its sets, and the signature."""
     lines = [line for one in results.metrics for line in (table(one), "", gain(one), "")][:-1]
+    lines += [line for one in results.metrics for line in worse(one)]
     lines.append(_weights(results))
     if results.scale is not None:
         lines.append(f"decision: {results.decision}, posteriors exp({results.scale:.4g} * score)")
@@ -417,23 +457,33 @@ def _weights(results: Results) -> str:
     dev = results.dev
     if dev is None:
         return line
+    if dev.folds:
+        every = "; ".join(_named(weights) for weights in dev.folds)
+        return f"{line}\neach fold was decided with weights of the others: {every}"
     if all(weight == 0 for name, weight in results.weights.items() if name != FIRST_PASS):
-        return (
-            f"{line}\nthe LM does not help on this set: no weight above 0 is better than the first pass on {dev.source}"
-        )
+        return f"{line}\n{why_zero(dev.unproven, dev.first_pass, dev.source)}"
     line = f"{line}\n{dev.source}: {dev.first_pass:.2f} -> {dev.reranked:.2f}"
     if dev.low is None or dev.high is None or results.decision != "best":  # a scale moves with them
         return line
     return f"{line}, the same for any lambda from {dev.low:.4g} to {dev.high:.4g}"
 
 
-def _named(weights: dict[str, float], excluded: Sequence[str]) -> str:
+def why_zero(unproven: Unproven | None, first_pass: float, source: str) -> str:
+    """Why all weights are 0, and what to do."""
+    if unproven is None:
+        return f"the LM does not help on this set: no weight above 0 is better than the first pass on {source}"
+    return (
+        f"the weight is 0: the best one on {source}, {_named(unproven.weights)}, gains less than two standard errors "
+        f"({first_pass:.2f} -> {unproven.value:.2f}, 95 % CI of the gain {unproven.low:.2f} to {unproven.high:.2f} "
+        "points); tune on more lists, or take this weight with --no-bagging"
+    )
+
+
+def _named(weights: dict[str, float], excluded: Sequence[str] = ()) -> str:
     parts = [f"{name} {weight:.4g}" for name, weight in weights.items() if name not in (FIRST_PASS, *COUNTS)]
     return ", ".join(parts + bonus_phrases(weights, "+.4g", excluded))
 
 
-BEFORE = "rescore/results/2"
-"""Files of the first metric's figures at the top, and those of others in `also`: read, and never written."""
 ERRORS = {"substitutions", "deletions", "insertions"}
 """What error rates count beside the words or characters of the references."""
 
@@ -460,17 +510,15 @@ def write(results: Results, file: IO[str]) -> None:
 
 
 def read(path: Path) -> Results:
-    """Read a results file, also one of the schema before.
+    """Read a results file.
 
     Raises:
         UserError: it is absent, not JSON, of another schema, has a field of the wrong kind, or lacks a figure.
     """
     values = read_json(path)
-    found = values.get("schema") if isinstance(values, dict) else None
-    if found == BEFORE:
-        values = _of_before(values)
-    elif found != SCHEMA:
-        raise UserError(f"{path}: schema is {found!r}, not {SCHEMA!r}; write it with `rescore run --report`")
+    known = values.get("schema") if isinstance(values, dict) else None
+    if known != SCHEMA:
+        raise UserError(f"{path}: schema is {known!r}, not {SCHEMA!r}; write it with `rescore run --report`")
     results = parsed(values, Results, str(path))
     if not results.metrics:
         raise UserError(f"{path}: has no figures; the lists had no references")
@@ -482,19 +530,6 @@ def read(path: Path) -> Results:
     except UserError as error:
         raise UserError(f"{path}: {error}") from None
     return results
-
-
-def _of_before(values: dict[str, Any]) -> dict[str, Any]:
-    """The content of a file of the schema before, as it would be written now."""
-    values = {name: value for name, value in values.items() if name != "schema"}
-    own = ("metric", "higher_is_better", *CHOICES, "p_value", "counts", "wrong_utterances", "intervals")
-    first = {name: values.pop(name) for name in own if name in values} | {"signature": values.get("signature")}
-    others = values.pop("also", [])
-    metrics = [first, *others] if first.get("metric") is not None and isinstance(others, list) else []
-    for one in metrics:
-        if isinstance(one, dict) and "wrong_utterances" in one:
-            one["sentence_errors"] = one.pop("wrong_utterances")
-    return values | {"metrics": metrics}
 
 
 def _faults(results: Results) -> Iterator[str]:

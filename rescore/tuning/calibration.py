@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -137,18 +138,20 @@ UNCALIBRATED = Calibration()
 
 
 def correct(network: ConfusionNetwork, references: Sequence[str], normaliser: Normaliser) -> Flags:
-    """(words,) whether each word of a decided text is right, by sclite's alignment with the nearest reference."""
-    words = [" ".join(normaliser(word)) for word in network.words]
-    kept = np.array([bool(word) for word in words], dtype=bool)
-    best = np.zeros(int(kept.sum()), dtype=bool)
+    """(words,) whether each word of a decided text is right, by sclite's alignment with the nearest reference.
+
+    A word that is compared as several is right where all of them are; what does not count as a word is no error.
+    """
+    pieces = normaliser.pieces(network.text)
+    heard = [word for piece in pieces for word in piece.words]
+    best: list[bool] = [False] * len(heard)
     for reference in references:
-        heard = [word for word in words if word]
         pairs = align(nearest(normaliser.readings(reference, reference=True), [[heard]])[0], heard)
-        flags = np.array([one == other for one, other in pairs if other is not None], dtype=bool)
-        best = flags if flags.sum() >= best.sum() else best
-    result = ~kept  # what does not count as a word is no error
-    result[kept] = best
-    return result
+        flags = [one == other for one, other in pairs if other is not None]
+        best = flags if sum(flags) >= sum(best) else best
+    ends = np.cumsum([0, *(len(piece.words) for piece in pieces)])
+    right = [all(best[begin:end]) for begin, end in pairwise(ends.tolist())]
+    return np.repeat(np.array(right, dtype=bool), [len(piece.written) for piece in pieces])
 
 
 def measure(
@@ -175,7 +178,7 @@ def calibrate(
     for nbest in lists:
         if not nbest.references:
             raise UserError(f"utterance {nbest.id}: no reference; confidences are calibrated on lists with references")
-    found = networks(lists, texts, weights.of)
+    found = networks(lists, texts, weights.of, normaliser)
     flags = [correct(network, nbest.references, normaliser) for network, nbest in zip(found, lists, strict=True)]
     every = np.concatenate([*flags, np.empty(0, dtype=bool)])
     if every.all() or not every.any():

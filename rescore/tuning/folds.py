@@ -13,7 +13,8 @@ from rescore.lms import is_pseudo
 from rescore.metrics.base import Metric
 from rescore.metrics.significance import Folds
 from rescore.nbest import EDITS, FIRST_PASS, RESPELLING, TOKENS, NbestList, score_columns
-from rescore.tuning.tune import TuningOptions, tune
+from rescore.tuning.tune import tune
+from rescore.tuning.weights import TuningOptions, Weights
 
 log = logging.getLogger(__name__)
 
@@ -127,15 +128,16 @@ def _spread(lists: Sequence[NbestList]) -> float:
 
 def tuned_in_folds(
     folds: Folds, metric: Metric, lists: Sequence[NbestList], columns: Sequence[str], options: TuningOptions
-) -> list[str]:
-    """The text chosen for each list with weights tuned on the other folds."""
-    texts = [""] * len(lists)
+) -> tuple[list[str], list[Weights]]:
+    """The text chosen for each list with weights tuned on the other folds, and the weights of each fold."""
+    texts, each = [""] * len(lists), []
     for fold in range(folds.number):
         mine = [index for index, place in enumerate(folds.fold) if place == fold]
         rest = [nbest for nbest, place in zip(lists, folds.fold, strict=True) if place != fold]
         weights, _ = tune(metric, rest, columns, "the other folds", options)
+        each.append(weights)
         chosen = [lists[index] for index in mine]
         decision: Decision = weights.decision
         for index, text in zip(mine, decision.texts(metric, chosen, weights.of), strict=True):
             texts[index] = text
-    return texts
+    return texts, each

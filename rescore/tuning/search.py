@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rescore.metrics.base import Counts, Metric
+from rescore.metrics.significance import paired_interval
 
 Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int64]
@@ -326,6 +327,16 @@ def significantly_better(metric: Metric, ours: Counts, theirs: Counts, trials: i
 
     observed = float(gain(np.arange(number)))
     return observed > ERRORS * float(np.std([gain(random.integers(0, number, number)) for _ in range(trials)]))
+
+
+def gain_interval(space: Space, weights: Floats) -> tuple[float, float]:
+    """The 95 % confidence interval of the gain of weights over the first pass, in points; below 0 it is a loss."""
+    sign = 1.0 if space.metric.higher_is_better else -1.0
+    low, high = sorted(
+        sign * end
+        for end in paired_interval(space.metric, list(space.chosen(first_pass(space))), list(space.chosen(weights)))
+    )
+    return low, high
 
 
 def first_pass(space: Space) -> Floats:

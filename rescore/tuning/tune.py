@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -23,35 +23,15 @@ from rescore.tuning.search import (
     bagged,
     best_interval,
     coordinate,
+    gain_interval,
     is_significant,
     padded,
     search,
     significantly_better,
 )
-from rescore.tuning.weights import TunedFor, Weights, check_condition, condition_of
+from rescore.tuning.weights import TunedFor, TuningOptions, Unproven, Weights, condition_of
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class TuningOptions:
-    """How weights are tuned."""
-
-    bonuses: tuple[str, ...] = ()
-    """For what there are bonuses (names of `COUNTS`)."""
-    plateau: bool = False
-    """Of one weight, the middle of those that are not significantly worse than the best."""
-    bagging: bool = True
-    """Weights that are averaged and significantly better (tuning/average.py), not the plain optimum of the lists."""
-    negative: tuple[str, ...] = ()
-    """LM columns whose weights have no bounds, as that of an internal LM which is subtracted (density ratio)."""
-    condition: str | None = None
-    """For weights of their own for the lists of each condition (`condition_of`)."""
-    decide: Decision = field(default_factory=Decision)
-    """The decision that is tuned for: its scale, where it needs one and has none, is tuned as well."""
-
-    def __post_init__(self) -> None:
-        check_condition(self.condition)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +52,8 @@ class Tuned:
     """... to here."""
     excluded: frozenset[Origin] = frozenset()
     """Hypotheses of these origins may not win."""
+    unproven: Unproven | None = None
+    """The best weights, where all are 0 because no gain was significant."""
 
     @property
     def helps(self) -> bool:
@@ -110,6 +92,8 @@ def tune(
         Weights.interpolation(tuned.lm, f"tuned on {source}", f"{len(lists)}@{content_hash(lists)}", tuned.bonuses),
         columns=origins(lists, tuned.lm | dict.fromkeys(options.negative, 0.0)),
         excluded=tuned.excluded,
+        options=options,
+        unproven=tuned.unproven,
     )
     if options.condition is not None:
         weights, tuned = _by_condition(metric, lists, columns, bonuses, options, weights, tuned)
@@ -195,7 +179,14 @@ def _likely(
     space = _space(metric, lists, columns, bonuses)
     point = bagged(space, _point(tuned))
     if not is_significant(space, point):
-        return Tuned(dict.fromkeys(columns, 0.0), dict.fromkeys(bonuses, 0.0), tuned.first_pass, tuned.first_pass)
+        best = Unproven(
+            tuned.lm | {name: bonus for name, bonus in tuned.bonuses.items() if bonus},
+            tuned.value,
+            *gain_interval(space, _point(tuned)),
+        )
+        return Tuned(
+            dict.fromkeys(columns, 0.0), dict.fromkeys(bonuses, 0.0), tuned.first_pass, tuned.first_pass, unproven=best
+        )
     lm = dict(zip(columns, point[1 : len(columns) + 1].tolist(), strict=True))
     added = dict(zip(bonuses, point[len(columns) + 1 :].tolist(), strict=True))
     low, high = _same(space, point[1]) if len(columns) == 1 and not bonuses else (None, None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
@@ -98,6 +98,44 @@ class TunedFor:
         return MetricOptions(self.tokenise, Normaliser(**flags, glm=glm), self.model, words)
 
 
+@dataclass(frozen=True, slots=True)
+class TuningOptions:
+    """How weights are tuned. They travel with the weights, so that every report shows what was done."""
+
+    bonuses: tuple[str, ...] = ()
+    """For what there are bonuses (names of `COUNTS`)."""
+    plateau: bool = False
+    """Of one weight, the middle of those that are not significantly worse than the best."""
+    bagging: bool = True
+    """Weights that are averaged and significantly better (`search.bagged`), not the plain optimum of the lists."""
+    negative: tuple[str, ...] = ()
+    """LM columns whose weights have no bounds, as that of an internal LM which is subtracted (density ratio)."""
+    condition: str | None = None
+    """For weights of their own for the lists of each condition (`condition_of`)."""
+    decide: Decision = field(default_factory=Decision)
+    """The decision that is tuned for: its scale, where it needs one and has none, is tuned as well."""
+    folds: int | None = None
+    """Into how many parts the lists were cut, each decided with weights of the others; None where they were not."""
+    speaker: str | None = None
+    """Where an id has its speaker, whom a fold keeps whole."""
+
+    def __post_init__(self) -> None:
+        check_condition(self.condition)
+
+
+@dataclass(frozen=True, slots=True)
+class Unproven:
+    """The best weights of lists on which no gain is significant, so that the first pass decides alone."""
+
+    weights: dict[str, float]
+    value: float
+    """The metric with these weights, in percent."""
+    low: float
+    """The lower end of the 95 % confidence interval of their gain, in points; below 0 it is a loss ..."""
+    high: float
+    """... and the upper end."""
+
+
 SCHEMA = "rescore/weights/1"
 
 
@@ -126,6 +164,12 @@ class Weights:
     """Hypotheses of these origins may not win, nor vote."""
     excluded_in: dict[str, frozenset[Origin]] = field(default_factory=dict)
     """The same by condition."""
+    options: TuningOptions | None = None
+    """How they were tuned; None where they were given."""
+    unproven: Unproven | None = None
+    """The best weights, where these are 0 because no gain was significant."""
+    folds: tuple[dict[str, float], ...] = ()
+    """The weights that each fold was decided with, where the lists were cut into folds."""
     schema: str = SCHEMA
 
     @property
@@ -242,6 +286,39 @@ class Weights:
 
 FIRST_PASS_ALONE = Weights({FIRST_PASS: 1.0}, "first pass")
 """No language model."""
+
+
+FORCED = ",forced"
+"""What the signature says behind the source of weights that were tuned on scores of another model."""
+
+
+def suited(weights: Weights, lists: Iterable[NbestList], force: bool = False) -> Weights:
+    """The weights, if they were tuned on scores of the models that gave the columns of these lists.
+
+    A column whose model is not recorded, in the lists or with the weights, is taken as it is; so is another precision.
+
+    Args:
+        force: return weights of another model, too, which their signature then says.
+
+    Raises:
+        UserError: a column comes from another model, or has another norm.
+    """
+    last = None
+    for nbest in lists:
+        if nbest.provenance is last:  # the lists of a file share one record
+            continue
+        last = nbest.provenance
+        for name, tuned in weights.columns.items():
+            scored = nbest.provenance.get(name)
+            if scored is None or (scored.fingerprint, scored.norm) == (tuned.fingerprint, tuned.norm):
+                continue
+            if force:
+                return weights if weights.tuned.endswith(FORCED) else replace(weights, tuned=weights.tuned + FORCED)
+            raise UserError(
+                f"utterance {nbest.id}: column {name} comes from {scored.short}, but the weights were tuned on scores "
+                f"of {tuned.short}; tune again, score with that model, or go on with --force-weights"
+            )
+    return weights
 
 
 def condition_of(nbest: NbestList, condition: str) -> str:
