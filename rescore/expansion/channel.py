@@ -20,6 +20,7 @@ from rescore.errors import UserError
 from rescore.files import parsed, read_json, write_text
 from rescore.formats.references import References
 from rescore.lms import shipped_models
+from rescore.lms.folders import card_head
 from rescore.nbest import NbestList, Origin, content_hash
 
 NAME = "channel.json"
@@ -400,10 +401,7 @@ def train(
 
 
 def _card(channel: Channel, words: int, other: int) -> str:
-    return f"""---
-kind: channel
-trained_on: {channel.source}
----
+    return f"""{card_head("text2text-generation", {"kind": "channel", "trained_on": channel.source})}
 
 # channel
 

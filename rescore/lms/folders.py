@@ -7,7 +7,7 @@ import hashlib
 import logging
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,41 @@ def card_value(folder: Path, key: str) -> str | None:
     head = re.match(r"---\n(.*?)\n---", card(folder), re.DOTALL)
     found = re.search(rf"^{re.escape(key)}:\s*(.+?)\s*$", head[1], re.MULTILINE) if head else None
     return found[1] if found else None
+
+
+HUB_KEYS = ("license", "library_name", "pipeline_tag")
+"""Keys of a card that the Hugging Face Hub reads; model-index, with figures, is optional there."""
+
+
+def card_head(task: str, own: Mapping[str, object], figures: Mapping[str, float] | None = None) -> str:
+    """The head of a card in the form of the Hugging Face Hub, with our own keys.
+
+    Args:
+        task: the Hub's name of the task, such as fill-mask. own: our own keys; `kind` also names the model. figures:
+            perplexities of held-out text, by name.
+    """
+    lines = ["---", "library_name: rescore", f"pipeline_tag: {task}", "license: other"]
+    lines += [f"{key}: {value}" for key, value in own.items()]
+    if figures:
+        lines += ["model-index:", f"- name: {own['kind']}", "  results:", f"  - task: {{type: {task}}}"]
+        lines += ["    dataset: {type: text, name: held-out sentences of the training text}", "    metrics:"]
+        lines += [f"    - {{type: perplexity, name: {name}, value: {value:.2f}}}" for name, value in figures.items()]
+    return "\n".join([*lines, "---"])
+
+
+def card_problems(folder: Path) -> list[str]:
+    """What is missing or wrong in the card of a model's folder, a line each; nothing where the card is in order."""
+    place = folder / "README.md"
+    if not card(folder).startswith("---\n"):
+        return [f"{place}: no card, or no head between lines of ---; write one as `rescore train` does"]
+    problems = [f"{place}: no {key}" for key in (*HUB_KEYS, "kind") if card_value(folder, key) is None]
+    config, kind = folder / "config.json", card_value(folder, "kind")
+    if config.is_file() and isinstance(values := read_json(config), dict) and kind != values.get("kind", kind):
+        problems.append(f"{place}: kind is {kind}, but config.json says {values['kind']}")
+    weight = card_value(folder, "recommended_weight")
+    if weight is not None and not re.fullmatch(r"0(\.\d+)?|1(\.0*)?", weight):
+        problems.append(f"{place}: recommended_weight is {weight}; expected a number from 0 to 1")
+    return problems
 
 
 _MANY = (

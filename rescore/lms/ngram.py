@@ -25,7 +25,7 @@ from rescore.formats.source import read_lines
 from rescore.lms import lexicon
 from rescore.lms.arpa import END, LOG_10, ArpaModel
 from rescore.lms.base import ComputeOptions, Kind, Question, Report, Spec, TokenScores, Values
-from rescore.lms.folders import card_value
+from rescore.lms.folders import card_head, card_value
 from rescore.lms.neural.tokenizer import Tokenizer, word_tokenizer
 from rescore.lms.options import TextOptions, TokenizerOptions, TrainingOptions, option
 
@@ -327,12 +327,8 @@ def _ngram_counts(arpa: Path) -> list[int]:
 
 
 def _card(options: NgramKind.Options, sentences: int, counts: Sequence[int]) -> str:
-    return f"""---
-kind: ngram
-order: {options.order}
-unit: {options.unit}
-recommended_weight: 0.3
----
+    own = {"kind": "ngram", "order": options.order, "unit": options.unit, "recommended_weight": 0.3}
+    return f"""{card_head("text-generation", own)}
 
 # ngram
 

@@ -15,8 +15,8 @@ from rescore.errors import UserError
 from rescore.files import write_text
 from rescore.formats.source import read_lines
 from rescore.lms import lexicon
-from rescore.lms.base import Report
-from rescore.lms.folders import claimed
+from rescore.lms.base import Report, kind_of
+from rescore.lms.folders import card_head, claimed
 from rescore.lms.neural import checkpoint
 from rescore.lms.neural.blocks import Network
 from rescore.lms.neural.config import NetworkConfig
@@ -200,11 +200,12 @@ def _write_card(kind: str, trainer: Trainer, corpus: Corpus) -> None:
     ]
     measured = "\n".join([*perplexities, *accuracies])
     replaced = f"| replacements | {_in_a_table(trainer.replacements)} |\n" if trainer.replacements else ""
-    card = f"""---
-kind: {kind}
-trained_on: {names}
-recommended_weight: 0.3
----
+    hub_task = "fill-mask" if kind_of(kind).is_pseudo(()) else "text-generation"
+    figures = {
+        f"{task.objective.perplexity} ({name})": math.exp(progress.losses[name]) for name, task in trainer.tasks.items()
+    }
+    head = card_head(hub_task, {"kind": kind, "trained_on": names, "recommended_weight": 0.3}, figures)
+    card = f"""{head}
 
 # {kind}
 
