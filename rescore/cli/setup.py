@@ -17,7 +17,7 @@ DEV = ("dev", "valid")
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundLists:
     """Lists in a folder, as a Makefile names them."""
 
     toolkit: str
@@ -61,7 +61,7 @@ def init_command(folder: str, force: bool) -> None:
     click.echo("next: make" if found.certain else f"next: fill in DEV and TEST in {target}, then make", nl=True)
 
 
-def look(place: Path) -> Found:
+def look(place: Path) -> FoundLists:
     """What lists there are: of several, `dev` (or `valid`) in the name is dev, another one is test."""
     for toolkit, places in (
         ("ESPnet2", {path.parent for path in place.rglob("logdir")}),
@@ -77,9 +77,11 @@ def look(place: Path) -> Found:
         rest = [name for name in names if name != dev]
         test = _choose(rest, ("test", "eval")) or (rest[0] if rest else None)
         if dev and test:
-            return Found(toolkit, _lists(place, dev, toolkit), _lists(place, test, toolkit))
-        return Found(toolkit, "path/to/dev", _lists(place, dev or names[0], toolkit), certain=False)
-    return Found("no lists found", "path/to/dev --ref path/to/dev/text", "path/to/test --ref path/to/test/text", False)
+            return FoundLists(toolkit, _lists(place, dev, toolkit), _lists(place, test, toolkit))
+        return FoundLists(toolkit, "path/to/dev", _lists(place, dev or names[0], toolkit), certain=False)
+    return FoundLists(
+        "no lists found", "path/to/dev --ref path/to/dev/text", "path/to/test --ref path/to/test/text", False
+    )
 
 
 def _fairseq(place: Path) -> set[Path]:

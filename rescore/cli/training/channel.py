@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import click
 
-from rescore.cli.options.base import bundled
+from rescore.cli.options.base import option_group
 from rescore.cli.training import Common, report
 
 KINDS = ("channel",)
@@ -19,7 +19,7 @@ class ChannelOptions:
     ref: tuple[str, ...]
 
 
-options = bundled(
+options = option_group(
     "channel",
     ChannelOptions,
     TITLE,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import click
 
-from rescore.cli.options.base import bundled
+from rescore.cli.options.base import option_group
 from rescore.cli.training import Common, report
 
 KINDS = ("lexical",)
@@ -22,7 +22,7 @@ class LexicalOptions:
     lists: tuple[str, ...]
 
 
-options = bundled(
+options = option_group(
     "lexical",
     LexicalOptions,
     TITLE,

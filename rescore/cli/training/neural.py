@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rescore.cli.options.base import Number, bundled
+from rescore.cli.options.base import Number, option_group
 from rescore.cli.options.lms import device_option
 from rescore.cli.training import Common, report
 from rescore.parts import NETWORKS
@@ -117,7 +117,7 @@ class NeuralOptions:
         )
 
 
-options = bundled(
+options = option_group(
     "neural",
     NeuralOptions,
     TITLE,

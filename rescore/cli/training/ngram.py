@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import click
 
-from rescore.cli.options.base import bundled
+from rescore.cli.options.base import option_group
 from rescore.cli.training import Common, report
 
 KINDS = ("ngram",)
@@ -36,7 +36,7 @@ class NgramOptions:
             raise click.UsageError(f"--prune {self.prune}: expected whole numbers, such as 0,0,1") from None
 
 
-options = bundled(
+options = option_group(
     "ngram",
     NgramOptions,
     TITLE,
