@@ -208,14 +208,14 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a small file beside and rename it.
+    """Write a small file beside and rename it. Bytes of file names that are not UTF-8 are written as question marks.
 
     Raises:
         UserError: it cannot be written.
     """
     try:
         with replacing(path) as temporary:
-            temporary.write_text(text, encoding="utf-8")
+            temporary.write_text(text, encoding="utf-8", errors="replace")
     except OSError as error:
         raise UserError(f"{path}: cannot be written ({error.strerror or error})") from None
 

@@ -26,21 +26,22 @@ from rescore.decision import Decision
 from rescore.engines import OnProgress, OnScores, add_columns, windows
 from rescore.engines.shards import Shards
 from rescore.errors import UserError
-from rescore.expansion import recombine
-from rescore.lms import LanguageModel, column_name, load_all, with_own_columns
+from rescore.expansion import Respelling, recombine
+from rescore.expansion.respell import find_lexicon
+from rescore.lms import LanguageModel, column_name, load_all, parse, with_own_columns
 from rescore.lms.cache import Cached
 from rescore.lms.context import in_place
+from rescore.lms.lexicon import SUSPICIOUS, share_seen
 from rescore.metrics import Metric
 from rescore.metrics.base import remembered
-from rescore.metrics.significance import PairedTest
+from rescore.metrics.significance import PairedTest, split
 from rescore.nbest import FIRST_PASS, TOKENS, NbestList
 from rescore.reports import comparison
 from rescore.reports.results import Dev, Results, system_name
 from rescore.reports.results import evaluate as evaluate_weights
-from rescore.respelling import find_lexicon, respelled
 from rescore.tuning import Tuned, Weights, suited, tuned_in_folds
 from rescore.tuning import tune as tune_weights
-from rescore.tuning.folds import choose_columns, split, warn_of_overlap, warn_of_scales, warn_of_single
+from rescore.tuning.folds import choose_columns, warn_of_overlap, warn_of_scales, warn_of_single
 
 __all__ = ["Outcome", "RunConfig", "compare", "evaluate", "expand", "rerank", "run", "score", "tune"]
 
@@ -102,12 +103,14 @@ def run(
         config.metric(lists)  # whether it can be measured there: dev lists may have words that test lists lack
     metric, others = remembered(config.metric(dev or lists)), config.others(lists)
     lms = models_for(config, load, lists, dev or [])
+    warn_of_seen(config.lms, lists)
     columns = [column_name(lm, str(config.norm)) for lm in lms]
     with clock.measure("scoring"):
-        scored = list(score(expand(lists, config, dev), lms, config, progress))
+        expansion = Expansion(config, dev)
+        scored = list(score(expansion(lists), lms, config, progress))
         tuned_on = scored if parts else None
         if dev is not None:
-            tuned_on = list(score(expand(dev, config, dev), lms, config, progress))
+            tuned_on = list(score(expansion(dev), lms, config, progress))
     if lms:
         warn_of_single(scored)
     texts, folded = None, list[Weights]()
@@ -140,6 +143,40 @@ def models_for(
     return with_own_columns(load() if load else load_all(config.lms), str(config.norm), heads, config.lms)
 
 
+def warn_of_seen(specs: Sequence[str], lists: Sequence[NbestList]) -> None:
+    """Say so where a model was trained on the references that it is measured on."""
+    references = [reference for nbest in lists for reference in nbest.references]
+    for spec in specs:
+        if references and (share := share_seen(parse(spec).path, references)) > SUSPICIOUS:
+            log.warning(
+                "--lm %s: %.0f %% of the references are in its training text; its figures on these lists are too good",
+                spec,
+                100 * share,
+            )
+
+
+class Expansion:
+    """Adds the new hypotheses that were asked for; made once for all lists of an experiment, so that a channel is
+    learned once."""
+
+    def __init__(self, config: RunConfig, dev: Sequence[NbestList] | None = None) -> None:
+        """
+        Args:
+            dev: what a channel may be learned from.
+        """
+        self._number, self._dev, self._respelling = config.recombine, dev, None
+        if config.respell:
+            lexicon = find_lexicon(config.lexicon, config.lms, config.measuring.words)
+            self._respelling = Respelling(config.respell, lexicon, config.channel, dev)
+
+    def __call__(self, lists: Iterable[NbestList]) -> Iterator[NbestList]:
+        """The lists with new hypotheses, as a stream; the dev lists themselves with channels of folds."""
+        own = lists is self._dev
+        if self._number:
+            lists = (recombine(nbest, self._number) for nbest in lists)
+        return self._respelling(lists, own) if self._respelling else iter(lists)
+
+
 def expand(
     lists: Iterable[NbestList], config: RunConfig, dev: Sequence[NbestList] | None = None
 ) -> Iterator[NbestList]:
@@ -148,13 +185,7 @@ def expand(
     Args:
         dev: what a channel may be learned from; if these are the lists themselves, in folds.
     """
-    own = lists is dev
-    if config.recombine:
-        lists = (recombine(nbest, config.recombine) for nbest in lists)
-    if not config.respell:
-        return iter(lists)
-    lexicon = find_lexicon(config.lexicon, config.lms, config.measuring.words)
-    return respelled(lists, config.respell, lexicon, config.channel, dev, own)
+    return Expansion(config, dev)(lists)
 
 
 def score(
@@ -345,7 +376,9 @@ def compare(
     warn_of_overlap(lists, dev)
     metric, test = remembered(config.metric(dev)), test or PairedTest()
     lms = models_for(config, load, lists, dev)
-    lists, dev = list(expand(lists, config, dev)), list(expand(dev, config, dev))
+    warn_of_seen(config.lms, lists)
+    expansion = Expansion(config, dev)
+    lists, dev = list(expansion(lists)), list(expansion(dev))
     others = [remembered(one) for one in config.others(lists)]
     entries = _entries(lists, dev, lms, config, metric, progress, leave_out)
     return comparison.compare(metric, lists, dev, entries, test, (source, config.dev or "dev"), others)

@@ -4,9 +4,9 @@
     rescore:0.2.0                                                                                     (on one line)
 
 The form is sacreBLEU's: fields with a bar between them, the metric first. Fields of the metric are `name:value`. `w:`
-is the weight of a column; `lm:` the model that gave the column, its fingerprint, norm and precision; `decide:` the
-decision rule (nothing for the best score); `tuned:` where the weights come from; `p:` the significance test. From
-`rescore:` on they are versions of programs.
+is the weight of a column; `lm:` the model that gave the column, its fingerprint, norm and precision; `without:` the
+origins of hypotheses that may not win; `decide:` the decision rule (nothing for the best score); `tuned:` where the
+weights come from; `p:` the significance test. From `rescore:` on they are versions of programs.
 """
 
 from __future__ import annotations
@@ -40,6 +40,8 @@ class Signature:
     """The weights for the lists of each condition."""
     columns: Mapping[str, Column] = field(default_factory=dict)
     """The origin of the columns that have a weight, as far as known; fingerprints cut to `FINGERPRINT_DIGITS`."""
+    excluded: tuple[str, ...] = ()
+    """Origins of hypotheses that may not win, such as `respelled`, or `respelled@CONDITION`."""
     decision: str = "best"
     """How a text is chosen from a list."""
     scale: float | None = None
@@ -67,6 +69,8 @@ class Signature:
                 f"lm:{_quoted(name)}={_quoted(column.model)}@{column.fingerprint[:FINGERPRINT_DIGITS]},{_quoted(column.norm)},"
                 f"{_quoted(column.precision)}"
             )
+        if self.excluded:
+            yield f"without:{_quoted_but_at(','.join(self.excluded))}"
         if self.decision != "best":
             yield f"decide:{_quoted(self.decision)}" + ("" if self.scale is None else f",{self.scale:.{DIGITS}g}")
         if self.tuned:
@@ -108,6 +112,8 @@ class Signature:
                     values["columns"][unquote(name)] = Column(
                         unquote(model), fingerprint, unquote(norm), unquote(precision)
                     )
+                elif key == "without":
+                    single["excluded"] = tuple(unquote(value).split(","))
                 elif key == "decide":
                     rule, comma, scale = value.partition(",")
                     single |= {"decision": unquote(rule), "scale": float(scale) if comma else None}
@@ -150,7 +156,7 @@ def origins(lists: Sequence[NbestList], weights: Mapping[str, float]) -> dict[st
             continue
         last = nbest.provenance
         for name in weights:
-            if name not in nbest.provenance or nbest.provenance[name].is_component:
+            if name not in nbest.provenance or not nbest.provenance[name].fingerprint:
                 continue
             if found.setdefault(name, nbest.provenance[name]) != nbest.provenance[name]:
                 raise UserError(

@@ -133,6 +133,12 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
             text.with_name("scores").write_text("\n".join(parts) + "\n", encoding="utf-8")
     places = "".join(f"{one.id} recording {at} {at + 1}\n" for at, one in enumerate(lists))
     (folder / "data" / "segments").write_text(places, encoding="utf-8")
+    for name in ("dev", "test"):
+        (folder / "lats" / name).mkdir(parents=True)
+        with open(folder / "lats" / name / "lat.1.txt", "w", encoding="utf-8") as file:
+            for nbest in formats.read([folder / "exp" / "asr" / f"decode_{name}"]):
+                arcs = [f"{at} {at + 1} {word} 0.5,1" for at, word in enumerate(nbest.hypotheses[0].text.split())]
+                file.write("\n".join([nbest.id, *arcs, str(len(arcs)), "", ""]))
     (folder / "lm").mkdir()
     (folder / "lm" / "lm.arpa").write_text(ARPA, encoding="utf-8")
     run = [
@@ -240,9 +246,14 @@ def test_inputs_of_the_action_stay_data(tmp_path: Path) -> None:
     tool.parent.mkdir()
     tool.write_text('#!/bin/sh\nprintf "%s\\n" "$@" >> calls\ntouch results.md\n', encoding="utf-8")
     tool.chmod(0o755)
-    given = {"LISTS": "test.json --lm $(touch${IFS}harm)", "GOLDEN": "a b.json", "TOLERANCE": "0.1", "JUNIT": "j.xml"}
+    given = {
+        "LISTS": "test.json --lm $(touch${IFS}harm)\n  --dev dev.json\n",
+        "GOLDEN": "a b.json",
+        "TOLERANCE": "0.1",
+        "JUNIT": "j.xml",
+    }
     environment = {"PATH": f"{tool.parent}:{os.environ['PATH']}", "GITHUB_STEP_SUMMARY": "summary.md", **given}
     subprocess.run(["bash", "-e", "-c", scripts[-1]], cwd=tmp_path, env=environment, check=True)
     calls = (tmp_path / "calls").read_text(encoding="utf-8").splitlines()
-    assert calls[:3] == ["test.json", "--lm", "$(touch${IFS}harm)"] and "a b.json" in calls
+    assert calls[:5] == ["test.json", "--lm", "$(touch${IFS}harm)", "--dev", "dev.json"] and "a b.json" in calls
     assert not (tmp_path / "harm").exists() and (tmp_path / "summary.md").read_text(encoding="utf-8")

@@ -37,11 +37,14 @@ def command(
     """
     from rescore import formats
     from rescore.reports import analysis
+    from rescore.reports.results import lattice_oracle
     from rescore.tuning import suited
 
     lists = inputs.read(nbest, need_references=True)
     loaded = suited(weights.load(), lists, weights.force_weights)
-    found = analysis.analyse(measure.only().choose(lists, loaded), lists, loaded)
+    metric = measure.only().choose(lists, loaded)
+    found = analysis.analyse(metric, lists, loaded)
+    found.lattice_oracle = lattice_oracle(metric, lists, nbest, inputs.read_options)
     if output:
         with formats.opened(output) as file:
             analysis.write(found, file)

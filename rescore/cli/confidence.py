@@ -47,6 +47,7 @@ def command(
     """
     from rescore.reports.confidences import confidences, render
     from rescore.tuning import suited
+    from rescore.tuning.folds import warn_of_overlap
 
     words = ConfidenceFile(output, alternatives, segments)
     times = words.times()
@@ -59,6 +60,8 @@ def command(
     decision = config.decision(loaded)
     lists = inputs.read(nbest)
     dev_lists = inputs.read_dev(dev, dev_ref) if dev else None
+    if dev_lists:
+        warn_of_overlap(lists, dev_lists)
     for checked in (lists, dev_lists or []):
         suited(loaded, checked, weights.force_weights)
     metric = config.metric(dev_lists or lists, loaded)

@@ -38,7 +38,9 @@ def prepare() -> None:
     """Make the streams what the commands take them for."""
     for stream in (sys.stdin, sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(encoding="utf-8", errors="strict" if stream is sys.stdin else "backslashreplace")
+            # Outputs may name files whose names are not UTF-8.
+            errors = {sys.stdin: "strict", sys.stdout: "replace"}.get(stream, "backslashreplace")
+            stream.reconfigure(encoding="utf-8", errors=errors)
     for stream in (sys.stdin, sys.stdout, sys.stderr):
         if stream is None:  # the next file that is opened would get its number, and what is meant for it
             os.open(os.devnull, os.O_RDWR)
@@ -84,6 +86,7 @@ COMMANDS = {
     "compare": "Compare language models on the same lists.",
     "report": "Make one table from several results files.",
     "check": "Compare results with a golden file; exit 1 on regression.",
+    "serve": "Answer with the choice of `rerank` over HTTP.",
     "merge": "Merge the lists of several systems, one column per system.",
     "convert": "Convert N-best lists from any format to another.",
     "recipe": "Print the path of the Makefile fragment for recipes.",

@@ -32,7 +32,7 @@ class Outputs:
     def checked(self) -> Writer:
         """What writes lists and texts, a stream; a file that cannot be written is refused here, before any work."""
         from rescore.formats.best import check
-        from rescore.formats.recordings import read_segments
+        from rescore.formats.references import read_segments
         from rescore.formats.text import detokeniser
 
         undo = detokeniser(self.detokenize) if self.detokenize else str

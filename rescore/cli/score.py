@@ -132,8 +132,7 @@ def _score_text(
 ) -> None:
     from rescore import formats
     from rescore.errors import UserError
-    from rescore.formats.input_warnings import InputWarnings
-    from rescore.formats.source import read_lines
+    from rescore.formats.source import InputWarnings, read_lines
     from rescore.lms.context import ask, in_place
     from rescore.reports import perplexity
     from rescore.reports.perplexity import documents, text_score

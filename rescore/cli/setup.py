@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import glob
+import os
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -96,6 +98,19 @@ def _fairseq(place: Path) -> set[Path]:
     return found
 
 
+def below(folder: Path) -> Iterator[Path]:
+    """What is in a folder and in those inside, by name; links are followed, each folder is visited once."""
+    visited: set[str] = set()
+    for root, folders, names in os.walk(folder, followlinks=True):
+        place = os.path.realpath(root)
+        if place in visited:
+            folders.clear()
+            continue
+        visited.add(place)
+        folders.sort()
+        yield from (Path(root, name) for name in sorted([*folders, *names]))
+
+
 def _choose(names: Sequence[str], words: Sequence[str]) -> str | None:
     return next((name for word in words for name in names if word in name), None)
 
@@ -151,16 +166,23 @@ def recipe_command(stamp: str | None, arguments: tuple[str, ...]) -> None:
 
 
 def _described(argument: str) -> list[str]:
-    """The argument, and the files that it or a part behind a colon names."""
-    places = [argument, *(argument.split(":", number)[-1] for number in range(1, argument.count(":") + 1))]
+    """The argument, and the files that it names: as a path or pattern, behind `--option=`, or behind a colon."""
+    value = argument.partition("=")[2] if argument.startswith("--") else argument
+    names = [value, *(value.split(":", number)[-1] for number in range(1, value.count(":") + 1))]
     lines = [ascii(argument)]
-    for place in map(Path, filter(None, places)):
-        found = sorted(place.rglob("*")) if place.is_dir() else [place]
-        for path in found:
-            if path.is_file():
-                about = path.stat()
-                lines.append(f"{str(path)!a} {about.st_size} {about.st_mtime_ns}")
+    for path in dict.fromkeys(path for name in filter(None, names) for path in _files_of(name)):
+        about = path.stat()
+        lines.append(f"{str(path)!a} {about.st_size} {about.st_mtime_ns}")
     return lines
+
+
+def _files_of(name: str) -> list[Path]:
+    """The file of that name, the files in the folder of that name, or those of the files that match a pattern."""
+    place = Path(name)
+    if not place.exists():
+        places = map(Path, sorted(glob.glob(name))) if set(name) & set("*?[") else ()  # noqa: PTH207
+        return [path for place in places for path in _files_of(str(place))]
+    return [path for path in below(place) if path.is_file()] if place.is_dir() else [place]
 
 
 @click.command("completion", cls=GroupedCommand)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -16,9 +17,7 @@ import torch
 from torch import Tensor
 
 from rescore.errors import UserError
-from rescore.lms import LanguageModel, alone
-from rescore.lms.cache import Cached
-from rescore.lms.context import Recased, context_of
+from rescore.lms import LanguageModel, alone, capabilities_of
 from rescore.lms.neural.causal import BackwardScorer, CausalScorer
 from rescore.lms.neural.passes import Encoded, MaskedScorer, NetworkScorer, batches, padded, windows
 
@@ -104,7 +103,7 @@ class Embedder:
                     raise UserError(f"{lm.name}: layer {layer} is not between 0 and {layers}")
             if self._options.kind == "context" and isinstance(lm, CausalScorer) and lm.network.cloze is not None:
                 raise UserError(f"{lm.name}: predicts masked tokens, where no vectors are taken; give --kind hidden")
-            if self._options.kind == "context" and not lm.predicts_tokens:
+            if self._options.kind == "context" and not lm.capabilities.predicts_tokens:
                 raise UserError(f"{lm.name}: sees the tokens that it judges; give --kind hidden")
             if self._options.special and (isinstance(lm, CausalScorer | MaskedScorer)):
                 raise UserError(f"{lm.name}: has no vectors of special tokens; leave out --special-tokens")
@@ -231,10 +230,9 @@ def network_of(lm: LanguageModel) -> NetworkScorer:
     Raises:
         UserError: it has none, or not as it is used here.
     """
-    if any(context_of(lm)) or getattr(lm, "reads_source", False):
+    capabilities = capabilities_of(lm)
+    if any(capabilities.context) or capabilities.source:
         raise UserError(f"{lm.name}: vectors are those of single sentences; leave out --context and sources")
-    if isinstance(lm, NetworkScorer):
-        return lm
-    if isinstance(lm, Cached | Recased):
-        raise UserError(f"{lm.name}: --cache and --case do not apply to vectors")
-    raise UserError(f"{lm.name}: has no vectors; give a network, without --engine ray")
+    if not capabilities.vectors:
+        raise UserError(f"{lm.name}: has no vectors; give a network, without --cache, --case and --engine ray")
+    return cast(NetworkScorer, lm)

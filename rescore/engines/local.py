@@ -14,7 +14,7 @@ from rescore.lms import LanguageModel, Question, TokenScores, column_name, origi
 from rescore.lms.base import OnShare, watched
 from rescore.lms.cache import Cached
 from rescore.lms.context import Placed, ask
-from rescore.nbest import TOKENS, Column, Hypothesis, NbestList
+from rescore.nbest import TOKENS, Column, NbestList, Role
 
 log = logging.getLogger(__name__)
 
@@ -169,7 +169,7 @@ class ColumnAdder:
         self._name, self._norm, self._count_tokens = column_name(lm, norm), norm, count_tokens
         self._new = {self._name: origin(lm, norm)}
         if count_tokens:
-            self._new[TOKENS] = origin(lm, "count")
+            self._new[TOKENS] = replace(origin(lm, "count"), role=Role.COUNT)
         self._before: Mapping[str, Column] | None = None
         self._columns: Mapping[str, Column] = {}
 
@@ -181,7 +181,7 @@ class ColumnAdder:
             columns = {**hypothesis.scores, self._name: found.normalised(self._norm)}
             if self._count_tokens:
                 columns[TOKENS] = float(len(found.tokens))
-            hypotheses.append(Hypothesis(hypothesis.text, columns))
+            hypotheses.append(replace(hypothesis, scores=columns))
         return replace(nbest, hypotheses=hypotheses, provenance=self._columns)
 
 

@@ -48,7 +48,7 @@ class Shards:
         digest = hashlib.sha256(self._made_by.encode())
         for placed in window:
             nbest = placed.nbest
-            hypotheses = [(hypothesis.text, sorted(hypothesis.scores.items())) for hypothesis in nbest.hypotheses]
+            hypotheses = [(one.text, one.origin, sorted(one.scores.items())) for one in nbest.hypotheses]
             about = (nbest.id, nbest.references, nbest.source, sorted(nbest.provenance.items(), key=lambda one: one[0]))
             digest.update(repr((about, hypotheses, placed.before, placed.after)).encode())
         key = digest.hexdigest()[:12]

@@ -1,15 +1,15 @@
-"""1-best texts: read with their references, and written as Kaldi text, sclite trn, stm or plain lines."""
+"""1-best texts, read with their references or written; words with their confidences, as CTM or JSON Lines."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, Protocol
 
 from rescore.errors import UserError
-from rescore.formats.input_warnings import InputWarnings
-from rescore.formats.recordings import RecordingSegment
 from rescore.formats.references import (
+    RecordingSegment,
     ReferenceFile,
     References,
     all_lines,
@@ -21,7 +21,7 @@ from rescore.formats.references import (
     text_source,
     trn_texts,
 )
-from rescore.formats.source import Source
+from rescore.formats.source import InputWarnings, Source
 from rescore.formats.text import undo_entities, undo_marks
 from rescore.formats.writing import checked_id
 from rescore.nbest import FIRST_PASS, Hypothesis, NbestList
@@ -39,56 +39,58 @@ def read_best(
     """
     source = text_source(path, warnings)
     files = open_references(references, warnings)
-    lines, given = all_lines(source), files[0]
-    hypotheses = _with_ids(lines, source.name, given) or {str(place): line for place, line in enumerate(lines, 1)}
-    absent = [name for one in files for name in one.left_out(list(hypotheses))]
+    lines, first = all_lines(source), files[0]
+    hypotheses = _with_ids(lines, source.name, first) or {str(place): line for place, line in enumerate(lines, 1)}
+    absent = [name for file in files for name in file.left_out(list(hypotheses))]
     if absent:
         raise UserError(
-            f"{source.name}: no text for utterance {absent[0]} of {given.path} ({len(absent)} missing); "
+            f"{source.name}: no text for utterance {absent[0]} of {first.path} ({len(absent)} missing); "
             "give an output of the whole set"
         )
-    found = [one.of(list(hypotheses)) for one in files]
+    per_file = [file.of(list(hypotheses)) for file in files]
     return [
         NbestList(
             name,
             [Hypothesis(undo_marks(undo_entities(text)), {FIRST_PASS: 0.0})],
-            tuple(reference for one in found for reference in one[name]),
+            tuple(reference for by_id in per_file for reference in by_id[name]),
         )
         for name, text in hypotheses.items()
     ]
 
 
-def _with_ids(lines: list[str], name: str, given: ReferenceFile) -> dict[str, str] | None:
+def _with_ids(lines: list[str], name: str, references: ReferenceFile) -> dict[str, str] | None:
     """The texts of an output by their ids; None where it has none, and the references have none.
 
     Raises:
         UserError: one has ids and the other has none.
     """
-    if given.format == "plain":
+    if references.format == "plain":
         return None
-    if (found := trn_texts(lines, name)) is not None:
-        return found
-    ids, first = given.ids, first_words(lines)
-    known = ids or set(first_words(given.lines))
+    if (texts := trn_texts(lines, name)) is not None:
+        return texts
+    ids, first = references.ids, first_words(lines)
+    known = ids or set(first_words(references.lines))
     differ = len(set(first)) == len(first)
     looks = differ or all(set(word) & set("0123456789-_") for word in first)
-    if given.format == "kaldi" or (looks and 2 * len(set(first) & known) > len(set(first))):
+    if references.format == "kaldi" or (looks and 2 * len(set(first) & known) > len(set(first))):
         return kaldi_texts(lines, name)
-    if ids and given.format != "stm":
+    if ids and references.format != "stm":
         if begin_with_ids(lines):
-            raise UserError(f"{given.path}: no reference for utterance {first[0]} of {name}; its first is {min(ids)}")
+            raise UserError(
+                f"{references.path}: no reference for utterance {first[0]} of {name}; its first is {min(ids)}"
+            )
         raise UserError(
-            f"{name}: its lines have no ids such as {min(ids)} of {given.path}; give an output with ids "
+            f"{name}: its lines have no ids such as {min(ids)} of {references.path}; give an output with ids "
             "(rescore rerank --best NAME, not NAME.txt), or --ref-format plain if both have none"
         )
-    if given.lines and not is_stm(given.lines):
+    if references.lines and not is_stm(references.lines):
         if begin_with_ids(lines) and not all(word.isdecimal() for word in first):
             raise UserError(
-                f"{given.path}: no reference for utterance {first[0]} of {name}, whose lines begin with ids"
+                f"{references.path}: no reference for utterance {first[0]} of {name}, whose lines begin with ids"
             )
-        if len(lines) != len(given.lines):
+        if len(lines) != len(references.lines):
             raise UserError(
-                f"{name}: {len(lines)} lines do not fit the {len(given.lines)} of {given.path}; "
+                f"{name}: {len(lines)} lines do not fit the {len(references.lines)} of {references.path}; "
                 "the ids must be the same, or the number of lines"
             )
     return None
@@ -148,3 +150,76 @@ def write_best(
             file.write(f"{text}\n")
         else:
             file.write(f"{nbest.id} {text}".rstrip() + "\n")
+
+
+KINDS = (".ctm", ".jsonl")
+
+
+class ConfidentWord(Protocol):
+    """`rescore.decision.confidence.Word`."""
+
+    @property
+    def text(self) -> str: ...
+    @property
+    def confidence(self) -> float: ...
+    @property
+    def alternatives(self) -> Sequence[tuple[str, float]]: ...
+
+
+def check_confidences(path: str, has_segments: bool) -> None:
+    """See that such a file can be written, before anything is computed.
+
+    Raises:
+        UserError: the ending is none of `KINDS`, or a CTM has no segments.
+    """
+    if not path.endswith(KINDS):
+        raise UserError(f"{path}: its ending is none of {', '.join(KINDS)}")
+    if path.endswith(".ctm") and not has_segments:
+        raise UserError(f"{path}: a CTM has times; give --segments FILE (Kaldi's), or write .jsonl")
+
+
+def write_confidences(
+    path: str,
+    file: IO[str],
+    decided: Iterable[tuple[NbestList, Sequence[ConfidentWord]]],
+    segments: dict[str, RecordingSegment] | None = None,
+) -> None:
+    """Write the words of each list, in the form that the ending of `path` names.
+
+    Args:
+        segments: of a CTM: where in which recording each utterance stands.
+
+    Raises:
+        UserError: as `check_confidences`, or an utterance is not in the segments.
+    """
+    check_confidences(path, segments is not None)
+    lines = _ctm_lines(decided, segments) if segments is not None and path.endswith(".ctm") else _json_lines(decided)
+    file.writelines(line + "\n" for line in lines)
+
+
+def _json_lines(decided: Iterable[tuple[NbestList, Sequence[ConfidentWord]]]) -> Iterator[str]:
+    for nbest, words in decided:
+        rows = []
+        for word in words:
+            row: dict[str, object] = {"word": word.text, "confidence": round(word.confidence, 4)}
+            if word.alternatives:
+                row["alternatives"] = [[other, round(mass, 4)] for other, mass in word.alternatives]
+            rows.append(row)
+        yield json.dumps({"id": nbest.id, "words": rows}, ensure_ascii=False)
+
+
+def _ctm_lines(
+    decided: Iterable[tuple[NbestList, Sequence[ConfidentWord]]], segments: dict[str, RecordingSegment]
+) -> Iterator[str]:
+    """Lists say no times of words: each takes a part of its utterance in proportion to its letters."""
+    for nbest, words in decided:
+        if nbest.id not in segments:
+            raise UserError(f"utterance {nbest.id}: not in the segments; they need a line for each utterance")
+        segment = segments[nbest.id]
+        letters = sum(len(word.text) for word in words)
+        per_letter = (segment.end - segment.start) / letters if letters else 0.0
+        begin = segment.start
+        for word in words:
+            duration = per_letter * len(word.text)
+            yield f"{segment.recording} 1 {begin:.2f} {duration:.2f} {word.text} {word.confidence:.4f}"
+            begin += duration

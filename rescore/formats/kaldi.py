@@ -45,9 +45,9 @@ def sniff(source: Source) -> bool:
 
 def _parts(path: Path) -> list[Path]:
     """The folder itself, or its archives.1, archives.2, ..."""
-    found = [(int(match[1]), one) for one in path.iterdir() if (match := _ARCHIVES.fullmatch(one.name))]
-    parts = [one for _, one in sorted(found)] or [path]
-    return [one for one in parts if _words(one) and (_costs(one) or found)]
+    archives = [(int(match[1]), part) for part in path.iterdir() if (match := _ARCHIVES.fullmatch(part.name))]
+    parts = [part for _, part in sorted(archives)] or [path]
+    return [part for part in parts if _words(part) and (_costs(part) or archives)]
 
 
 def _words(part: Path) -> Path | None:
@@ -57,9 +57,9 @@ def _words(part: Path) -> Path | None:
 def _costs(part: Path) -> dict[str, Path]:
     """Files of costs by their names without .gz."""
     return {
-        one.name.removesuffix(".gz"): one
-        for one in sorted(part.iterdir())
-        if one.is_file() and (one.name.removesuffix(".gz") in (*_ACOUSTIC, *_GRAPH) or one.name.startswith("lmwt."))
+        path.name.removesuffix(".gz"): path
+        for path in sorted(part.iterdir())
+        if path.is_file() and (path.name.removesuffix(".gz") in (*_ACOUSTIC, *_GRAPH) or path.name.startswith("lmwt."))
     }
 
 

@@ -16,8 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rescore.errors import UserError
-from rescore.formats.documents import first_of, identity_of, records_of
-from rescore.formats.lines import grouped, json_number
+from rescore.formats.lines import first_of, grouped, identity_of, json_number, records_of
 from rescore.formats.source import ReadOptions, Source
 from rescore.formats.text import plain
 from rescore.formats.writing import check_holds, opened
@@ -96,15 +95,15 @@ class Records:
         return (identity if named and isinstance(value[key], str) else None), nbest
 
     def _hypotheses(self, value: dict[str, Any], key: str, place: str) -> list[Hypothesis]:
-        found = value[key]
-        if isinstance(found, str):
-            return [Hypothesis(plain(found), self._scores(value, key, place))]
-        if not isinstance(found, list):
-            raise UserError(f"{place}: {key} is {json.dumps(found)[:40]}, neither a text nor a list of texts")
-        if found and all(isinstance(one, str) for one in found):
-            apart = self._apart(value, key, len(found), place)
-            return [Hypothesis(plain(text), scores) for text, scores in zip(found, apart, strict=True)]
-        return [self._nested(one, f"{place}, {key} {rank}") for rank, one in enumerate(found, 1)]
+        texts = value[key]
+        if isinstance(texts, str):
+            return [Hypothesis(plain(texts), self._scores(value, key, place))]
+        if not isinstance(texts, list):
+            raise UserError(f"{place}: {key} is {json.dumps(texts)[:40]}, neither a text nor a list of texts")
+        if texts and all(isinstance(entry, str) for entry in texts):
+            apart = self._apart(value, key, len(texts), place)
+            return [Hypothesis(plain(text), scores) for text, scores in zip(texts, apart, strict=True)]
+        return [self._nested(entry, f"{place}, {key} {rank}") for rank, entry in enumerate(texts, 1)]
 
     def _score_key(self, value: Mapping[str, Any], text_key: str) -> str | None:
         keys = (*self.score, *GENERIC.score)
@@ -113,42 +112,45 @@ class Records:
     def _apart(self, value: dict[str, Any], key: str, size: int, place: str) -> list[dict[str, float]]:
         """The scores of texts that stand in a list of their own, as the scores do."""
         score_key = self._score_key(value, key)
-        found: list[dict[str, float]] = [{} for _ in range(size)]
+        rows: list[dict[str, float]] = [{} for _ in range(size)]
         if score_key is not None:
             apart = value[score_key]
             if not isinstance(apart, list) or len(apart) != size:
                 raise UserError(
                     f"{place}: {len(apart) if isinstance(apart, list) else 'no'} scores for {size} hypotheses"
                 )
-            for scores, one in zip(found, apart, strict=True):
-                scores[FIRST_PASS] = self._score(one, place, score_key)
+            for scores, number in zip(rows, apart, strict=True):
+                scores[FIRST_PASS] = self._score(number, place, score_key)
         for name, numbers in value.items():
             if name != score_key and name.endswith(PARTS) and isinstance(numbers, list) and len(numbers) == size:
-                for scores, one in zip(found, numbers, strict=True):
-                    scores[name] = json_number(one, place, name)
-        return found
+                for scores, number in zip(rows, numbers, strict=True):
+                    scores[name] = json_number(number, place, name)
+        return rows
 
-    def _nested(self, one: Any, place: str) -> Hypothesis:
-        if isinstance(one, str):
-            return Hypothesis(plain(one))
-        if isinstance(one, list) and len(one) == 2 and isinstance(one[0], str):
-            return Hypothesis(plain(one[0]), {FIRST_PASS: self._score(one[1], place, "score")})
-        if isinstance(one, dict):
-            key = first_of(one, (*self.text, *GENERIC.text))
-            if key is not None and isinstance(one[key], str):
-                return Hypothesis(plain(one[key]), self._scores(one, key, place))
-        raise UserError(f"{place}: expected a text, [text, score] or an object with them, found {json.dumps(one)[:40]}")
+    def _nested(self, entry: Any, place: str) -> Hypothesis:
+        if isinstance(entry, str):
+            return Hypothesis(plain(entry))
+        if isinstance(entry, list) and len(entry) == 2 and isinstance(entry[0], str):
+            return Hypothesis(plain(entry[0]), {FIRST_PASS: self._score(entry[1], place, "score")})
+        if isinstance(entry, dict):
+            key = first_of(entry, (*self.text, *GENERIC.text))
+            if key is not None and isinstance(entry[key], str):
+                return Hypothesis(plain(entry[key]), self._scores(entry, key, place))
+        raise UserError(
+            f"{place}: expected a text, [text, score] or an object with them, found {json.dumps(entry)[:40]}"
+        )
 
     def _scores(self, value: Mapping[str, Any], text_key: str, place: str) -> dict[str, float]:
         """Of one text: its score, its parts (`am_score`, `"scores": {"am": -1}`), and what --field names."""
         score_key = self._score_key(value, text_key)
-        found = {} if score_key is None else {FIRST_PASS: self._score(value[score_key], place, score_key)}
-        for name, one in value.items():
-            if name == "scores" and isinstance(one, dict):
-                found |= {part: json_number(number, place, part) for part, number in one.items() if part != FIRST_PASS}
-            elif name != score_key and name.endswith(PARTS) and isinstance(one, (int, float)):
-                found[name] = json_number(one, place, name)
-        return {**found, **self._columns(value, place)}
+        scores = {} if score_key is None else {FIRST_PASS: self._score(value[score_key], place, score_key)}
+        for name, number in value.items():
+            if name == "scores" and isinstance(number, dict):
+                parts = {part: json_number(score, place, part) for part, score in number.items()}
+                scores |= {part: score for part, score in parts.items() if part != FIRST_PASS}
+            elif name != score_key and name.endswith(PARTS) and isinstance(number, (int, float)):
+                scores[name] = json_number(number, place, name)
+        return {**scores, **self._columns(value, place)}
 
     def _provenance(self, hypotheses: list[Hypothesis]) -> dict[str, Column]:
         """Parts of a score are no language model's; what --field names is what its user says."""
@@ -156,29 +158,29 @@ class Records:
         return {name: Column.component(self.title) for name in sorted(names - self.columns.keys() - {FIRST_PASS})}
 
     def _columns(self, value: Mapping[str, Any], place: str) -> dict[str, float]:
-        found = {}
+        columns = {}
         for name, key in self.columns.items():
             sign, key = (-1, key[1:]) if key.startswith("-") else (1, key)
             if key in value:
-                found[name] = sign * json_number(value[key], place, key)
-        return found
+                columns[name] = sign * json_number(value[key], place, key)
+        return columns
 
     def _score(self, value: Any, place: str, key: str | None) -> float:
         number = json_number(value[0] if isinstance(value, list) and value else value, place, key or "score")
         return -number if self.costs else number
 
     def _references(self, value: dict[str, Any], text_key: str, place: str) -> tuple[str, ...]:
-        found = next((value[name] for name in self.ref if name != text_key and value.get(name) is not None), None)
-        texts = [] if found is None else found if isinstance(found, list) else [found]
+        reference = next((value[name] for name in self.ref if name != text_key and value.get(name) is not None), None)
+        texts = [] if reference is None else reference if isinstance(reference, list) else [reference]
         if any(not isinstance(text, str) for text in texts):
-            raise UserError(f"{place}: the reference is {json.dumps(found)[:40]}, not a text")
+            raise UserError(f"{place}: the reference is {json.dumps(reference)[:40]}, not a text")
         return tuple(" ".join(text.split()) for text in texts)
 
     def _source(self, value: dict[str, Any], place: str) -> str | None:
-        found = next((value[name] for name in self.src if value.get(name) is not None), None)
-        if found is not None and not isinstance(found, str):
-            raise UserError(f"{place}: the source is {json.dumps(found)[:40]}, not a text")
-        return found if found and found.strip() else None
+        source = next((value[name] for name in self.src if value.get(name) is not None), None)
+        if source is not None and not isinstance(source, str):
+            raise UserError(f"{place}: the source is {json.dumps(source)[:40]}, not a text")
+        return source if source and source.strip() else None
 
     def write(self, lists: Iterable[NbestList], path: str) -> None:
         """One record per list; what has no place in it is reported."""

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import logging
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from rescore.errors import UserError
 from rescore.files import read_json
 from rescore.lms.base import LanguageModel, Question, TokenScores, Wrapped
-from rescore.lms.neural.config import LARGEST
+from rescore.lms.neural.config import LIMITS
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +48,7 @@ _MANY = (
     "heads",
     "n_head",
 )
-SIZES = {"layers": LARGEST["layers"], "n_layer": LARGEST["layers"], **dict.fromkeys(_MANY, LARGEST["vocab_size"])}
+SIZES = {"layers": LIMITS["layers"], "n_layer": LIMITS["layers"], **dict.fromkeys(_MANY, LIMITS["vocab_size"])}
 """Endings of names in the library's configurations, and how large what they name may be."""
 
 
@@ -79,6 +82,37 @@ def check_files(folder: Path) -> None:
         raise UserError(f"{folder}: no *.safetensors in it{found}; save the model with safe_serialization=True")
 
 
+def load_model(folder: Path, kind: str, about: str) -> tuple[Any, Any]:
+    """A model of transformers, ready to score, and its tokenizer; nothing in the folder is executed.
+
+    Args:
+        kind: the library's class. about: what that is, for messages.
+
+    Raises:
+        UserError: transformers is not installed, or the folder is no such model or has pickled weights only.
+    """
+    check_files(folder)
+    check_sizes(folder)
+    try:
+        import transformers
+    except ImportError:
+        raise UserError("models of Hugging Face need transformers; install it: pip install 'rescore[hf]'") from None
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    logging.getLogger("transformers").setLevel(logging.ERROR)
+    safely = {"local_files_only": True, "trust_remote_code": False}
+    read: Any = getattr(transformers, kind)
+    try:
+        tokenizer: Any = transformers.AutoTokenizer.from_pretrained(str(folder), **safely)
+        model, loaded = read.from_pretrained(str(folder), use_safetensors=True, output_loading_info=True, **safely)
+    except Exception as error:  # whatever the library raises for a folder that it cannot read
+        raise UserError(f"{folder}: transformers cannot load it ({' '.join(str(error).split())[:200]})") from None
+    if loaded["missing_keys"]:
+        missing = sorted(loaded["missing_keys"])[0]
+        raise UserError(f"{folder}: no weights for {missing}; it was not trained as {about}")
+    return model.eval(), tokenizer
+
+
 def content_digest(folder: Path, settings: bytes = b"") -> bytes:
     """Of all files that decide what a model says, and of settings that do."""
     digest = hashlib.sha256()
@@ -88,6 +122,28 @@ def content_digest(folder: Path, settings: bytes = b"") -> bytes:
             digest.update(name.encode() + hashlib.file_digest(file, "sha256").digest())
     digest.update(settings)
     return digest.digest()
+
+
+@contextmanager
+def claimed(out: Path) -> Iterator[None]:
+    """Keeps other processes from training into a folder. The claim ends with the process, however it ends.
+
+    Raises:
+        UserError: another process trains into it.
+    """
+    handle = os.open(out, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UserError(
+                f"--out {out}: another training writes there; wait for it, or give another folder"
+            ) from None
+        except OSError as error:  # a file system without locks
+            log.info("%s: cannot be locked (%s)", out, error)
+        yield
+    finally:
+        os.close(handle)
 
 
 NAME = re.compile(r"([A-Za-z0-9][\w.-]{0,95}/)?[\w.-]{1,96}(@[\w./-]{1,100})?", re.ASCII)
@@ -114,12 +170,9 @@ def find(path: Path) -> tuple[Path, str | None]:
         return path, None
     model, _, revision = name.partition("@")
     cached = try_to_load_from_cache(model, "config.json", revision=revision or None)
-    if isinstance(cached, str):
-        folder = Path(cached).parent
-    elif "/" in model:
+    folder = Path(cached).parent if isinstance(cached, str) else None
+    if folder is None or not any(folder.glob("*.safetensors")):  # others read a configuration alone, too
         folder = _download(model, revision or None)
-    else:
-        return path, None
     return folder, f"{model}@{folder.name[:12]}"
 
 

@@ -62,7 +62,7 @@ def confidences(
     calibration = UNCALIBRATED if scale is None else Calibration(scale)
     if dev:
         calibration = calibrate(dev, decide.texts(metric, dev, weights.of), weights, metric.words)
-    found = networks(lists, texts, weights.of)
+    found = networks(lists, texts, weights.of, metric.words)
     plain = calibrated = None
     if all(nbest.references for nbest in lists):
         plain = measure(UNCALIBRATED if dev else calibration, lists, found, metric.words)

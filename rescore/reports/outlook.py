@@ -9,18 +9,18 @@ import numpy as np
 import numpy.typing as npt
 
 from rescore import decision
+from rescore.decision.rules import candidates
 from rescore.errors import UserError
 from rescore.metrics import Metric, list_statistics, oracle, total, value
 from rescore.metrics.alignment import align
 from rescore.metrics.base import Counts
 from rescore.metrics.normalise import Normaliser, paired_words
-from rescore.metrics.significance import PairedTest, paired_interval
-from rescore.nbest import EDITS, FIRST_PASS, RESPELLING, NbestList, content_hash, given_places
-from rescore.reports.results import choose, measured
+from rescore.metrics.significance import PairedTest, paired_interval, split
+from rescore.nbest import FIRST_PASS, RESPELLING, NbestList, Origin, content_hash, first_pass_indices, ranking
+from rescore.reports.results import choose, measured, oracle_places
 from rescore.styles import p_value
-from rescore.tuning.folds import split, tuned_in_folds
-from rescore.tuning.tune import original
-from rescore.tuning.weights import NEVER, TuningOptions, Weights
+from rescore.tuning.folds import tuned_in_folds
+from rescore.tuning.weights import TuningOptions, Weights
 
 FOLDS = 5
 FEWEST = 4
@@ -113,12 +113,12 @@ def outlook(
     Args:
         texts: the choice from each list, where it was made in folds already.
     """
-    respelled = bool(lists) and EDITS in lists[0].hypotheses[0].scores
+    respelled = any(hypothesis.origin is Origin.RESPELLED for nbest in lists for hypothesis in nbest.hypotheses)
     own = tuned_on_these(weights, lists)
     options = weights.options if own else None
     folds = (options.folds or FOLDS) if options else 0
-    if respelled and weights.weights.get(EDITS) == NEVER:  # what may not win is no possible gain
-        lists = list(map(original, lists))
+    if weights.excluded:  # what may not win is no possible gain
+        lists = [candidates(nbest, weights.excluded) for nbest in lists]
         options = options and replace(
             options, bonuses=tuple(name for name in options.bonuses if name not in RESPELLING)
         )
@@ -144,7 +144,7 @@ def outlook(
         gain=sign * (after - before) + 0.0,  # never minus nothing
         interval=(min(sign * end for end in ends) + 0.0, max(sign * end for end in ends) + 0.0),
         p_value=PairedTest().p_value(metric, lists, first, chosen),
-        oracle=value(metric, total(statistics, oracle(metric, statistics))),
+        oracle=value(metric, total(statistics, oracle_places(metric, lists, statistics))),
         beyond=extrapolated(depths),
         words=_wrong_words(metric.words, lists, [one.text for one in first])
         if metric.words is not None and metric.unit == "word"
@@ -177,9 +177,8 @@ def by_depth(metric: Metric, statistics: Sequence[Counts], lists: Sequence[Nbest
     """The oracle of the first N by first-pass score, not by place in the file, of what the toolkit gave."""
     ranked = []
     for rows, nbest in zip(statistics, lists, strict=True):
-        own = np.array(given_places(nbest))
-        scores = np.array(nbest.column(FIRST_PASS))[own]
-        ranked.append(rows[own[np.argsort(-scores, kind="stable")]])
+        own = set(first_pass_indices(nbest))
+        ranked.append(rows[[place for place in ranking(nbest, nbest.column(FIRST_PASS)) if place in own]])
     depths = []
     for n in range(1, max(map(len, ranked)) + 1):
         cut = [rows[:n] for rows in ranked]
@@ -216,13 +215,14 @@ def _fit(x: npt.NDArray[np.float64], y: npt.NDArray[np.float64]) -> tuple[float,
 def _wrong_words(normaliser: Normaliser, lists: Sequence[NbestList], first: Sequence[str]) -> WrongWords:
     words = wrong = absent = 0
     for nbest, text in zip(lists, first, strict=True):
-        # One reading of the reference for all hypotheses: that nearest to the first pass.
-        reference, heard = normaliser.nearest(nbest.references[0], text)
+        # One reference, and one reading of it, for all hypotheses: that nearest to the first pass.
+        closest = normaliser.closest(nbest.references, text)
+        reference, heard = normaliser.nearest(closest, text)
         words += len(reference)
         missing = _missing(reference, heard)
         wrong += len(missing)
         texts = list(dict.fromkeys(one.text for one in nbest.hypotheses)) if missing else []
-        for own, found in zip(*paired_words([nbest.references[0]] * len(texts), texts, normaliser), strict=True):
+        for own, found in zip(*paired_words([closest] * len(texts), texts, normaliser), strict=True):
             # Without an error in another reading it has all that is missing in this one.
             missing &= _missing(reference, found) if own != found else set()
         absent += len(missing)

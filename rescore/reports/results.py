@@ -16,10 +16,11 @@ from rescore import decision
 from rescore.decision import Decision
 from rescore.errors import UserError
 from rescore.files import parsed, read_json
-from rescore.metrics import Metric, list_statistics, oracle, value
-from rescore.metrics.base import Counts, metric_input
+from rescore.formats import ReadOptions
+from rescore.metrics import Metric, list_statistics, oracle, total, value
+from rescore.metrics.base import Counts, metric_input, settings_on, warn_of_unspaced
 from rescore.metrics.significance import Chosen, PairedTest, confidence_interval
-from rescore.nbest import COUNTS, FIRST_PASS, Column, NbestList, given_places
+from rescore.nbest import COUNTS, FIRST_PASS, Column, NbestList, first_pass_indices, tie_order
 from rescore.signature import Signature, origins
 from rescore.styles import as_json, p_value, text
 from rescore.tuning.weights import Unproven, Weights, bonus_phrases
@@ -64,6 +65,13 @@ class MetricResult:
         described("95 % confidence intervals by bootstrap over utterances, in percent."),
     ]
     signature: Annotated[str, described("All that is needed to get the figures again.")]
+    lattice_oracle: Annotated[
+        float | None, described("WER of the path nearest to the reference in each lattice, where lattices were read.")
+    ] = None
+    own_oracle: Annotated[
+        float | None,
+        described("The oracle of the toolkit's own hypotheses, in percent; null where it is that of all."),
+    ] = None
 
 
 def measure(
@@ -75,10 +83,12 @@ def measure(
     texts: Sequence[str],
 ) -> MetricResult:
     """One metric of the first pass, the oracle, and the texts that were chosen."""
+    warn_of_unspaced(metric, lists)
     statistics = list_statistics(metric, lists)
+    best, best_own = oracle_places(metric, lists, statistics), own_oracle_places(metric, lists, statistics)
     chosen = {
         "first_pass": choose(lists, statistics, first),
-        "oracle": choose(lists, statistics, oracle_places(metric, lists, statistics)),
+        "oracle": choose(lists, statistics, best),
         "reranked": measured(metric, lists, texts),
     }
     sums = {name: np.sum([one.counts for one in choice], axis=0) for name, choice in chosen.items()}
@@ -100,14 +110,49 @@ def measure(
             for name in ("first_pass", "reranked")
         },
         signature=str(sign(metric, lists, weights, decide)),
+        own_oracle=None if best == best_own else value(metric, total(statistics, best_own)),
     )
 
 
 def oracle_places(metric: Metric, lists: Sequence[NbestList], statistics: Sequence[Counts]) -> list[int]:
-    """The place of the best hypothesis of each list, of those that the toolkit gave: the oracle is theirs."""
-    places = [given_places(nbest) for nbest in lists]
+    """The place of the best hypothesis of each list; of equally good ones as `rescore.nbest.ranking` has it."""
+    return _best_of(metric, statistics, [tie_order(nbest) for nbest in lists])
+
+
+def own_oracle_places(metric: Metric, lists: Sequence[NbestList], statistics: Sequence[Counts]) -> list[int]:
+    """The same among the toolkit's own hypotheses."""
+    return _best_of(metric, statistics, [first_pass_indices(nbest) for nbest in lists])
+
+
+def _best_of(metric: Metric, statistics: Sequence[Counts], places: Sequence[list[int]]) -> list[int]:
     best = oracle(metric, [rows[own] for rows, own in zip(statistics, places, strict=True)])
     return [own[index] for own, index in zip(places, best, strict=True)]
+
+
+def lattice_oracle(
+    metric: Metric, lists: Sequence[NbestList], paths: Sequence[str], options: ReadOptions
+) -> float | None:
+    """The WER of the path nearest to the reference in each lattice, in percent; the files are read once more.
+
+    None for other metrics, for normalisation beyond single words, and where a list does not come from a lattice of
+    words in a file.
+    """
+    from rescore.formats import lattices  # here: most runs read no lattice
+    from rescore.formats.source import Source
+
+    normaliser = metric.words
+    if metric.name != "WER" or normaliser is None or normaliser.glm or normaliser.whisper_english:
+        return None
+    references = {nbest.id: nbest.references for nbest in lists}
+    errors: dict[str, tuple[int, int]] = {}
+    for path in paths:
+        if not Path(path).exists() or not lattices.sniff(source := Source(path)):
+            return None
+        errors |= lattices.fewest_errors(source, options, references, normaliser)
+    if errors.keys() != references.keys():
+        return None
+    wrong, words = np.sum(list(errors.values()), axis=0).tolist()
+    return 100.0 * wrong / words if words else None
 
 
 def sign(
@@ -125,10 +170,11 @@ def sign(
     decide = decide or weights.decision
     return Signature(
         metric=metric.name if metric else "none",
-        settings=metric.settings if metric else {},
+        settings=settings_on(metric, lists) if metric else {},
         weights=weights.weights,
         conditions=weights.conditions,
         columns=origins(lists, weights.weights),
+        excluded=weights.exclusions,
         decision=decide.name,
         scale=decide.scale,
         tuned=weights.tuned,
@@ -165,6 +211,10 @@ def cells(found: MetricResult) -> list[list[str]]:
         bounds = "{:.2f}-{:.2f}".format(*found.intervals[choice]) if choice in found.intervals else ""
         counts = (f"{found.counts[choice][name]:,}" for name in names)
         rows.append([choice.replace("_", " "), f"{getattr(found, choice):.2f}", bounds, *counts])
+        if choice == "oracle" and found.own_oracle is not None:
+            rows.append(["oracle of the toolkit's own", f"{found.own_oracle:.2f}", "", *("" for _ in names)])
+        if choice == "oracle" and found.lattice_oracle is not None:
+            rows.append(["lattice oracle", f"{found.lattice_oracle:.2f}", *[""] * (len(names) + 1)])
     return rows
 
 
@@ -256,6 +306,10 @@ class Results:
     conditions: Annotated[dict[str, dict[str, float]], described("Weights by condition, where there are some.")] = (
         field(default_factory=dict)
     )
+    excluded: Annotated[
+        list[str],
+        described("Origins of hypotheses that may not win, such as `respelled`, or `respelled@CONDITION`."),
+    ] = field(default_factory=list)
     metrics: Annotated[
         list[MetricResult],
         described("The figures under each metric; the first is what weights are tuned for. Empty without references."),
@@ -350,6 +404,7 @@ def evaluate(
         weights=weights.weights,
         columns=origins(lists, weights.weights),
         conditions=weights.conditions,
+        excluded=list(weights.exclusions),
         origin=weights.origin,
         signature=str(signature),
         decision=decide.name,
@@ -395,9 +450,10 @@ def render(results: Results) -> str:
 def _weights(results: Results) -> str:
     if set(results.weights) == {FIRST_PASS}:
         return "weights: the first pass alone" + ("" if results.origin == "first pass" else f" ({results.origin})")
-    line = f"lambda: {_named(results.weights)} ({results.origin})"
+    line = f"lambda: {_named(results.weights, results.excluded)} ({results.origin})"
     for name, weights in results.conditions.items():
-        line += f"\n  for {name}: {_named(weights)}"
+        excluded = [one.removesuffix(f"@{name}") for one in results.excluded]
+        line += f"\n  for {name}: {_named(weights, excluded)}"
     dev = results.dev
     if dev is None:
         return line
@@ -423,9 +479,9 @@ def why_zero(unproven: Unproven | None, first_pass: float, source: str) -> str:
     )
 
 
-def _named(weights: dict[str, float]) -> str:
+def _named(weights: dict[str, float], excluded: Sequence[str] = ()) -> str:
     parts = [f"{name} {weight:.4g}" for name, weight in weights.items() if name not in (FIRST_PASS, *COUNTS)]
-    return ", ".join(parts + bonus_phrases(weights, "+.4g"))
+    return ", ".join(parts + bonus_phrases(weights, "+.4g", excluded))
 
 
 ERRORS = {"substitutions", "deletions", "insertions"}

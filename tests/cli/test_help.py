@@ -73,7 +73,9 @@ def completed(*words: str) -> list[tuple[str, str]]:
 
 
 def test_values_are_completed() -> None:
-    assert completed("run", "x.json", "--metric", "c") == [("plain", name) for name in ("cer", "chrf", "comet")]
+    assert completed("run", "x.json", "--metric", "c") == [
+        ("plain", name) for name in ("cer", "chrf", "chrf++", "comet")
+    ]
     assert ("plain", "tta") in completed("x.json", "--lm", "t") and ("plain", "hf-causal") in completed(
         "score", "x.json", "--lm", "hf-"
     )

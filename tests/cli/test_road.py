@@ -14,14 +14,14 @@ import rescore as package
 from rescore import formats
 from rescore.errors import UserError
 from rescore.metrics import choose_metric, value
+from rescore.metrics.significance import split
 from rescore.metrics.wer import ErrorRate
-from rescore.nbest import CHANNEL, COMBINED, EDITS, Hypothesis, NbestList
+from rescore.nbest import CHANNEL, EDITS, Hypothesis, NbestList, Origin
 from rescore.reports.analysis import analyse
 from rescore.reports.check import compare
 from rescore.reports.outlook import outlook
 from rescore.reports.results import Dev, MetricResult, evaluate, measured, render, worse
 from rescore.tuning import TuningOptions, Weights, tune, tuned_in_folds
-from rescore.tuning.folds import split
 from rescore.tuning.weights import Unproven
 from tests.conftest import Run, assert_one_line_error
 from tests.lms.test_ngram import ARPA
@@ -121,9 +121,9 @@ def test_weights_of_these_lists_without_folds_say_that_they_flatter(tmp_path: Pa
 
 def test_who_respells_is_not_told_to_respell() -> None:
     def new(text: str) -> Hypothesis:
-        return Hypothesis(text, {"s2s": 0.0, "lm": 5.0, CHANNEL: -1.0, EDITS: 1.0, COMBINED: 1.0})
+        return Hypothesis(text, {"s2s": 0.0, "lm": 5.0, CHANNEL: -1.0, EDITS: 1.0}, Origin.RESPELLED)
 
-    old = {"lm": 0.0, CHANNEL: 0.0, EDITS: 0.0, COMBINED: 0.0}
+    old = {"lm": 0.0, CHANNEL: 0.0, EDITS: 0.0}
     lists = [
         NbestList(str(index), [Hypothesis("a x y", {"s2s": 0.0, **old}), new("a b y")], ("a b c",))
         for index in range(12)
@@ -132,9 +132,7 @@ def test_who_respells_is_not_told_to_respell() -> None:
     assert shown.oracle == pytest.approx(100 / 3) and shown.share == pytest.approx(1.0)
     assert not any("respelling" in line for line in shown.next)
     # Where tuning refused respelling, what may not win is no possible gain.
-    from rescore.tuning.weights import NEVER
-
-    off = outlook(ErrorRate(), lists, Weights({"s2s": 0.5, "lm": 0.5, EDITS: NEVER}, "given"))
+    off = outlook(ErrorRate(), lists, Weights({"s2s": 0.5, "lm": 0.5}, "given", excluded=frozenset({Origin.RESPELLED})))
     assert off.oracle == off.first_pass == pytest.approx(200 / 3)
     assert any("another recogniser" in line for line in off.next)
     assert not any("respelling" in line for line in off.next)

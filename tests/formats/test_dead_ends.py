@@ -43,6 +43,19 @@ CASES: dict[str, tuple[str, str, Expected]] = {
         "c-1:\tref=['A', 'B']\nc-1:\thyp=['A']\nc-1:\ttimestamp_ref=[0.1, 0.2]\nc-1:\ttimestamp_hyp=[0.1]\n",
         [("c-1", [("A", None)])],
     ),
+    # Google's reference of SpeechRecognitionAlternative: 0.0 says that the confidence was not set.
+    "google not set": (
+        "call.json",
+        '{"results": [{"alternatives": [{"transcript": "a", "confidence": 0.9}, '
+        '{"transcript": "b", "confidence": 0.0}, {"transcript": "c", "confidence": 0.0}]}]}',
+        [("call", [("a", None), ("b", None), ("c", None)])],
+    ),
+    "google all set": (
+        "call.json",
+        '{"results": [{"alternatives": [{"transcript": "a", "confidence": 1.0}, '
+        '{"transcript": "b", "confidence": 1.0}, {"transcript": "c", "confidence": 0.0}]}]}',
+        [("call", [("a", 0.0), ("b", 0.0), ("c", -math.inf)])],
+    ),
     "texts by id": (
         "l.json",
         '{"u1": ["a b", "a"], "u2": ["c"]}',

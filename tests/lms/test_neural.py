@@ -11,11 +11,10 @@ import torch
 from rescore import pipeline
 from rescore.config import RunConfig
 from rescore.errors import UserError
-from rescore.lms import ComputeOptions, alone, parse, recommended_weight
+from rescore.lms import ComputeOptions, alone, kind_of, parse, recommended_weight
 from rescore.lms import load as load_model
-from rescore.lms.backends import Spec
-from rescore.lms.base import LanguageModel
-from rescore.lms.neural import checkpoint, scoring
+from rescore.lms.base import LanguageModel, Spec
+from rescore.lms.neural import checkpoint
 from rescore.lms.neural.passes import windows
 from rescore.nbest import Hypothesis, NbestList
 from tests.conftest import SENTENCES
@@ -24,7 +23,8 @@ BACKENDS = ("tta", "bilm", "bilm:intact", "bilm:within-word-l2r", "unilm", "unil
 
 
 def load(backend: str, folder: Path, batch_tokens: int | None = None) -> LanguageModel:
-    return scoring.load(parse(f"{backend}:{folder}"), ComputeOptions(batch_tokens=batch_tokens))
+    spec = parse(f"{backend}:{folder}")
+    return kind_of(spec.kind).load(spec, ComputeOptions(batch_tokens=batch_tokens))
 
 
 def definition(backend: str, folder: Path, sentence: str) -> list[float]:

@@ -50,7 +50,8 @@ class MeasureOptions:
     drop_apostrophes: bool
     drop_unknown: bool
     glm: str | None
-    normalizer: str | None
+    normalizer: tuple[str, ...]
+    split: str | None
     words: str | None
 
     def fields(self) -> dict[str, Any]:
@@ -65,7 +66,9 @@ class MeasureOptions:
             self.drop_apostrophes,
             self.drop_unknown,
             Glm.load(Path(self.glm)) if self.glm else None,
-            self.normalizer == "whisper-english",
+            **{name.replace("-", "_"): True for name in self.normalizer},
+            split_characters=self.split == "characters",
+            split_mixed=self.split == "mixed",
         )
         words = WordList.load(Path(self.words)) if self.words else None
         return {
@@ -98,7 +101,9 @@ metric_options = option_group(
         ),
         click.option(
             "--tokenize",
-            type=click.Choice(["13a", "none", "intl", "char", "zh"]),
+            type=OneOf(parts.TOKENIZERS),
+            cls=WithTable,
+            table=OneOf(parts.TOKENIZERS),
             help="sacreBLEU's tokenizer.  [default: none where references are tokenised already, else 13a]",
         ),
         click.option(
@@ -112,14 +117,21 @@ metric_options = option_group(
         click.option("--glm", metavar="FILE", help="WER, CER: apply the replacements of a global mapping file (NIST)."),
         click.option(
             "--normalizer",
-            type=click.Choice(["whisper-english"]),
-            help="WER, CER: apply Whisper's normaliser of English to both sides.",
+            type=click.Choice(["whisper-english", "whisper-basic", "nfkc"]),
+            multiple=True,
+            help="WER, CER: apply Whisper's normaliser of English, or of other languages, to both sides; or Unicode's "
+            "compatibility forms. May be repeated.",
+        ),
+        click.option(
+            "--split",
+            type=click.Choice(["characters", "mixed"]),
+            help="WER, confidences, rover: each character is a word; mixed: of Chinese, Japanese and Thai alone.",
         ),
         click.option(
             "--words",
             metavar="FILE",
-            help="BWER, UWER: the words to count, or to leave out, one per line. --respell does not replace them, and "
-            "uses them as replacements.",
+            help="BWER, UWER: the words to count, or to leave out, one per line; or `utterance word word ...` per line "
+            "for a list of its own for each. --respell does not replace them, and uses them as replacements.",
         ),
     ],
 )

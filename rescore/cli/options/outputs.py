@@ -12,7 +12,7 @@ import click
 from rescore.cli.options.base import MAIN, option_group
 
 if TYPE_CHECKING:
-    from rescore.formats.recordings import RecordingSegment
+    from rescore.formats.references import RecordingSegment
     from rescore.metrics import Metric
     from rescore.nbest import NbestList
     from rescore.pipeline import Outcome
@@ -47,19 +47,19 @@ class ConfidenceFile:
 
     def times(self) -> Times:
         """Where utterances stand, if this is given; a file that cannot be written is refused here, before any work."""
-        from rescore.formats import confidences
-        from rescore.formats.recordings import read_segments
+        from rescore.formats import best
+        from rescore.formats.references import read_segments
 
         times = read_segments(self.segments) if self.segments else None
-        confidences.check(self.path, times is not None)
+        best.check_confidences(self.path, times is not None)
         return times
 
     def write(self, lists: Sequence[NbestList], found: Confidences, times: Times) -> None:
         from rescore import formats
-        from rescore.formats import confidences
+        from rescore.formats import best
 
         with formats.opened(self.path) as file:
-            confidences.write(self.path, file, zip(lists, found.words, strict=True), times)
+            best.write_confidences(self.path, file, zip(lists, found.words, strict=True), times)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +82,8 @@ class RunOutputs:
         Returns:
             what --segments says.
         """
-        from rescore.formats import confidences
-        from rescore.formats.best import check
-        from rescore.formats.recordings import read_segments
+        from rescore.formats.best import check, check_confidences
+        from rescore.formats.references import read_segments
         from rescore.styles import endings, style_of
 
         if self.respellings and not respell:
@@ -99,7 +98,7 @@ class RunOutputs:
         if self.best:
             check(self.best, times)
         if self.confidence:
-            confidences.check(self.confidence, times is not None)
+            check_confidences(self.confidence, times is not None)
         return times
 
     def check_lists(self, lists: Sequence[NbestList], metric: Metric, times: Times) -> None:
