@@ -97,6 +97,8 @@ class Backend:
     """An option with which alone they are."""
     on_hub: bool = False
     """Whether a path that is no folder is looked up as a name on the Hugging Face hub."""
+    remote: bool = False
+    """Whether URL#MODEL stands in the place of a path."""
     uses_torch: bool = True
 
     def load(self, spec: Any, computing: Any) -> Any:
@@ -261,6 +263,7 @@ FORMATS: Registry[Any] = Registry(
         "espnet1": ("rescore.formats.espnet1", "ESPnet1 data.json"),
         "espnet2": ("rescore.formats.espnet2", "ESPnet2 decode folder"),
         "kaldi": ("rescore.formats.kaldi", "Kaldi N-best folder"),
+        "lattice": ("rescore.formats.lattices", "lattices: HTK or SRILM SLF, Kaldi or OpenFst text"),
         "srilm": ("rescore.formats.srilm", "SRILM N-best files"),
         "icefall": ("rescore.formats.icefall", "icefall (k2) recogs"),
         "sherpa": ("rescore.formats.sherpa", "sherpa-onnx results"),
@@ -299,6 +302,10 @@ BACKENDS: Registry[Backend] = Registry(
         "hf-seq2seq": (
             Backend("rescore.lms.huggingface.seq2seq:load", ("channel", "src=", "tgt="), on_hub=True),
             "translation model of Hugging Face's transformers",
+        ),
+        "server": (
+            Backend("rescore.lms.server:load", ("chat", "parallel=", "timeout="), remote=True, uses_torch=False),
+            "URL#MODEL of a vLLM, SGLang or llama-cpp-python server",
         ),
     },
 )

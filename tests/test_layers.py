@@ -14,7 +14,9 @@ from tests.conftest import ROOT
 LAYERS = [
     ["__main__"],
     ["cli"],
+    ["service"],
     ["__init__"],
+    ["rescorer"],
     ["api"],
     ["pipeline"],
     ["config"],
@@ -30,8 +32,9 @@ LAYERS = [
     ["formats"],
     ["signature"],
     ["nbest"],
+    ["styles"],
     ["parts"],
-    ["files", "styles"],
+    ["files"],
     ["errors", "version"],
 ]
 """From the roof to the ground."""

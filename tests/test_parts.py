@@ -91,7 +91,7 @@ def test_a_backend(rescore: Run, register: object, lists: Path, tmp_path: Path) 
     done = rescore(lists, "--lm", f"shortest:{tmp_path}", "--weight", "0.9")
     assert "reranked      0.00" in done.stdout and "lm:shortest=shortest@000000000000,sum,float32" in done.stdout
     assert "shortest: few words" in " ".join(rescore("run", "--help").stdout.split())
-    assert_one_line_error(rescore(lists, "--lm", "elmo"), "hf-seq2seq, shortest")
+    assert_one_line_error(rescore(lists, "--lm", "elmo"), "server, shortest")
 
 
 class Sentences(ErrorRate):

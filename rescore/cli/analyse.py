@@ -37,11 +37,14 @@ def command(
     """
     from rescore import formats
     from rescore.reports import analysis
+    from rescore.reports.results import lattice_oracle
     from rescore.tuning import FIRST_PASS_ALONE, Weights
 
     lists = inputs.read(nbest, need_references=True)
     loaded = Weights.load(Path(weights)) if weights else FIRST_PASS_ALONE
-    found = analysis.analyse(measure.only().choose(lists, loaded), lists, loaded)
+    metric = measure.only().choose(lists, loaded)
+    found = analysis.analyse(metric, lists, loaded)
+    found.lattice_oracle = lattice_oracle(metric, lists, nbest, inputs.read_options)
     if output:
         with formats.opened(output) as file:
             analysis.write(found, file)

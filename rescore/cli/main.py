@@ -84,6 +84,7 @@ COMMANDS = {
     "compare": "Compare language models on the same lists.",
     "report": "Make one table from several results files.",
     "check": "Compare results with a golden file; exit 1 on regression.",
+    "serve": "Answer with the choice of `rerank` over HTTP.",
     "merge": "Merge the lists of several systems, one column per system.",
     "convert": "Convert N-best lists from any format to another.",
     "recipe": "Print the path of the Makefile fragment for recipes.",

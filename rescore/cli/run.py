@@ -54,7 +54,7 @@ def command(
     """
     from rescore import formats, pipeline
     from rescore.reports import confidences
-    from rescore.reports.results import render
+    from rescore.reports.results import lattice_oracle, render
 
     reporting.check()
     inputs.check([*nbest, *weights.dev, *systems.others, *systems.dev_with])
@@ -72,6 +72,9 @@ def command(
         confidences.check(config.metric(dev or lists))
     with options.scoring_bar(config, lists, dev) as bar:
         outcome = pipeline.run(lists, config, dev, lms.load, bar.update)
+    if outcome.results.main:
+        oracle = lattice_oracle(outcome.metric, outcome.lists, nbest, inputs.read_options)
+        outcome.results.main.lattice_oracle = oracle
     reporting.write(outcome.results, nbest[0])
     certain = outputs.write(outcome, times)
     to_stdout = "-" in (outputs.output, outputs.best, reporting.report, outputs.confidence)

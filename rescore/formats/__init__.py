@@ -33,6 +33,7 @@ __all__ = [
     "ReadOptions",
     "References",
     "fairseq_logs",
+    "from_json",
     "iterate",
     "opened",
     "read",
@@ -158,6 +159,21 @@ def _with_references(
                 raise UserError(f"{message}, first {absent[0]}; give lists of the whole set, or --allow-missing")
             log.warning("%s (first: %s); figures are of the others", message, absent[0])
     return [replace(nbest, references=tuple(text for one in found for text in one[nbest.id])) for nbest in lists]
+
+
+def from_json(value: Any, place: str) -> NbestList:
+    """A list from JSON that is in memory, as a line of native JSON Lines has it; checked as files are.
+
+    Raises:
+        UserError: a key is missing, a value is of another type, or there are no hypotheses.
+    """
+    nbest = FORMATS["native"].from_json(value, place, {})
+    if not nbest.hypotheses:
+        raise UserError(f"{place}: no hypotheses")
+    if not any(hypothesis.scores for hypothesis in nbest.hypotheses):
+        _rank(nbest)
+    _check_scores(nbest, place)
+    return nbest
 
 
 def read_output(path: str, references: str | References | None = None, **options: Any) -> list[NbestList]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from typing import IO, Any
 
@@ -113,14 +113,32 @@ def _read_lines(source: Source, skip: bool) -> Iterator[NbestList]:
             if isinstance(entry, dict) and entry.keys() == {COLUMNS}:
                 columns = _columns(entry, place)  # of the lists that follow: files may be joined with cat
                 continue
-            found = parsed(entry, _List, place)
-            hypotheses = [_hypothesis(value, f"{place}, hypothesis {rank}") for rank, value in enumerate(found.hyps, 1)]
+            nbest = from_json(entry, place, columns)
         except UserError as error:
             if not skip:
                 raise
             log.warning("skipped: %s", error)
             continue
-        yield NbestList(str(found.id), hypotheses, _references(found.ref), _source(found.src), columns)
+        yield nbest
+
+
+def from_json(entry: Any, place: str, columns: Mapping[str, Column]) -> NbestList:
+    """The list that a line of JSON Lines holds.
+
+    Args:
+        columns: where its columns come from.
+
+    Raises:
+        UserError: a key is missing, or a value is of another type.
+    """
+    found = parsed(entry, _List, place)
+    hypotheses = [_hypothesis(value, f"{place}, hypothesis {rank}") for rank, value in enumerate(found.hyps, 1)]
+    return NbestList(str(found.id), hypotheses, _references(found.ref), _source(found.src), columns)
+
+
+def as_json(nbest: NbestList) -> dict[str, Any]:
+    """The list as a line of JSON Lines holds it."""
+    return {"id": nbest.id, **_about(nbest), "hyps": [_entry(hypothesis) for hypothesis in nbest.hypotheses]}
 
 
 def _columns(document: dict[str, Any], place: str) -> dict[str, Column]:
@@ -202,8 +220,7 @@ def write_lines(lists: Iterable[NbestList], file: IO[str]) -> None:
     for nbest, columns in _with_record(lists):
         if columns:
             file.write(json.dumps({COLUMNS: columns}, ensure_ascii=False) + "\n")
-        hyps = [_entry(hypothesis) for hypothesis in nbest.hypotheses]
-        file.write(json.dumps({"id": nbest.id, **_about(nbest), "hyps": hyps}, ensure_ascii=False) + "\n")
+        file.write(json.dumps(as_json(nbest), ensure_ascii=False) + "\n")
 
 
 def _with_record(lists: Iterable[NbestList]) -> Iterator[tuple[NbestList, dict[str, Any]]]:

@@ -36,6 +36,8 @@ class ReadOptions:
     fields: Mapping[str, str] = field(default_factory=dict)
     """Which key or column of a file has what: `text`, `score`, `id`, `ref`, `src`, or a column of that name. A minus
     before a key says that it is a cost."""
+    symbols: str | None = None
+    """The symbol table of lattices whose words are numbers."""
     skip: bool = False
     """Report a line that cannot be read, and go on (JSON Lines)."""
 

@@ -30,6 +30,8 @@ class Spec:
     kind: str
     options: tuple[str, ...]
     path: Path
+    address: str = ""
+    """`URL#MODEL` where the model is behind a server."""
 
     @property
     def name(self) -> str:
@@ -45,17 +47,17 @@ class Spec:
         """
         return self.number("context", 0)
 
-    def number(self, option: str, usual: int, least: int = 1) -> int:
+    def number(self, option: str, usual: int, least: int = 1, most: int = 99) -> int:
         """The number that `option=N` asks for, or the usual one.
 
         Raises:
-            UserError: that is no number from `least` to 99.
+            UserError: that is no number from `least` to `most`.
         """
         asked = [one.partition("=")[2] for one in self.options if one.startswith(f"{option}=")]
         if not asked:
             return usual
-        if not (len(asked[-1]) <= 2 and asked[-1].isdecimal() and int(asked[-1]) >= least):
-            raise UserError(f"--lm {self.name}: {option}={asked[-1]}; expected a number from {least} to 99")
+        if not (len(asked[-1]) <= len(str(most)) and asked[-1].isdecimal() and least <= int(asked[-1]) <= most):
+            raise UserError(f"--lm {self.name}: {option}={asked[-1]}; expected a number from {least} to {most}")
         return int(asked[-1])
 
 
@@ -83,6 +85,11 @@ def parse(spec: str) -> Spec:
     known = (*BACKENDS[kind].options, *CASES)
     while rest and (rest[0] in known or "".join(rest[0].partition("=")[:2]) in known):
         options.append(rest.pop(0))
+    if BACKENDS[kind].remote:
+        address = ":".join(rest)
+        if not address:
+            raise UserError(f"--lm {spec}: give the address and the model as {':'.join([kind, *options])}:URL#MODEL")
+        return Spec(kind, tuple(options), Path(address), address)
     path = Path(":".join(rest)) if any(rest) else folder
     names = {one.rstrip("=") for one in known}
     first = rest[0].partition("=")[0] if rest else ""
@@ -166,7 +173,8 @@ def with_own_columns(
 
 def model_card(spec: str) -> str:
     """The text of a model's README.md; empty where it has none."""
-    return card(parse(spec).path)
+    parsed = parse(spec)
+    return "" if BACKENDS[parsed.kind].remote else card(parsed.path)
 
 
 def recommended_weight(spec: str) -> float:
@@ -175,7 +183,10 @@ def recommended_weight(spec: str) -> float:
     Raises:
         UserError: the card is absent or says none.
     """
-    path = parse(spec).path
+    parsed = parse(spec)
+    path = parsed.path
+    if BACKENDS[parsed.kind].remote:
+        raise UserError(f"--lm {parsed.name}: a server says no recommended_weight; give --dev LISTS or --weight NUMBER")
     if not path.exists():
         raise UserError(f"{path}: no such file or folder; give a model that is there as KIND:PATH")
     try:

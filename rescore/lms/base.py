@@ -122,10 +122,33 @@ class ComputeOptions:
     batch_tokens: int | None = None
     """Padded tokens in a batch."""
     prompt: str | None = None
-    """For hf-causal: the template of what is read, `{text}` at its end and perhaps `{src}`."""
+    """For hf-causal and server: the template of what is read, `{text}` at its end and perhaps `{src}`."""
 
 
 DEFAULT = ComputeOptions()
+SOURCE, TEXT = "{src}", "{text}"
+
+
+class Template:
+    """What a causal model reads around a text that is scored."""
+
+    def __init__(self, template: str) -> None:
+        """
+        Args:
+            template: ends with {text}, and may have {src}; \\n is a new line, \\t a tab.
+
+        Raises:
+            UserError: it does not end with {text}.
+        """
+        self.text = template.replace("\\n", "\n").replace("\\t", "\t")
+        if self.text.count(TEXT) != 1 or not self.text.endswith(TEXT):
+            raise UserError(f"--prompt {template!r}: expected a template that ends with {TEXT}, and may have {SOURCE}")
+        self.reads_source = SOURCE in self.text
+
+    def before(self, question: Question) -> str:
+        """What is read before the text, with the source in its place."""
+        source = question.pair(channel=False)[0] if self.reads_source else ""
+        return self.text.removesuffix(TEXT).replace(SOURCE, source)
 
 
 class LanguageModel(Protocol):
@@ -156,6 +179,13 @@ class LanguageModel(Protocol):
     def score(self, questions: Sequence[Question]) -> list[TokenScores]:
         """One result per question, in their order."""
         ...
+
+
+def as_scored(lm: LanguageModel, questions: Sequence[Question]) -> Iterator[tuple[int, TokenScores]]:
+    """The places of questions and their scores: as they come from a model with a method of this name, which may fail
+    after some; from another model all together."""
+    scores = getattr(lm, "as_scored", None)
+    return iter(scores(questions) if scores else enumerate(lm.score(questions)))
 
 
 class Wrapped:

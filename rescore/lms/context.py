@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import groupby, islice
 
 from rescore.errors import UserError
-from rescore.lms.base import LanguageModel, Question, TokenScores, Wrapped
+from rescore.lms.base import LanguageModel, Question, TokenScores, Wrapped, as_scored
 from rescore.nbest import FIRST_PASS, NbestList
 
 log = logging.getLogger(__name__)
@@ -42,6 +42,10 @@ class Recased(Wrapped):
     def score(self, questions: Sequence[Question]) -> list[TokenScores]:
         """One result per question, in their order."""
         return self._lm.score([self._recased(one) for one in questions])
+
+    def as_scored(self, questions: Sequence[Question]) -> Iterator[tuple[int, TokenScores]]:
+        """The same, as the model gives them."""
+        return as_scored(self._lm, [self._recased(one) for one in questions])
 
     def _recased(self, question: Question) -> Question:
         case = CASES[self._case]

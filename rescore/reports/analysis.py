@@ -89,6 +89,8 @@ class Analysis:
     by_class: list[ClassErrors] = field(default_factory=list)
     respelled: Moves | None = None
     """How many words were respelled in what was chosen, and what each alone does; None for lists without that."""
+    lattice_oracle: float | None = None
+    """WER of the path nearest to the reference in each lattice; None where lists do not come from lattices."""
 
 
 def analyse(
@@ -191,6 +193,7 @@ def render(analysis: Analysis) -> str:
         f"moved to another hypothesis: {moves.moved:,}, better {moves.better:,}, worse {moves.worse:,}, "
         f"neither {moves.same:,}",
         "oracle by depth: " + ", ".join(f"{one.n}: {one.oracle:.2f}" for one in depths),
+        *([f"oracle of the lattices: {oracle:.2f}"] if (oracle := analysis.lattice_oracle) is not None else []),
         "",
         text(rows),
     ]

@@ -16,6 +16,7 @@ from rescore import decision
 from rescore.decision import Decision
 from rescore.errors import UserError
 from rescore.files import parsed, read_json
+from rescore.formats import ReadOptions
 from rescore.metrics import Metric, list_statistics, oracle, value
 from rescore.metrics.base import Counts, metric_input
 from rescore.metrics.significance import Chosen, PairedTest, confidence_interval
@@ -64,6 +65,9 @@ class Measured:
         described("95 % confidence intervals by bootstrap over utterances, in percent."),
     ]
     signature: Annotated[str, described("All that is needed to get the figures again.")]
+    lattice_oracle: Annotated[
+        float | None, described("WER of the path nearest to the reference in each lattice, where lattices were read.")
+    ] = None
 
 
 def measure(
@@ -108,6 +112,32 @@ def oracle_places(metric: Metric, lists: Sequence[NbestList], statistics: Sequen
     places = [given_places(nbest) for nbest in lists]
     best = oracle(metric, [rows[own] for rows, own in zip(statistics, places, strict=True)])
     return [own[index] for own, index in zip(places, best, strict=True)]
+
+
+def lattice_oracle(
+    metric: Metric, lists: Sequence[NbestList], paths: Sequence[str], options: ReadOptions
+) -> float | None:
+    """The WER of the path nearest to the reference in each lattice, in percent; the files are read once more.
+
+    None for other metrics, for normalisation beyond single words, and where a list does not come from a lattice of
+    words in a file.
+    """
+    from rescore.formats import lattices  # here: most runs read no lattice
+    from rescore.formats.source import Source
+
+    normaliser = metric.words
+    if metric.name != "WER" or normaliser is None or normaliser.glm or normaliser.whisper_english:
+        return None
+    references = {nbest.id: nbest.references for nbest in lists}
+    errors: dict[str, tuple[int, int]] = {}
+    for path in paths:
+        if not Path(path).exists() or not lattices.sniff(source := Source(path)):
+            return None
+        errors |= lattices.fewest_errors(source, options, references, normaliser)
+    if errors.keys() != references.keys():
+        return None
+    wrong, words = np.sum(list(errors.values()), axis=0).tolist()
+    return 100.0 * wrong / words if words else None
 
 
 def sign(
@@ -165,6 +195,8 @@ def cells(found: Measured) -> list[list[str]]:
         bounds = "{:.2f}-{:.2f}".format(*found.intervals[choice]) if choice in found.intervals else ""
         counts = (f"{found.counts[choice][name]:,}" for name in names)
         rows.append([choice.replace("_", " "), f"{getattr(found, choice):.2f}", bounds, *counts])
+        if choice == "oracle" and found.lattice_oracle is not None:
+            rows.append(["lattice oracle", f"{found.lattice_oracle:.2f}", *[""] * (len(names) + 1)])
     return rows
 
 

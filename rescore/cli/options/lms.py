@@ -19,6 +19,10 @@ device_option = click.option(
 )
 
 
+PROMPTED = ("hf-causal", "server")
+"""The kinds that read a template."""
+
+
 def _checked_engine(ctx: click.Context, parameter: click.Parameter, engine: str) -> str:
     if engine.partition(":")[0] not in ("local", "ray") or engine.startswith("local:"):
         raise click.BadParameter(f"{engine!r} is neither local nor ray[:ADDRESS]", ctx, parameter)
@@ -70,8 +74,8 @@ class LanguageModelOptions:
         """The models, here or in a cluster, which ends with the command; `skip` as in `ClusterOptions`."""
         from rescore.lms import ComputeOptions, load_all
 
-        if self.prompt and not any(spec.startswith("hf-causal") for spec in self.lm):
-            raise click.UsageError("--prompt is for hf-causal")
+        if self.prompt and not any(spec.partition(":")[0] in PROMPTED for spec in self.lm):
+            raise click.UsageError(f"--prompt is for {' and '.join(PROMPTED)}")
         computing = ComputeOptions(self.device, self.precision, self.batch_tokens, self.prompt)
         name, _, address = self.engine.partition(":")
         if name == "local" or not self.specs:
@@ -141,7 +145,7 @@ _LM_DETAILS: list[Callable[[Any], Any]] = [
     click.option(
         "--prompt",
         metavar="TEMPLATE",
-        help="hf-causal: what it reads, such as 'German: {src}\\nEnglish: {text}'; only {text} is scored.",
+        help="hf-causal, server: what it reads, such as 'German: {src}\\nEnglish: {text}'; only {text} is scored.",
     ),
     click.option("--cache", metavar="DIR", help="Keep scores in DIR, and reuse those of earlier runs."),
     click.option(

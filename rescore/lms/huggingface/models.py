@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from rescore.errors import UserError
-from rescore.lms.base import DEFAULT, ComputeOptions, Question
+from rescore.lms.base import DEFAULT, ComputeOptions, Question, Template
 from rescore.lms.folders import check_files, check_sizes, content_digest
 from rescore.lms.neural.blocks import Batch, Tree
 from rescore.lms.neural.causal import CausalScorer
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from rescore.lms.backends import Spec
 
 log = logging.getLogger(__name__)
-
-SOURCE, TEXT = "{src}", "{text}"
 
 
 class PromptNetwork(Network, Protocol):
@@ -45,25 +43,22 @@ class PromptedScorer(CausalScorer):
     def __init__(self, name: str, network: PromptNetwork, template: str) -> None:
         """
         Args:
-            template: ends with {text}, and may have {src}; \\n is a new line, \\t a tab.
+            template: as `Template` takes it.
 
         Raises:
             UserError: it does not end with {text}.
         """
         super().__init__(name, network)
         self._prompted = network
-        self._template = template.replace("\\n", "\n").replace("\\t", "\t")
-        if self._template.count(TEXT) != 1 or not self._template.endswith(TEXT):
-            raise UserError(f"--prompt {template!r}: expected a template that ends with {TEXT}, and may have {SOURCE}")
-        self.reads_source = SOURCE in self._template
+        self._template = Template(template)
+        self.reads_source = self._template.reads_source
 
     @cached_property
     def fingerprint(self) -> str:
-        return hashlib.sha256(f"{self._template}\0{super().fingerprint}".encode()).hexdigest()
+        return hashlib.sha256(f"{self._template.text}\0{super().fingerprint}".encode()).hexdigest()
 
     def encoded(self, questions: Sequence[Question]) -> list[Encoded]:
-        sources = [one.pair(channel=False)[0] if self.reads_source else "" for one in questions]
-        before = [self._template.removesuffix(TEXT).replace(SOURCE, source) for source in sources]
+        before = [self._template.before(one) for one in questions]
         return [self.in_order(one) for one in self._prompted.encode_behind(before, [one.text for one in questions])]
 
 
