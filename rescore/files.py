@@ -124,13 +124,22 @@ def parsed(value: Any, kind: type[T], place: str) -> T:
         raise UserError(f"{place}: {where.lstrip('.')}{': ' if where else ''}{what[:1].lower()}{what[1:]}") from None
 
 
+def shown(name: str) -> str:
+    """The name of a file as it stands in records and tables: bytes that are not UTF-8 as `\\xff`."""
+    return os.fsencode(name).decode(errors="backslashreplace") if _has_surrogates(name) else name
+
+
+def _has_surrogates(name: str) -> bool:
+    return not name.isascii() and any("\ud800" <= letter <= "\udfff" for letter in name)
+
+
 LONGEST_NAME = 200
 """Bytes of a name that becomes a file's; file systems take 255, and what is written beside needs some."""
 KEPT_OF_NAME = 150
 """Bytes of it in the name of what is written beside."""
 
 
-def inside(folder: Path, name: str, what: str) -> Path:
+def path_for(folder: Path, name: str, what: str) -> Path:
     """The path of a file in a folder, called after something that an input named: a column, an utterance.
 
     Args:
@@ -146,7 +155,7 @@ def inside(folder: Path, name: str, what: str) -> Path:
     return folder / name
 
 
-def beside(path: Path) -> Path:
+def temporary_path(path: Path) -> Path:
     """Where a file or folder is written before it takes the place of `path`: `.NAME.MACHINE-PID.tmp`, beside it.
 
     What writers of the same name left there that were killed, on this machine, is removed.
@@ -189,7 +198,7 @@ def replacing(path: Path) -> Iterator[Path]:
         yield path
         return
     path = path.resolve()  # what a link leads to is written, the link stays
-    temporary = beside(path)
+    temporary = temporary_path(path)
     try:
         yield temporary
         temporary.chmod(path.stat().st_mode & 0o7777 if path.exists() else 0o666 & ~_umask())
@@ -199,14 +208,14 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a small file beside and rename it.
+    """Write a small file beside and rename it. Bytes of file names that are not UTF-8 are written as question marks.
 
     Raises:
         UserError: it cannot be written.
     """
     try:
         with replacing(path) as temporary:
-            temporary.write_text(text, encoding="utf-8")
+            temporary.write_text(text, encoding="utf-8", errors="replace")
     except OSError as error:
         raise UserError(f"{path}: cannot be written ({error.strerror or error})") from None
 

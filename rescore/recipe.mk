@@ -50,13 +50,16 @@ $(OUT)/RESULTS.md: $(_results)
 
 # A stamp says what a step was made from: names, sizes and times of files, options, the version. It is looked at each
 # time, and written only where that changed. File names never get to make, which would take `$(...)` in them for its own.
+# The plus sign and $(shell) let `make -n` look at stamps, too: it prints the steps that are to be done, and no others.
+_stamp = $(shell $(RESCORE) recipe --stamp $(1))$(if $(filter-out 0,$(.SHELLSTATUS)),$(error no stamp for this step))
+
 $(OUT)/tune.stamp: _always
-	@$(RESCORE) recipe --stamp $@ -- $(MEASURE_OPTIONS) $(TUNE_OPTIONS)
+	+@$(call _stamp,$@ -- $(MEASURE_OPTIONS) $(TUNE_OPTIONS))
 
 # $(1): the lists' name in files; $(2): the variable that has them.
 define _scored
 $(OUT)/$(1).stamp: _always
-	@$(RESCORE) recipe --stamp $$@ -- $$($(2)) $$(_score)
+	+@$$(call _stamp,$$@ -- $$($(2)) $$(_score))
 
 $(OUT)/$(1).scored.jsonl.gz: $(OUT)/$(1).stamp
 	$$(RESCORE) score $$($(2)) $$(_score) $$(addprefix --cache ,$$(CACHE)) -o $$@

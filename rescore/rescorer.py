@@ -22,7 +22,7 @@ from rescore.decision.confidence import Word, networks
 from rescore.decision.rules import combine
 from rescore.errors import UserError
 from rescore.lms import LanguageModel, column_name, origin, with_own_columns
-from rescore.lms.context import context_of
+from rescore.lms.base import capabilities_of
 from rescore.nbest import EDITS, FIRST_PASS, TOKENS, WORDS, NbestList
 from rescore.tuning import Weights
 from rescore.tuning.calibration import UNCALIBRATED, Calibration, calibrate
@@ -132,7 +132,7 @@ class Rescorer:
     def score(self, sets: Sequence[Sequence[NbestList]]) -> list[list[NbestList]]:
         """Each set of lists with the models' columns. Sets are scored together and do not know of each other."""
         with self._lock:
-            if any(context_of(lm) != (0, 0) for lm in self.lms):  # the lists of a set are neighbours
+            if any(capabilities_of(lm).context != (0, 0) for lm in self.lms):  # the lists of a set are neighbours
                 return [self._scored(some) for some in sets]
             scored = iter(self._scored([nbest for some in sets for nbest in some]))
             return [list(islice(scored, len(some))) for some in sets]

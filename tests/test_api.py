@@ -209,6 +209,18 @@ def test_whatever_can_be_called_scores() -> None:
         rescore.score(LISTS, 3)  # type: ignore[arg-type]
 
 
+def with_table(content: object) -> object:
+    """A scorer that looks numbers up in a table of its class."""
+
+    class Table:
+        table = content
+
+        def __call__(self, sentences: list[str]) -> list[float]:
+            return [float(len(str(self.table))) for _ in sentences]
+
+    return Table()
+
+
 def prints() -> list[str]:
     from rescore.lms.function import content_of
 
@@ -240,6 +252,9 @@ def test_a_function_is_known_by_its_content() -> None:
         (Scaled(2.0).bound, Scaled(3.0).bound),
         (closed({"a", "b"}), closed({"a", "c"})),  # type: ignore[arg-type]
         (closed(np.zeros(2)), closed(np.ones(2))),  # type: ignore[arg-type]
+        (closed([[1], 2]), closed([[1, 2]])),  # type: ignore[arg-type]
+        (with_table({"a": 1}), with_table({"a": 2})),
+        (with_table([1]), with_table((1,))),
     ):
         assert content_of(one) != content_of(other)
     # A function of itself ends; what shows nothing is known as itself alone.

@@ -251,9 +251,14 @@ def test_inputs_of_the_action_stay_data(tmp_path: Path) -> None:
     tool.parent.mkdir()
     tool.write_text('#!/bin/sh\nprintf "%s\\n" "$@" >> calls\ntouch results.md\n', encoding="utf-8")
     tool.chmod(0o755)
-    given = {"LISTS": "test.json --lm $(touch${IFS}harm)", "GOLDEN": "a b.json", "TOLERANCE": "0.1", "JUNIT": "j.xml"}
+    given = {
+        "LISTS": "test.json --lm $(touch${IFS}harm)\n  --dev dev.json\n",
+        "GOLDEN": "a b.json",
+        "TOLERANCE": "0.1",
+        "JUNIT": "j.xml",
+    }
     environment = {"PATH": f"{tool.parent}:{os.environ['PATH']}", "GITHUB_STEP_SUMMARY": "summary.md", **given}
     subprocess.run(["bash", "-e", "-c", scripts[-1]], cwd=tmp_path, env=environment, check=True)
     calls = (tmp_path / "calls").read_text(encoding="utf-8").splitlines()
-    assert calls[:3] == ["test.json", "--lm", "$(touch${IFS}harm)"] and "a b.json" in calls
+    assert calls[:5] == ["test.json", "--lm", "$(touch${IFS}harm)", "--dev", "dev.json"] and "a b.json" in calls
     assert not (tmp_path / "harm").exists() and (tmp_path / "summary.md").read_text(encoding="utf-8")

@@ -38,7 +38,9 @@ def prepare() -> None:
     """Make the streams what the commands take them for."""
     for stream in (sys.stdin, sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(encoding="utf-8", errors="backslashreplace" if stream is sys.stderr else "strict")
+            # Outputs may name files whose names are not UTF-8.
+            errors = {sys.stdin: "strict", sys.stdout: "replace"}.get(stream, "backslashreplace")
+            stream.reconfigure(encoding="utf-8", errors=errors)
     for stream in (sys.stdin, sys.stdout, sys.stderr):
         if stream is None:  # the next file that is opened would get its number, and what is meant for it
             os.open(os.devnull, os.O_RDWR)
@@ -222,6 +224,8 @@ def main() -> None:
         sys.exit(141)
     except UnicodeDecodeError as error:
         _fail(f"<stdin>: not UTF-8 (byte 0x{error.object[error.start]:02x}); convert it with iconv")
+    except UnicodeEncodeError as error:
+        _fail(f"{error.object[max(0, error.start - 40) : error.end + 40]!a}: a name that is not UTF-8; rename the file")
     except MemoryError:
         _fail("out of memory; give fewer or smaller lists, or a smaller --batch-tokens")
     except OSError as error:  # a full disk, a folder that cannot be read: nothing that a traceback would explain

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import glob
+import os
+import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -12,18 +15,38 @@ import click
 
 from rescore.cli.options.base import GroupedCommand
 
-DEV = ("dev", "valid")
-"""What the names of dev lists have in them."""
+DEV, TEST = ("dev", "valid"), ("test", "eval")
+"""What the names of dev lists and of test lists have in them."""
+SHOWN = 5
+"""Names of lists that were left out."""
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Pair:
+    """Test lists, and the dev lists to tune on."""
+
+    name: str
+    dev: str
+    test: str
+
+
+@dataclass(frozen=True, slots=True)
+class Lists:
     """Lists in a folder, as a Makefile names them."""
 
     toolkit: str
-    dev: str
-    test: str
+    pairs: tuple[Pair, ...]
     certain: bool = True
+    left_out: tuple[str, ...] = ()
+
+    @property
+    def lines(self) -> str:
+        """The lines of the Makefile that name the lists."""
+        if len(self.pairs) == 1:
+            return f"DEV  := {self.pairs[0].dev}\nTEST := {self.pairs[0].test}\n"
+        names = " ".join(pair.name for pair in self.pairs)
+        sets = (f"DEV_{pair.name}  := {pair.dev}\nTEST_{pair.name} := {pair.test}\n" for pair in self.pairs)
+        return f"TESTS := {names}\n{''.join(sets)}"
 
 
 @click.command("init", cls=GroupedCommand)
@@ -49,49 +72,97 @@ def init_command(folder: str, force: bool) -> None:
         raise UserError(f"{target}: is there already; write it elsewhere, or over it with --force")
     if target.is_symlink():
         raise UserError(f"{target}: is a link to {target.readlink()}, which would be written over; remove the link")
-    found = look(place)
-    measured = "MEASURE_OPTIONS := --metric bleu --metric chrf --metric ter\n" if found.toolkit == "fairseq" else ""
+    lists = look(place)
+    measured = "MEASURE_OPTIONS := --metric bleu --metric chrf --metric ter\n" if lists.toolkit == "fairseq" else ""
     write_text(
         target,
-        f"# {found.toolkit}: dev lists to tune on, test lists to rescore, references with --ref if need be.\n"
-        f"DEV  := {found.dev}\nTEST := {found.test}\n# LM := tta ngram:lm.arpa\n{measured}"
-        "include $(shell rescore recipe)\n",
+        f"# {lists.toolkit}: dev lists to tune on, test lists to rescore, references with --ref if need be.\n"
+        f"{lists.lines}# LM := tta ngram:lm.arpa\n{measured}include $(shell rescore recipe)\n",
     )
-    click.echo(f"{target}: {found.toolkit}, dev {found.dev}, test {found.test}")
-    click.echo("next: make" if found.certain else f"next: fill in DEV and TEST in {target}, then make", nl=True)
+    for pair in lists.pairs:
+        click.echo(f"{target}: {lists.toolkit}, dev {pair.dev}, test {pair.test}")
+    if lists.left_out:
+        more = f" and {len(lists.left_out) - SHOWN} more" if len(lists.left_out) > SHOWN else ""
+        click.echo(f"left out: {', '.join(map(_quoted, lists.left_out[:SHOWN]))}{more}")
+    click.echo("next: make" if lists.certain else f"next: fill in DEV and TEST in {target}, then make")
 
 
-def look(place: Path) -> Found:
-    """What lists there are: of several, `dev` (or `valid`) in the name is dev, another one is test."""
+def look(place: Path) -> Lists:
+    """Find lists in a folder, behind links as well. Names with `dev` or `valid` are dev lists, with `test` test lists.
+
+    Names that are equal but for that word are a pair; test lists without such dev lists get the first dev lists.
+    """
+    paths = list(below(place))
     for toolkit, places in (
-        ("ESPnet2", {path.parent for path in place.rglob("logdir")}),
-        ("ESPnet1", {path.parent for path in place.rglob("data.json")}),
+        ("ESPnet2", {path.parent for path in paths if path.name == "logdir"}),
+        ("ESPnet1", {path.parent for path in paths if path.name == "data.json"}),
         ("fairseq", _fairseq(place)),
-        ("NeMo", set(place.rglob("preds_out_width*.tsv"))),
-        ("native lists", set(place.rglob("*.jsonl"))),
+        ("NeMo", {path for path in paths if path.match("preds_out_width*.tsv")}),
+        ("native lists", {path for path in paths if path.suffix == ".jsonl"}),
     ):
         names = sorted(str(path.relative_to(place)) for path in places if ".shards" not in str(path))
         if not names:
             continue
-        dev = _choose(names, DEV)
-        rest = [name for name in names if name != dev]
-        test = _choose(rest, ("test", "eval")) or (rest[0] if rest else None)
-        if dev and test:
-            return Found(toolkit, _lists(place, dev, toolkit), _lists(place, test, toolkit))
-        return Found(toolkit, "path/to/dev", _lists(place, dev or names[0], toolkit), certain=False)
-    return Found("no lists found", "path/to/dev --ref path/to/dev/text", "path/to/test --ref path/to/test/text", False)
+        dev = [name for name in names if _choose([name], DEV)]
+        rest = [name for name in names if name not in dev]
+        tests = [name for name in rest if _choose([name], TEST)] or rest[:1]
+        if not dev or not tests:
+            known = _lists(place, (dev or names)[0], toolkit)
+            return Lists(toolkit, (Pair("test", "path/to/dev", known),), False)
+        alike = {_without_words(name): name for name in reversed(dev)}
+        chosen = [(alike.get(_without_words(test), dev[0]), test) for test in tests]
+        pairs = tuple(
+            Pair(title, _lists(place, dev_name, toolkit), _lists(place, test, toolkit))
+            for title, (dev_name, test) in zip(_titles(tests), chosen, strict=True)
+        )
+        return Lists(toolkit, pairs, True, tuple(sorted(set(names) - {name for pair in chosen for name in pair})))
+    nothing = Pair("test", "path/to/dev --ref path/to/dev/text", "path/to/test --ref path/to/test/text")
+    return Lists("no lists found", (nothing,), False)
+
+
+_WORDS = re.compile("|".join((*DEV, *TEST)))
+
+
+def _without_words(name: str) -> str:
+    return _WORDS.sub("*", name)
+
+
+def _titles(tests: Sequence[str]) -> list[str]:
+    """A name for each test set that a Makefile can have in names of variables, such as `clean` for `test_clean`."""
+    titles: list[str] = []
+    for test in tests:
+        behind = re.split("|".join(TEST), Path(test).name)[-1].partition(".")[0]
+        plain = re.sub(r"[^A-Za-z0-9]+", "_", behind).strip("_") or "test"
+        title, number = plain, 2
+        while title in titles:
+            title, number = f"{plain}_{number}", number + 1
+        titles.append(title)
+    return titles
 
 
 def _fairseq(place: Path) -> set[Path]:
     """Logs in the folder and in those inside; of a folder with the parts of one set, the folder."""
     from rescore import formats
 
-    found = set()
+    known: set[Path] = set()
     for folder in (place, *(path for path in place.iterdir() if path.is_dir()), *place.glob("*/*/")):
         logs = formats.fairseq_logs(folder)
         kinds = {_choose([log.name], DEV) is not None for log in logs}
-        found |= {folder} if folder != place and len(logs) > 1 and len(kinds) == 1 else set(logs)
-    return found
+        known |= {folder} if folder != place and len(logs) > 1 and len(kinds) == 1 else set(logs)
+    return known
+
+
+def below(folder: Path) -> Iterator[Path]:
+    """What is in a folder and in those inside, by name; links are followed, each folder is visited once."""
+    visited: set[str] = set()
+    for root, folders, names in os.walk(folder, followlinks=True):
+        place = os.path.realpath(root)
+        if place in visited:
+            folders.clear()
+            continue
+        visited.add(place)
+        folders.sort()
+        yield from (Path(root, name) for name in sorted([*folders, *names]))
 
 
 def _choose(names: Sequence[str], words: Sequence[str]) -> str | None:
@@ -102,8 +173,8 @@ def _lists(place: Path, name: str, toolkit: str) -> str:
     """The lists' name, with --ref and the text of the data folder that a decode folder is named after, if any."""
     if toolkit != "ESPnet2":
         return _quoted(name)
-    found = [path for path in sorted(place.glob("data/*/text")) if path.parent.name in name]
-    best = max(found, key=lambda path: len(path.parent.name), default=None)
+    texts = [path for path in sorted(place.glob("data/*/text")) if path.parent.name in name]
+    best = max(texts, key=lambda path: len(path.parent.name), default=None)
     return f"{_quoted(name)} --ref {_quoted(str(best.relative_to(place))) if best else 'data/SET/text'}"
 
 
@@ -149,16 +220,23 @@ def recipe_command(stamp: str | None, arguments: tuple[str, ...]) -> None:
 
 
 def _described(argument: str) -> list[str]:
-    """The argument, and the files that it or a part behind a colon names."""
-    places = [argument, *(argument.split(":", number)[-1] for number in range(1, argument.count(":") + 1))]
+    """The argument, and the files that it names: as a path or pattern, behind `--option=`, or behind a colon."""
+    value = argument.partition("=")[2] if argument.startswith("--") else argument
+    names = [value, *(value.split(":", number)[-1] for number in range(1, value.count(":") + 1))]
     lines = [ascii(argument)]
-    for place in map(Path, filter(None, places)):
-        found = sorted(place.rglob("*")) if place.is_dir() else [place]
-        for path in found:
-            if path.is_file():
-                about = path.stat()
-                lines.append(f"{str(path)!a} {about.st_size} {about.st_mtime_ns}")
+    for path in dict.fromkeys(path for name in filter(None, names) for path in _files_of(name)):
+        about = path.stat()
+        lines.append(f"{str(path)!a} {about.st_size} {about.st_mtime_ns}")
     return lines
+
+
+def _files_of(name: str) -> list[Path]:
+    """The file of that name, the files in the folder of that name, or those of the files that match a pattern."""
+    place = Path(name)
+    if not place.exists():
+        places = map(Path, sorted(glob.glob(name))) if set(name) & set("*?[") else ()  # noqa: PTH207
+        return [path for place in places for path in _files_of(str(place))]
+    return [path for path in below(place) if path.is_file()] if place.is_dir() else [place]
 
 
 @click.command("completion", cls=GroupedCommand)
@@ -186,26 +264,37 @@ CONFUSIONS = 20
 
 @click.command("models", cls=GroupedCommand)
 @click.argument("name", required=False)
-def models_command(name: str | None) -> None:
+@click.option("--check", is_flag=True, help="Check the cards of the shipped models, or of NAME; exit 1 on a problem.")
+def models_command(name: str | None, check: bool) -> int | None:
     """List the shipped models (size, language, training text, where they are), or print the card of one.
 
     \b
     rescore models
     rescore models tta
     rescore models channel:DIR
+    rescore models tta:DIR --check
 
     Of a channel (for --respell) the letters that are most often heard as others are shown, too.
     """
-    from rescore.lms import describe, model_card, shipped, shipped_models
+    from rescore.errors import UserError
+    from rescore.lms import describe, model_card, parse, shipped, shipped_models
+    from rescore.lms.folders import card_problems, card_value
 
+    if check:
+        channel_folder = shipped_models() / "channel"
+        folders = [parse(name).path] if name else [*(shipped_models() / model for model in shipped()), channel_folder]
+        problems = [problem for folder in folders for problem in card_problems(folder)]
+        click.echo("\n".join(problems) or f"{len(folders)} {'card is' if len(folders) == 1 else 'cards are'} in order")
+        return 1 if problems else 0
     if name is not None and name.partition(":")[0] == "channel":
         _describe_channel(name.partition(":")[2])
-        return
+        return None
     if name is not None:
-        click.echo(model_card(name))
-        return
+        if not (text_of_card := model_card(name)):
+            raise UserError(f"{name}: has no card (README.md) on this machine")
+        click.echo(text_of_card)
+        return None
     from rescore.expansion import Channel
-    from rescore.lms.folders import card_value
     from rescore.styles import text
 
     rows = [["", "parameters", "layers", "d", "language", "trained on", "weight", "folder"]]
@@ -215,6 +304,7 @@ def models_command(name: str | None) -> None:
     said = [card_value(channel, key) or "" for key in ("language", "trained_on")]
     rows.append(["channel", f"{Channel.load(channel).size:,}", "", "", *said, "", str(channel)])
     click.echo(text(rows))
+    return None
 
 
 def _describe_channel(folder: str) -> None:

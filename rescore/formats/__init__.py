@@ -16,24 +16,26 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from rescore.errors import UserError
-from rescore.formats.best import read_best, write_best
-from rescore.formats.input_warnings import NO_SCORES, TWICE, IdSet, InputWarnings
+from rescore.formats.best import BestWriter, read_best, write_best
+from rescore.formats.lines import IdSet
 from rescore.formats.references import References, open_references, read_references
-from rescore.formats.source import ReadOptions, Source
+from rescore.formats.source import NO_SCORES, TWICE, InputWarnings, ReadOptions, Source, input_waits
 from rescore.formats.text import has_entities
 from rescore.formats.writing import opened
-from rescore.nbest import FIRST_PASS, FORMER_FIRST_PASS, RANK, NbestList
+from rescore.nbest import FIRST_PASS, FORMER_FIRST_PASS, RANK, RESERVED, SCORE, SUM, WORDS, NbestList, free_name
 from rescore.parts import FORMATS
 
 log = logging.getLogger(__name__)
 
 __all__ = [
     "FORMATS",
+    "BestWriter",
     "Format",
     "ReadOptions",
     "References",
     "fairseq_logs",
     "from_json",
+    "input_waits",
     "iterate",
     "opened",
     "read",
@@ -78,14 +80,14 @@ def iterate(
         UserError: a path is missing, damaged, or of no known format; an utterance is duplicated, has no hypotheses, or
             has a score that is missing, NaN or plus infinity.
     """
-    seen, found, warnings = IdSet(), False, InputWarnings(strict)
+    seen, any_list, warnings, renamed = IdSet(), False, InputWarnings(strict), set[str]()
     for path in _expanded(paths):
         source = path if isinstance(path, Source) else Source(path, warnings)
         for nbest in _format(source, format_name or _named(source, options)).read(source, options or ReadOptions()):
             place = f"{source.name}: utterance {nbest.id}"
             if not seen.add(nbest.id):
                 raise UserError(f"{place}: is duplicated; give each utterance once")
-            found = True
+            any_list = True
             if not nbest.hypotheses:
                 raise UserError(f"{place}: no hypotheses")
             if not any(hypothesis.scores for hypothesis in nbest.hypotheses):
@@ -96,15 +98,16 @@ def iterate(
                 _rank(nbest)
             elif s2s != FIRST_PASS:
                 nbest = _with_first_pass(nbest, s2s, place)
+            _rename_reserved(nbest, renamed)
             _check_scores(nbest, place)
             scored = any(not column.is_component for column in nbest.provenance.values())
             reported = scored and not strict  # by the command that added the columns
-            if not reported and len({one.text for one in nbest.hypotheses}) < len(nbest.hypotheses):
+            if not reported and len({hypothesis.text for hypothesis in nbest.hypotheses}) < len(nbest.hypotheses):
                 warnings.add("lists", TWICE, place)
             yield nbest
     if not quiet:
         warnings.report()
-    if not found:
+    if not any_list:
         raise UserError(f"{', '.join(_names(paths))}: no N-best list in it")
 
 
@@ -151,14 +154,14 @@ def _with_references(
     files = open_references(references, warnings)
     # Readers undo the tokeniser's entities; where hypotheses have some all the same, both sides are left as they are.
     escaped = not any(has_entities(hypothesis.text) for nbest in lists for hypothesis in nbest.hypotheses)
-    found = [one.of(ids, escaped) for one in files]
-    for one in files:
-        if absent := one.left_out(ids):
-            message = f"{one.path}: no list for {len(absent):,} of its {len(absent) + len(ids):,} utterances"
+    per_file = [file.of(ids, escaped) for file in files]
+    for file in files:
+        if absent := file.left_out(ids):
+            message = f"{file.path}: no list for {len(absent):,} of its {len(absent) + len(ids):,} utterances"
             if not allow_missing:
                 raise UserError(f"{message}, first {absent[0]}; give lists of the whole set, or --allow-missing")
             log.warning("%s (first: %s); figures are of the others", message, absent[0])
-    return [replace(nbest, references=tuple(text for one in found for text in one[nbest.id])) for nbest in lists]
+    return [replace(nbest, references=tuple(text for by_id in per_file for text in by_id[nbest.id])) for nbest in lists]
 
 
 def from_json(value: Any, place: str) -> NbestList:
@@ -180,13 +183,13 @@ def read_output(path: str, references: str | References | None = None, **options
     """N-best lists, or, with `references` given, a 1-best text as lists of one hypothesis; `options` as in `read`."""
     warnings = InputWarnings(bool(options.get("strict")))
     source = Source(path, warnings)  # one for both ways: a pipe cannot be opened again
-    if references is not None and options.get("format_name") is None and _sniff(source) is None:
-        found = read_best(source, references, warnings)
-        warnings.report()
-        return found
-    found = read([source], references=references, need_references=True, **options)
+    in_parts = source.is_folder and list(_expanded([path])) != [path]
+    if references is not None and options.get("format_name") is None and not in_parts and _sniff(source) is None:
+        lists = read_best(source, references, warnings)
+    else:
+        lists = read([path] if in_parts else [source], references=references, need_references=True, **options)
     warnings.report()
-    return found
+    return lists
 
 
 def _expanded(paths: Sequence[str | Path | Source]) -> Iterator[str | Path | Source]:
@@ -198,10 +201,10 @@ def _expanded(paths: Sequence[str | Path | Source]) -> Iterator[str | Path | Sou
         elif place.is_dir() and _sniff(Source(place)) is None and (parts := _json_lines(place) or fairseq_logs(place)):
             yield from parts
         elif set(str(path)) & set("*?[") and not place.exists():
-            found = sorted(glob.glob(str(path)))  # noqa: PTH207 (also of absolute patterns)
-            if not found:
+            matching = sorted(glob.glob(str(path)))  # noqa: PTH207 (also of absolute patterns)
+            if not matching:
                 raise UserError(f"{path}: no file matches this")
-            yield from found
+            yield from matching
         else:
             yield path
 
@@ -266,6 +269,22 @@ def _rank(nbest: NbestList) -> None:
         hypothesis.scores = {FIRST_PASS: -math.log(place), **hypothesis.scores, **kept}
 
 
+READERS_OWN = {FIRST_PASS, SUM, FORMER_FIRST_PASS, SCORE}
+"""Reserved names that readers and writers of files deal with themselves: those of the first pass in its forms."""
+
+
+def _rename_reserved(nbest: NbestList, renamed: set[str]) -> None:
+    """Give columns with reserved names another name, unless their record says that they are ours; `renamed` are those
+    that were reported."""
+    for hypothesis in nbest.hypotheses:
+        for name in hypothesis.scores.keys() & RESERVED - READERS_OWN - nbest.provenance.keys():
+            other = free_name(name, hypothesis.scores)
+            hypothesis.scores = {other if key == name else key: score for key, score in hypothesis.scores.items()}
+            if name not in renamed:
+                renamed.add(name)
+                log.warning("column %s is called %s here, as the name %s is reserved", name, other, name)
+
+
 def _check_scores(nbest: NbestList, place: str) -> None:
     for rank, hypothesis in enumerate(nbest.hypotheses, 1):
         if FIRST_PASS not in hypothesis.scores:
@@ -276,6 +295,8 @@ def _check_scores(nbest: NbestList, place: str) -> None:
 
 
 def _with_first_pass(nbest: NbestList, column: str, place: str) -> NbestList:
+    if column == WORDS and not all(WORDS in hypothesis.scores for hypothesis in nbest.hypotheses):
+        raise UserError(f"{place}: no score {column!r} in the file; choose another --s2s")
     try:
         values = nbest.column(column)
     except UserError as error:

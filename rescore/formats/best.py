@@ -1,15 +1,16 @@
-"""1-best texts: read with their references, and written as Kaldi text, sclite trn, stm or plain lines."""
+"""1-best texts, read with their references or written; words with their confidences, as CTM or JSON Lines."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from difflib import SequenceMatcher
 from pathlib import Path
-from typing import IO
+from typing import IO, Protocol
 
 from rescore.errors import UserError
-from rescore.formats.input_warnings import InputWarnings
-from rescore.formats.recordings import RecordingSegment
 from rescore.formats.references import (
+    RecordingSegment,
     ReferenceFile,
     References,
     all_lines,
@@ -21,7 +22,7 @@ from rescore.formats.references import (
     text_source,
     trn_texts,
 )
-from rescore.formats.source import Source
+from rescore.formats.source import InputWarnings, Source
 from rescore.formats.text import undo_entities, undo_marks
 from rescore.formats.writing import checked_id
 from rescore.nbest import FIRST_PASS, Hypothesis, NbestList
@@ -39,59 +40,161 @@ def read_best(
     """
     source = text_source(path, warnings)
     files = open_references(references, warnings)
-    lines, given = all_lines(source), files[0]
-    hypotheses = _with_ids(lines, source.name, given) or {str(place): line for place, line in enumerate(lines, 1)}
-    absent = [name for one in files for name in one.left_out(list(hypotheses))]
+    lines, first = all_lines(source), files[0]
+    hypotheses = _with_ids(lines, source.name, first) or {str(place): line for place, line in enumerate(lines, 1)}
+    absent = [name for file in files for name in file.left_out(list(hypotheses))]
     if absent:
         raise UserError(
-            f"{source.name}: no text for utterance {absent[0]} of {given.path} ({len(absent)} missing); "
+            f"{source.name}: no text for utterance {absent[0]} of {first.path} ({len(absent)} missing); "
             "give an output of the whole set"
         )
-    found = [one.of(list(hypotheses)) for one in files]
+    per_file = [file.of(list(hypotheses)) for file in files]
     return [
         NbestList(
             name,
             [Hypothesis(undo_marks(undo_entities(text)), {FIRST_PASS: 0.0})],
-            tuple(reference for one in found for reference in one[name]),
+            tuple(reference for by_id in per_file for reference in by_id[name]),
         )
         for name, text in hypotheses.items()
     ]
 
 
-def _with_ids(lines: list[str], name: str, given: ReferenceFile) -> dict[str, str] | None:
+def _with_ids(lines: list[str], name: str, references: ReferenceFile) -> dict[str, str] | None:
     """The texts of an output by their ids; None where it has none, and the references have none.
 
     Raises:
         UserError: one has ids and the other has none.
     """
-    if given.format == "plain":
+    if references.format == "plain":
         return None
-    if (found := trn_texts(lines, name)) is not None:
-        return found
-    ids, first = given.ids, first_words(lines)
-    known = ids or set(first_words(given.lines))
+    if (texts := trn_texts(lines, name)) is not None:
+        return texts
+    ids, first = references.ids, first_words(lines)
+    known = ids or set(first_words(references.lines))
     differ = len(set(first)) == len(first)
     looks = differ or all(set(word) & set("0123456789-_") for word in first)
-    if given.format == "kaldi" or (looks and 2 * len(set(first) & known) > len(set(first))):
+    if references.format == "kaldi" or (looks and 2 * len(set(first) & known) > len(set(first))):
         return kaldi_texts(lines, name)
-    if ids and given.format != "stm":
+    if ids and references.format != "stm":
         if begin_with_ids(lines):
-            raise UserError(f"{given.path}: no reference for utterance {first[0]} of {name}; its first is {min(ids)}")
+            raise UserError(
+                f"{references.path}: no reference for utterance {first[0]} of {name}; its first is {min(ids)}"
+            )
         raise UserError(
-            f"{name}: its lines have no ids such as {min(ids)} of {given.path}; give an output with ids "
+            f"{name}: its lines have no ids such as {min(ids)} of {references.path}; give an output with ids "
             "(rescore rerank --best NAME, not NAME.txt), or --ref-format plain if both have none"
         )
-    if given.lines and not is_stm(given.lines):
+    if references.lines and not is_stm(references.lines):
         if begin_with_ids(lines) and not all(word.isdecimal() for word in first):
             raise UserError(
-                f"{given.path}: no reference for utterance {first[0]} of {name}, whose lines begin with ids"
+                f"{references.path}: no reference for utterance {first[0]} of {name}, whose lines begin with ids"
             )
-        if len(lines) != len(given.lines):
+        if len(lines) != len(references.lines):
             raise UserError(
-                f"{name}: {len(lines)} lines do not fit the {len(given.lines)} of {given.path}; "
+                f"{name}: {len(lines)} lines do not fit the {len(references.lines)} of {references.path}; "
                 "the ids must be the same, or the number of lines"
             )
     return None
+
+
+def check(path: str, segments: Mapping[str, RecordingSegment] | None = None, lists: Iterable[NbestList] = ()) -> None:
+    """See that the texts of lists can be written, before anything is computed.
+
+    Raises:
+        UserError: stm has no times, or none of an utterance; an id has white space (or in trn a bracket), so that it
+            could not be read back.
+    """
+    if path.endswith(".stm"):
+        if segments is None:
+            raise UserError(f"{path}: stm has times; give --segments FILE, Kaldi's `utterance recording start end`")
+        for nbest in lists:
+            if nbest.id not in segments:
+                raise UserError(f"{path}: no segment for utterance {nbest.id}")
+    elif path.endswith(TIMED):
+        for nbest in lists:
+            if not any(hypothesis.times for hypothesis in nbest.hypotheses):
+                raise UserError(
+                    f"{path}: utterance {nbest.id}: its list has no times of words; Whisper's, Vosk's, Azure's, "
+                    "Google's and sherpa's JSON may have them, or write .trn"
+                )
+    elif not path.endswith(".txt"):
+        for nbest in lists:
+            checked_id(nbest, path, "()" if path.endswith(".trn") else "")
+
+
+TIMED = (".ctm", ".srt", ".vtt")
+"""Endings of files that have times of words."""
+
+
+class BestWriter:
+    """One text per utterance, written as the ending says.
+
+    trn (.trn), stm (.stm), CTM with word times (.ctm), subtitles (.srt, .vtt), plain lines (.txt), else Kaldi text. A
+    text is one line: white space is written as blanks.
+    """
+
+    def __init__(self, path: str, file: IO[str], segments: Mapping[str, RecordingSegment] | None = None) -> None:
+        """`segments`: where utterances stand in their recordings, as stm needs; in CTM times count from there.
+
+        Raises:
+            UserError: an stm has no segments.
+        """
+        self._path, self._file, self._segments = path, file, segments
+        self._ending = Path(path).suffix
+        self._cues = 0
+        self._recordings: set[str] = set()
+        if self._ending == ".stm" and segments is None:
+            raise UserError(f"{path}: stm has times; give --segments FILE, Kaldi's `utterance recording start end`")
+        if self._ending == ".vtt":
+            file.write("WEBVTT\n")
+
+    def write(self, nbest: NbestList, text: str) -> None:
+        """
+        Raises:
+            UserError: the id has white space (or in trn a bracket), so that it could not be read back; or has no times.
+        """
+        text = " ".join(text.split())
+        if self._ending in TIMED:
+            self._write_times(nbest, text)
+            return
+        if self._ending == ".stm":
+            at = self._segment(nbest)
+            speaker = nbest.id.partition("-")[0]
+            self._file.write(f"{at.recording} 1 {speaker} {at.start:.2f} {at.end:.2f} {text}".rstrip() + "\n")
+            return
+        if self._ending == ".txt":
+            self._file.write(f"{text}\n")
+            return
+        checked_id(nbest, self._path, "()" if self._ending == ".trn" else "")
+        if self._ending == ".trn":
+            self._file.write(f"{text} ({nbest.id})\n".lstrip())
+        else:
+            self._file.write(f"{nbest.id} {text}".rstrip() + "\n")
+
+    def _segment(self, nbest: NbestList) -> RecordingSegment:
+        if self._segments is None:
+            return RecordingSegment(nbest.recording or nbest.id, 0.0, 0.0)
+        if nbest.id not in self._segments:
+            raise UserError(f"{self._path}: no segment for utterance {nbest.id}")
+        return self._segments[nbest.id]
+
+    def _write_times(self, nbest: NbestList, text: str) -> None:
+        at = self._segment(nbest)
+        check(self._path, self._segments, [nbest])
+        words = word_times(nbest, text) or []
+        words = [(word, at.start + start, at.start + end) for word, start, end in words]
+        if self._ending == ".ctm":
+            for word, start, end in words:
+                self._file.write(f"{at.recording} 1 {start:.2f} {end - start:.2f} {word}\n")
+            return
+        self._recordings.add(at.recording)
+        if len(self._recordings) > 1:
+            raise UserError(f"{self._path}: {nbest.id}: subtitles are of one recording; give the lists of each apart")
+        for cue in _cues(words):
+            self._cues += 1
+            before, after, mark = (f"{self._cues}\n", "\n", ",") if self._ending == ".srt" else ("\n", "", ".")
+            times = f"{_clock(cue[0][1], mark)} --> {_clock(cue[-1][2], mark)}"
+            self._file.write(f"{before}{times}\n{' '.join(word for word, _, _ in cue)}\n{after}")
 
 
 def write_best(
@@ -100,37 +203,131 @@ def write_best(
     file: IO[str],
     segments: Mapping[str, RecordingSegment] | None = None,
 ) -> None:
-    """One text per utterance: trn where the name ends in .trn, stm in .stm, plain in .txt, else Kaldi text.
+    """Write one text per utterance with a `BestWriter`, which says what errors there are."""
+    writer = BestWriter(path_name, file, segments)
+    for nbest, text in best:
+        writer.write(nbest, text)
 
-    A text is one line: whatever is white space in it is written as blanks.
 
-    Args:
-        segments: times, for stm.
+def word_times(nbest: NbestList, text: str) -> list[tuple[str, float, float]] | None:
+    """The words of a text with start and end; None where no hypothesis has times.
+
+    The times are taken from the hypothesis with this text, else from the best hypothesis with times. Its words are
+    aligned with the text. Words that replace others share their time by letters; an inserted word gets the time between
+    its neighbours.
+    """
+    timed = [hypothesis for hypothesis in nbest.hypotheses if hypothesis.times]
+    if not timed:
+        return None
+    same = (hypothesis for hypothesis in timed if " ".join(hypothesis.text.split()) == text)
+    source = next(same, None) or max(timed, key=lambda hypothesis: hypothesis.scores.get(FIRST_PASS, 0.0))
+    old, new, times = source.text.split(), text.split(), source.times
+    words: list[tuple[str, float, float]] = []
+    for kind, first, last, begin, end in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        if kind == "equal":
+            words += [(word, *span) for word, span in zip(new[begin:end], times[first:last], strict=True)]
+            continue
+        start = times[first][0] if first < last else times[first - 1][1] if first else times[0][0]
+        stop = times[last - 1][1] if first < last else times[first][0] if first < len(times) else start
+        per_letter = max(0.0, stop - start) / max(1, sum(map(len, new[begin:end])))
+        for word in new[begin:end]:
+            words.append((word, start, start + per_letter * len(word)))
+            start = words[-1][2]
+    return words
+
+
+CUE_LETTERS, CUE_PAUSE = 80, 1.0
+"""A subtitle ends before so many letters, and where so many seconds are silent."""
+
+
+def _cues(words: Iterable[tuple[str, float, float]]) -> Iterator[list[tuple[str, float, float]]]:
+    cue: list[tuple[str, float, float]] = []
+    letters = 0
+    for word in words:
+        if cue and (letters + len(word[0]) >= CUE_LETTERS or word[1] - cue[-1][2] >= CUE_PAUSE):
+            yield cue
+            cue, letters = [], 0
+        cue.append(word)
+        letters += len(word[0]) + 1
+    if cue:
+        yield cue
+
+
+def _clock(seconds: float, mark: str) -> str:
+    """Hours, minutes, seconds and milliseconds, as in 00:01:02,500."""
+    milliseconds = round(max(0.0, seconds) * 1000)
+    minutes, rest = divmod(milliseconds, 60_000)
+    return f"{minutes // 60:02}:{minutes % 60:02}:{rest // 1000:02}{mark}{rest % 1000:03}"
+
+
+KINDS = (".ctm", ".jsonl")
+
+
+class ConfidentWord(Protocol):
+    """`rescore.decision.confidence.Word`."""
+
+    @property
+    def text(self) -> str: ...
+    @property
+    def confidence(self) -> float: ...
+    @property
+    def alternatives(self) -> Sequence[tuple[str, float]]: ...
+
+
+def check_confidences(path: str, has_segments: bool) -> None:
+    """See that such a file can be written, before anything is computed.
 
     Raises:
-        UserError: an id has white space (or in trn a bracket), so that nobody could read it back; or has no times.
+        UserError: the ending is none of `KINDS`, or a CTM has no segments.
     """
-    if path_name.endswith(".stm"):
-        if segments is None:
-            raise UserError(
-                f"{path_name}: stm has times; give --segments FILE, Kaldi's `utterance recording start end`"
-            )
-        for nbest, text in best:
-            if nbest.id not in segments:
-                raise UserError(f"{path_name}: no segment for utterance {nbest.id}")
-            at = segments[nbest.id]
-            speaker = nbest.id.partition("-")[0]
-            text = " ".join(text.split())
-            file.write(f"{at.recording} 1 {speaker} {at.start:.2f} {at.end:.2f} {text}".rstrip() + "\n")
-        return
-    trn, plain = path_name.endswith(".trn"), path_name.endswith(".txt")
-    for nbest, text in best:
-        text = " ".join(text.split())
-        if not plain:
-            checked_id(nbest, path_name, "()" if trn else "")
-        if trn:
-            file.write(f"{text} ({nbest.id})\n".lstrip())
-        elif plain:
-            file.write(f"{text}\n")
-        else:
-            file.write(f"{nbest.id} {text}".rstrip() + "\n")
+    if not path.endswith(KINDS):
+        raise UserError(f"{path}: its ending is none of {', '.join(KINDS)}")
+    if path.endswith(".ctm") and not has_segments:
+        raise UserError(f"{path}: a CTM has times; give --segments FILE (Kaldi's), or write .jsonl")
+
+
+def write_confidences(
+    path: str,
+    file: IO[str],
+    decided: Iterable[tuple[NbestList, Sequence[ConfidentWord]]],
+    segments: dict[str, RecordingSegment] | None = None,
+) -> None:
+    """Write the words of each list, in the form that the ending of `path` names.
+
+    Args:
+        segments: of a CTM: where in which recording each utterance stands.
+
+    Raises:
+        UserError: as `check_confidences`, or an utterance is not in the segments.
+    """
+    check_confidences(path, segments is not None)
+    lines = _ctm_lines(decided, segments) if segments is not None and path.endswith(".ctm") else _json_lines(decided)
+    file.writelines(line + "\n" for line in lines)
+
+
+def _json_lines(decided: Iterable[tuple[NbestList, Sequence[ConfidentWord]]]) -> Iterator[str]:
+    for nbest, words in decided:
+        rows = []
+        for word in words:
+            row: dict[str, object] = {"word": word.text, "confidence": round(word.confidence, 4)}
+            if word.alternatives:
+                row["alternatives"] = [[other, round(mass, 4)] for other, mass in word.alternatives]
+            rows.append(row)
+        yield json.dumps({"id": nbest.id, "words": rows}, ensure_ascii=False)
+
+
+def _ctm_lines(
+    decided: Iterable[tuple[NbestList, Sequence[ConfidentWord]]], segments: dict[str, RecordingSegment]
+) -> Iterator[str]:
+    """Lists say no times of words: each takes a part of its utterance in proportion to its letters."""
+    for nbest, words in decided:
+        if nbest.id not in segments:
+            raise UserError(f"utterance {nbest.id}: not in the segments; they need a line for each utterance")
+        segment = segments[nbest.id]
+        letters = sum(len(word.text) for word in words)
+        per_letter = (segment.end - segment.start) / letters if letters else 0.0
+        begin = segment.start
+        for word in words:
+            duration = per_letter * len(word.text)
+            yield f"{segment.recording} 1 {begin:.2f} {duration:.2f} {word.text} {word.confidence:.4f}"
+            begin += duration

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO
 
 from rescore.errors import UserError
-from rescore.files import inside
+from rescore.files import path_for
 from rescore.formats.lines import as_number, grouped, split_id, table
 from rescore.formats.source import ReadOptions, Source
 from rescore.formats.text import plain
@@ -45,9 +45,9 @@ def sniff(source: Source) -> bool:
 
 def _parts(path: Path) -> list[Path]:
     """The folder itself, or its archives.1, archives.2, ..."""
-    found = [(int(match[1]), one) for one in path.iterdir() if (match := _ARCHIVES.fullmatch(one.name))]
-    parts = [one for _, one in sorted(found)] or [path]
-    return [one for one in parts if _words(one) and (_costs(one) or found)]
+    archives = [(int(match[1]), part) for part in path.iterdir() if (match := _ARCHIVES.fullmatch(part.name))]
+    parts = [part for _, part in sorted(archives)] or [path]
+    return [part for part in parts if _words(part) and (_costs(part) or archives)]
 
 
 def _words(part: Path) -> Path | None:
@@ -57,9 +57,9 @@ def _words(part: Path) -> Path | None:
 def _costs(part: Path) -> dict[str, Path]:
     """Files of costs by their names without .gz."""
     return {
-        one.name.removesuffix(".gz"): one
-        for one in sorted(part.iterdir())
-        if one.is_file() and (one.name.removesuffix(".gz") in (*_ACOUSTIC, *_GRAPH) or one.name.startswith("lmwt."))
+        path.name.removesuffix(".gz"): path
+        for path in sorted(part.iterdir())
+        if path.is_file() and (path.name.removesuffix(".gz") in (*_ACOUSTIC, *_GRAPH) or path.name.startswith("lmwt."))
     }
 
 
@@ -120,7 +120,7 @@ def write(lists: Iterable[NbestList], path: str) -> None:
                 changed |= not same
                 for name, score in costs.items():
                     if name not in files:
-                        files[name] = stack.enter_context(opened(str(inside(target, name, "the column"))))
+                        files[name] = stack.enter_context(opened(str(path_for(target, name, "the column"))))
                     files[name].write(f"{key} {-score!r}\n")
     if changed:
         log.warning("%s: not written: first-pass scores other than lm + am / 12, which Kaldi's files make", path)

@@ -1,26 +1,31 @@
-"""What formats of lines share: ids before texts, numbers, and lists made of the lines that belong together."""
+"""What readers share: lists made of lines that belong together, ids, numbers, records of JSON documents."""
 
 from __future__ import annotations
 
 import ast
+import hashlib
 import json
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from rescore.errors import UserError
-from rescore.formats.input_warnings import InputWarnings
-from rescore.formats.source import Source
+from rescore.files import loads
+from rescore.formats.source import InputWarnings, Source
 from rescore.nbest import Hypothesis, NbestList
 
 
 def grouped(
-    found: Iterable[tuple[str | None, NbestList]], name: str, more_references: bool = False
+    parts: Iterable[tuple[str | None, NbestList]], name: str, more_references: bool = False
 ) -> Iterator[NbestList]:
     """Join neighbours of one id, as a stream.
 
     Args:
-        found: an id and a list of what one line says of it (a hypothesis, a reference, a source); or None and a list
+        parts: an id and a list of what one line says of it (a hypothesis, a reference, a source); or None and a list
             that is whole.
         name: of the file.
         more_references: whether another reference is a further one; else two that differ are an error.
@@ -29,7 +34,7 @@ def grouped(
         UserError: the lines of one list have different references or sources.
     """
     current: NbestList | None = None
-    for identity, nbest in found:
+    for identity, nbest in parts:
         if identity is not None and current is not None and current.id == identity:
             _join(current, nbest, name, more_references)
             continue
@@ -85,12 +90,12 @@ def table(path: Path, warnings: InputWarnings | None = None) -> dict[str, str]:
     Raises:
         UserError: the file cannot be read, or an utterance is duplicated with other values.
     """
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for place, line in Source(path, warnings).filled():
         name, value = split_id(line)
-        if found.setdefault(name, value) != value:
+        if values.setdefault(name, value) != value:
             raise UserError(f"{place}: utterance {name} is duplicated; give each utterance once")
-    return found
+    return values
 
 
 def as_number(text: str, place: str, what: str = "score") -> float:
@@ -139,3 +144,86 @@ def literal_words(text: str, place: str) -> str:
     if not isinstance(value, (list, tuple)) or any(not isinstance(word, str) for word in value):
         raise UserError(f"{place}: expected a list of words such as ['A', 'B'], found {text.strip()[:40]}")
     return " ".join(value)
+
+
+def records_of(source: Source, text_keys: Sequence[str] = ()) -> Iterator[tuple[int, Any, str]]:
+    """The records with their numbers and places; JSON Lines as a stream. `text_keys`: where they have hypotheses."""
+    peek = source.peek
+    if peek.root == "{" and peek.lines:
+        number = 0
+        for line_number, line in enumerate(source.lines(), 1):
+            if line.strip():
+                number += 1
+                place = f"{source.name}: line {line_number}"
+                value = loads(line, place, line=True)
+                for record in _by_id(value, text_keys) or [value]:
+                    yield number, record, place
+        return
+    document = loads(source.read_all(), source.name)
+    if by_id := _by_id(document, text_keys):
+        for number, value in enumerate(by_id, 1):
+            yield number, value, f"{source.name}: utterance {value['id']}"
+        return
+    values = document if isinstance(document, list) else [document]
+    for number, value in enumerate(values, 1):
+        yield number, value, f"{source.name}: entry {number}" if isinstance(document, list) else source.name
+
+
+def _by_id(document: Any, text_keys: Sequence[str]) -> list[dict[str, Any]]:
+    """The records of `{"utt": {"reference": ..., "hypotheses": [...]}}` or `{"utt": ["text", ...]}`; [] of others."""
+    if not isinstance(document, dict) or not document or set(document) & set(text_keys):
+        return []
+    if all(isinstance(value, list) and value and not isinstance(value[0], (int, float)) for value in document.values()):
+        return [{"id": name, "hyps": value} for name, value in document.items()]
+    if all(isinstance(value, dict) for value in document.values()):
+        return [{**value, "id": name} for name, value in document.items()]
+    return []
+
+
+def first_of(value: Mapping[str, Any], keys: Sequence[str]) -> str | None:
+    return next((key for key in keys if value.get(key) is not None), None)
+
+
+def identity_of(value: Any) -> str:
+    """An id; of the path of an audio file its name without folder and ending."""
+    text = str(value)
+    return Path(text).stem if re.search(r"\.(wav|flac|mp3|ogg|m4a|opus|sph)$", text) else text
+
+
+RECENT = 1 << 14
+
+
+class IdSet:
+    """A set of texts, kept as 64-bit hashes: the newest in a Python set, all others in sorted arrays.
+
+    Two of a million different texts have the same hash with a probability of 3e-8.
+    """
+
+    def __init__(self) -> None:
+        self._recent: set[int] = set()
+        self._sorted: list[npt.NDArray[np.uint64]] = []
+
+    @property
+    def parts(self) -> list[int]:
+        """The sizes of what it is kept in."""
+        return [len(self._recent), *map(len, self._sorted)]
+
+    def add(self, text: str) -> bool:
+        """Whether the text is new; it no longer is."""
+        key = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
+        if key in self._recent or any(_holds(values, key) for values in self._sorted):
+            return False
+        self._recent.add(key)
+        if len(self._recent) >= RECENT:
+            # Arrays of doubling sizes: few to look into, and each id is merged a few times only.
+            merged = np.fromiter(self._recent, dtype=np.uint64, count=len(self._recent))
+            while self._sorted and len(self._sorted[-1]) <= len(merged):
+                merged = np.concatenate([merged, self._sorted.pop()])
+            self._sorted.append(np.sort(merged))
+            self._recent = set()
+        return True
+
+
+def _holds(values: npt.NDArray[np.uint64], key: int) -> bool:
+    at = int(np.searchsorted(values, np.uint64(key)))
+    return at < len(values) and int(values[at]) == key

@@ -3,7 +3,7 @@
 A record is a list of hypotheses, in one of the shapes
 
     {"sequences": ["a b", "a c"], "sequences_scores": [-1.2, -1.9]}      texts and scores apart
-    {"beams": [["a b", -1.2], ["a c", -1.9]]}                            pairs
+    {"beams": [["a b", -1.2], ["a c", -1.9]]}                            pairs, or pyctcdecode's tuples
     {"hypotheses": [{"text": "a b", "score": -1.2}, ...]}                objects
     {"id": "utt-1", "text": "a b", "score": -1.2}                        one hypothesis; those of one id follow it
 """
@@ -16,8 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rescore.errors import UserError
-from rescore.formats.documents import first_of, identity_of, records_of
-from rescore.formats.lines import grouped, json_number
+from rescore.formats.lines import first_of, grouped, identity_of, json_number, records_of
 from rescore.formats.source import ReadOptions, Source
 from rescore.formats.text import plain
 from rescore.formats.writing import check_holds, opened
@@ -25,6 +24,8 @@ from rescore.nbest import FIRST_PASS, Column, Hypothesis, NbestList
 
 PARTS = ("_score", "_scores", "_logprob", "_log_prob")
 """How keys end that have parts of a score, such as `am_score`."""
+LOGIT = "logit_score"
+"""The column of pyctcdecode's CTC score."""
 ROLES = ("id", "text", "score", "ref", "src")
 
 
@@ -96,59 +97,69 @@ class Records:
         return (identity if named and isinstance(value[key], str) else None), nbest
 
     def _hypotheses(self, value: dict[str, Any], key: str, place: str) -> list[Hypothesis]:
-        found = value[key]
-        if isinstance(found, str):
-            return [Hypothesis(plain(found), self._scores(value, key, place))]
-        if not isinstance(found, list):
-            raise UserError(f"{place}: {key} is {json.dumps(found)[:40]}, neither a text nor a list of texts")
-        if found and all(isinstance(one, str) for one in found):
-            apart = self._apart(value, key, len(found), place)
-            return [Hypothesis(plain(text), scores) for text, scores in zip(found, apart, strict=True)]
-        return [self._nested(one, f"{place}, {key} {rank}") for rank, one in enumerate(found, 1)]
+        texts = value[key]
+        if isinstance(texts, str):
+            return [Hypothesis(plain(texts), self._scores(value, key, place))]
+        if not isinstance(texts, list):
+            raise UserError(f"{place}: {key} is {json.dumps(texts)[:40]}, neither a text nor a list of texts")
+        if texts and all(isinstance(entry, str) for entry in texts):
+            apart = self._apart(value, key, len(texts), place)
+            return [Hypothesis(plain(text), scores) for text, scores in zip(texts, apart, strict=True)]
+        return [self._nested(entry, f"{place}, {key} {rank}") for rank, entry in enumerate(texts, 1)]
 
     def _score_key(self, value: Mapping[str, Any], text_key: str) -> str | None:
         keys = (*self.score, *GENERIC.score)
-        return next((key for key in keys if key != text_key and _is_given(value.get(key))), None)
+        usual = next((key for key in keys if key != text_key and _is_given(value.get(key))), None)
+        # pyctcdecode and transformers call the total of CTC, language model and word bonus lm_score.
+        fused = ("lm_score", LOGIT) if usual is None and _is_given(value.get(LOGIT)) else ()
+        return usual or next((key for key in fused if _is_given(value.get(key))), None)
 
     def _apart(self, value: dict[str, Any], key: str, size: int, place: str) -> list[dict[str, float]]:
         """The scores of texts that stand in a list of their own, as the scores do."""
         score_key = self._score_key(value, key)
-        found: list[dict[str, float]] = [{} for _ in range(size)]
+        rows: list[dict[str, float]] = [{} for _ in range(size)]
         if score_key is not None:
             apart = value[score_key]
             if not isinstance(apart, list) or len(apart) != size:
                 raise UserError(
                     f"{place}: {len(apart) if isinstance(apart, list) else 'no'} scores for {size} hypotheses"
                 )
-            for scores, one in zip(found, apart, strict=True):
-                scores[FIRST_PASS] = self._score(one, place, score_key)
+            for scores, number in zip(rows, apart, strict=True):
+                scores[FIRST_PASS] = self._score(number, place, score_key)
         for name, numbers in value.items():
             if name != score_key and name.endswith(PARTS) and isinstance(numbers, list) and len(numbers) == size:
-                for scores, one in zip(found, numbers, strict=True):
-                    scores[name] = json_number(one, place, name)
-        return found
+                for scores, number in zip(rows, numbers, strict=True):
+                    scores[name] = json_number(number, place, name)
+        return rows
 
-    def _nested(self, one: Any, place: str) -> Hypothesis:
-        if isinstance(one, str):
-            return Hypothesis(plain(one))
-        if isinstance(one, list) and len(one) == 2 and isinstance(one[0], str):
-            return Hypothesis(plain(one[0]), {FIRST_PASS: self._score(one[1], place, "score")})
-        if isinstance(one, dict):
-            key = first_of(one, (*self.text, *GENERIC.text))
-            if key is not None and isinstance(one[key], str):
-                return Hypothesis(plain(one[key]), self._scores(one, key, place))
-        raise UserError(f"{place}: expected a text, [text, score] or an object with them, found {json.dumps(one)[:40]}")
+    def _nested(self, entry: Any, place: str) -> Hypothesis:
+        if isinstance(entry, str):
+            return Hypothesis(plain(entry))
+        if isinstance(entry, list) and len(entry) == 2 and isinstance(entry[0], str):
+            return Hypothesis(plain(entry[0]), {FIRST_PASS: self._score(entry[1], place, "score")})
+        if isinstance(entry, list) and len(entry) in (4, 5) and isinstance(entry[0], str):
+            logit, total = entry[-2:]  # pyctcdecode: text, state, frames, logit_score, lm_score; some without the state
+            scores = {FIRST_PASS: self._score(total, place, "lm_score"), LOGIT: json_number(logit, place, LOGIT)}
+            return Hypothesis(plain(entry[0]), scores)
+        if isinstance(entry, dict):
+            key = first_of(entry, (*self.text, *GENERIC.text))
+            if key is not None and isinstance(entry[key], str):
+                return Hypothesis(plain(entry[key]), self._scores(entry, key, place))
+        raise UserError(
+            f"{place}: expected a text, [text, score] or an object with them, found {json.dumps(entry)[:40]}"
+        )
 
     def _scores(self, value: Mapping[str, Any], text_key: str, place: str) -> dict[str, float]:
         """Of one text: its score, its parts (`am_score`, `"scores": {"am": -1}`), and what --field names."""
         score_key = self._score_key(value, text_key)
-        found = {} if score_key is None else {FIRST_PASS: self._score(value[score_key], place, score_key)}
-        for name, one in value.items():
-            if name == "scores" and isinstance(one, dict):
-                found |= {part: json_number(number, place, part) for part, number in one.items() if part != FIRST_PASS}
-            elif name != score_key and name.endswith(PARTS) and isinstance(one, (int, float)):
-                found[name] = json_number(one, place, name)
-        return {**found, **self._columns(value, place)}
+        scores = {} if score_key is None else {FIRST_PASS: self._score(value[score_key], place, score_key)}
+        for name, number in value.items():
+            if name == "scores" and isinstance(number, dict):
+                parts = {part: json_number(score, place, part) for part, score in number.items()}
+                scores |= {part: score for part, score in parts.items() if part != FIRST_PASS}
+            elif name != score_key and name.endswith(PARTS) and isinstance(number, (int, float)):
+                scores[name] = json_number(number, place, name)
+        return {**scores, **self._columns(value, place)}
 
     def _provenance(self, hypotheses: list[Hypothesis]) -> dict[str, Column]:
         """Parts of a score are no language model's; what --field names is what its user says."""
@@ -156,29 +167,29 @@ class Records:
         return {name: Column.component(self.title) for name in sorted(names - self.columns.keys() - {FIRST_PASS})}
 
     def _columns(self, value: Mapping[str, Any], place: str) -> dict[str, float]:
-        found = {}
+        columns = {}
         for name, key in self.columns.items():
             sign, key = (-1, key[1:]) if key.startswith("-") else (1, key)
             if key in value:
-                found[name] = sign * json_number(value[key], place, key)
-        return found
+                columns[name] = sign * json_number(value[key], place, key)
+        return columns
 
     def _score(self, value: Any, place: str, key: str | None) -> float:
         number = json_number(value[0] if isinstance(value, list) and value else value, place, key or "score")
         return -number if self.costs else number
 
     def _references(self, value: dict[str, Any], text_key: str, place: str) -> tuple[str, ...]:
-        found = next((value[name] for name in self.ref if name != text_key and value.get(name) is not None), None)
-        texts = [] if found is None else found if isinstance(found, list) else [found]
+        reference = next((value[name] for name in self.ref if name != text_key and value.get(name) is not None), None)
+        texts = [] if reference is None else reference if isinstance(reference, list) else [reference]
         if any(not isinstance(text, str) for text in texts):
-            raise UserError(f"{place}: the reference is {json.dumps(found)[:40]}, not a text")
+            raise UserError(f"{place}: the reference is {json.dumps(reference)[:40]}, not a text")
         return tuple(" ".join(text.split()) for text in texts)
 
     def _source(self, value: dict[str, Any], place: str) -> str | None:
-        found = next((value[name] for name in self.src if value.get(name) is not None), None)
-        if found is not None and not isinstance(found, str):
-            raise UserError(f"{place}: the source is {json.dumps(found)[:40]}, not a text")
-        return found if found and found.strip() else None
+        source = next((value[name] for name in self.src if value.get(name) is not None), None)
+        if source is not None and not isinstance(source, str):
+            raise UserError(f"{place}: the source is {json.dumps(source)[:40]}, not a text")
+        return source if source and source.strip() else None
 
     def write(self, lists: Iterable[NbestList], path: str) -> None:
         """One record per list; what has no place in it is reported."""
@@ -261,7 +272,18 @@ HYPORADISE = Records(
 )
 GENERIC = Records(
     "a JSON record",
-    text=("nbest", "hyps", "hypotheses", "hyp", "hypothesis", "text", "prediction", "predictions", "transcript"),
+    text=(
+        "nbest",
+        "hyps",
+        "hypotheses",
+        "hyp",
+        "hypothesis",
+        "text",
+        "prediction",
+        "predictions",
+        "transcript",
+        "beams",
+    ),
     score=("score", "scores", "s2s", "sequences_scores", "logp", "log_prob", "logprob", "avg_logprob"),
     id=("id", "utt", "utt_id", "utterance", "utterance_id", "key", "audio", "audio_filepath", "path"),
     ref=("ref", "reference", "references", "target", "sentence"),

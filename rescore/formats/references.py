@@ -6,17 +6,17 @@ Where either side has ids, ids must match: what is paired by order is only what 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 from rescore.errors import UserError
-from rescore.formats.documents import is_manifest, references_of
-from rescore.formats.input_warnings import InputWarnings
-from rescore.formats.lines import split_id
-from rescore.formats.source import ReadOptions, Source
+from rescore.formats.lines import first_of, identity_of, records_of, split_id
+from rescore.formats.source import InputWarnings, ReadOptions, Source
 from rescore.formats.text import readings, undo_entities, undo_marks
+from rescore.nbest import NbestList
 from rescore.parts import FORMATS
 
 T = TypeVar("T")
@@ -29,6 +29,8 @@ class References:
     paths: tuple[str, ...]
     format: str | None = None
     """`kaldi`, `trn`, `stm`, `plain`; found out by looking inside where None."""
+    segments: str | None = None
+    """Kaldi's `segments`, where the segments of an stm are to be paired with lists by time."""
 
 
 def read_references(
@@ -47,25 +49,27 @@ def read_references(
         UserError: an utterance has no reference, or two in one file; a plain file has another number of lines; or the
             lines begin with numbers that may be ids or words.
     """
-    return _joined([one.of(ids, escaped) for one in open_references(references, warnings)], ids)
+    return _joined([file.of(ids, escaped) for file in open_references(references, warnings)], ids)
 
 
-def _joined(found: Sequence[Mapping[str, tuple[str, ...]]], ids: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    return {name: tuple(text for one in found for text in one[name]) for name in ids}
+def _joined(per_file: Sequence[Mapping[str, tuple[str, ...]]], ids: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    return {name: tuple(text for by_id in per_file for text in by_id[name]) for name in ids}
 
 
 def open_references(references: str | Path | References, warnings: InputWarnings | None = None) -> list[ReferenceFile]:
     """The files of references, each read once: a pipe cannot be read again."""
     if not isinstance(references, References):
         references = References((str(references),))
-    return [ReferenceFile(text_source(path, warnings), references.format) for path in references.paths]
+    return [
+        ReferenceFile(text_source(path, warnings), references.format, references.segments) for path in references.paths
+    ]
 
 
 class ReferenceFile:
     """A file of references."""
 
-    def __init__(self, source: Source, format_name: str | None) -> None:
-        self.path, self.format = source.name, format_name
+    def __init__(self, source: Source, format_name: str | None, segments: str | None = None) -> None:
+        self.path, self.format, self._segments = source.name, format_name, segments
         self._lists: dict[str, tuple[str, ...]] = {}
         self.lines: list[str] = []
         if format_name is None and source.peek.root:
@@ -93,10 +97,10 @@ class ReferenceFile:
             return self._all_of(self._lists, ids)
         kind = self.format or self._kind(ids)
         texts = self._all_of(self._texts(kind, ids), ids)
-        found = {name: undo_marks(undo_entities(text) if escaped else text) for name, text in texts.items()}
+        cleaned = {name: undo_marks(undo_entities(text) if escaped else text) for name, text in texts.items()}
         if kind not in ("trn", "stm"):
-            return {name: (text,) for name, text in found.items()}
-        return {name: readings(text, f"{self.path}: utterance {name}") for name, text in found.items()}
+            return {name: (text,) for name, text in cleaned.items()}
+        return {name: readings(text, f"{self.path}: utterance {name}") for name, text in cleaned.items()}
 
     def left_out(self, ids: Sequence[str]) -> list[str]:
         """The utterances of the file, in its order, that are not among `ids`; none where it has no ids."""
@@ -112,7 +116,7 @@ class ReferenceFile:
         if kind == "kaldi":
             return kaldi_texts(self.lines, self.path)
         if kind == "stm":
-            return _stm(self.lines, self.path, ids)
+            return _stm(self.lines, self.path, ids, self._segments)
         if len(self.lines) != len(ids):
             raise UserError(
                 f"{self.path}: {len(self.lines)} lines for {len(ids)} utterances, and no line begins or ends with an "
@@ -146,26 +150,26 @@ class ReferenceFile:
             )
         return "kaldi"
 
-    def _all_of(self, found: dict[str, T], ids: Sequence[str]) -> dict[str, T]:
-        missing = [name for name in ids if name not in found]
+    def _all_of(self, by_id: dict[str, T], ids: Sequence[str]) -> dict[str, T]:
+        missing = [name for name in ids if name not in by_id]
         if missing:
             raise UserError(
                 f"{self.path}: no reference for utterance {missing[0]} ({len(missing)} of {len(ids)} missing; "
-                f"its first is {next(iter(found), 'none')})"
+                f"its first is {next(iter(by_id), 'none')})"
             )
-        return {name: found[name] for name in ids}
+        return {name: by_id[name] for name in ids}
 
 
 def _of_records(source: Source) -> dict[str, tuple[str, ...]]:
     """The references of lists, of which some formats ask how to read hypotheses; or of a manifest without any."""
     if is_manifest(source):
-        found = references_of(source)
+        by_id = references_of(source)
     else:
         reader = next((FORMATS[name] for name in FORMATS.names if FORMATS[name].sniff(source)), FORMATS["native"])
-        found = {one.id: one.references for one in reader.read(source, ReadOptions(size=1)) if one.references}
-    if not found:
+        by_id = {nbest.id: nbest.references for nbest in reader.read(source, ReadOptions(size=1)) if nbest.references}
+    if not by_id:
         raise UserError(f"{source.name}: no references in it")
-    return found
+    return by_id
 
 
 def are_numbers(ids: Sequence[str]) -> bool:
@@ -194,29 +198,97 @@ def _stm_line(line: str) -> re.Match[str] | None:
 
 
 def is_stm(lines: Sequence[str]) -> bool:
-    found = [line for line in lines if line.strip() and not line.startswith(";;")]
-    return bool(found) and all(_stm_line(line) for line in found)
+    filled = [line for line in lines if line.strip() and not line.startswith(";;")]
+    return bool(filled) and all(_stm_line(line) for line in filled)
 
 
-def _stm(lines: Sequence[str], path: str, ids: Sequence[str]) -> dict[str, str]:
-    """Texts by file where each file has one segment, else in the order of the lists."""
-    found: list[tuple[str, str]] = []
+def _stm(lines: Sequence[str], path: str, ids: Sequence[str], segments: str | None) -> dict[str, str]:
+    """Texts of the utterances: by file where each file has one segment, else by time; by order for lists without ids.
+
+    Raises:
+        UserError: segments and utterances cannot be paired.
+    """
+    spoken = [segment for segment in _stm_segments(lines, path) if segment.text.upper() != _NOT_SCORED]
+    by_file = {segment.file: segment.text for segment in spoken}
+    if len(by_file) == len(spoken) and (by_file.keys() & set(ids) or not are_numbers(ids)):
+        return by_file
+    if are_numbers(ids):
+        if len(spoken) != len(ids):
+            raise UserError(
+                f"{path}: {len(spoken)} segments for {len(ids)} utterances, and their files are not these ids"
+            )
+        return dict(zip(ids, (segment.text for segment in spoken), strict=True))
+    known = segments is not None and _have_times(segments)
+    for spans in [read_segments(str(segments))] if known else [_times_in(ids, unit) for unit in (1.0, 0.01, 0.001)]:
+        if (texts := _by_time({name: spans[name] for name in ids if name in spans}, spoken)) is not None:
+            return texts
+    why = f"the times in {segments} are others" if known else f"ids such as {ids[0]} say no times of them"
+    raise UserError(
+        f"{path}: has several segments of a recording, and {why}; give Kaldi's segments with --recordings FILE, or "
+        "references with ids"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _StmSegment:
+    file: str
+    channel: str
+    start: float
+    end: float
+    text: str
+
+
+def _stm_segments(lines: Sequence[str], path: str) -> Iterator[_StmSegment]:
     for number, line in enumerate(lines, 1):
         if not line.strip() or line.startswith(";;"):
             continue
         match = _stm_line(line)
         if not match:
             raise UserError(f"{path}: line {number}: not stm: expected `file channel speaker start end text`")
-        text = (match[6] or "").strip()
-        if text.upper() != _NOT_SCORED:
-            found.append((match[1], text))
-    by_file = dict(found)
-    one_each = len(by_file) == len(found)
-    if one_each and (by_file.keys() & set(ids) or not are_numbers(ids)):
-        return by_file
-    if len(found) != len(ids):
-        raise UserError(f"{path}: {len(found)} segments for {len(ids)} utterances, and their files are not these ids")
-    return dict(zip(ids, (text for _, text in found), strict=True))
+        yield _StmSegment(match[1], match[2], float(match[4]), float(match[5]), (match[6] or "").strip())
+
+
+_TIMED_ID = re.compile(r"(.+)[-_](\d{1,9}(?:\.\d{1,6})?)[-_](\d{1,9}(?:\.\d{1,6})?)")
+
+
+def _times_in(ids: Sequence[str], unit: float) -> dict[str, RecordingSegment]:
+    """Recording, start and end as ids such as `talk-0001234-0001567` say them, in units of so many seconds."""
+    matches = ((name, match) for name in ids if (match := _TIMED_ID.fullmatch(name)))
+    return {name: RecordingSegment(match[1], unit * float(match[2]), unit * float(match[3])) for name, match in matches}
+
+
+def _by_time(spans: Mapping[str, RecordingSegment], spoken: Sequence[_StmSegment]) -> dict[str, str] | None:
+    """The text of the stm's segment at the same time, for each utterance; None where an utterance has none."""
+    channels: dict[str, set[str]] = {}
+    for segment in spoken:
+        channels.setdefault(segment.file, set()).add(segment.channel)
+    recordings: dict[str, list[_StmSegment]] = {}
+    for segment in spoken:
+        several = len(channels[segment.file]) > 1
+        for name in [f"{segment.file}{mark}{segment.channel}" for mark in "-_"] if several else [segment.file]:
+            recordings.setdefault(name, []).append(segment)
+    texts, taken = {}, set()
+    for utterance, span in spans.items():
+        # An id may have the speaker behind the recording.
+        name = max((name for name in recordings if span.recording.startswith(name)), key=len, default="")
+        nearest = max(recordings.get(name, ()), key=partial(_shared, span), default=None)
+        if nearest is None or nearest in taken or _shared(span, nearest) <= 0.5:
+            return None
+        taken.add(nearest)
+        texts[utterance] = nearest.text
+    return texts or None
+
+
+def _shared(span: RecordingSegment, segment: _StmSegment) -> float:
+    """The time that both have, as a part of the time that either has."""
+    both = min(span.end, segment.end) - max(span.start, segment.start)
+    either = max(span.end, segment.end) - min(span.start, segment.start)
+    return both / either if either > 0 else 0.0
+
+
+def _have_times(path: str) -> bool:
+    """Whether a file of recordings is Kaldi's `segments`, and not its utt2spk."""
+    return any(len(line.split()) >= 4 for _, line in Source(path).filled())
 
 
 def text_source(path: str | Path | Source, warnings: InputWarnings | None = None) -> Source:
@@ -240,7 +312,7 @@ def trn_texts(lines: Sequence[str], path: str | Path) -> dict[str, str] | None:
     Raises:
         UserError: an utterance is duplicated.
     """
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for number, line in enumerate(lines, 1):
         line = line.strip()
         if not line or line.startswith(";;"):
@@ -250,19 +322,107 @@ def trn_texts(lines: Sequence[str], path: str | Path) -> dict[str, str] | None:
             return None
         if text and not text[-1].isspace():
             return None
-        _add(found, name, text.strip(), path, number)
-    return found
+        _add(texts, name, text.strip(), path, number)
+    return texts
 
 
 def kaldi_texts(lines: Sequence[str], path: str | Path) -> dict[str, str]:
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for number, line in enumerate(lines, 1):
         if line.strip():
-            _add(found, *split_id(line), path, number)
-    return found
+            _add(texts, *split_id(line), path, number)
+    return texts
 
 
-def _add(found: dict[str, str], name: str, text: str, path: str | Path, number: int) -> None:
-    if name in found:
+def _add(texts: dict[str, str], name: str, text: str, path: str | Path, number: int) -> None:
+    if name in texts:
         raise UserError(f"{path}: line {number}: utterance {name} is duplicated; give each utterance once")
-    found[name] = text
+    texts[name] = text
+
+
+_MANIFEST_TEXT = ("reference", "ref", "text", "sentence", "transcript")
+
+
+def is_manifest(source: Source) -> bool:
+    """Whether records have an audio file and a text, but no hypotheses: NeMo's manifests as training reads them."""
+    keys = set(source.peek.keys)
+    return (
+        bool({"audio_filepath", "audio", "path"} & keys and set(_MANIFEST_TEXT) & keys)
+        and not {"beams", "pred_text"} & keys
+    )
+
+
+def references_of(source: Source) -> dict[str, tuple[str, ...]]:
+    """The texts of a manifest, called after their audio files.
+
+    Raises:
+        UserError: an utterance is duplicated, or has no text.
+    """
+    texts: dict[str, tuple[str, ...]] = {}
+    for _, value, place in records_of(source):
+        key = first_of(value, ("audio_filepath", "audio", "path")) if isinstance(value, dict) else None
+        text = next((value[name] for name in _MANIFEST_TEXT if isinstance(value.get(name), str)), None) if key else None
+        if key is None or text is None:
+            raise UserError(f"{place}: expected an object with audio_filepath and text")
+        name = identity_of(value[key])
+        if name in texts:
+            raise UserError(f"{place}: utterance {name} is duplicated; give each utterance once")
+        texts[name] = (" ".join(text.split()),)
+    return texts
+
+
+def read_recordings(path: Path) -> dict[str, str]:
+    """Of each line the first field, an utterance, and the second, its recording; others are ignored.
+
+    Raises:
+        UserError: a line has one field only, an utterance is duplicated, or the file cannot be read.
+    """
+    recordings: dict[str, str] = {}
+    for place, line in Source(path).filled():
+        fields = line.split(maxsplit=2)
+        if len(fields) == 1:
+            raise UserError(f"{place}: no recording behind {fields[0]!r}; expected UTTERANCE RECORDING")
+        if recordings.setdefault(fields[0], fields[1]) != fields[1]:
+            raise UserError(f"{place}: utterance {fields[0]} is duplicated; give each utterance one recording")
+    return recordings
+
+
+def with_recordings(lists: Iterable[NbestList], path: Path) -> Iterator[NbestList]:
+    """The lists with their recordings.
+
+    Raises:
+        UserError: the file does not name an utterance.
+    """
+    recordings = read_recordings(path)
+    for nbest in lists:
+        if nbest.id not in recordings:
+            raise UserError(f"{path}: utterance {nbest.id} is not in it")
+        yield replace(nbest, recording=recordings[nbest.id])
+
+
+@dataclass(frozen=True, slots=True)
+class RecordingSegment:
+    """Where in a recording an utterance is, as a line of Kaldi's `segments` says it."""
+
+    recording: str
+    start: float
+    end: float
+
+
+def read_segments(path: str | Path) -> dict[str, RecordingSegment]:
+    """Kaldi's `segments`: `utterance recording start end`, in seconds.
+
+    Raises:
+        UserError: a line is not of this form, or an utterance is duplicated.
+    """
+    segments: dict[str, RecordingSegment] = {}
+    for place, line in Source(path).filled():
+        cells = line.split()
+        try:
+            name, recording, start, end = cells[0], cells[1], float(cells[2]), float(cells[3])
+        except (IndexError, ValueError):
+            raise UserError(f"{place}: expected `utterance recording start end`") from None
+        if name in segments:
+            raise UserError(f"{place}: utterance {name} is duplicated")
+        segments[name] = RecordingSegment(recording, start, end)
+    return segments

@@ -1,20 +1,367 @@
-"""Where N-best lists and texts come from: a file, a folder, or standard input, with a first look inside."""
+"""One reader of bytes: a file, a folder, a pipe, standard input or an address, unpacked, with a first look inside.
+
+Oddities of a file that can be read are reported once for each kind, with their number and first place; with --strict
+they are errors.
+"""
 
 from __future__ import annotations
 
+import gzip
 import io
+import json
+import logging
+import lzma
 import re
-from collections.abc import Iterator, Mapping
+import select
+import sys
+import zlib
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import IO
+from typing import IO, Any, cast
 
 from rescore.errors import UserError
-from rescore.formats.input_warnings import BOM, CRLF, UTF8, InputWarnings
-from rescore.formats.json_peek import JsonPeek
-from rescore.formats.stream import HEAD, as_user_errors, joined, open_once, unpacked, unpacked_head
+
+log = logging.getLogger(__name__)
+
+UTF8 = "are not UTF-8; undecodable bytes were read as \ufffd"
+CRLF = "end in a carriage return, which was left out"
+BOM = "begin with a byte order mark, which was left out"
+NO_SCORES = "have no scores; their order is the first pass (--s2s rank): minus the log of the place"
+TWICE = "have a hypothesis twice; both were kept"
+"""Nothing here changes which hypotheses there are, or which utterances: what does is an error always."""
+
+
+class InputWarnings:
+    """The warnings about one command's inputs."""
+
+    def __init__(self, strict: bool = False, refused: str | None = None) -> None:
+        """`strict`: the first of them is an error. `refused`: one kind that is an error all the same."""
+        self._strict, self._refused = strict, refused
+        self._found: dict[tuple[str, str], tuple[int, str]] = {}
+
+    def add(self, unit: str, what: str, place: str) -> None:
+        """
+        Args:
+            unit: what is counted: lines, files, lists. what: one of the above. place: where it was met.
+
+        Raises:
+            UserError: warnings are errors.
+        """
+        if what == self._refused:
+            raise UserError(f"{place}: {unit} that {what.partition(';')[0]}; convert the file with iconv")
+        if self._strict:
+            raise UserError(f"{place}: {unit} that {what.partition('; ')[0].partition(', which')[0]} (--strict)")
+        number, first = self._found.get((unit, what), (0, place))
+        self._found[unit, what] = number + 1, first
+
+    def report(self) -> None:
+        """Log what was met, one line per kind, and forget it."""
+        for (unit, what), (number, first) in self._found.items():
+            log.warning("%s %s %s (first: %s)", f"{number:,}", unit, what, first)
+        self._found.clear()
+
+
+HEAD = 1 << 16
+"""Bytes that are looked at to find out what they are."""
+GZIP, XZ = b"\x1f\x8b", b"\xfd7zXZ\x00"
+UNPACKED_FREELY, LARGEST_RATIO = 1 << 20, 100
+"""From so many bytes on, what was unpacked may be so many times the packed bytes: text is 3 to 30 times."""
+
+
+@contextmanager
+def as_user_errors(name: str) -> Iterator[None]:
+    """Errors of reading, as errors of the user's.
+
+    Raises:
+        UserError: what happens within is an error of the file system or of packed data.
+    """
+    try:
+        yield
+    except (gzip.BadGzipFile, zlib.error, lzma.LZMAError, EOFError) as error:
+        raise UserError(f"{name}: damaged gzip or xz file ({error})") from None
+    except OSError as error:
+        raise UserError(f"{name}: cannot be read ({error.strerror or error})") from None
+
+
+def standard_input() -> IO[bytes]:
+    """
+    Raises:
+        UserError: it is closed.
+    """
+    if sys.stdin is None or sys.stdin.closed:
+        raise UserError("<stdin>: is closed; give a file")
+    return sys.stdin.buffer
+
+
+def open_remote(address: str) -> IO[bytes]:
+    """A file that is elsewhere (s3://, gs://, hdfs://, file://), by pyarrow's file systems; to read once.
+
+    Raises:
+        UserError: pyarrow is not installed, does not know such addresses, or there is no such file.
+    """
+    try:
+        from pyarrow import ArrowException, fs
+    except ImportError:
+        raise UserError(f"{address}: reading it needs pyarrow; install it with: pip install 'rescore[ray]'") from None
+    try:
+        system, path = fs.FileSystem.from_uri(address)
+        stream: IO[bytes] = system.open_input_stream(path, compression=None)
+        return stream
+    except (ArrowException, OSError) as error:
+        raise UserError(f"{address}: cannot be read ({str(error).splitlines()[0]})") from None
+
+
+def open_once(path: Path, name: str) -> IO[bytes]:
+    """What can be read once only: standard input (`-`), an address, a pipe."""
+    global _live
+    if "://" in name:
+        return open_remote(name)
+    _live = LiveInput(standard_input() if str(path) == "-" else open(path, "rb"))  # noqa: SIM115 (its reader closes it)
+    return cast(IO[bytes], _live)
+
+
+def input_waits() -> bool:
+    """Whether what is read from a pipe, or from standard input, has no further line yet; never of other files."""
+    return _live is not None and _live.waits()
+
+
+def head_of_lines(raw: IO[bytes]) -> bytes:
+    """The beginning of what can be read once only: 64 KiB, or less where a whole JSON object stands on the first line.
+
+    So a list is answered when it has come, and not when 64 KiB have.
+    """
+    head = b""
+    while len(head) < HEAD and (part := _available(raw, HEAD - len(head))):
+        head += part
+        first_line, newline, _ = head.partition(b"\n")
+        if newline and first_line.startswith(b"{") and first_line.rstrip().endswith(b"}"):
+            break
+    return head
+
+
+def _available(raw: IO[bytes], size: int) -> bytes:
+    """At most `size` bytes: those that have come, where the stream can tell."""
+    read: Callable[[int], bytes] = getattr(raw, "read1", raw.read)
+    return read(size)
+
+
+def unpacked_head(start: bytes) -> bytes:
+    """The beginning of the text whose file begins with `start`."""
+    if start.startswith(GZIP):
+        return zlib.decompressobj(31).decompress(start, HEAD)
+    if start.startswith(XZ):
+        return lzma.LZMADecompressor().decompress(start, HEAD)
+    return start
+
+
+def unpacked(raw: IO[bytes], name: str) -> IO[bytes]:
+    """A stream of bytes, unpacked where its first bytes say that it is packed; `name` is for errors."""
+    start = raw.read(len(XZ))
+    counted = _Counted(joined(start, raw))
+    if start.startswith(GZIP):
+        packed: Any = gzip.GzipFile(fileobj=cast(IO[bytes], counted))
+    elif start.startswith(XZ):
+        packed = lzma.LZMAFile(cast(IO[bytes], counted))  # noqa: SIM115 (the stream below reads it)
+    else:
+        return joined(start, raw)
+    return io.BufferedReader(_Bounded(packed, counted, name), HEAD)
+
+
+def joined(head: bytes, rest: IO[bytes]) -> IO[bytes]:
+    """What was read ahead, then the rest."""
+    return cast(IO[bytes], io.BufferedReader(_Joined(head, rest), HEAD))
+
+
+class _Raw(io.RawIOBase):
+    """Bytes of another stream."""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        part = self._next(len(buffer))
+        buffer[: len(part)] = part
+        return len(part)
+
+    def _next(self, size: int) -> bytes:
+        raise NotImplementedError
+
+
+class LiveInput(_Raw):
+    """Bytes of a pipe, as they come; knows whether a line that has come is still to be taken."""
+
+    def __init__(self, raw: IO[bytes]) -> None:
+        self._raw = raw
+        self._lines = self._taken = 0
+
+    def _next(self, size: int) -> bytes:
+        part = _available(self._raw, size)
+        self._lines += part.count(b"\n")
+        return part
+
+    def read1(self, size: int) -> bytes:
+        return self._next(size)
+
+    def take_line(self) -> None:
+        """Say that one more line was taken."""
+        self._taken += 1
+
+    def waits(self) -> bool:
+        """Whether all lines that have come were taken, and nothing more is there yet."""
+        if self._taken < self._lines:
+            return False
+        try:
+            return not select.select([self._raw.fileno()], [], [], 0)[0]
+        except (OSError, ValueError):  # no file of the system's
+            return False
+
+
+_live: LiveInput | None = None
+"""The last that was opened."""
+
+
+class _Joined(_Raw):
+    def __init__(self, head: bytes, rest: IO[bytes]) -> None:
+        self._head, self._rest = head, rest
+
+    def _next(self, size: int) -> bytes:
+        if not self._head:
+            return _available(self._rest, size)
+        part, self._head = self._head[:size], self._head[size:]
+        return part
+
+
+class _Counted(_Raw):
+    """Packed bytes; knows how many were read, and reads few at a time so that this is nearly what was unpacked."""
+
+    def __init__(self, raw: IO[bytes]) -> None:
+        self._raw = raw
+        self.number = 0
+
+    def _next(self, size: int) -> bytes:
+        part = self._raw.read(min(size, io.DEFAULT_BUFFER_SIZE))
+        self.number += len(part)
+        return part
+
+
+class _Bounded(_Raw):
+    """Unpacked bytes; too many of them for the packed ones are an error, before they fill the memory."""
+
+    def __init__(self, packed: IO[bytes], counted: _Counted, name: str) -> None:
+        self._packed, self._counted, self._name = packed, counted, name
+        self._number = 0
+
+    def _next(self, size: int) -> bytes:
+        part = self._packed.read(size)
+        self._number += len(part)
+        if self._number > max(UNPACKED_FREELY, LARGEST_RATIO * self._counted.number):
+            raise UserError(
+                f"{self._name}: unpacks to more than {LARGEST_RATIO} times its size, as no text does; "
+                "unpack it first if it is as it should be"
+            )
+        return part
+
+
+_JSON = re.compile(r"""\{(?:\S|\s*(?:["}]|$))|\[\s*(?:["\[{\]\d-]|$)""")
+"""How JSON begins, and texts of sclite with alternatives such as `{ uh / @ }` or a `[noise]` do not."""
+
+
+@dataclass(frozen=True, slots=True)
+class JsonPeek:
+    """The first object of a JSON text."""
+
+    root: str
+    """`{` or `[`, what the text begins with; empty where it is no JSON."""
+    keys: tuple[str, ...]
+    """Of the root object, or of the first object in the root list."""
+    inner: tuple[str, ...]
+    """Of the first object within that object."""
+    plain_lists: tuple[str, ...]
+    """Those of the keys whose value is a list that begins with a text or a list, not with an object."""
+    lines: bool
+    """Whether further documents follow, or the first is whole on the first line."""
+
+    @classmethod
+    def of(cls, head: str) -> JsonPeek:
+        """Of the first 64 KiB or so of a text; what is cut off is not seen."""
+        start = head.lstrip()
+        if not _JSON.match(start):
+            return cls("", (), (), (), False)
+        root = start[0]
+        keys, inner, plain_lists, end = _scan(start, root)
+        first_line, newline, _ = start.partition("\n")
+        if end is None:  # cut: a line that goes on beyond the head is one record, and not an indented document
+            return cls(root, keys, inner, plain_lists, not newline and root == "{")
+        return cls(root, keys, inner, plain_lists, end == len(first_line.rstrip()) and root == "{")
+
+
+def _scan(text: str, root: str) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], int | None]:
+    """Keys of the first object, of the first within it, of plain lists, and where the first document ends, if seen."""
+    depth, level = 0, 1 if root == "{" else 2
+    keys: list[str] = []
+    inner: list[str] = []
+    plain_lists: list[str] = []
+    opened = False  # whether a list of the first object has just begun
+    first_open = inner_open = True
+    string = ""
+    at = 0
+    while at < len(text):
+        character = text[at]
+        start, at = at, at + 1
+        if character == '"':
+            end = _end_of_string(text, at)
+            if end is None:
+                break
+            string, at = text[start : end + 1], end + 1
+            if opened:
+                plain_lists.append(keys[-1])
+            opened = False
+            continue
+        if character.isspace():
+            continue
+        if opened and character == "[":
+            plain_lists.append(keys[-1])
+        opened = character == "[" and depth == level and first_open and bool(keys)
+        if character in "{[":
+            depth += 1
+        elif character in "}]":
+            if character == "}" and depth == level:
+                first_open = False
+            if character == "}" and depth == level + 1 and inner:
+                inner_open = False
+            depth -= 1
+            if depth == 0:
+                return tuple(keys), tuple(inner), tuple(plain_lists), at
+        elif character == ":" and string:
+            if depth == level and first_open:
+                keys.append(_unquoted(string))
+            elif depth == level + 1 and first_open and inner_open:
+                inner.append(_unquoted(string))
+        string = ""
+    return tuple(keys), tuple(inner), tuple(plain_lists), None
+
+
+def _end_of_string(text: str, at: int) -> int | None:
+    """Where the quotation mark is that ends a string which begins before `at`: one behind an even number of \\."""
+    while (end := text.find('"', at)) >= 0:
+        backslashes = end
+        while text[backslashes - 1] == "\\":
+            backslashes -= 1
+        if (end - backslashes) % 2 == 0:
+            return end
+        at = end + 1
+    return None
+
+
+def _unquoted(token: str) -> str:
+    try:
+        return str(json.loads(token))
+    except ValueError:
+        return token.strip('"')
+
 
 _ESCAPED = re.compile("[\udc80-\udcff]+")
 LONGEST_LINE = 1 << 26
@@ -72,7 +419,7 @@ class Source:
     def _once(self) -> tuple[bytes, IO[bytes]]:
         """The beginning of what can be read once only, and the rest."""
         raw = open_once(self.path, self.name)
-        return raw.read(HEAD), raw
+        return head_of_lines(raw), raw
 
     @cached_property
     def head(self) -> str:
@@ -91,11 +438,11 @@ class Source:
     @cached_property
     def peek(self) -> JsonPeek:
         """What a JSON text begins with; of a file, its first line is looked at where 64 KiB say nothing."""
-        found = JsonPeek.of(self.head)
-        if found.root == "{" and found.lines and not found.inner and len(self.head) >= HEAD // 4 and self.is_regular:
+        peek = JsonPeek.of(self.head)
+        if peek.root == "{" and peek.lines and not peek.inner and len(self.head) >= HEAD // 4 and self.is_regular:
             with self._open(silent=True) as file:
-                found = JsonPeek.of(file.readline(LONGEST_FIRST_LINE))
-        return found
+                peek = JsonPeek.of(file.readline(LONGEST_FIRST_LINE).removeprefix("\ufeff"))
+        return peek
 
     @property
     def stem(self) -> str:
@@ -121,9 +468,11 @@ class Source:
                 a warning where these are errors.
         """
         with self._open() as file:
-            number = 0
+            number, live = 0, None if self.is_regular else self._once[1]
             while line := file.readline(LONGEST_LINE + 1):
                 number += 1
+                if isinstance(live, LiveInput):
+                    live.take_line()
                 if len(line) > LONGEST_LINE:
                     raise UserError(f"{self.name}: line {number} has more than {LONGEST_LINE:,} characters")
                 yield self._repaired(line.removesuffix("\n"), number)

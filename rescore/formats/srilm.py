@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from rescore.errors import UserError
-from rescore.files import inside
+from rescore.files import path_for
 from rescore.formats.lines import as_number
 from rescore.formats.source import ReadOptions, Source
 from rescore.formats.text import plain
@@ -48,21 +48,21 @@ def _is_nbest(head: str) -> bool:
 
 
 def _files(path: Path) -> list[Path]:
-    return sorted(one for one in path.iterdir() if one.is_file() and not one.name.startswith("."))
+    return sorted(file for file in path.iterdir() if file.is_file() and not file.name.startswith("."))
 
 
 def read(source: Source, options: ReadOptions) -> Iterator[NbestList]:
     """`s2s` is the total, or the LM score and the acoustic score times --acoustic-scale (1/8), which have columns."""
     scale = ACOUSTIC_SCALE if options.acoustic_scale is None else options.acoustic_scale
-    for one in [Source(path, source.warnings) for path in _files(source.path)] if source.is_folder else [source]:
-        lines = one.lines()
+    for file in [Source(path, source.warnings) for path in _files(source.path)] if source.is_folder else [source]:
+        lines = file.lines()
         first = next(lines, "")
         kind = first.strip() if first.startswith("NBestList") else ""
-        nbest = NbestList(one.stem, [], provenance=_COLUMNS)
+        nbest = NbestList(file.stem, [], provenance=_COLUMNS)
         start = 1 if kind else 0
         for number, text in enumerate(lines if kind else _again(first, lines), start + 1):
             if text.strip():
-                nbest.hypotheses.append(_hypothesis(text.split(), kind, scale, f"{one.name}: line {number}"))
+                nbest.hypotheses.append(_hypothesis(text.split(), kind, scale, f"{file.name}: line {number}"))
         yield nbest
 
 
@@ -110,7 +110,7 @@ def write(lists: Iterable[NbestList], path: str) -> None:
     lost: dict[str, None] = {}
     with new_folder(path) as target:
         for nbest in check_holds(lists, frozenset({ACOUSTIC, LANGUAGE}), path):
-            with opened(str(inside(target, f"{checked_id(nbest, path, '/.')}.gz", "the id"))) as file:
+            with opened(str(path_for(target, f"{checked_id(nbest, path, '/.')}.gz", "the id"))) as file:
                 for hypothesis in nbest.hypotheses:
                     acoustic, language = _written(hypothesis, lost)
                     words = line(hypothesis.text)
@@ -136,5 +136,5 @@ def _written(hypothesis: Hypothesis, lost: dict[str, None]) -> tuple[float, floa
     return acoustic, language
 
 
-def _close(one: float, other: float) -> bool:
-    return one == other or math.isclose(one, other, rel_tol=1e-6, abs_tol=1e-6)
+def _close(score: float, other: float) -> bool:
+    return score == other or math.isclose(score, other, rel_tol=1e-6, abs_tol=1e-6)

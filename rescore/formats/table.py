@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import logging
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -15,6 +16,8 @@ from rescore.formats.source import ReadOptions, Source
 from rescore.formats.text import plain
 from rescore.formats.writing import check_equal_sizes, check_holds, line, opened
 from rescore.nbest import FIRST_PASS, RANK, Hypothesis, NbestList
+
+log = logging.getLogger(__name__)
 
 _NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*(e[-+]?\d+)?|\.\d+(e[-+]?\d+)?|inf|infinity)\s*", re.IGNORECASE)
 _HOLDS = frozenset({"reference", "source", "columns"})
@@ -77,7 +80,7 @@ class DelimitedTable:
     def _beginning(self, source: Source, names: list[str]) -> list[dict[str, str]]:
         """The rows of the first 64 KiB that are whole: they show whether anything stands in a column."""
         whole = source.head.rpartition("\n")[0].split("\n")
-        reader = self._reader((f"{one}\n" for one in whole), source, names)
+        reader = self._reader((f"{row}\n" for row in whole), source, names)
         try:
             return [row for row in list(reader)[1:] if None not in row and None not in row.values()]
         except csv.Error:  # it is reported when it is read
@@ -89,11 +92,14 @@ class DelimitedTable:
         first = next(stream, None)
         if first is None:
             return
-        columns = list(dict.fromkeys(name for one in first.hypotheses for name in one.scores if name != FIRST_PASS))
+        columns = list(
+            dict.fromkeys(name for hypothesis in first.hypotheses for name in hypothesis.scores if name != FIRST_PASS)
+        )
+        titles = _titles(columns, path)
         about = [*(["ref"] if first.references else []), *(["src"] if first.source is not None else [])]
         with opened(path) as file:
             writer = csv.writer(file, delimiter=self._delimiters[0], lineterminator="\n")
-            writer.writerow(["id", "text", "score", *columns, *about])
+            writer.writerow(["id", "text", "score", *titles, *about])
             for nbest in (first, *stream):
                 if (nbest.references and "ref" not in about) or (nbest.source and "src" not in about):
                     raise UserError(
@@ -108,6 +114,19 @@ class DelimitedTable:
                     scores = [hypothesis.scores.get(name) for name in (FIRST_PASS, *columns)]
                     cells = ["" if score is None else repr(score) for score in scores]
                     writer.writerow([nbest.id, line(hypothesis.text), *cells, *(line(known[name]) for name in about)])
+
+
+def _titles(columns: list[str], path: str) -> list[str]:
+    """What columns are called in the first line: `score` and other names with a meaning get a number."""
+    titles: list[str] = []
+    for name in columns:
+        title, number = name, 2
+        while title.strip().lower() in {"", RANK, *ROLES} or title in titles or (title != name and title in columns):
+            title, number = f"{name}_{number}", number + 1
+        if title != name:
+            log.warning("%s: the column %r is written as %s: the name has another meaning in tables", path, name, title)
+        titles.append(title)
+    return titles
 
 
 def _as_user_errors(reader: csv.DictReader[str], path: str) -> Iterator[dict[str, str]]:

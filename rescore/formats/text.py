@@ -90,13 +90,13 @@ def readings(text: str, place: str) -> tuple[str, ...]:
     depths = list(accumulate((word == "{") - (word == "}") for word in words))
     if "{" not in words or min(depths) < 0 or depths[-1] or max(depths) > DEEPEST:
         return (text,)
-    found, _ = _sequence(words, 0, place, 0)
-    return tuple(dict.fromkeys(" ".join(one) for one in found))
+    sequences, _ = _sequence(words, 0, place, 0)
+    return tuple(dict.fromkeys(" ".join(words) for words in sequences))
 
 
 def _sequence(words: list[str], at: int, place: str, depth: int) -> tuple[list[tuple[str, ...]], int]:
     """What the words from `at` on stand for, until a slash or bracket that closes; and where that is."""
-    found: list[tuple[str, ...]] = [()]
+    sequences: list[tuple[str, ...]] = [()]
     while at < len(words) and not (depth and words[at] in ("}", "/")):
         new: list[tuple[str, ...]] = [() if depth and words[at] == "@" else (words[at],)]
         if words[at] == "{":
@@ -105,7 +105,7 @@ def _sequence(words: list[str], at: int, place: str, depth: int) -> tuple[list[t
                 more, at = _sequence(words, at + 1, place, depth + 1)
                 new += more
         at += 1
-        if len(found) * len(new) > MOST_READINGS:
+        if len(sequences) * len(new) > MOST_READINGS:
             raise UserError(f"{place}: its alternatives make more than {MOST_READINGS:,} readings; leave some out")
-        found = [one + more for one in found for more in new]
-    return found, at
+        sequences = [sequence + more for sequence in sequences for more in new]
+    return sequences, at

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import IO
 
 from rescore.errors import UserError
-from rescore.files import beside, replacing
+from rescore.files import replacing, temporary_path
 from rescore.formats.text import plain
-from rescore.nbest import FIRST_PASS, NbestList
+from rescore.nbest import FIRST_PASS, NbestList, Origin, ranking
 
 log = logging.getLogger(__name__)
 
@@ -29,20 +29,27 @@ utterance holds `reference`."""
 def opened(path: str) -> Iterator[IO[str]]:
     """A text file to write, gzipped where the name ends in .gz, renamed into place when done; `-` is stdout."""
     if path == "-":
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(line_buffering=True)  # who reads the pipe gets each list when it is answered
         yield sys.stdout
         return
     try:
         with replacing(Path(path)) as temporary, open(temporary, "wb") as raw:
             if path.endswith(".gz"):
-                with gzip.GzipFile("", "wb", fileobj=raw, mtime=0) as packed, io.TextIOWrapper(packed, "utf-8") as file:
+                with gzip.GzipFile("", "wb", fileobj=raw, mtime=0) as packed, _text(packed) as file:
                     yield file
             else:
-                with io.TextIOWrapper(raw, "utf-8") as file:
+                with _text(raw) as file:
                     yield file
     except BrokenPipeError:  # the reader of a pipe went away
         raise
     except OSError as error:
         raise UserError(f"{path}: cannot be written ({error.strerror or error})") from None
+
+
+def _text(stream: IO[bytes] | gzip.GzipFile) -> io.TextIOWrapper:
+    """Characters to write; bytes of file names that are not UTF-8 are written as question marks."""
+    return io.TextIOWrapper(stream, "utf-8", errors="replace")
 
 
 @contextmanager
@@ -56,7 +63,7 @@ def new_folder(path: str) -> Iterator[Path]:
     if path == "-":
         raise UserError("this format is a folder; give one with -o")
     target = Path(path).resolve()
-    temporary = beside(target)
+    temporary = temporary_path(target)
     try:
         if target.is_dir() and any(target.iterdir()):
             raise UserError(f"{path}: holds files already; give a new folder, or remove this one first")
@@ -65,8 +72,8 @@ def new_folder(path: str) -> Iterator[Path]:
         temporary.mkdir(parents=True)
         yield temporary
         if target.exists():  # and empty; it may be where the user stands
-            for one in temporary.iterdir():
-                one.rename(target / one.name)
+            for entry in temporary.iterdir():
+                entry.rename(target / entry.name)
         else:
             temporary.rename(target)
     except OSError as error:
@@ -103,6 +110,8 @@ def check_holds(
                 lost["references after the first"] = None
         if nbest.source is not None and "source" not in holds:
             lost["sources"] = None
+        if any(hypothesis.times for hypothesis in nbest.hypotheses):
+            lost["times of words"] = None
         columns = {name for hypothesis in nbest.hypotheses for name in hypothesis.scores if name != FIRST_PASS}
         kept = {name for name in columns if "columns" in holds or name in holds}
         lost |= {f"column {name}": None for name in sorted(columns - kept)}
@@ -110,9 +119,12 @@ def check_holds(
             not nbest.provenance[name].is_component for name in kept & nbest.provenance.keys()
         ):
             lost["which models made the columns"] = None
+        if "models" not in holds and any(one.origin is not Origin.FIRST_PASS for one in nbest.hypotheses):
+            lost["which hypotheses the toolkit did not give"] = None
         if not scores:
             lost["scores (the best hypothesis comes first)"] = None
-            nbest = replace(nbest, hypotheses=sorted(nbest.hypotheses, key=lambda one: -one.scores[FIRST_PASS]))
+            order = ranking(nbest, nbest.column(FIRST_PASS))
+            nbest = replace(nbest, hypotheses=[nbest.hypotheses[place] for place in order])
         yield nbest
     if lost:
         log.warning("%s: not written, as the format has no place for it: %s", path, ", ".join(lost))

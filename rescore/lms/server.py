@@ -13,17 +13,24 @@ import math
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from rescore.errors import UserError
-from rescore.lms.base import DEFAULT, ComputeOptions, Question, Template, TokenScores, report
+from rescore.lms.base import (
+    DEFAULT,
+    Capabilities,
+    ComputeOptions,
+    Kind,
+    Question,
+    Spec,
+    Template,
+    TokenScores,
+    report,
+)
 from rescore.lms.http_client import Client, RefusedError, api_key
 from rescore.parts import did_you_mean
-
-if TYPE_CHECKING:
-    from rescore.lms.backends import Spec
 
 log = logging.getLogger(__name__)
 
@@ -179,6 +186,17 @@ def load(spec: Spec, computing: ComputeOptions = DEFAULT) -> ServerModel:
     return ServerModel(name, client, model, template, chat, parallel)
 
 
+class ServerKind(Kind):
+    """log p of each token given those before, by requests to a server."""
+
+    capabilities = Capabilities(source=True)
+    options = ("chat", "parallel=", "timeout=")
+    remote = True
+
+    def load(self, spec: Spec, computing: ComputeOptions) -> ServerModel:
+        return load(spec, computing)
+
+
 class ServerModel:
     """log p of a text's tokens, by requests to a server.
 
@@ -197,7 +215,7 @@ class ServerModel:
             model: its name on the server; empty for the only one there.
         """
         self.name = self._name = name
-        self.reads_source = template is not None and template.reads_source
+        self.capabilities = Capabilities(source=template is not None and template.reads_source)
         self._client, self._template, self._parallel = client, template, parallel
         self._model, revision = _served(client, model)
         self._way, probe = self._find_way([CHAT] if chat else [ECHO, ECHO_BEHIND_FIRST, PROMPT, GENERATE])

@@ -11,7 +11,7 @@ import numpy as np
 
 from rescore import decision
 from rescore.embeddings.similarity import spearman
-from rescore.metrics import Metric, list_statistics, value
+from rescore.metrics import Metric, Normaliser, list_statistics, value
 from rescore.metrics.significance import Chosen
 from rescore.nbest import EDITS, FIRST_PASS, NbestList, score_columns
 from rescore.reports.outlook import Depth, Outlook, by_depth, outlook
@@ -37,7 +37,10 @@ LENGTHS = (5, 10, 15, 20, 25, 30, 40, 60)
 
 @dataclass(frozen=True, slots=True)
 class Length:
-    """The metric over utterances whose references have more words than `above`, and at most `to` (None: any)."""
+    """The metric over utterances whose references have more words than `above`, and at most `to` (None: any).
+
+    Of several references, the closest to the first pass counts.
+    """
 
     above: int
     to: int | None
@@ -49,7 +52,7 @@ class Length:
 
 
 @dataclass(frozen=True, slots=True)
-class Moves:
+class Changes:
     """How often another hypothesis was chosen, and what that did to the utterance."""
 
     moved: int
@@ -79,7 +82,7 @@ class Analysis:
     signature: str
     by_depth: list[Depth]
     by_length: list[Length]
-    moves: Moves
+    moves: Changes
     outlook: Outlook
     """Whether it is worth it."""
     by_position: list[Position] = field(default_factory=list)
@@ -87,7 +90,7 @@ class Analysis:
     broken: list[Confusion] = field(default_factory=list)
     correlations: list[Correlation] = field(default_factory=list)
     by_class: list[ClassErrors] = field(default_factory=list)
-    respelled: Moves | None = None
+    respelled: Changes | None = None
     """How many words were respelled in what was chosen, and what each alone does; None for lists without that."""
     lattice_oracle: float | None = None
     """WER of the path nearest to the reference in each lattice; None where lists do not come from lattices."""
@@ -104,8 +107,10 @@ def analyse(
 
     Args:
         texts: what was chosen, one per list; None to choose as the weights were tuned for. dev: the lists that weights
-            were tuned on, from which the outlook is; None for that of `lists`.
+            were tuned on, from which the outlook is; None for that of `lists`. Where they are `lists`, `texts` were
+            chosen in folds.
     """
+    in_folds = texts if dev is lists else None
     if texts is None:
         texts = weights.decision.texts(metric, lists, weights.of)
     statistics = list_statistics(metric, lists)
@@ -117,13 +122,13 @@ def analyse(
         by_depth(metric, statistics, lists),
         _by_length(metric, lists, first, reranked),
         _moves(metric, first, reranked),
-        outlook(metric, dev or lists, weights),
+        outlook(metric, dev or lists, weights, in_folds),
     )
     if lists and EDITS in lists[0].hypotheses[0].scores:
         counts = [(one.times, *(one.effects or (0, 0, 0))) for one in respellings(metric, lists, texts)]
-        result.respelled = Moves(*np.sum([(0, 0, 0, 0), *counts], axis=0).tolist())
+        result.respelled = Changes(*np.sum([(0, 0, 0, 0), *counts], axis=0).tolist())
     if metric.words is not None and metric.unit == "word":
-        references = [nbest.references[0] for nbest in lists]
+        references = [nbest.references for nbest in lists]
         outputs = [one.text for one in first], [one.text for one in reranked]
         result.by_position = by_position(metric.words, references, *outputs)
         result.corrected = pairs_of(metric.words, references, wrong=outputs[0], right=outputs[1])
@@ -136,7 +141,9 @@ def analyse(
 def _by_length(
     metric: Metric, lists: Sequence[NbestList], first: Sequence[Chosen], reranked: Sequence[Chosen]
 ) -> list[Length]:
-    lengths = np.array([len(nbest.references[0].split()) for nbest in lists])
+    closest = (metric.words or Normaliser()).closest
+    references = [closest(nbest.references, one.text) for nbest, one in zip(lists, first, strict=True)]
+    lengths = np.array([len(reference.split()) for reference in references])
     classes = []
     for above, to in zip((0, *LENGTHS), (*LENGTHS, None), strict=True):
         mine = np.flatnonzero((lengths > above) & (lengths <= (to or np.inf))).tolist()
@@ -146,13 +153,13 @@ def _by_length(
     return classes
 
 
-def _moves(metric: Metric, first: Sequence[Chosen], reranked: Sequence[Chosen]) -> Moves:
+def _moves(metric: Metric, first: Sequence[Chosen], reranked: Sequence[Chosen]) -> Changes:
     changes = []
     for old, new in zip(first, reranked, strict=True):
         if old.text != new.text:
             before, after = metric.sentence_values(np.stack([old.counts, new.counts]))
             changes.append(np.sign(after - before) * (1 if metric.higher_is_better else -1))
-    return Moves(len(changes), changes.count(1), changes.count(-1), changes.count(0))
+    return Changes(len(changes), changes.count(1), changes.count(-1), changes.count(0))
 
 
 def _correlations(

@@ -14,7 +14,7 @@ import pytest
 
 from rescore import formats
 from rescore.nbest import NbestList
-from tests.conftest import ROOT, assert_one_line_error, run_main
+from tests.conftest import ROOT, Run, assert_one_line_error, run_main
 from tests.lms.test_ngram import ARPA
 
 
@@ -103,15 +103,35 @@ def test_from_folder_to_table(toolkit: object, tmp_path: Path) -> None:
     # A second time there is nothing to do.
     again = make(tmp_path)
     assert again.returncode == 0 and "rescore " not in again.stdout.replace("make: ", "")
+    assert "rescore " not in make(tmp_path, "--dry-run").stdout.replace("make: ", "")
     # Of one touched dev file, what depends on it is made anew: the test set is not scored again.
     time.sleep(0.05)
     next(path for path in [*(tmp_path / "dev").rglob("*"), tmp_path / "dev.en"] if path.is_file()).touch()
-    again = make(tmp_path).stdout
+    planned, again = make(tmp_path, "--dry-run").stdout, make(tmp_path).stdout
+    assert "-o rescored/dev.dev.scored.jsonl.gz" in planned and "-o rescored/test.scored.jsonl.gz" not in planned
     assert "dev.scored.jsonl.gz" in again and "weights.json" in again and "test.results.json" in again
     assert "-o rescored/test.scored.jsonl.gz" not in again
     # Of other options, what depends on them.
     again = make(tmp_path, "MEASURE_OPTIONS=--metric cer").stdout
     assert "rescore tune" in again and "rescore score" not in again
+
+
+@pytest.mark.parametrize(
+    "argument", ["{}", "--ref={}/text", "--channel={}", "ngram:{}/text", "{}/te*", "{}/te[x]t", "--glm={}/te?t"]
+)
+def test_files_that_arguments_name_are_prerequisites(argument: str, rescore: Run, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "text").write_text("u a\n", encoding="utf-8")
+    (tmp_path / "linked").symlink_to("elsewhere")
+
+    def stamp() -> str:
+        assert rescore("recipe", "--stamp", "stamp", "--", argument.format("linked")).returncode == 0
+        return (tmp_path / "stamp").read_text(encoding="utf-8")
+
+    before = stamp()
+    assert stamp() == before
+    (tmp_path / "elsewhere" / "text").write_text("u a b\n", encoding="utf-8")
+    assert stamp() != before
 
 
 @pytest.mark.parametrize("place", ["SCORE_OPTIONS := --respell 5  --channel folds", "TEST += --channel=folds"])

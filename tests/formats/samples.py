@@ -34,6 +34,8 @@ SAMPLES: dict[str, dict[str, str]] = {
         '"ys_log_probs": [-0.25, -0.5], "words": []}\n----\n./wavs/1.wav\n'
         '{"text": "", "timestamps": [], "tokens": []}\n'
     },
+    # wenet: runtime/core/bin/decoder_main.cc with --output_nbest.
+    "wenet": {"nbest.txt": "wav u1\ncandidate -1.5 a b\ncandidate -2.25 a\nwav u2\ncandidate -3 c\n"},
     # whisper: whisper/transcribe.py; avg_logprob is the sum over tokens by their number and one.
     "whisper": {
         "talk.json": json.dumps(

@@ -43,6 +43,42 @@ CASES: dict[str, tuple[str, str, Expected]] = {
         "c-1:\tref=['A', 'B']\nc-1:\thyp=['A']\nc-1:\ttimestamp_ref=[0.1, 0.2]\nc-1:\ttimestamp_hyp=[0.1]\n",
         [("c-1", [("A", None)])],
     ),
+    # Google's reference of SpeechRecognitionAlternative: 0.0 says that the confidence was not set.
+    "google not set": (
+        "call.json",
+        '{"results": [{"alternatives": [{"transcript": "a", "confidence": 0.9}, '
+        '{"transcript": "b", "confidence": 0.0}, {"transcript": "c", "confidence": 0.0}]}]}',
+        [("call", [("a", None), ("b", None), ("c", None)])],
+    ),
+    "google all set": (
+        "call.json",
+        '{"results": [{"alternatives": [{"transcript": "a", "confidence": 1.0}, '
+        '{"transcript": "b", "confidence": 1.0}, {"transcript": "c", "confidence": 0.0}]}]}',
+        [("call", [("a", 0.0), ("b", 0.0), ("c", -math.inf)])],
+    ),
+    # pyctcdecode 0.5: OutputBeam and OutputBeamMPSafe; the last number is what beams are sorted by.
+    "pyctcdecode": (
+        "l.json",
+        '{"u1": [["a b", null, [["a", [0, 1]], ["b", [4, 5]]], -3.5, -2.5], ["a", null, [], -3, -4]]}',
+        [("u1", [("a b", -2.5), ("a", -4.0)])],
+    ),
+    "pyctcdecode without states": (
+        "l.jsonl",
+        '{"id": "u1", "beams": [["a b", [["a", [0, 1]]], -3.5, -2.5]]}\n{"id": "u2", "beams": [["", [], -1, -1]]}\n',
+        [("u1", [("a b", -2.5)]), ("u2", [("", -1.0)])],
+    ),
+    # transformers: Wav2Vec2DecoderWithLMOutput of decode(..., n_best=2).
+    "wav2vec2 with a language model": (
+        "l.jsonl",
+        '{"id": "u1", "text": ["a b", "a"], "logit_score": [-3.5, -3], "lm_score": [-2.5, -4]}\n',
+        [("u1", [("a b", -2.5), ("a", -4.0)])],
+    ),
+    # WeNet: decoder_main.cc with --output_nbest; empty sentences are left out.
+    "wenet": (
+        "nbest.txt",
+        "wav u1\ncandidate -1.5 a b\ncandidate -2 a\nwav u2\nwav u3\ncandidate -3 c\n",
+        [("u1", [("a b", -1.5), ("a", -2.0)]), ("u2", [("", 0.0)]), ("u3", [("c", -3.0)])],
+    ),
     "texts by id": (
         "l.json",
         '{"u1": ["a b", "a"], "u2": ["c"]}',

@@ -10,9 +10,8 @@ import pytest
 
 from rescore import formats
 from rescore.errors import UserError
-from rescore.formats.input_warnings import CRLF, InputWarnings
-from rescore.formats.recordings import read_recordings
-from rescore.formats.source import read_lines
+from rescore.formats.references import read_recordings
+from rescore.formats.source import CRLF, InputWarnings, read_lines
 from tests.conftest import Run, assert_one_line_error
 from tests.lms.test_ngram import ARPA
 
@@ -31,6 +30,13 @@ def test_lists_and_texts_may_be_packed(pack: object, tmp_path: Path) -> None:
         list(read_lines(tmp_path / "text", warnings=InputWarnings(strict=True)))
     with pytest.raises(UserError, match=r"line 3: .*convert the file"):
         list(read_lines(tmp_path / "text", warnings=InputWarnings(refused=CRLF)))
+
+
+def test_long_first_lines_may_have_a_mark(tmp_path: Path) -> None:
+    """The first line was looked at with its mark where the first 64 KiB did not say what it is."""
+    line = b'{"id": "u", "hyps": [{"text": "' + b"a " * 40_000 + b'", "score": -1}]}\n'
+    (tmp_path / "l.jsonl").write_bytes(b"\xef\xbb\xbf" + line)
+    assert [nbest.id for nbest in formats.read([tmp_path / "l.jsonl"])] == ["u"]
 
 
 @pytest.mark.parametrize("pack", [gzip.compress, lzma.compress], ids=["gzip", "xz"])

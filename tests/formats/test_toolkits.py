@@ -33,6 +33,7 @@ EXPECTED: dict[str, list[tuple[str, list[tuple[str, float]]]]] = {
     ],
     "icefall": [("cut-1", [("HOLLOW WORLD", 0.0)]), ("cut-2", [("A", 0.0)])],
     "sherpa": [("0", [("HELLO WORLD", -0.75)]), ("1", [("", 0.0)])],
+    "wenet": [("u1", [("a b", -1.5), ("a", -2.25)]), ("u2", [("c", -3.0)])],
     "whisper": [("talk", [("Hello world. Bye.", -4.0)])],
     "speech": [("call", [("hello", 0.0), ("hollow", -math.log(2))])],
     "opennmt": [("1", [("Hello world", -1.5), ("Hollow world", -2.5)])],

@@ -168,6 +168,27 @@ def test_streams(rescore_process: Process, tmp_path: Path) -> None:
         assert b"Traceback" not in done.stderr
 
 
+def test_names_of_files_that_are_not_utf8(rescore_process: Process, tmp_path: Path) -> None:
+    hypotheses = {f"hyp_{rank}": {"score": -rank, "text": "a" * rank, "scores": {"x": -rank}} for rank in (1, 2)}
+    entry = {"ref": "a", **hypotheses}
+    for name in ("dev\udcff.json", "test\udcff.json"):
+        write_json(tmp_path / name, {f"u{index}": entry for index in range(3)})
+    (tmp_path / "lm.arpa").write_text(ARPA, encoding="utf-8")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "dev\udcff.jsonl").touch()
+    for arguments, status in (
+        (["tune", "dev\udcff.json", "--column", "x", "-o", "w\udcff.json"], 0),
+        (["test\udcff.json", "--dev", "dev\udcff.json", "--lm", "ngram:lm.arpa", "--html", "p", "--report", "r"], 0),
+        (["compare", "test\udcff.json", "--dev", "dev\udcff.json", "--lm", "ngram:lm.arpa"], 0),
+        (["merge", "dev\udcff.json", "test\udcff.json", "-o", "m.jsonl"], 0),
+        (["eval", "dev\udcff.json", "test\udcff.json"], 0),
+        (["init", "folder"], 2),
+    ):
+        done = rescore_process(*arguments)
+        assert done.returncode == status and "Traceback" not in done.stderr, (arguments, done.stderr)
+    assert (tmp_path / "w\udcff.json").exists() and "test?" in (tmp_path / "r").read_text(encoding="utf-8")
+
+
 @pytest.fixture
 def shell(tmp_path: Path) -> Callable[[str], subprocess.CompletedProcess[str]]:
     """A line of bash in a folder with lists, in which `rescore` is this program."""

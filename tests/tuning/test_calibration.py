@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from rescore.decision.confidence import ConfusionNetwork
-from rescore.formats import recordings
+from rescore.formats import references
 from rescore.metrics.normalise import Normaliser
 from rescore.nbest import Hypothesis, NbestList
 from rescore.tuning import FIRST_PASS_ALONE
@@ -125,8 +125,8 @@ def test_run_writes_what_the_stages_write(
     assert_one_line_error(rescore(test, *lm, "--dev", dev, *refused), "BLEU has no word errors")
     assert not (tmp_path / "lists.jsonl").exists()  # nothing was scored
     assert_one_line_error(rescore(test, *lm, "--confidence", "w.ctm"), "a CTM has times; give --segments")
-    read, real = [], recordings.read_segments
-    monkeypatch.setattr(recordings, "read_segments", lambda path: read.append(path) or real(path))
+    read, real = [], references.read_segments
+    monkeypatch.setattr(references, "read_segments", lambda path: read.append(path) or real(path))
     places = (
         f"{json.loads(line)['id']} rec {at} {at + 1}\n" for at, line in enumerate((tmp_path / "one.jsonl").open())
     )

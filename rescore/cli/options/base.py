@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import logging
+import os
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import fields
@@ -154,33 +155,25 @@ class WithTable(click.Option):
         return found[0], f"{found[1]} {about}."
 
 
-class Renamed(click.Option):
-    """An option whose help shows its first name alone: scripts use the former names for another release."""
-
-    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
-        found = super().get_help_record(ctx)
-        return None if found is None else (self.opts[0], found[1])
-
-
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 MAIN = "Options"
 
 
-def bundled(
-    name: str, bundle: type[Any], title: str, options: list[Callable[[Command], Command]]
+def option_group(
+    name: str, group: type[Any], title: str, options: list[Callable[[Command], Command]]
 ) -> Callable[[Command], Command]:
     """A decorator that gives a command some options together, as one argument: an object made of them.
 
     Args:
-        name: of the argument. bundle: a dataclass with one field per option. title: of these options in the help.
+        name: of the argument. group: a dataclass with one field per option. title: of these options in the help.
     """
 
     def decorate(command: Command) -> Command:
         @wraps(command)
         def wrapped(**values: Any) -> Any:
-            mine = {field.name: values.pop(field.name) for field in fields(bundle)}
-            return command(**{name: bundle(**mine)}, **values)
+            mine = {field.name: values.pop(field.name) for field in fields(group)}
+            return command(**{name: group(**mine)}, **values)
 
         result: Any = wrapped
         before = len(getattr(command, "__click_params__", []))
@@ -269,6 +262,12 @@ def check(ctx: click.Context) -> None:
         if value != "-" and not Path(value).absolute().parent.is_dir():
             folder = Path(value).parent
             raise click.UsageError(f"{option} {value}: there is no folder {folder} to write it in; make it first")
+        if value != "-" and Path(value).is_dir():
+            raise click.UsageError(f"{option} {value}: is a folder; give a file")
+        if value != "-" and not os.access(
+            Path(value) if Path(value).exists() else Path(value).absolute().parent, os.W_OK
+        ):
+            raise click.UsageError(f"{option} {value}: cannot be written (permission denied)")
     written: dict[str, str] = {}
     for option, value in _given(ctx, OUTPUTS):
         path = Path(value)

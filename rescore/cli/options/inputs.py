@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rescore import parts
-from rescore.cli.options.base import Field, Number, OneOf, bundled
+from rescore.cli.options.base import Field, Number, OneOf, option_group
 
 if TYPE_CHECKING:
     from rescore.formats import ReadOptions
@@ -66,7 +66,7 @@ class InputOptions:
     def _prepared(self, lists: Iterable[NbestList]) -> Iterator[NbestList]:
         """With their recordings, where these are given."""
         if self.recordings:
-            from rescore.formats.recordings import with_recordings
+            from rescore.formats.references import with_recordings
 
             lists = with_recordings(lists, Path(self.recordings))
         return iter(lists)
@@ -75,7 +75,7 @@ class InputOptions:
         """The files of references, if there are any."""
         from rescore.formats.references import References
 
-        return References(self.ref, self.ref_format) if self.ref else None
+        return References(self.ref, self.ref_format, self.recordings) if self.ref else None
 
     @property
     def read_options(self) -> ReadOptions:
@@ -125,7 +125,7 @@ class InputOptions:
         return formats.read_output(path, self.references(), allow_missing=self.allow_missing, **self._how())
 
 
-input_options = bundled(
+input_options = option_group(
     "inputs",
     InputOptions,
     "Lists and references",
@@ -198,7 +198,8 @@ input_options = bundled(
         click.option(
             "--recordings",
             metavar="FILE",
-            help="For --context: the recording of each utterance, as in Kaldi's utt2spk or segments.  "
+            help="For --context: the recording of each utterance, as in Kaldi's utt2spk or segments; segments also "
+            "pair the lines of an stm with lists, by time.  "
             "[default: ids up to their last - _ . / or :]",
         ),
         click.option(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rescore import parts
-from rescore.cli.options.base import Command, OneOf, WithTable, bundled
+from rescore.cli.options.base import Command, OneOf, WithTable, option_group
 
 if TYPE_CHECKING:
     from rescore.lms import LanguageModel
@@ -52,18 +52,18 @@ class LanguageModelOptions:
         if self.case != "keep":
             specs = [_with_option(spec, self.case) for spec in specs]
         if self.context:
-            from rescore.lms import BACKENDS
+            from rescore.lms import KINDS
 
-            able = [name for name in BACKENDS.names if "context=" in BACKENDS[name].options]
+            able = [name for name in KINDS.names if "context=" in KINDS[name].options]
             reading = [spec.partition(":")[0] in able for spec in specs]
             if not any(reading):
                 raise click.UsageError(f"--context is for {', '.join(able)}")
             option = f"context={self.context}"
             specs = [_with_option(spec, option) if yes else spec for spec, yes in zip(specs, reading, strict=True)]
         if self.pll != "original":
-            from rescore.lms import BACKENDS, is_pseudo
+            from rescore.lms import KINDS, is_pseudo
 
-            able = [name for name in BACKENDS.names if self.pll in BACKENDS[name].options]
+            able = [name for name in KINDS.names if self.pll in KINDS[name].options]
             masked = [spec.partition(":")[0] in able and is_pseudo(spec) for spec in specs]
             if not any(masked):
                 raise click.UsageError(f"--pll {self.pll} is for masked language models: {' and '.join(able)}")
@@ -98,7 +98,7 @@ def _lm_option(required: bool) -> Callable[[Command], Command]:
     return click.option(
         "--lm",
         cls=WithTable,
-        table=OneOf(parts.BACKENDS),
+        table=OneOf(parts.KINDS),
         required=required,
         multiple=True,
         metavar="KIND[:PATH]",
@@ -164,5 +164,5 @@ _LM_DETAILS: list[Callable[[Any], Any]] = [
         help="With ray: the number of workers.  [default: one per GPU or core]",
     ),
 ]
-lm_options = bundled("lms", LanguageModelOptions, "Language models", [_lm_option(True), *_LM_DETAILS])
-optional_lm_options = bundled("lms", LanguageModelOptions, "Language models", [_lm_option(False), *_LM_DETAILS])
+lm_options = option_group("lms", LanguageModelOptions, "Language models", [_lm_option(True), *_LM_DETAILS])
+optional_lm_options = option_group("lms", LanguageModelOptions, "Language models", [_lm_option(False), *_LM_DETAILS])

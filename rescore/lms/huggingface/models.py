@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
+from itertools import takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import Any, Protocol, cast
 
 import torch
 from torch import Tensor
 
 from rescore.errors import UserError
-from rescore.lms.base import DEFAULT, ComputeOptions, Question, Template
-from rescore.lms.folders import check_files, check_sizes, content_digest
+from rescore.lms.base import ComputeOptions, Question, Spec, Template
+from rescore.lms.folders import content_digest, load_model
 from rescore.lms.neural.blocks import Batch, Tree
 from rescore.lms.neural.causal import CausalScorer
 from rescore.lms.neural.passes import CONTEXT_TOKEN, Encoded, Network, NetworkScorer, masked_scorer
 from rescore.lms.neural.precision import DTYPES, choose_device, choose_precision, quantised
-
-if TYPE_CHECKING:
-    from rescore.lms.backends import Spec
 
 log = logging.getLogger(__name__)
 
@@ -51,7 +51,8 @@ class PromptedScorer(CausalScorer):
         super().__init__(name, network)
         self._prompted = network
         self._template = Template(template)
-        self.reads_source = self._template.reads_source
+        if self._template.reads_source:
+            self.capabilities = replace(self.capabilities, source=True, vectors=False)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -67,15 +68,15 @@ class ContinuingScorer(CausalScorer):
 
     def __init__(self, name: str, network: PromptNetwork, number: int) -> None:
         super().__init__(name, network)
-        self._prompted = network
-        self.context = (number, 0)
+        self._prompted, self._number = network, number
+        self.capabilities = replace(self.capabilities, context=(number, 0), vectors=False)
 
     @cached_property
     def fingerprint(self) -> str:
-        return hashlib.sha256(f"context {self.context[0]} {super().fingerprint}".encode()).hexdigest()
+        return hashlib.sha256(f"context {self._number} {super().fingerprint}".encode()).hexdigest()
 
     def encoded(self, questions: Sequence[Question]) -> list[Encoded]:
-        before = ["".join(f"{neighbour}\n" for neighbour in one.before[-self.context[0] :]) for one in questions]
+        before = ["".join(f"{neighbour}\n" for neighbour in one.before[-self._number :]) for one in questions]
         return [self.in_order(one) for one in self._prompted.encode_behind(before, [one.text for one in questions])]
 
 
@@ -83,8 +84,8 @@ LOGITS = 2**25
 """The most logits of one batch: 128 MiB in float32."""
 
 
-def load(spec: Spec, computing: ComputeOptions = DEFAULT) -> NetworkScorer:
-    """`hf-masked`: the pseudo-log-likelihood; `hf-causal`: log p of each token given [BOS] and those before.
+def causal(spec: Spec, computing: ComputeOptions) -> NetworkScorer:
+    """log p of each token given [BOS] and those before.
 
     A causal model without a BOS token leaves a sentence's first token unscored. The end of a sentence is not scored:
     these models end texts, not sentences.
@@ -92,18 +93,26 @@ def load(spec: Spec, computing: ComputeOptions = DEFAULT) -> NetworkScorer:
     Raises:
         UserError: the folder is no such model, or has its weights in pickled files only.
     """
-    masked = spec.kind == "hf-masked"
-    network = HuggingFaceNetwork(spec.path, masked, computing, spec.context if masked else 0)
-    if spec.kind == "hf-causal":
-        if spec.context:
-            if computing.prompt is not None:
-                raise UserError("--prompt and --context exclude each other")
-            return ContinuingScorer(spec.name, network, spec.context)
+    network = HuggingFaceNetwork(spec.path, False, computing)
+    if spec.context:
         if computing.prompt is not None:
-            return PromptedScorer(spec.name, network, computing.prompt)
-        return CausalScorer(spec.name, network)
-    scorer = masked_scorer(spec, network)
-    scorer.context = (spec.context, spec.context)
+            raise UserError("--prompt and --context exclude each other")
+        return ContinuingScorer(spec.name, network, spec.context)
+    if computing.prompt is not None:
+        return PromptedScorer(spec.name, network, computing.prompt)
+    return CausalScorer(spec.name, network)
+
+
+def masked(spec: Spec, computing: ComputeOptions) -> NetworkScorer:
+    """The pseudo-log-likelihood.
+
+    Raises:
+        UserError: the folder is no such model, or has its weights in pickled files only.
+    """
+    scorer = masked_scorer(spec, HuggingFaceNetwork(spec.path, True, computing, spec.context))
+    if spec.context:
+        context = (spec.context, spec.context)
+        scorer.capabilities = replace(scorer.capabilities, context=context, vectors=False)
     return scorer
 
 
@@ -111,6 +120,8 @@ class HuggingFaceNetwork:
     """A model folder in Hugging Face's layout as a `Network`. Weights are safetensors; nothing in it is executed."""
 
     cloze: int | None = None
+    _kept: tuple[tuple[int, ...], Any] = ((), None)
+    """The tokens of the last past, and their keys and values."""
 
     def __init__(self, folder: Path, masked: bool, computing: ComputeOptions, neighbours: int = 0) -> None:
         """
@@ -118,8 +129,12 @@ class HuggingFaceNetwork:
             neighbours: so many on each side are read with a text, as one running text.
         """
         self._folder, self._neighbours = folder, neighbours
-        check_files(folder)
-        self._model, self._tokenizer = _load(folder, masked)
+        kind = "masked" if masked else "causal"
+        self._model, self._tokenizer = load_model(
+            folder, f"AutoModelFor{kind.capitalize()}LM", f"a {kind} language model"
+        )
+        if not self._tokenizer.is_fast:
+            raise UserError(f"{folder}: no tokenizer.json, and none could be made; save it from a fast tokenizer")
         self._device = choose_device(computing.device)
         self.precision = choose_precision(computing.precision, self._device)
         self._model.to(self._device, DTYPES[self.precision])
@@ -188,6 +203,28 @@ class HuggingFaceNetwork:
             return False
         return True
 
+    @cached_property
+    def keeps_past(self) -> bool:
+        """Whether the model continues keys and values of all tokens before: tried on three tokens behind three."""
+        config = self._model.config.get_text_config()
+        if any(getattr(config, name, None) for name in ("sliding_window", "attention_chunk_size")):
+            return False  # beyond its window, such a model is to see less than all
+        if not self.reads_trees:
+            return False
+        tokens = torch.arange(config.vocab_size)[-6:]
+        chain = Tree(torch.arange(3)[None], torch.ones(1, 3, 3, dtype=torch.bool).tril())
+        near = 1e-3 if self.precision == "float32" else 0.1
+        try:
+            with torch.inference_mode():
+                whole = self._logits(Batch(tokens[None], torch.tensor([6]), torch.arange(3, 6)))
+                past = tuple(tokens[:3].tolist())
+                behind = self._logits(Batch(tokens[None, 3:], torch.tensor([3]), torch.arange(3), chain, past))
+                torch.testing.assert_close(behind, whole, atol=near, rtol=near)
+        except (AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
+            log.debug("%s: keeps no past (%s)", self._folder, error)
+            return False
+        return True
+
     def encode(self, questions: Sequence[Question]) -> list[Encoded]:
         if not questions:
             return []
@@ -253,25 +290,52 @@ class HuggingFaceNetwork:
         only. What a model does to its logits afterwards is left to the model.
         """
         batch = batch.to(self._device)
-        inputs: dict[str, Tensor] = {"input_ids": batch.tokens}
+        inputs: dict[str, Any] = {"input_ids": batch.tokens}
         if batch.tree:
             dtype = DTYPES[self.precision]
             mask = torch.zeros(batch.tree.visible.shape, dtype=dtype, device=self._device)
             mask.masked_fill_(~batch.tree.visible, torch.finfo(dtype).min)
-            inputs |= {"attention_mask": mask[:, None], "position_ids": batch.tree.depth}
+            mask = torch.nn.functional.pad(mask, (len(batch.past), 0))
+            inputs |= {"attention_mask": mask[:, None], "position_ids": batch.tree.depth + len(batch.past)}
+            if batch.past:
+                inputs |= {"past_key_values": self._past(batch.past, len(batch.tokens)), "use_cache": True}
         else:
             columns = torch.arange(batch.tokens.shape[1], device=self._device)
             inputs["attention_mask"] = (columns < batch.lengths[:, None]).long()
-        head = self._model.get_output_embeddings()
-        if head is None:
-            return self._model(**inputs).logits.flatten(0, 1)[batch.at].float()
-        hook = head.register_forward_pre_hook(lambda module, given: (given[0].flatten(0, 1)[batch.at],))
-        try:
-            logits = self._model(**inputs).logits
-        finally:
-            hook.remove()
+        logits = self._logits_at(batch.at, inputs)
         assert logits.shape[0] == len(batch.at)
         return logits.float()
+
+    def _logits_at(self, at: Tensor, inputs: dict[str, Any]) -> Tensor:
+        head = self._model.get_output_embeddings()
+        if head is None:
+            return cast(Tensor, self._model(**inputs).logits.flatten(0, 1)[at])
+        hook = head.register_forward_pre_hook(lambda module, given: (given[0].flatten(0, 1)[at],))
+        try:
+            return cast(Tensor, self._model(**inputs).logits)
+        finally:
+            hook.remove()
+
+    def _past(self, tokens: tuple[int, ...], rows: int) -> Any:
+        """The keys and values of tokens, once for each row. The tokens that the last past began with are not read
+        again."""
+        known, cache = self._kept
+        if known != tokens:
+            self._kept = (), None
+            equal = (one == other for one, other in zip(known, tokens, strict=False))
+            common = sum(1 for _ in takewhile(bool, equal))
+            cache = cache if common else _empty_cache()
+            if 0 < common < len(known):
+                cache.crop(common - len(known))
+            if rest := tokens[common:]:
+                ids = torch.tensor([rest], device=self._device)
+                seen = torch.ones(1, len(tokens), dtype=torch.long, device=self._device)
+                inputs = {"input_ids": ids, "attention_mask": seen, "past_key_values": cache, "use_cache": True}
+                self._logits_at(torch.tensor([len(rest) - 1], device=self._device), inputs)
+            self._kept = tokens, cache
+        cache = copy.deepcopy(cache)
+        cache.batch_repeat_interleave(rows)
+        return cache
 
     @property
     def layers(self) -> int:
@@ -287,6 +351,9 @@ class HuggingFaceNetwork:
         mask = torch.arange(tokens.shape[1], device=self._device) < lengths.to(self._device)[:, None]
         found = self._model(input_ids=tokens, attention_mask=mask.long(), output_hidden_states=True)
         return cast(Tensor, found.hidden_states[layer].float())
+
+    def trainable(self) -> None:
+        """These are not trained here."""
 
     def digest(self) -> bytes:
         return content_digest(self._folder, b"" if self.precision == "float32" else self.precision.encode())
@@ -307,29 +374,10 @@ def _nearest(sentence: Encoded, room: int) -> Encoded | None:
     return Encoded(sentence.ids[kept], sentence.words[kept])
 
 
-def _load(folder: Path, masked: bool) -> tuple[Any, Any]:
-    try:
-        import transformers
-    except ImportError:
-        raise UserError("hf-masked and hf-causal need transformers; install it: pip install transformers") from None
-    transformers.logging.set_verbosity_error()
-    transformers.logging.disable_progress_bar()
-    logging.getLogger("transformers").setLevel(logging.ERROR)
-    kind: Any = transformers.AutoModelForMaskedLM if masked else transformers.AutoModelForCausalLM
-    safely = {"local_files_only": True, "trust_remote_code": False}
-    check_sizes(folder)
-    try:
-        tokenizer = transformers.AutoTokenizer.from_pretrained(str(folder), **safely)
-        model, about = kind.from_pretrained(str(folder), use_safetensors=True, output_loading_info=True, **safely)
-    except Exception as error:  # whatever the library raises for a folder that it cannot read
-        raise UserError(f"{folder}: transformers cannot load it ({' '.join(str(error).split())[:200]})") from None
-    if about["missing_keys"]:
-        name = "masked" if masked else "causal"
-        missing = sorted(about["missing_keys"])[0]
-        raise UserError(f"{folder}: no weights for {missing}; it was not trained as a {name} language model")
-    if not tokenizer.is_fast:
-        raise UserError(f"{folder}: no tokenizer.json, and none could be made; save it from a fast tokenizer")
-    return model.eval(), tokenizer
+def _empty_cache() -> Any:
+    from transformers import DynamicCache
+
+    return DynamicCache()
 
 
 def _frame(tokenizer: Any) -> tuple[list[int], list[int]]:

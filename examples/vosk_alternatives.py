@@ -1,0 +1,27 @@
+"""N-best lists of Vosk 0.3.45: python vosk_alternatives.py MODEL FOLDER *.wav (16 kHz, mono, 16 bit)
+
+Each recording becomes a JSON file of phrases; read one with: rescore FOLDER/NAME.json
+"""
+
+import sys
+import wave
+from pathlib import Path
+
+if __name__ == "__main__":
+    from vosk import KaldiRecognizer, Model
+
+    name, folder, *recordings = sys.argv[1:]
+    model = Model(name)
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    for path in recordings:
+        with wave.open(path) as audio:
+            recognizer = KaldiRecognizer(model, audio.getframerate())
+            recognizer.SetMaxAlternatives(10)
+            phrases = []
+            while data := audio.readframes(4000):
+                if recognizer.AcceptWaveform(data):
+                    phrases.append(recognizer.Result())
+            phrases.append(recognizer.FinalResult())
+        # A phrase a line; confidences are scores of the decoder, not probabilities.
+        lines = [" ".join(phrase.split()) + "\n" for phrase in phrases]
+        (Path(folder) / f"{Path(path).stem}.json").write_text("".join(lines), encoding="utf-8")

@@ -1,0 +1,275 @@
+"""Translation toolkits: logs of fairseq; n-best files of Moses, Marian, Sockeye, Joshua and Nematus; OpenNMT."""
+
+from __future__ import annotations
+
+import logging
+import math
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from rescore.errors import UserError
+from rescore.formats.lines import as_number, grouped, literal_words, portions
+from rescore.formats.source import ReadOptions, Source
+from rescore.formats.text import plain, undo_bpe, undo_entities
+from rescore.formats.writing import check_equal_sizes, check_holds, checked_number, line, opened
+from rescore.nbest import FIRST_PASS, SUM, Column, Hypothesis, NbestList
+
+log = logging.getLogger(__name__)
+
+
+class _Fairseq:
+    """Logs of fairseq-generate and fairseq-interactive: S-, T-, H-, D- and P- lines among logging noise."""
+
+    def sniff(self, source: Source) -> bool:
+        return re.search(r"^[SH]-\d+\t", source.head, re.MULTILINE) is not None
+
+    def read(self, source: Source, options: ReadOptions) -> Iterator[NbestList]:
+        """Blocks come out of order and are returned in the order of their ids.
+
+        H is log2 p / tokens ** lenpen. `s2s` is H in natural log, and `sum` is natural log p; tokens are the P
+        values, or the H tokens and the end.
+        """
+        blocks: dict[int, _Block] = {}
+        for number, text in enumerate(source.lines(), 1):
+            if match := _LINE.fullmatch(text):
+                block = blocks.setdefault(int(match[2]), _Block())
+                _take(block, match[1], match[3] or "", number, f"{source.name}: line {number}")
+        for index in sorted(blocks):
+            block = blocks[index]
+            hypotheses = []
+            for candidate in block.candidates:
+                mean = candidate.score * math.log(2)
+                try:
+                    scores = {FIRST_PASS: mean, SUM: mean * candidate.tokens**options.lenpen}
+                except OverflowError:
+                    raise UserError(
+                        f"{source.name}: line {candidate.line}: {candidate.tokens} tokens to the power of --lenpen "
+                        f"{options.lenpen:g} is beyond all numbers"
+                    ) from None
+                hypotheses.append(Hypothesis(plain(candidate.text), scores))
+            reference = () if block.reference is None else (plain(block.reference.replace("<<unk>>", "<unk>")),)
+            said = None if block.source is None else undo_entities(undo_bpe(block.source))
+            yield NbestList(str(index), hypotheses, reference, said)
+
+    def write(self, lists: Iterable[NbestList], path: str) -> None:
+        """S-, T-, H-, D- and P- lines as fairseq-generate prints them; of scores the first pass and its sum.
+
+        P has the mean as often as there were tokens, so that the sum can be read back (--lenpen 1).
+        """
+        lost = False
+        with opened(path) as file:
+            for nbest in check_holds(lists, frozenset({"reference", "source", SUM}), path):
+                number = checked_number(nbest, path)
+                if nbest.source is not None:
+                    file.write(f"S-{number}\t{line(nbest.source)}\n")
+                if nbest.references:
+                    file.write(f"T-{number}\t{line(nbest.references[0])}\n")
+                for hypothesis in nbest.hypotheses:
+                    mean, text = hypothesis.scores[FIRST_PASS], line(hypothesis.text)
+                    tokens = _tokens(hypothesis)
+                    lost |= tokens is None
+                    tokens = tokens or len(text.split()) + 1
+                    score = repr(mean / math.log(2))
+                    file.write(f"H-{number}\t{score}\t{text}\nD-{number}\t{score}\t{text}\n")
+                    file.write(f"P-{number}\t{' '.join([f'{mean / math.log(2):.4f}'] * tokens)}\n")
+        if lost:
+            log.warning("%s: not written: sums that are no whole multiple of the first pass, which is their mean", path)
+
+
+MOST_TOKENS = 100_000
+_LINE = re.compile(r"([STHDP])-(\d{1,18})(?:\t(.*))?", re.DOTALL)
+
+
+@dataclass(slots=True)
+class _Candidate:
+    score: float  # per token, base 2
+    text: str
+    line: int
+    tokens: int  # how many the score is a mean over, </s> included
+
+
+@dataclass(slots=True)
+class _Block:
+    source: str | None = None
+    reference: str | None = None
+    candidates: list[_Candidate] = field(default_factory=list)
+
+
+def _take(block: _Block, kind: str, rest: str, number: int, place: str) -> None:
+    if kind == "S":
+        block.source = rest
+    elif kind == "T":
+        block.reference = rest
+    elif kind == "H":
+        score, text = _score_and_text(rest, place)
+        block.candidates.append(_Candidate(score, text, number, len(text.split()) + 1))
+    elif not block.candidates:
+        raise UserError(f"{place}: a {kind}- line before the first H- line of its sentence")
+    elif kind == "D":
+        score, text = _score_and_text(rest, place)
+        if score != block.candidates[-1].score:
+            raise UserError(f"{place}: D- score {score} is not that of the H- line {block.candidates[-1].line}")
+        block.candidates[-1].text = text
+    else:
+        block.candidates[-1].tokens = len(rest.split())
+
+
+def _score_and_text(rest: str, place: str) -> tuple[float, str]:
+    score, _, text = rest.partition("\t")
+    try:
+        return float(score), text
+    except ValueError:
+        raise UserError(f"{place}: score is {score!r}, not a number") from None
+
+
+def _tokens(hypothesis: Hypothesis) -> int | None:
+    """How many tokens the first pass is a mean of, as the sum says; None where it is no mean of these."""
+    mean, total = hypothesis.scores[FIRST_PASS], hypothesis.scores.get(SUM)
+    usual = len(hypothesis.text.split()) + 1
+    if total is None or mean * usual == total:
+        return usual
+    ratio = total / mean if mean and math.isfinite(mean) and math.isfinite(total) else 0.0
+    whole = round(ratio) if 0.5 < ratio < MOST_TOKENS else 0
+    return whole if whole and math.isclose(whole * mean, total, rel_tol=1e-6) else None
+
+
+class _Moses:
+    """`id ||| hypothesis ||| features ||| total`, or more columns; of Nematus three, of which the last is a cost."""
+
+    def sniff(self, source: Source) -> bool:
+        return _FIRST.match(source.head) is not None
+
+    def read(self, source: Source, options: ReadOptions) -> Iterator[NbestList]:
+        """The lines of one id stand together, and are read as a stream.
+
+        `s2s` is the total. Features go into columns of their names; several values of a feature are numbered.
+        """
+        columns: dict[str, Column] = {}
+
+        def entry(line: str, place: str) -> tuple[str, NbestList]:
+            name, hypothesis = _entry(line, place)
+            columns.update((key, _COMPONENT) for key in hypothesis.scores if key != FIRST_PASS and key not in columns)
+            return name, NbestList(name, [hypothesis], provenance=columns)
+
+        yield from grouped((entry(line, place) for place, line in source.filled()), source.name)
+
+    def write(self, lists: Iterable[NbestList], path: str) -> None:
+        """Each column but the first pass is a feature; bars in a text are escaped as the Moses tokeniser does."""
+        with opened(path) as file:
+            for nbest in check_holds(lists, frozenset({"columns"}), path, written=_escaped):
+                number = checked_number(nbest, path)
+                for hypothesis in nbest.hypotheses:
+                    features = [f"{name}= {score!r}" for name, score in hypothesis.scores.items() if name != FIRST_PASS]
+                    text = _escaped(hypothesis.text)
+                    cells = (number, text, " ".join(features), repr(hypothesis.scores[FIRST_PASS]))
+                    file.write(" ||| ".join(cells) + "\n")
+
+
+_COMPONENT = Column.component("moses")
+_OF_WORDS = "WordScores="
+_FIRST = re.compile(r"\s*\d+\s*\|\|\|")
+
+
+def _entry(text: str, place: str) -> tuple[str, Hypothesis]:
+    columns = [column.strip() for column in text.split("|||")]
+    if len(columns) < 3:
+        raise UserError(f"{place}: expected `id ||| hypothesis ||| features ||| total`, found {len(columns)} columns")
+    name, said = columns[:2]
+    if len(columns) == 3:
+        cost = as_number(columns[2], place)
+        return name, Hypothesis(plain(said), {FIRST_PASS: -cost if cost > 0 else cost})
+    at = _features_at(columns)
+    return name, Hypothesis(
+        plain(said), {FIRST_PASS: as_number(columns[at + 1], place), **_features(columns[at], place)}
+    )
+
+
+def _features_at(columns: list[str]) -> int:
+    """Which column has the features: the third, or where Marian writes alignments and scores of words before it."""
+    named = (at for at in range(2, len(columns) - 1) if "=" in columns[at] and not columns[at].startswith(_OF_WORDS))
+    return next(named, 2)
+
+
+def _features(text: str, place: str) -> dict[str, float]:
+    """`LM0= -1 -2` of Moses and Marian, `lm_0=-1` of Joshua."""
+    values: dict[str, list[float]] = {}
+    name = "feature"
+    for word in text.split():
+        before, equals, number = word.rpartition("=")
+        if equals and before:
+            name = before
+        if number or not equals:
+            values.setdefault(name, []).append(as_number(number if before else word, place))
+    return {
+        column if len(numbers) == 1 else f"{column}.{rank}": number
+        for column, numbers in values.items()
+        for rank, number in enumerate(numbers, 1)
+    }
+
+
+def _escaped(text: str) -> str:
+    return line(text).replace("&", "&amp;").replace("|", "&#124;")
+
+
+class _Opennmt:
+    """OpenNMT and CTranslate2: `-n_best N` writes N lines a sentence; `-verbose` logs them with their scores."""
+
+    def sniff(self, source: Source) -> bool:
+        return any(_begins_sentence(line) for line in source.head.split("\n"))
+
+    def read(self, source: Source, options: ReadOptions) -> Iterator[NbestList]:
+        """The log gives `BEST HYP` with scores. Plain lines need --nbest-size, and their order is the first pass."""
+        if self.sniff(source):
+            yield from _log(source)
+            return
+        size = options.size
+        if not size:
+            raise UserError(f"{source.name}: cannot tell how many lines belong to a sentence; give --nbest-size N")
+        yield from portions((Hypothesis(plain(text)) for text in source.lines()), size, source.name)
+
+    def write(self, lists: Iterable[NbestList], path: str) -> None:
+        """Plain lines, the best hypothesis first; every list must have the same number of hypotheses."""
+        with opened(path) as file:
+            for nbest in check_equal_sizes(check_holds(lists, frozenset(), path, scores=False), path, "moses"):
+                for hypothesis in nbest.hypotheses:
+                    file.write(line(hypothesis.text) + "\n")
+
+
+_SENTENCE = re.compile(r"SENT (\d+): (.*)")
+_SCORED = re.compile(r"\[(-?\d+(?:\.\d+)?)\] (\[.*\])")
+
+
+def _begins_sentence(line: str) -> bool:
+    """Whether a line is `SENT 1: ...`, perhaps behind a time in brackets."""
+    before, mark, rest = line.partition("SENT ")
+    number, colon, _ = rest.partition(": ")
+    return bool(mark and colon) and number.isdecimal() and (not before or (before[0] == "[" and before[-2:] == "] "))
+
+
+def _log(source: Source) -> Iterator[NbestList]:
+    current: NbestList | None = None
+    last = ""  # what was predicted, whose score is on the next line
+    for number, text in enumerate(source.lines(), 1):
+        place = f"{source.name}: line {number}"
+        if match := _SENTENCE.search(text):
+            if current is not None:
+                yield current
+            current = NbestList(match[1], [], (), plain(literal_words(match[2], place)))
+        elif current is not None and (match := _SCORED.fullmatch(text.strip())):
+            current.hypotheses.append(Hypothesis(plain(literal_words(match[2], place)), {FIRST_PASS: float(match[1])}))
+        elif current is not None and (match := re.search(r"GOLD \d+: (.*)", text)):
+            current.references = (plain(match[1]),)
+        elif current is not None and not current.hypotheses and (match := re.search(r"PRED \d+: (.*)", text)):
+            last = match[1]
+        elif current is not None and not current.hypotheses and (match := re.search(r"PRED SCORE: (\S+)", text)):
+            current.hypotheses.append(Hypothesis(plain(last), {FIRST_PASS: as_number(match[1], place)}))
+        elif current is not None and text.strip() == "BEST HYP:":
+            current.hypotheses.clear()  # the list has the best, too
+    if current is not None:
+        yield current
+
+
+FAIRSEQ = _Fairseq()
+MOSES = _Moses()
+OPENNMT = _Opennmt()

@@ -1,0 +1,100 @@
+"""The network of a permutation language model, its scores, and what it learns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from rescore.lms.base import Capabilities, Spec
+from rescore.lms.neural.blocks import padding_mask
+from rescore.lms.neural.passes import Encoded, Network, NetworkScorer, Request
+from rescore.lms.neural.tokenizer import Tokenizer
+from rescore.lms.neural.training.objectives import Example, Objective, inner_positions
+from rescore.lms.tta.network import TTA
+
+
+class Permutation(TTA):
+    """A position sees the others whose rank is not above its own.
+
+    XLNet needs two streams, as hidden vectors that later ones look at know their own tokens. Keys and values of a T-TA
+    are embeddings in every layer (input isolation), so that one stream is enough: the hidden vector at i knows the
+    tokens before i in the order alone, and one pass gives each factor of the chain rule. With all ranks alike this is
+    a T-TA.
+    """
+
+    def plain(self, tokens: Tensor) -> Tensor:
+        return tokens % self.config.vocab_size
+
+    def visible(self, tokens: Tensor, lengths: Tensor, columns: Tensor) -> Tensor:
+        rank = tokens // self.config.vocab_size
+        asked = rank.gather(1, columns.expand(len(tokens), -1))
+        before = (rank[:, None, :] <= asked[:, :, None]) & padding_mask(lengths, tokens.shape[1])[:, None, :]
+        return before & (torch.arange(tokens.shape[1], device=tokens.device) != columns[..., None])
+
+
+class PermutationScorer(NetworkScorer):
+    """log p(sentence | its length): each token given those before it in an order, in one pass.
+
+    The score of each order is normalised; that of several is the mean of theirs, a lower bound of the log-probability
+    under their mixture. Orders are those of `order`: sentences of one length are read in the same ones.
+    """
+
+    capabilities = Capabilities(vectors=True, predicts_tokens=True)
+
+    def __init__(self, name: str, network: Network, orders: int = 1, seed: int = 0) -> None:
+        """
+        Args:
+            name: has `orders` and `seed` where they are not the usual ones: fingerprints are made of it.
+        """
+        super().__init__(name, network)
+        self.passes, self._seed = orders, seed
+
+    @classmethod
+    def of(cls, spec: Spec, network: Network) -> Self:
+        orders, seed = spec.number("orders", 1), spec.number("seed", 0, least=0)
+        usual = {"orders": orders == 1, "seed": seed == 0}
+        name = ":".join([spec.kind, *(one for one in spec.options if not usual.get(one.partition("=")[0]))])
+        return cls(name, network, orders, seed)
+
+    def requests(self, sentences: Sequence[Encoded]) -> Iterator[Request]:
+        first, behind = len(self.network.before), len(self.network.after)
+        for request in super().requests(sentences):
+            tokens, lengths = request.batch.tokens, request.batch.lengths
+            for which in range(self.passes):
+                ranks = np.zeros(tokens.shape, dtype=np.int64)
+                for row, length in zip(ranks, lengths.tolist(), strict=True):
+                    places = first + order(length - first - behind, which, self._seed)
+                    row[places] = 1 + np.arange(len(places))
+                numbered = tokens + torch.from_numpy(ranks) * self.network.vocabulary
+                yield request._replace(batch=request.batch._replace(tokens=numbered))
+
+
+def order(length: int, which: int, seed: int) -> npt.NDArray[np.int64]:
+    """The order number `which` of a sentence of so many tokens: their places (length,), first that which is predicted
+    first. It depends on nothing else, so that hypotheses of one length are compared in one order."""
+    return np.random.default_rng([seed, which, length]).permutation(length)
+
+
+class PermutationLanguageModelling(Objective):
+    """PLM (Yang et al. 2019): every token is predicted from those before it in a random order of the sentence.
+
+    [BOS] and [EOS] are context for all: what is learned is log p(sentence | its length). Unlike XLNet, which predicts
+    the last tokens of an order only, all are predicted: the first ones are factors of the score, too.
+    """
+
+    perplexity = "perplexity (in a random order, given the length)"
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._size = tokenizer.vocab_size
+
+    def __call__(self, tokens: Tensor, lengths: Tensor, seed: Sequence[int]) -> Example:
+        predicted = inner_positions(tokens, lengths)
+        keys = np.random.default_rng(list(seed)).random(tokens.shape)
+        keys[~predicted.numpy()] = np.inf
+        ranks = torch.from_numpy(keys.argsort(axis=1).argsort(axis=1) + 1) * predicted
+        return Example(tokens + ranks * self._size, lengths, predicted, tokens[predicted])

@@ -1,0 +1,90 @@
+"""Times of words: read from what toolkits write, kept by native lists, and given to the words that were chosen."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rescore import formats
+from rescore.formats.best import word_times
+from rescore.nbest import Hypothesis, NbestList
+from tests.conftest import Run, assert_one_line_error
+
+TIMES = ((0.5, 1.0), (1.5, 2.0))
+WORDS = [{"word": "a", "start": 0.5, "end": 1.0}, {"word": "bb", "start": 1.5, "end": 2.0}]
+FILES: dict[str, object] = {
+    # Whisper with word_timestamps, Vosk with SetWords, Google v1 and v2, Azure with wordLevelTimestamps.
+    "whisper": {"segments": [{"text": " a", "words": WORDS[:1]}, {"text": " bb", "words": WORDS[1:]}]},
+    "vosk": {"alternatives": [{"text": "a bb", "confidence": 9, "result": WORDS}]},
+    "google": {"results": [{"alternatives": [{"transcript": "a bb", "confidence": 0.9, "words": [
+        {"word": "a", "startTime": "0.500s", "endTime": "1s"}, {"word": "bb", "startTime": "1.5s", "endTime": "2s"}
+    ]}]}]},
+    "azure": {"NBest": [{"Lexical": "a bb", "Confidence": 0.9, "Words": [
+        {"Word": "a", "Offset": 5_000_000, "Duration": 5_000_000},
+        {"Word": "bb", "Offset": 15_000_000, "Duration": 5_000_000},
+    ]}]},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("toolkit", FILES)
+def test_toolkits(toolkit: str, tmp_path: Path) -> None:
+    (tmp_path / "call.json").write_text(json.dumps(FILES[toolkit]))
+    (nbest,) = formats.read([tmp_path / "call.json"])
+    assert np.allclose(nbest.hypotheses[0].times, TIMES)
+    for name in ("l.jsonl", "l.json"):
+        formats.write([nbest], str(tmp_path / name))
+        (again,) = formats.read([tmp_path / name])
+        assert again.hypotheses == nbest.hypotheses and again.recording == nbest.recording
+
+
+def test_sherpa_says_when_tokens_begin(tmp_path: Path) -> None:
+    line = {"text": " AB C", "timestamps": [0.1, 0.3, 0.5], "tokens": [" A", "B", " C"]}
+    (tmp_path / "log").write_text(f"x.wav\n{json.dumps(line)}\n")
+    assert formats.read([tmp_path / "log"])[0].hypotheses[0].times == ((0.1, 0.5), (0.5, 0.7))
+
+
+def test_changed_words_have_the_times_of_what_they_replaced() -> None:
+    times = ((0.0, 1.0), (1.0, 2.0), (3.0, 4.0))
+    nbest = NbestList("u", [Hypothesis("a b c", {"s2s": -1.0}, times), Hypothesis("a x c", {"s2s": -2.0})])
+    assert word_times(nbest, "a x c") == [("a", 0.0, 1.0), ("x", 1.0, 2.0), ("c", 3.0, 4.0)]
+    assert word_times(nbest, "a xx yy c") == [("a", 0, 1), ("xx", 1.0, 1.5), ("yy", 1.5, 2.0), ("c", 3, 4)]
+    assert word_times(nbest, "a b n c") == [("a", 0, 1), ("b", 1, 2), ("n", 2.0, 3.0), ("c", 3, 4)]
+    assert word_times(nbest, "b c d") == [("b", 1, 2), ("c", 3, 4), ("d", 4.0, 4.0)]
+    assert word_times(nbest, "") == [] and word_times(NbestList("u", [Hypothesis("a")]), "a") is None
+    own = NbestList("u", [nbest.hypotheses[0], Hypothesis("a x c", {"s2s": -2.0}, ((0, 1), (1, 3), (3, 4)))])
+    assert word_times(own, "a x c") == [("a", 0, 1), ("x", 1, 3), ("c", 3, 4)]
+
+
+def test_files(rescore: Run, tmp_path: Path) -> None:
+    (tmp_path / "call.json").write_text(json.dumps(FILES["vosk"]))
+    for name, text in {
+        "o.ctm": "call 1 0.50 0.50 a\ncall 1 1.50 0.50 bb\n",
+        "o.srt": "1\n00:00:00,500 --> 00:00:02,000\na bb\n\n",
+        "o.vtt": "WEBVTT\n\n00:00:00.500 --> 00:00:02.000\na bb\n",
+    }.items():
+        done = rescore("rerank", "call.json", "--best", name)
+        assert done.returncode == 0 and (tmp_path / name).read_text() == text, done.stderr
+    (tmp_path / "segments").write_text("call talk 10 20\n")
+    assert rescore("rerank", "call.json", "--best", "s.ctm", "--segments", "segments").returncode == 0
+    assert (tmp_path / "s.ctm").read_text().startswith("talk 1 10.50 0.50 a\n")
+    (tmp_path / "l.jsonl").write_text('{"id": "u", "hyps": [{"text": "a", "score": -1}]}\n')
+    assert_one_line_error(rescore("rerank", "l.jsonl", "--best", "o.srt"), "utterance u", "no times of words")
+
+
+def test_subtitles_are_of_one_recording_and_end_at_pauses(rescore: Run, tmp_path: Path) -> None:
+    hypothesis = {"text": "a b", "score": -1, "times": [[0, 1], [3661, 3662.5]]}
+    lines = [json.dumps({"id": name, "hyps": [hypothesis]}) + "\n" for name in ("u", "v")]
+    (tmp_path / "l.jsonl").write_text(lines[0])
+    assert rescore("rerank", "l.jsonl", "--best", "o.srt").returncode == 0
+    assert (tmp_path / "o.srt").read_text().endswith("\n2\n01:01:01,000 --> 01:01:02,500\nb\n\n")
+    (tmp_path / "l.jsonl").write_text("".join(lines))
+    assert_one_line_error(rescore("rerank", "l.jsonl", "--best", "p.srt"), "subtitles are of one recording")
+
+
+@pytest.mark.parametrize("times", ["[[0, 1]]", "[[0, 1], [1, NaN]]"])
+def test_times_that_are_not_those_of_the_words(times: str, rescore: Run, tmp_path: Path) -> None:
+    (tmp_path / "l.jsonl").write_text(f'{{"id": "u", "hyps": [{{"text": "a b", "score": -1, "times": {times}}}]}}\n')
+    assert_one_line_error(rescore("convert", "l.jsonl"), "hypothesis 1: times are not a start and an end")
