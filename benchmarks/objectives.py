@@ -1,4 +1,4 @@
-"""One text, one size, every objective: trains a row of the table in docs/results.md, and measures it.
+"""One text, one size, every objective: trains a row of the table in docs/results/networks.md, and measures it.
 
     python benchmarks/objectives.py --text novels.txt --lists dev_other --ref dev_other/text --out objectives ROW...
     python benchmarks/objectives.py --out objectives

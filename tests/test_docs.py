@@ -29,7 +29,7 @@ from tests.lms.test_seq2seq import build as translation_model
 from tests.lms.training.test_hypernyms import wordnet
 
 TOOLS = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 TINY = {"layers": 1, "d_model": 16, "heads": 2, "d_ff": 16, "vocab_size": 300, "max_positions": 40}
 
 
@@ -42,6 +42,11 @@ def commands(page: Path) -> list[str]:
 def test_there_are_commands() -> None:
     counts = {page.name: len(commands(page)) for page in PAGES}
     assert counts["README.md"] >= 8 and counts["tutorial.md"] >= 10 and counts["recipes.md"] >= 5
+
+
+def test_a_page_is_read_in_minutes() -> None:
+    lengths = {str(page.relative_to(ROOT)): len(page.read_text(encoding="utf-8").splitlines()) for page in PAGES}
+    assert not {name: length for name, length in lengths.items() if length > 150 and "results/" not in name}
 
 
 def short(line: str) -> list[str]:
@@ -170,7 +175,7 @@ def tiny_models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_commands_of_the_docs_run(
     page: Path, workspace: Path, tiny_models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -211,7 +216,7 @@ def test_python_of_the_docs(
 ) -> None:
     monkeypatch.chdir(workspace)
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "python.md").read_text(encoding="utf-8"), re.DOTALL)
-    assert len(blocks) == 2
+    assert len(blocks) == 3
     for block in blocks:
         exec(block, {})
         assert capsys.readouterr().out
