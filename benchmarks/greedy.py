@@ -14,7 +14,7 @@ from rescore import formats
 from rescore.lms.neural import checkpoint
 from rescore.lms.neural.blocks import Transformer
 from rescore.lms.neural.tokenizer import Tokenizer
-from rescore.lms.unified import Segment
+from rescore.lms.unified.network import Segment
 from rescore.metrics import choose_metric
 
 TOGETHER = 50

@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[1]
 def make(kind: str, size: str, folder: Path) -> Path:
     """A folder with a random network of a named size (rescore/lms/neural/config.py)."""
     folder.mkdir(parents=True, exist_ok=True)
-    config = replace(NAMED[size], kind=kind)
+    config = replace(NAMED[size](), kind=kind)
     tokenizer = json.loads((ROOT / "models" / "tta" / "tokenizer.json").read_text(encoding="utf-8"))
     vocabulary = tokenizer["model"]["vocab"]
     for index in range(len(vocabulary), config.vocab_size):

@@ -3,7 +3,24 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from rescore.api import cer, compare, evaluate, load, read, rerank, score, to_frame, tune, wer
+from rescore.api import (
+    cer,
+    compare,
+    confidence,
+    evaluate,
+    load,
+    load_weights,
+    merge,
+    read,
+    recombine,
+    rerank,
+    respell,
+    save_weights,
+    score,
+    to_frame,
+    tune,
+    wer,
+)
 from rescore.errors import UserError
 from rescore.nbest import Hypothesis, NbestList
 from rescore.version import VERSION
@@ -11,13 +28,16 @@ from rescore.version import VERSION
 if TYPE_CHECKING:
     from rescore.lms.base import LanguageModel, Question, TokenScores
     from rescore.reports.results import Results
+    from rescore.rescorer import Choice, Rescorer
     from rescore.tuning.weights import Weights
 
 __version__ = VERSION
 
 _LATER = {
+    "Choice": "rescore.rescorer",
     "LanguageModel": "rescore.lms.base",
     "Question": "rescore.lms.base",
+    "Rescorer": "rescore.rescorer",
     "Results": "rescore.reports.results",
     "TokenScores": "rescore.lms.base",
     "Weights": "rescore.tuning.weights",
@@ -25,10 +45,12 @@ _LATER = {
 """What is imported when it is used: `import rescore` costs nothing."""
 
 __all__ = [
+    "Choice",
     "Hypothesis",
     "LanguageModel",
     "NbestList",
     "Question",
+    "Rescorer",
     "Results",
     "TokenScores",
     "UserError",
@@ -36,10 +58,16 @@ __all__ = [
     "__version__",
     "cer",
     "compare",
+    "confidence",
     "evaluate",
     "load",
+    "load_weights",
+    "merge",
     "read",
+    "recombine",
     "rerank",
+    "respell",
+    "save_weights",
     "score",
     "to_frame",
     "tune",

@@ -29,6 +29,7 @@ from rescore.nbest import FIRST_PASS, Hypothesis, NbestList
 
 # Imports wait until a function is called: `import rescore` costs nothing, and only networks need torch.
 if TYPE_CHECKING:
+    from rescore.decision.confidence import Word
     from rescore.lms import LanguageModel
     from rescore.lms.base import Public
     from rescore.reports.comparison import Comparison
@@ -98,7 +99,7 @@ def load(
         precision: float32, bf16, fp16 or int8; None for float32 on a CPU and bf16 on a GPU.
         batch_tokens: computed together; None for what suits the machine.
         cache: a folder in which scores are kept.
-        prompt: for hf-causal, a template that ends with {text} and may have {src}; the score is that of {text}.
+        prompt: for hf-causal and server, a template that ends with {text} and may have {src}; {text} alone is scored.
 
     Raises:
         UserError: the name is unknown, or the model's files are missing or damaged.
@@ -139,13 +140,13 @@ def score(
     """
     from rescore import pipeline
 
-    every = _checked("score", lists, texts=True)
+    every = checked_lists("score", lists, texts=True)
     config = pipeline.RunConfig(norm=norm).for_lists(every)
-    models = pipeline.models_for(config, lambda: [_as_model(lm) for lm in lms], every)
+    models = pipeline.models_for(config, lambda: [as_model(lm) for lm in lms], every)
     return list(pipeline.score(every, models, config))
 
 
-def _as_model(given: str | LanguageModel | Scorer) -> LanguageModel:
+def as_model(given: str | LanguageModel | Scorer) -> LanguageModel:
     from rescore.lms import load
     from rescore.lms.base import Public
     from rescore.lms.function import FunctionModel
@@ -161,7 +162,7 @@ def _as_model(given: str | LanguageModel | Scorer) -> LanguageModel:
     raise TypeError(f"expected a model's name, a model or a function of sentences, found {type(given).__name__}")
 
 
-def _checked(function: str, lists: Iterable[Any], texts: bool = False) -> list[NbestList]:
+def checked_lists(function: str, lists: Iterable[Any], texts: bool = False) -> list[NbestList]:
     """The lists, if they are such; with `texts` these may be lists of texts.
 
     Raises:
@@ -181,7 +182,7 @@ def _checked(function: str, lists: Iterable[Any], texts: bool = False) -> list[N
     return every
 
 
-def _as_weights(given: Weights | Mapping[str, float] | float | None, lists: Sequence[NbestList]) -> Weights:
+def as_weights(given: Weights | Mapping[str, float] | float | None, lists: Sequence[NbestList]) -> Weights:
     """Weights from what a user may give: also a dictionary, or the weight of the only LM column."""
     from rescore.errors import UserError
     from rescore.tuning import FIRST_PASS_ALONE, Weights
@@ -221,7 +222,7 @@ def tune(
     from rescore import pipeline
 
     config = pipeline.RunConfig(metrics=(metric,) if metric else (), decide=decision, columns=tuple(columns or ()))
-    return pipeline.tune(_checked("tune", lists), config)[0]
+    return pipeline.tune(checked_lists("tune", lists), config)[0]
 
 
 def rerank(lists: Iterable[NbestList], weights: Weights | Mapping[str, float] | float) -> list[NbestList]:
@@ -235,9 +236,103 @@ def rerank(lists: Iterable[NbestList], weights: Weights | Mapping[str, float] | 
     """
     from rescore import pipeline
 
-    every = _checked("rerank", lists)
-    found = _as_weights(weights, every)
+    every = checked_lists("rerank", lists)
+    found = as_weights(weights, every)
     return [nbest for nbest, _ in pipeline.rerank(every, found, pipeline.RunConfig(), texts=False)]
+
+
+def confidence(
+    lists: Iterable[NbestList],
+    weights: Weights | Mapping[str, float] | float,
+    dev: Iterable[NbestList] = (),
+    alternatives: int = 0,
+) -> list[list[Word]]:
+    """The words of the text that is chosen for each list, each with the probability that it is right.
+
+    Args:
+        weights: as in `rerank`. dev: lists with references and the same columns, to calibrate on; without such lists a
+            confidence is the posterior as it is. alternatives: number of other words in each place, at most.
+
+    Raises:
+        UserError: a column is missing, or confidences cannot be calibrated on the dev lists.
+    """
+    from rescore import pipeline
+    from rescore.reports.confidences import confidences
+
+    every, dev_lists = checked_lists("confidence", lists), checked_lists("confidence", dev)
+    found, config = as_weights(weights, every), pipeline.RunConfig()
+    metric, decide = config.metric(dev_lists or every, found), config.decision(found)
+    texts = decide.texts(metric, every, found.of)
+    return confidences(metric, every, texts, found, decide, dev_lists or None, alternatives).words
+
+
+def recombine(lists: Iterable[NbestList], number: int) -> list[NbestList]:
+    """The lists, each with up to `number` new hypotheses that combine what others have in different places.
+
+    Raises:
+        UserError: the lists are scored already.
+    """
+    from rescore import pipeline
+
+    return list(pipeline.expand(checked_lists("recombine", lists), pipeline.RunConfig(recombine=number)))
+
+
+def respell(
+    lists: Iterable[NbestList],
+    number: int,
+    channel: str | None = None,
+    lexicon: str | Path | None = None,
+    dev: Sequence[NbestList] | None = None,
+) -> list[NbestList]:
+    """The lists, each with up to `number` new hypotheses in which words that occur in no text are replaced.
+
+    Args:
+        channel, lexicon: as `--channel` and `--lexicon`. dev: lists with references, to learn a channel from; may be
+            `lists`.
+
+    Raises:
+        UserError: the lists are scored already; the channel or the lexicon is absent or damaged.
+    """
+    from rescore import pipeline
+
+    config = pipeline.RunConfig(respell=number, channel=channel, lexicon=str(lexicon) if lexicon else None)
+    every = checked_lists("respell", lists)
+    return [*pipeline.expand(every, config, every if dev is lists else dev)]
+
+
+def merge(first: Iterable[NbestList], others: Mapping[str, Iterable[NbestList]]) -> list[NbestList]:
+    """The lists of one system with the hypotheses of others for the same utterances; one column per system.
+
+    Args:
+        others: the lists of each further system by the name of its column.
+
+    Raises:
+        UserError: an utterance is not in the first lists, or a name is taken.
+    """
+    from rescore.expansion.recombine import merge as merged
+
+    some = {name: checked_lists("merge", lists) for name, lists in others.items()}
+    return [*merged(checked_lists("merge", first), some)]
+
+
+def load_weights(path: str | Path) -> Weights:
+    """The weights in a file that `rescore tune` or `save_weights` wrote.
+
+    Raises:
+        UserError: the file is absent, or holds no weights.
+    """
+    from rescore.tuning import Weights
+
+    return Weights.load(Path(path))
+
+
+def save_weights(weights: Weights, path: str | Path) -> None:
+    """Write weights to a file.
+
+    Raises:
+        UserError: the file cannot be written.
+    """
+    weights.save(Path(path))
 
 
 def evaluate(
@@ -258,9 +353,9 @@ def evaluate(
     """
     from rescore import pipeline
 
-    every = _checked("evaluate", lists)
+    every = checked_lists("evaluate", lists)
     config = pipeline.RunConfig(metrics=(metric,) if metric else (), decide=decision, scale=scale)
-    return pipeline.evaluate(every, _as_weights(weights, every), config)[0]
+    return pipeline.evaluate(every, as_weights(weights, every), config)[0]
 
 
 def compare(
@@ -282,8 +377,8 @@ def compare(
     from rescore import pipeline
 
     config = pipeline.RunConfig(metrics=(metric,) if metric else (), norm=norm, decide=decision)
-    sets = _checked("compare", lists), _checked("compare", dev)
-    return pipeline.compare(*sets, config, lambda: [_as_model(lm) for lm in lms])
+    sets = checked_lists("compare", lists), checked_lists("compare", dev)
+    return pipeline.compare(*sets, config, lambda: [as_model(lm) for lm in lms])
 
 
 def wer(reference: str | Sequence[str], hypothesis: str | Sequence[str]) -> float:
@@ -335,7 +430,7 @@ def to_frame(lists: Iterable[NbestList]) -> Any:
             "reference": nbest.references[0] if nbest.references else None,
             "source": nbest.source,
         }
-        for nbest in _checked("to_frame", lists)
+        for nbest in checked_lists("to_frame", lists)
         for rank, hypothesis in enumerate(nbest.hypotheses, 1)
     ]
     try:

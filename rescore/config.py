@@ -9,9 +9,9 @@ from rescore.decision import DECISIONS, Decision
 from rescore.errors import UserError
 from rescore.lms import LanguageModel, is_pseudo, recommended_weight
 from rescore.metrics import METRICS, Metric, MetricOptions, choose_metric
-from rescore.nbest import EDITS, RESPELLING, TOKENS, WORDS, NbestList, component_columns, ranked_by_means
+from rescore.nbest import TOKENS, WORDS, NbestList, component_columns, ranked_by_means
 from rescore.tuning import FIRST_PASS_ALONE, TuningOptions, Weights
-from rescore.tuning.folds import suits_token_bonus, suits_word_bonus
+from rescore.tuning.folds import respelling_columns, suits_token_bonus, suits_word_bonus
 from rescore.tuning.weights import check_condition
 
 Bonus = bool | float | None
@@ -29,8 +29,7 @@ class RunConfig:
     respell: int = 0
     """How many hypotheses are added to each list, after that, with other words where it has some that no text has."""
     channel: str | None = None
-    """For that a channel's folder, or a name of `CHANNELS`; None for `dev` where there are many dev lists, else
-    `shipped`."""
+    """For that a channel's folder, or a name of `CHANNELS`; None for what suits (`rescore.expansion.Respelling`)."""
     lexicon: str | None = None
     """A lexicon's file; None for that beside the first LM that has one, else the shipped T-TA's."""
     norm: str | None = None
@@ -49,6 +48,8 @@ class RunConfig:
 
     weights: tuple[float, ...] = ()
     """Given, not tuned: one per language model."""
+    force_weights: bool = False
+    """Whether weights are applied that were tuned on scores of another model."""
     dev: str | None = None
     """The name of the dev lists that weights are tuned on."""
     folds: int | None = None
@@ -140,6 +141,10 @@ class RunConfig:
             return Decision(name, self.scale)
         return weights.decision if name == weights.decision.name else Decision(name)
 
+    def without_scale(self) -> RunConfig:
+        """Itself, with no scale of posteriors."""
+        return replace(self, scale=None)
+
     def metric(self, lists: Sequence[NbestList], weights: Weights | None = None) -> Metric:
         """The first metric asked for; else that for which weights were tuned; else BLEU for translations, and WER."""
         tuned = weights.tuned_for if weights else None
@@ -167,12 +172,12 @@ class RunConfig:
         """How weights of columns are tuned on lists."""
         words = suits_word_bonus(columns) if self.word_bonus is None else bool(self.word_bonus)
         tokens = suits_token_bonus(lists, columns) if self.token_bonus is None else bool(self.token_bonus)
-        there = lists[0].hypotheses[0].scores if lists else {}
-        respelled = [name for name in RESPELLING if name in there and EDITS in there]
-        bonuses = (*([WORDS] if words else []), *([TOKENS] if tokens else []), *respelled)
+        bonuses = (*([WORDS] if words else []), *([TOKENS] if tokens else []), *respelling_columns(lists))
         free = [name for name in self.component_columns(lists) if name in columns and name not in self.negative]
         negative = (*self.negative, *free)
-        return TuningOptions(bonuses, self.plateau, self.bagging, negative, self.condition, self.decision())
+        return TuningOptions(
+            bonuses, self.plateau, self.bagging, negative, self.condition, self.decision(), self.folds, self.speaker
+        )
 
     def component_columns(self, lists: Sequence[NbestList]) -> list[str]:
         """The columns of the toolkit's own parts that are tuned.

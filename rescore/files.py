@@ -124,6 +124,15 @@ def parsed(value: Any, kind: type[T], place: str) -> T:
         raise UserError(f"{place}: {where.lstrip('.')}{': ' if where else ''}{what[:1].lower()}{what[1:]}") from None
 
 
+def shown(name: str) -> str:
+    """The name of a file as it stands in records and tables: bytes that are not UTF-8 as `\\xff`."""
+    return os.fsencode(name).decode(errors="backslashreplace") if _has_surrogates(name) else name
+
+
+def _has_surrogates(name: str) -> bool:
+    return not name.isascii() and any("\ud800" <= letter <= "\udfff" for letter in name)
+
+
 LONGEST_NAME = 200
 """Bytes of a name that becomes a file's; file systems take 255, and what is written beside needs some."""
 KEPT_OF_NAME = 150

@@ -4,10 +4,42 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
 
 from rescore.errors import UserError
+
+
+class Origin(StrEnum):
+    """Who proposed a hypothesis; set once, where the hypothesis is made."""
+
+    FIRST_PASS = "first_pass"
+    """The toolkit whose scores are the first pass."""
+    MERGED = "merged"
+    """Another system alone."""
+    RECOMBINED = "recombined"
+    """Made of parts of other hypotheses."""
+    RESPELLED = "respelled"
+    """Made of another hypothesis, with words of a lexicon in the place of others."""
+    PROPOSED = "proposed"
+    """Added by somebody else."""
+
+
+class Role(StrEnum):
+    """What a column of scores is."""
+
+    FIRST_PASS = "first_pass"
+    """The first pass itself, or the same under another name."""
+    LM = "lm"
+    """Scores of a language model, or of anything whose weight is tuned like a language model's."""
+    COUNT = "count"
+    """A number of words, tokens or edits: its weight is a bonus for each, without bounds."""
+    CHANNEL = "channel"
+    """Scores of a channel of misheard words."""
+    COMPONENT = "component"
+    """A part of the toolkit's own score."""
+
 
 FIRST_PASS = "s2s"
 """The column with the score that the toolkit ranked by."""
@@ -26,9 +58,6 @@ WORDS = "words"
 
 TOKENS = "tokens"
 """The column with the number of a language model's tokens, where it was asked for."""
-
-COMBINED = "combined"
-"""The column that is 1 for hypotheses that were made from others, and 0 for those that the toolkit gave."""
 
 CHANNEL = "channel"
 """The column with the log probability of what was heard given what respelled words mean; 0 where there are none."""
@@ -49,7 +78,32 @@ COUNTS = {
     EDITS: "respelled word",
     LISTED: "listed word",
 }
-"""Columns that count something, whose weight is a bonus for each, without bounds."""
+"""Columns whose weight is a bonus for each unit, without bounds."""
+
+ROLES = {
+    FIRST_PASS: Role.FIRST_PASS,
+    SUM: Role.FIRST_PASS,
+    FORMER_FIRST_PASS: Role.FIRST_PASS,
+    WORDS: Role.COUNT,
+    TOKENS: Role.COUNT,
+    CHANNEL: Role.CHANNEL,
+    EDITS: Role.COUNT,
+    LISTED: Role.COUNT,
+}
+"""The roles of the names that are reserved; a column of any other name is an LM's, unless its record says more."""
+
+RESERVED = frozenset({*ROLES, RANK, "combined", "score"})
+"""Names that no file and no user can give to a column: the roles' own; the order of the file; the mark by which files
+used to tell new hypotheses; and the first pass as tables call it."""
+
+
+def free_name(name: str, taken: Collection[str] = ()) -> str:
+    """The name, or the first of `name.2`, `name.3`, ... where it is reserved or taken."""
+    candidate, number = name, 1
+    while candidate in RESERVED or candidate in taken:
+        number += 1
+        candidate = f"{name}.{number}"
+    return candidate
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,20 +113,22 @@ class Column:
     model: str
     """The back-end and its options, such as `bilm:intact`."""
     fingerprint: str
-    """Content hash of weights, tokenizer and settings, in hexadecimal; empty for a component score of a toolkit."""
+    """Content hash of weights, tokenizer and settings, in hexadecimal; empty where no model gave the column."""
     norm: str
     """`sum`, `mean` or `length^A` over tokens."""
     precision: str
     """The arithmetic: float32, bf16, fp16 or int8."""
+    role: Role = Role.LM
+    """What the column is."""
 
     @classmethod
     def component(cls, toolkit: str) -> Column:
         """A part of the toolkit's own score, such as its acoustic score: no language model's, and tuned where asked."""
-        return cls(toolkit, "", SUM, "")
+        return cls(toolkit, "", SUM, "", Role.COMPONENT)
 
     @property
     def is_component(self) -> bool:
-        return not self.fingerprint
+        return self.role is Role.COMPONENT
 
     @property
     def short(self) -> str:
@@ -86,6 +142,7 @@ class Hypothesis:
 
     text: str
     scores: dict[str, float] = field(default_factory=dict)
+    origin: Origin = Origin.FIRST_PASS
     times: tuple[tuple[float, float], ...] = ()
     """Start and end of each word in its recording, in seconds; empty where the toolkit gave none."""
 
@@ -123,32 +180,66 @@ class NbestList:
             how = "with --respell" if name in RESPELLING else "with `rescore score`"
             raise UserError(f"utterance {self.id}: no score {name!r} (found: {present}); add it {how}") from None
 
+    def role(self, name: str) -> Role:
+        """What a column is: as its record says, else as its name does."""
+        column = self.provenance.get(name)
+        return column.role if column else ROLES.get(name, Role.LM)
 
-def given_places(nbest: NbestList) -> list[int]:
-    """The places of the hypotheses that the toolkit gave, wherever they stand; all where none is said to be its own."""
-    own = [place for place, one in enumerate(nbest.hypotheses) if not one.scores.get(COMBINED)]
+    def columns(self, *roles: Role) -> list[str]:
+        """The names of the columns of some roles, in the order of the file."""
+        names = dict.fromkeys(name for hypothesis in self.hypotheses for name in hypothesis.scores)
+        return [name for name in names if self.role(name) in roles]
+
+
+def first_pass_indices(nbest: NbestList) -> list[int]:
+    """The places of the toolkit's own hypotheses; all places in a list that has none."""
+    own = [place for place, hypothesis in enumerate(nbest.hypotheses) if hypothesis.origin is Origin.FIRST_PASS]
     return own or list(range(len(nbest.hypotheses)))
 
 
+def tie_order(nbest: NbestList) -> list[int]:
+    """All places in the order in which equals win: the toolkit's own hypotheses first, then the order of the file.
+
+    A respelled hypothesis has the first-pass score of the hypothesis that it came from, and lists are read in any
+    order, so the order of the file alone would decide by accident.
+    """
+    foreign = [hypothesis.origin is not Origin.FIRST_PASS for hypothesis in nbest.hypotheses]
+    return sorted(range(len(foreign)), key=foreign.__getitem__)
+
+
+def ranking(nbest: NbestList, scores: Sequence[float]) -> list[int]:
+    """All places, the best first: the only rule for order and ties (`rescore.decision`).
+
+    The higher score comes first; of equal scores the toolkit's own hypothesis, then the order of the file.
+    """
+    return sorted(tie_order(nbest), key=lambda place: -scores[place])
+
+
+def in_tie_order(nbest: NbestList) -> NbestList:
+    """The list with its hypotheses in `tie_order`: whatever takes the first of equals in it, keeps the rule."""
+    order = tie_order(nbest)
+    if order == list(range(len(order))):
+        return nbest
+    return replace(nbest, hypotheses=[nbest.hypotheses[place] for place in order])
+
+
 def ranked_by_means(lists: Sequence[NbestList]) -> bool:
-    """Whether the first-pass scores are means over tokens, as fairseq's: then the readers keep the sums beside them."""
-    given = [one.scores for one in lists[0].hypotheses if not one.scores.get(COMBINED)] if lists else []
-    return bool(given) and all(SUM in scores for scores in given)
+    """Whether the first-pass scores are means over tokens, as fairseq's: then the readers keep the sums beside them.
+
+    Where --s2s put something else in the place of the means, the sums say nothing about the first pass.
+    """
+    own = [lists[0].hypotheses[place].scores for place in first_pass_indices(lists[0])] if lists else []
+    return bool(own) and all(SUM in scores and FORMER_FIRST_PASS not in scores for scores in own)
 
 
 def score_columns(nbest: NbestList) -> list[str]:
     """The columns beside the first pass that hold scores of models, in the order of the file."""
-    return [name for name in _columns(nbest) if name not in (SUM, FORMER_FIRST_PASS, COMBINED, *COUNTS)]
+    return nbest.columns(Role.LM)
 
 
 def component_columns(nbest: NbestList) -> list[str]:
     """The columns that are parts of the toolkit's own score (decoder, ctc, lm, ...), in the order of the file."""
-    return _columns(nbest, components=True)
-
-
-def _columns(nbest: NbestList, components: bool = False) -> list[str]:
-    found = dict.fromkeys(name for hypothesis in nbest.hypotheses for name in hypothesis.scores if name != FIRST_PASS)
-    return [name for name in found if (name in nbest.provenance and nbest.provenance[name].is_component) == components]
+    return nbest.columns(Role.COMPONENT)
 
 
 def content_hash(lists: Iterable[NbestList]) -> str:

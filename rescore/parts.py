@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -84,54 +84,11 @@ class Registry(Generic[Part]):
 
 
 @dataclass(frozen=True, slots=True)
-class Backend:
-    """A kind of language model."""
+class BleuTokenizer:
+    """A tokenizer of sacreBLEU."""
 
-    loader: str | Callable[[Any, Any], Any]
-    """Makes a `LanguageModel` of a `Spec` and `ComputeOptions`; "module:function" is imported when it is used."""
-    options: tuple[str, ...] = ()
-    """How else than usually it can score; a case (`rescore.lms.context`) can be named with every kind."""
-    pseudo: bool = False
-    """Whether scores are pseudo-log-likelihoods."""
-    pseudo_with: str | None = None
-    """An option with which alone they are."""
-    on_hub: bool = False
-    """Whether a path that is no folder is looked up as a name on the Hugging Face hub."""
-    uses_torch: bool = True
-
-    def load(self, spec: Any, computing: Any) -> Any:
-        make = resolve(self.loader) if isinstance(self.loader, str) else self.loader
-        return make(spec, computing)
-
-
-@dataclass(frozen=True, slots=True)
-class NetworkKind:
-    """A kind of network of ours: what it is, what it learns, and how it scores."""
-
-    network: str
-    """The class in rescore.networks, made from a `NetworkConfig`."""
-    objective: str
-    """Made from a tokenizer and `ObjectiveOptions`: an `Objective`, or of a kind with `pairs` several by name."""
-    backend: Backend
-    scorer: str | None = None
-    """Made from a `Spec` and a `Network`; None where the back-end has a loader of its own."""
-    before: bool = False
-    after: bool = False
-    """Whether it can learn to read sentences before and after the one that is scored."""
-    heads: bool = True
-    """Whether its layers attend, with vectors that are divided among heads."""
-    masks: bool = False
-    """Whether its objective masks tokens."""
-    cloze: bool = False
-    """Whether it can learn to predict masked tokens in all its readings."""
-    replaces: bool = False
-    """Whether it learns from tokens that were put in the place of others."""
-    pairs: bool = False
-    """Whether it learns from translations, and cannot be trained without (but in readings of single sentences)."""
-    source: bool = False
-    """Whether it can learn to read the source before a translation."""
-    order: bool = False
-    """Whether it can learn the order of two sentences beside its objective."""
+    extra: str | None = None
+    """What has to be installed for it; None where it comes with sacreBLEU."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,116 +101,6 @@ class Probe:
     """Which of `gold` and `examples` it reads beside the file."""
 
 
-_OWN = "rescore.lms.neural.scoring:load"
-_MASKED = ("intact", "within-word-l2r")
-NETWORKS: Registry[NetworkKind] = Registry(
-    "kind of network",
-    {
-        "tta": (
-            NetworkKind(
-                "rescore.lms.tta:TTA",
-                "rescore.lms.neural.training.objectives:LanguageAutoencoding",
-                Backend(_OWN, ("context=", "channel"), pseudo=True),
-                "rescore.lms.neural.passes:NetworkScorer.of",
-                before=True,
-                after=True,
-                source=True,
-                order=True,
-            ),
-            "Transformer-based Text Autoencoder",
-        ),
-        "bilm": (
-            NetworkKind(
-                "rescore.lms.neural.encoder:BiLM",
-                "rescore.lms.neural.training.objectives:MaskedLanguageModelling",
-                Backend(_OWN, (*_MASKED, "context=", "channel"), pseudo=True),
-                "rescore.lms.neural.passes:masked_scorer",
-                before=True,
-                after=True,
-                source=True,
-                masks=True,
-                order=True,
-            ),
-            "masked language model",
-        ),
-        "unilm": (
-            NetworkKind(
-                "rescore.lms.neural.encoder:UniLM",
-                "rescore.lms.neural.training.objectives:CausalLanguageModelling",
-                Backend(_OWN, ("context=",)),
-                "rescore.lms.neural.causal:CausalScorer.of",
-                before=True,
-            ),
-            "causal language model",
-        ),
-        "unilm-bw": (
-            NetworkKind(
-                "rescore.lms.neural.encoder:UniLM",
-                "rescore.lms.neural.training.objectives:BackwardLanguageModelling",
-                Backend(_OWN),
-                "rescore.lms.neural.causal:BackwardScorer.of",
-            ),
-            "causal language model of reversed sentences",
-        ),
-        "lstm": (
-            NetworkKind(
-                "rescore.lms.lstm:LSTM",
-                "rescore.lms.neural.training.objectives:CausalLanguageModelling",
-                Backend(_OWN),
-                "rescore.lms.neural.causal:CausalScorer.of",
-                heads=False,
-            ),
-            "LSTM language model",
-        ),
-        "lstm-bw": (
-            NetworkKind(
-                "rescore.lms.lstm:LSTM",
-                "rescore.lms.neural.training.objectives:BackwardLanguageModelling",
-                Backend(_OWN),
-                "rescore.lms.neural.causal:BackwardScorer.of",
-                heads=False,
-            ),
-            "LSTM language model of reversed sentences",
-        ),
-        "permutation": (
-            NetworkKind(
-                "rescore.lms.permutation:Permutation",
-                "rescore.lms.neural.training.objectives:PermutationLanguageModelling",
-                Backend(_OWN, ("orders=", "seed=")),
-                "rescore.lms.permutation:PermutationScorer.of",
-            ),
-            "permutation language model (XLNet) with the blocks of a T-TA",
-        ),
-        "electra": (
-            NetworkKind(
-                "rescore.lms.electra:Electra",
-                "rescore.lms.electra:ReplacedTokenDetection",
-                Backend(_OWN, pseudo=True),
-                "rescore.lms.electra:ElectraScorer.of",
-                masks=True,
-                replaces=True,
-            ),
-            "discriminator of replaced tokens",
-        ),
-        "unified": (
-            NetworkKind(
-                "rescore.lms.unified:Unified",
-                "rescore.lms.unified:objectives",
-                Backend(
-                    "rescore.lms.unified:load",
-                    ("bi", "l2r", "r2l", "seq2seq", "source", "channel", *_MASKED),
-                    pseudo_with="bi",
-                ),
-                masks=True,
-                pairs=True,
-                cloze=True,
-            ),
-            "network of several readings (UniLM), some from a source",
-        ),
-    },
-)
-"""The kinds of networks that are trained and read here; each is a kind of language model, too."""
-
 FORMATS: Registry[Any] = Registry(
     "format",
     {
@@ -261,6 +108,7 @@ FORMATS: Registry[Any] = Registry(
         "espnet1": ("rescore.formats.espnet:ESPNET1", "ESPnet1 data.json"),
         "espnet2": ("rescore.formats.espnet:ESPNET2", "ESPnet2 decode folder"),
         "kaldi": ("rescore.formats.kaldi", "Kaldi N-best folder"),
+        "lattice": ("rescore.formats.lattices", "lattices: HTK or SRILM SLF, Kaldi or OpenFst text"),
         "srilm": ("rescore.formats.srilm", "SRILM N-best files"),
         "icefall": ("rescore.formats.speech:ICEFALL", "icefall (k2) recogs"),
         "sherpa": ("rescore.formats.speech:SHERPA", "sherpa-onnx results"),
@@ -282,43 +130,66 @@ FORMATS: Registry[Any] = Registry(
 )
 """What N-best lists are read from; looked through in this order to find out what a path holds."""
 
-_HF = "rescore.lms.huggingface.models:load"
-BACKENDS: Registry[Backend] = Registry(
+KINDS: Registry[Any] = Registry(
     "kind of language model",
     {
-        **{name: (NETWORKS[name].backend, NETWORKS.about(name)) for name in NETWORKS.names},
-        "ngram": (Backend("rescore.lms.ngram:load", uses_torch=False), "ARPA file or KenLM binary"),
-        "lexical": (
-            Backend("rescore.lms.lexical.model:load", ("channel", "coverage", "length"), uses_torch=False),
-            "translation model of single words, of Brown et al. 1993",
+        "tta": ("rescore.lms.tta:TtaKind", "Transformer-based Text Autoencoder"),
+        "bilm": ("rescore.lms.bilm:BilmKind", "masked language model"),
+        "unilm": ("rescore.lms.unilm:UnilmKind", "causal language model"),
+        "unilm-bw": ("rescore.lms.unilm:BackwardUnilmKind", "causal language model of reversed sentences"),
+        "lstm": ("rescore.lms.lstm:LstmKind", "LSTM language model"),
+        "lstm-bw": ("rescore.lms.lstm:BackwardLstmKind", "LSTM language model of reversed sentences"),
+        "permutation": (
+            "rescore.lms.permutation:PermutationKind",
+            "permutation language model (XLNet) with the blocks of a T-TA",
         ),
-        "hf-masked": (
-            Backend(_HF, (*_MASKED, "context="), pseudo=True, on_hub=True),
-            "masked model of Hugging Face's transformers",
-        ),
-        "hf-causal": (Backend(_HF, ("context=",), on_hub=True), "causal model of Hugging Face's transformers"),
-        "hf-seq2seq": (
-            Backend("rescore.lms.huggingface.seq2seq:load", ("channel", "src=", "tgt="), on_hub=True),
-            "translation model of Hugging Face's transformers",
-        ),
+        "electra": ("rescore.lms.electra:ElectraKind", "discriminator of replaced tokens"),
+        "unified": ("rescore.lms.unified:UnifiedKind", "network of several readings (UniLM), some from a source"),
+        "ngram": ("rescore.lms.ngram:NgramKind", "ARPA file or KenLM binary"),
+        "lexical": ("rescore.lms.lexical:LexicalKind", "translation model of single words, of Brown et al. 1993"),
+        "hf-masked": ("rescore.lms.huggingface:MaskedKind", "masked model of Hugging Face's transformers"),
+        "hf-causal": ("rescore.lms.huggingface:CausalKind", "causal model of Hugging Face's transformers"),
+        "hf-seq2seq": ("rescore.lms.huggingface:Seq2SeqKind", "translation model of Hugging Face's transformers"),
+        "server": ("rescore.lms.server:ServerKind", "URL#MODEL of a vLLM, SGLang or llama-cpp-python server"),
     },
 )
-"""The kinds of language models."""
+"""The kinds of language models: classes with the methods of `rescore.lms.base.Kind`."""
 
 METRICS: Registry[Any] = Registry(
     "metric",
     {
         "wer": ("rescore.metrics.wer:ErrorRate.of_words", "word error rate, as sclite counts"),
         "cer": ("rescore.metrics.wer:ErrorRate.of_characters", "character error rate"),
+        "mer": (
+            "rescore.metrics.wer:ErrorRate.of_both",
+            "mixed error rate: characters of Chinese, Japanese and Thai, words of the rest",
+        ),
         "bwer": ("rescore.metrics.wer:ListedErrorRate.of_listed", "word error rate of the words in --words"),
         "uwer": ("rescore.metrics.wer:ListedErrorRate.of_others", "word error rate of all other words"),
         "bleu": ("rescore.metrics.mt:Bleu.choose", "BLEU, as sacreBLEU"),
         "chrf": ("rescore.metrics.mt:Chrf.choose", "chrF2, as sacreBLEU"),
+        "chrf++": ("rescore.metrics.mt:Chrf.plus_plus", "chrF2++, as sacreBLEU"),
         "comet": ("rescore.metrics.comet:Comet.choose", "COMET, of --comet-model"),
         "ter": ("rescore.metrics.mt:Ter.choose", "translation edit rate, as sacreBLEU; slow"),
     },
 )
 """Each makes a `Metric` from `MetricOptions` and the references that it will see. The name in lower case is the key."""
+
+_HERE, _CJK = BleuTokenizer(), BleuTokenizer("rescore[cjk]")
+TOKENIZERS: Registry[BleuTokenizer] = Registry(
+    "--tokenize",
+    {
+        "13a": (_HERE, "of WMT"),
+        "none": (_HERE, "for tokenised texts"),
+        "intl": (_HERE, "with Unicode's punctuation"),
+        "char": (_HERE, "characters"),
+        "zh": (_HERE, "Chinese characters, and words of the rest"),
+        "ja-mecab": (_CJK, "Japanese words"),
+        "ko-mecab": (_CJK, "Korean words"),
+        "flores200": (_CJK, "subwords of 200 languages (spBLEU)"),
+    },
+)
+"""sacreBLEU's tokenizers for BLEU."""
 
 DECISIONS: Registry[Any] = Registry(
     "decision",

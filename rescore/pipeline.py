@@ -23,22 +23,25 @@ from itertools import chain, islice
 from rescore import decision
 from rescore.config import RunConfig
 from rescore.decision import Decision
-from rescore.engines import OnProgress, add_column
+from rescore.engines import OnProgress, OnScores, add_columns, windows
+from rescore.engines.shards import Shards
 from rescore.errors import UserError
-from rescore.expansion import recombine
-from rescore.lms import LanguageModel, column_name, load_all, with_own_columns
+from rescore.expansion import Respelling, recombine
+from rescore.expansion.respell import find_lexicon
+from rescore.lms import LanguageModel, column_name, load_all, parse, with_own_columns
 from rescore.lms.cache import Cached
+from rescore.lms.context import in_place
+from rescore.lms.lexicon import SUSPICIOUS, share_seen
 from rescore.metrics import Metric
 from rescore.metrics.base import remembered
-from rescore.metrics.significance import PairedTest
+from rescore.metrics.significance import PairedTest, split
 from rescore.nbest import FIRST_PASS, TOKENS, NbestList
 from rescore.reports import comparison
 from rescore.reports.results import Dev, Results, system_name
 from rescore.reports.results import evaluate as evaluate_weights
-from rescore.respelling import find_lexicon, respelled
-from rescore.tuning import Tuned, Weights, tuned_in_folds
+from rescore.tuning import Tuned, Weights, suited, tuned_in_folds
 from rescore.tuning import tune as tune_weights
-from rescore.tuning.folds import choose_columns, split, warn_of_overlap, warn_of_scales, warn_of_single
+from rescore.tuning.folds import choose_columns, warn_of_overlap, warn_of_scales, warn_of_single
 
 __all__ = ["Outcome", "RunConfig", "compare", "evaluate", "expand", "rerank", "run", "score", "tune"]
 
@@ -65,6 +68,14 @@ class Outcome:
     """The lists that weights were tuned on, with their new columns."""
     decision: Decision = field(default_factory=Decision)
     """How a text was chosen from each list."""
+    folded: Sequence[Weights] = ()
+    """The weights that each list was decided with, where the lists were cut into folds."""
+
+    def ranked(self) -> Iterator[tuple[NbestList, str]]:
+        """Each list, sorted by the combined score that it was decided with, and the text chosen for it."""
+        each = self.folded or [self.weights] * len(self.lists)
+        for nbest, text, weights in zip(self.lists, self.texts, each, strict=True):
+            yield decision.rerank(nbest, weights.of), text
 
 
 def run(
@@ -90,15 +101,17 @@ def run(
     config, clock = config.for_lists(lists), _Clock()
     metric, others = remembered(config.metric(dev or lists)), config.others(lists)
     lms = models_for(config, load, lists, dev or [])
+    warn_of_seen(config.lms, lists)
     columns = [column_name(lm, str(config.norm)) for lm in lms]
     with clock.measure("scoring"):
-        scored = list(score(expand(lists, config, dev), lms, config, progress))
+        expansion = Expansion(config, dev)
+        scored = list(score(expansion(lists), lms, config, progress))
         tuned_on = scored if parts else None
         if dev is not None:
-            tuned_on = list(score(expand(dev, config, dev), lms, config, progress))
+            tuned_on = list(score(expansion(dev), lms, config, progress))
     if lms:
         warn_of_single(scored)
-    texts = None
+    texts, folded = None, list[Weights]()
     with clock.measure("tuning"):
         if tuned_on is None:
             weights = config.given_weights(columns)
@@ -108,15 +121,16 @@ def run(
         else:
             if parts:
                 every = [*columns, *config.component_columns(scored)]
-                texts = tuned_in_folds(parts, metric, scored, every, config.tuning(scored, every))
+                texts, each = tuned_in_folds(parts, metric, scored, every, config.tuning(scored, every))
+                folded = [each[fold] for fold in parts.fold]
                 config = replace(config, dev=f"{parts.number} folds by {parts.unit}")
             weights, _ = tune(tuned_on, config, columns, metric)
             if parts:
-                weights = replace(weights, tuned=parts.signature(scored))
+                weights = replace(weights, tuned=parts.signature(scored), folds=tuple(fold.weights for fold in each))
     with clock.measure("evaluation"):
         results, texts = evaluate(scored, weights, config, texts, [metric, *others])
     results.stages, results.seconds = clock.seconds, sum(clock.seconds.values())
-    return Outcome(scored, texts, weights, results, metric, lms, tuned_on, config.decision(weights))
+    return Outcome(scored, texts, weights, results, metric, lms, tuned_on, config.decision(weights), folded)
 
 
 def models_for(
@@ -124,7 +138,41 @@ def models_for(
 ) -> list[LanguageModel]:
     """The models, each with a column that no other one has in these sets."""
     heads = [lists[0] for lists in sets if lists]
-    return with_own_columns(load() if load else load_all(config.lms), str(config.norm), heads)
+    return with_own_columns(load() if load else load_all(config.lms), str(config.norm), heads, config.lms)
+
+
+def warn_of_seen(specs: Sequence[str], lists: Sequence[NbestList]) -> None:
+    """Say so where a model was trained on the references that it is measured on."""
+    references = [reference for nbest in lists for reference in nbest.references]
+    for spec in specs:
+        if references and (share := share_seen(parse(spec).path, references)) > SUSPICIOUS:
+            log.warning(
+                "--lm %s: %.0f %% of the references are in its training text; its figures on these lists are too good",
+                spec,
+                100 * share,
+            )
+
+
+class Expansion:
+    """Adds the new hypotheses that were asked for; made once for all lists of an experiment, so that a channel is
+    learned once."""
+
+    def __init__(self, config: RunConfig, dev: Sequence[NbestList] | None = None) -> None:
+        """
+        Args:
+            dev: what a channel may be learned from.
+        """
+        self._number, self._dev, self._respelling = config.recombine, dev, None
+        if config.respell:
+            lexicon = find_lexicon(config.lexicon, config.lms, config.measuring.words)
+            self._respelling = Respelling(config.respell, lexicon, config.channel, dev)
+
+    def __call__(self, lists: Iterable[NbestList]) -> Iterator[NbestList]:
+        """The lists with new hypotheses, as a stream; the dev lists themselves with channels of folds."""
+        own = lists is self._dev
+        if self._number:
+            lists = (recombine(nbest, self._number) for nbest in lists)
+        return self._respelling(lists, own) if self._respelling else iter(lists)
 
 
 def expand(
@@ -135,13 +183,7 @@ def expand(
     Args:
         dev: what a channel may be learned from; if these are the lists themselves, in folds.
     """
-    own = lists is dev
-    if config.recombine:
-        lists = (recombine(nbest, config.recombine) for nbest in lists)
-    if not config.respell:
-        return iter(lists)
-    lexicon = find_lexicon(config.lexicon, config.lms, config.measuring.words)
-    return respelled(lists, config.respell, lexicon, config.channel, dev, own)
+    return Expansion(config, dev)(lists)
 
 
 def score(
@@ -149,15 +191,42 @@ def score(
     lms: Sequence[LanguageModel],
     config: RunConfig,
     progress: OnProgress = lambda done: None,
+    on_scores: OnScores | None = None,
+    waits: Callable[[], bool] = lambda: False,
 ) -> Iterator[NbestList]:
-    """Copies of the lists with one more column per model, and the number of tokens (`RunConfig.counted`); a stream."""
-    lists = iter(lists)
-    head = list(islice(lists, 1))
-    lists, norm = chain(head, lists), str(config.for_lists(head).norm)
-    counted = config.counted(lms, head)
-    for lm in lms:
-        lists = add_column(lm, lists, norm, progress, lm is counted)
-    return iter(lists)
+    """Copies of the lists with one more column per model, and the number of tokens (`RunConfig.counted`); a stream.
+
+    Args:
+        on_scores: is given the scores of the tokens of each list. waits: see `windows`.
+    """
+    head, lists = with_head(lists)
+    norm, counted = str(config.for_lists(head).norm), config.counted(lms, head)
+    placed = windows(in_place(lms, lists), waits)
+    for window in add_columns(lms, placed, norm, counted, progress, on_scores):
+        yield from (placed.nbest for placed in window)
+
+
+def score_in_parts(
+    lists: Iterable[NbestList],
+    lms: Sequence[LanguageModel],
+    config: RunConfig,
+    output: str,
+    progress: OnProgress = lambda done: None,
+) -> None:
+    """`score`, written to a file in parts, so that what is interrupted goes on where it was."""
+    head, lists = with_head(lists)
+    norm, counted = str(config.for_lists(head).norm), config.counted(lms, head)
+    made_by = [f"{lm.name} {lm.fingerprint} {lm.precision}" for lm in lms]
+    shards = Shards(output, [*made_by, norm, counted.name if counted else "none"])
+    missing = shards.missing(windows(in_place(lms, lists)), progress)
+    shards.write(add_columns(lms, missing, norm, counted, progress))
+
+
+def with_head(lists: Iterable[NbestList]) -> tuple[list[NbestList], Iterator[NbestList]]:
+    """The first list of a stream, by which defaults are chosen (none where there is none), and the whole stream."""
+    stream = iter(lists)
+    head = list(islice(stream, 1))
+    return head, chain(head, stream)
 
 
 def tune(
@@ -202,51 +271,85 @@ def evaluate(
     """The figures of lists under weights, and the text chosen for each.
 
     Args:
-        texts: what was chosen already, in another way. metrics: as `config` chooses them; the first is the main one.
+        texts: what was chosen already, in folds. metrics: as `config` chooses them; the first is the main one.
 
     Raises:
         UserError: there is no list, or one lacks a column that has a weight.
     """
     if not lists:
         raise UserError("no lists to evaluate")
+    weights = suited(weights, lists, config.force_weights)
     metric, *others = metrics or [config.metric(lists, weights), *config.others(lists, weights)]
     decide = config.decision(weights)
     used = config.tunes or decide.name != "best"  # the first metric is what was tuned for, or what is expected
     if (unused := config.metrics[used:]) and not any(nbest.references for nbest in lists):
         log.warning("--metric %s: lists without references are not measured; give --ref FILE", ", ".join(unused))
+    in_folds = texts is not None
     results, texts = evaluate_weights(metric, lists, weights, decide, texts, others)
     results.system = system_name(weights, results.columns, decide.name)
-    tuned = weights.tuned_for
-    if tuned and tuned.utterances is not None and tuned.first_pass is not None and tuned.value is not None:
-        source = weights.origin.removeprefix("tuned on ")
-        results.dev = Dev(source, tuned.utterances, tuned.first_pass, tuned.value, tuned.low, tuned.high)
+    results.dev = Dev.of(weights, results.main if in_folds else None)
     return results, texts
 
 
-def rerank(
-    lists: Iterable[NbestList], weights: Weights, config: RunConfig, texts: bool = True
-) -> Iterator[tuple[NbestList, str]]:
-    """Each list, sorted by the combined score, with the text chosen for it; a stream.
-
-    Args:
-        texts: whether they are wanted; else the first hypothesis stands there.
+def apply(lists: Iterable[NbestList], weights: Weights, config: RunConfig) -> Outcome:
+    """Decide lists with weights that were tuned before, and evaluate the texts.
 
     Raises:
-        UserError: new hypotheses would be made by what was learned from these lists' own references.
+        UserError: as `rerank` and `evaluate`.
     """
+    decided = list(_expand_to_decide(lists, config))
+    results, texts = evaluate(decided, weights, config)
+    metric = config.metric(decided, weights)
+    return Outcome(decided, texts, weights, results, metric, decision=config.decision(weights))
+
+
+def _expand_to_decide(lists: Iterable[NbestList], config: RunConfig) -> Iterator[NbestList]:
     if config.channel == "folds":
         raise UserError(
             "--channel folds learns from the references of these very lists; rerank decides, so give a channel's folder"
         )
-    lists = expand(lists, config)
+    return expand(lists, config)
+
+
+def rerank(
+    lists: Iterable[NbestList],
+    weights: Weights,
+    config: RunConfig,
+    texts: bool = True,
+    waits: Callable[[], bool] = lambda: False,
+) -> Iterator[tuple[NbestList, str]]:
+    """Each list, sorted by the combined score, with the text chosen for it; a stream.
+
+    Args:
+        texts: whether they are wanted; else the first hypothesis stands there. waits: whether the next list has yet to
+            come: then those that are there are answered now.
+
+    Raises:
+        UserError: new hypotheses would be made by what was learned from these lists' own references; weights were
+            tuned on scores of another model.
+    """
+    lists = _expand_to_decide(lists, config)
     decide, metric = config.decision(weights), None
-    while chunk := list(islice(lists, CHUNK)):
+    for chunk in _chunks(lists, waits):
+        suited(weights, chunk, config.force_weights)
         ranked = [decision.rerank(nbest, weights.of) for nbest in chunk]
         if not texts:
             yield from ((nbest, nbest.hypotheses[0].text) for nbest in ranked)
             continue
         metric = metric or config.metric(chunk, weights)  # once: it must not change within a set
         yield from zip(ranked, decide.texts(metric, chunk, weights.of), strict=True)
+
+
+def _chunks(lists: Iterable[NbestList], waits: Callable[[], bool]) -> Iterator[list[NbestList]]:
+    """At most `CHUNK` lists; fewer where the next one has yet to come."""
+    chunk: list[NbestList] = []
+    for nbest in lists:
+        chunk.append(nbest)
+        if len(chunk) == CHUNK or waits():
+            yield chunk
+            chunk = []
+    if chunk:
+        yield chunk
 
 
 def compare(
@@ -271,7 +374,9 @@ def compare(
     warn_of_overlap(lists, dev)
     metric, test = remembered(config.metric(dev)), test or PairedTest()
     lms = models_for(config, load, lists, dev)
-    lists, dev = list(expand(lists, config, dev)), list(expand(dev, config, dev))
+    warn_of_seen(config.lms, lists)
+    expansion = Expansion(config, dev)
+    lists, dev = list(expansion(lists)), list(expansion(dev))
     others = [remembered(one) for one in config.others(lists)]
     entries = _entries(lists, dev, lms, config, metric, progress, leave_out)
     return comparison.compare(metric, lists, dev, entries, test, (source, config.dev or "dev"), others)

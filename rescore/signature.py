@@ -4,9 +4,9 @@
     rescore:0.2.0                                                                                     (on one line)
 
 The form is sacreBLEU's: fields with a bar between them, the metric first. Fields of the metric are `name:value`. `w:`
-is the weight of a column; `lm:` the model that gave the column, its fingerprint, norm and precision; `decide:` the
-decision rule (nothing for the best score); `tuned:` where the weights come from; `p:` the significance test. From
-`rescore:` on they are versions of programs.
+is the weight of a column; `lm:` the model that gave the column, its fingerprint, norm and precision; `without:` the
+origins of hypotheses that may not win; `decide:` the decision rule (nothing for the best score); `tuned:` where the
+weights come from; `p:` the significance test. From `rescore:` on they are versions of programs.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from rescore.version import VERSION
 
 FINGERPRINT_DIGITS = 12
 """How many hexadecimal digits of a fingerprint are shown."""
+DIGITS = 5
+"""Significant digits of weights: more differ between machines."""
 SAFE = " !#$&'()*+-./:;<>?[]^_`{}~\"\\"  # all but % | = , @ and what is not printable
 
 
@@ -33,11 +35,13 @@ class Signature:
     settings: Mapping[str, str] = field(default_factory=dict)
     """How the metric counts, such as case and tokenizer."""
     weights: Mapping[str, float] = field(default_factory=dict)
-    """The weight of each column of scores, rounded to six digits."""
+    """The weight of each column of scores, rounded to `DIGITS`."""
     conditions: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """The weights for the lists of each condition."""
     columns: Mapping[str, Column] = field(default_factory=dict)
     """The origin of the columns that have a weight, as far as known; fingerprints cut to `FINGERPRINT_DIGITS`."""
+    excluded: tuple[str, ...] = ()
+    """Origins of hypotheses that may not win, such as `respelled`, or `respelled@CONDITION`."""
     decision: str = "best"
     """How a text is chosen from a list."""
     scale: float | None = None
@@ -56,17 +60,19 @@ class Signature:
     def _parts(self) -> Iterator[str]:
         yield _quoted(self.metric)
         yield from (f"{name}:{_quoted(value)}" for name, value in self.settings.items())
-        yield from (f"w:{_quoted(name)}={weight:.6g}" for name, weight in self.weights.items())
+        yield from (f"w:{_quoted(name)}={weight:.{DIGITS}g}" for name, weight in self.weights.items())
         for condition, weights in self.conditions.items():
-            each = ",".join(f"{_quoted(name)}={weight:.6g}" for name, weight in weights.items())
+            each = ",".join(f"{_quoted(name)}={weight:.{DIGITS}g}" for name, weight in weights.items())
             yield f"if:{_quoted(condition)}@{each}"
         for name, column in self.columns.items():
             yield (
                 f"lm:{_quoted(name)}={_quoted(column.model)}@{column.fingerprint[:FINGERPRINT_DIGITS]},{_quoted(column.norm)},"
                 f"{_quoted(column.precision)}"
             )
+        if self.excluded:
+            yield f"without:{_quoted_but_at(','.join(self.excluded))}"
         if self.decision != "best":
-            yield f"decide:{_quoted(self.decision)}" + ("" if self.scale is None else f",{self.scale:.6g}")
+            yield f"decide:{_quoted(self.decision)}" + ("" if self.scale is None else f",{self.scale:.{DIGITS}g}")
         if self.tuned:
             yield f"tuned:{_quoted_but_at(self.tuned)}"
         if self.test:
@@ -106,6 +112,8 @@ class Signature:
                     values["columns"][unquote(name)] = Column(
                         unquote(model), fingerprint, unquote(norm), unquote(precision)
                     )
+                elif key == "without":
+                    single["excluded"] = tuple(unquote(value).split(","))
                 elif key == "decide":
                     rule, comma, scale = value.partition(",")
                     single |= {"decision": unquote(rule), "scale": float(scale) if comma else None}
@@ -148,7 +156,7 @@ def origins(lists: Sequence[NbestList], weights: Mapping[str, float]) -> dict[st
             continue
         last = nbest.provenance
         for name in weights:
-            if name not in nbest.provenance or nbest.provenance[name].is_component:
+            if name not in nbest.provenance or not nbest.provenance[name].fingerprint:
                 continue
             if found.setdefault(name, nbest.provenance[name]) != nbest.provenance[name]:
                 raise UserError(
@@ -171,4 +179,4 @@ def _shown(value: object) -> str:
         return ", ".join(f"{name} {_shown(one)}" for name, one in value.items()) or "none"
     if isinstance(value, Column):
         return value.short
-    return "none" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
+    return "none" if value is None else f"{value:.{DIGITS}g}" if isinstance(value, float) else str(value)

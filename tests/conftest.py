@@ -22,7 +22,7 @@ from rescore.cli.main import main
 from rescore.lms.neural import checkpoint
 from rescore.lms.neural.config import NetworkConfig
 from rescore.lms.neural.tokenizer import Tokenizer, train_wordpiece
-from rescore.parts import NETWORKS
+from rescore.parts import KINDS
 
 for name in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS"):  # of `make test`: a test's own make would print its folders
     os.environ.pop(name, None)
@@ -56,7 +56,7 @@ def config(tokenizer: Tokenizer) -> NetworkConfig:
 def models(tmp_path_factory: pytest.TempPathFactory, tokenizer: Tokenizer, config: NetworkConfig) -> dict[str, Path]:
     """A folder with a random network of each kind."""
     folders = {}
-    for kind in NETWORKS.names:
+    for kind in (name for name in KINDS.names if KINDS[name].is_network):
         torch.manual_seed(1)
         folder = folders[kind] = tmp_path_factory.mktemp(kind)
         checkpoint.save(folder, checkpoint.build(replace(config, kind=kind)), tokenizer)

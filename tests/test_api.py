@@ -209,6 +209,18 @@ def test_whatever_can_be_called_scores() -> None:
         rescore.score(LISTS, 3)  # type: ignore[arg-type]
 
 
+def with_table(content: object) -> object:
+    """A scorer that looks numbers up in a table of its class."""
+
+    class Table:
+        table = content
+
+        def __call__(self, sentences: list[str]) -> list[float]:
+            return [float(len(str(self.table))) for _ in sentences]
+
+    return Table()
+
+
 def prints() -> list[str]:
     from rescore.lms.function import content_of
 
@@ -240,6 +252,9 @@ def test_a_function_is_known_by_its_content() -> None:
         (Scaled(2.0).bound, Scaled(3.0).bound),
         (closed({"a", "b"}), closed({"a", "c"})),  # type: ignore[arg-type]
         (closed(np.zeros(2)), closed(np.ones(2))),  # type: ignore[arg-type]
+        (closed([[1], 2]), closed([[1, 2]])),  # type: ignore[arg-type]
+        (with_table({"a": 1}), with_table({"a": 2})),
+        (with_table([1]), with_table((1,))),
     ):
         assert content_of(one) != content_of(other)
     # A function of itself ends; what shows nothing is known as itself alone.
@@ -302,3 +317,42 @@ def test_read_may_leave_out_references(tmp_path: Path) -> None:
         rescore.read(tmp_path / "l.jsonl", tmp_path / "ref")
     (found,) = rescore.read(tmp_path / "l.jsonl", tmp_path / "ref", allow_missing=True)
     assert found.references == ("x",)
+
+
+def test_confidences_and_new_hypotheses_are_those_of_the_commands(run_in: Run, tmp_path: Path) -> None:
+    from rescore import formats
+    from rescore.formats.native import as_json
+
+    lists = rescore.read(ROOT / "data" / "test.json")[:6]
+    formats.write(lists, str(tmp_path / "l.jsonl"))
+    weights = rescore.Weights({"s2s": 0.25}, "given")
+    rescore.save_weights(weights, tmp_path / "w.json")
+    assert rescore.load_weights(str(tmp_path / "w.json")) == weights
+    assert run_in("confidence", "l.jsonl", "--weights", "w.json", "-o", "c.jsonl").returncode == 0
+    rows = [json.loads(line)["words"] for line in (tmp_path / "c.jsonl").read_text().splitlines()]
+    words = rescore.confidence(lists, weights)
+    assert [[(one["word"], one["confidence"]) for one in row] for row in rows] == [
+        [(one.text, round(one.confidence, 4)) for one in row] for row in words
+    ]
+    assert rescore.confidence([], weights) == []
+    for option, made in (
+        ("--recombine", rescore.recombine(lists, 5)),
+        ("--respell", rescore.respell(lists, 5, channel="shipped")),
+    ):
+        done = run_in("score", "l.jsonl", "--lm", "tta-small", option, "5")
+        expected = [json.loads(line) for line in done.stdout.splitlines()][1:]
+        assert [[one["text"] for one in row["hyps"]] for row in expected] == [
+            [one["text"] for one in as_json(nbest)["hyps"]] for nbest in made
+        ]
+        assert any(len(new.hypotheses) > len(old.hypotheses) for new, old in zip(made, lists, strict=True))
+
+
+def test_merged_lists_are_those_of_the_command(run_in: Run, tmp_path: Path) -> None:
+    from rescore import formats
+    from rescore.formats.native import as_json
+
+    other = [rescore.NbestList("u1", [rescore.Hypothesis("a c", {"s2s": -1.0})])]
+    formats.write(LISTS[:1], str(tmp_path / "a.jsonl"))
+    formats.write(other, str(tmp_path / "b.jsonl"))
+    done = run_in("merge", "a.jsonl", "b.jsonl", "--name", "b")
+    assert json.loads(done.stdout.splitlines()[-1]) == as_json(rescore.merge(LISTS[:1], {"b": other})[0])

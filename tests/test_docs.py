@@ -133,6 +133,12 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
             text.with_name("scores").write_text("\n".join(parts) + "\n", encoding="utf-8")
     places = "".join(f"{one.id} recording {at} {at + 1}\n" for at, one in enumerate(lists))
     (folder / "data" / "segments").write_text(places, encoding="utf-8")
+    for name in ("dev", "test"):
+        (folder / "lats" / name).mkdir(parents=True)
+        with open(folder / "lats" / name / "lat.1.txt", "w", encoding="utf-8") as file:
+            for nbest in formats.read([folder / "exp" / "asr" / f"decode_{name}"]):
+                arcs = [f"{at} {at + 1} {word} 0.5,1" for at, word in enumerate(nbest.hypotheses[0].text.split())]
+                file.write("\n".join([nbest.id, *arcs, str(len(arcs)), "", ""]))
     (folder / "lm").mkdir()
     (folder / "lm" / "lm.arpa").write_text(ARPA, encoding="utf-8")
     run = [

@@ -14,13 +14,14 @@ from tests.conftest import ROOT
 LAYERS = [
     ["__main__"],
     ["cli"],
+    ["service"],
     ["__init__"],
+    ["rescorer"],
     ["api"],
     ["pipeline"],
     ["config"],
     ["reports"],
     ["engines"],  # scores are computed below, columns are added here
-    ["respelling"],
     ["tuning"],
     ["decision"],
     ["expansion"],
@@ -30,8 +31,9 @@ LAYERS = [
     ["formats"],
     ["signature"],
     ["nbest"],
+    ["styles"],
     ["parts"],
-    ["files", "styles"],
+    ["files"],
     ["errors", "version"],
 ]
 """From the roof to the ground."""
@@ -39,11 +41,11 @@ HEIGHT = {room: -level for level, rooms in enumerate(LAYERS) for room in rooms}
 WITH_TORCH = (
     "lms/neural",
     "lms/huggingface",
-    "lms/tta.py",
-    "lms/lstm.py",
-    "lms/permutation.py",
-    "lms/electra.py",
-    "lms/unified.py",
+    "lms/tta/network.py",
+    "lms/lstm/network.py",
+    "lms/permutation/network.py",
+    "lms/electra/network.py",
+    "lms/unified/network.py",
     "embeddings",
     "reports/speed.py",
     "engines/cluster.py",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,19 +15,17 @@ from rescore.decision import Decision
 from rescore.errors import UserError
 from rescore.formats import ReadOptions
 from rescore.formats.source import Source
-from rescore.lms import Backend, Question, TokenScores
-from rescore.lms.neural.config import NetworkConfig
-from rescore.lms.neural.tokenizer import Tokenizer
-from rescore.lms.neural.training.loop import Device, Recipe
-from rescore.lms.neural.training.train import Shape, Sources, train
+from rescore.lms import ComputeOptions, Kind, Question, TokenScores
+from rescore.lms.base import Spec
 from rescore.metrics import Metric, MetricOptions
 from rescore.metrics.significance import Chosen, PairedTest
 from rescore.metrics.wer import ErrorRate
 from rescore.nbest import FIRST_PASS, Hypothesis, NbestList
 from rescore.parts import Registry
 from rescore.signature import Signature
+from rescore.tuning.joint import JointWeights
 from rescore.version import VERSION
-from tests.conftest import SENTENCES, Run, assert_one_line_error, write_json
+from tests.conftest import Run, assert_one_line_error, write_json
 
 tuning = importlib.import_module("rescore.tuning.tune")  # its room hands out the function of that name
 
@@ -86,12 +83,17 @@ class Shortest:
         return [TokenScores(one.text.split(), -np.ones(len(one.text.split()))) for one in questions]
 
 
-def test_a_backend(rescore: Run, register: object, lists: Path, tmp_path: Path) -> None:
-    register(parts.BACKENDS, "shortest", Backend(lambda spec, computing: Shortest()), "few words")
+class ShortestKind(Kind):
+    def load(self, spec: Spec, computing: ComputeOptions) -> Shortest:
+        return Shortest()
+
+
+def test_a_kind_of_language_model(rescore: Run, register: object, lists: Path, tmp_path: Path) -> None:
+    register(parts.KINDS, "shortest", ShortestKind, "few words")
     done = rescore(lists, "--lm", f"shortest:{tmp_path}", "--weight", "0.9")
     assert "reranked      0.00" in done.stdout and "lm:shortest=shortest@000000000000,sum,float32" in done.stdout
     assert "shortest: few words" in " ".join(rescore("run", "--help").stdout.split())
-    assert_one_line_error(rescore(lists, "--lm", "elmo"), "hf-seq2seq, shortest")
+    assert_one_line_error(rescore(lists, "--lm", "elmo"), "server, shortest")
 
 
 class Sentences(ErrorRate):
@@ -168,9 +170,9 @@ def test_a_decision_by_expected_loss(register: object, monkeypatch: pytest.Monke
     register(parts.DECISIONS, "middle", LeastLoss, "of about the expected length")
     asked: list[object] = []
 
-    def tune_jointly(*given: object) -> tuple[dict[str, float], float, float]:
+    def tune_jointly(*given: object) -> JointWeights:
         asked.append(given[-1])
-        return {"s2s": 1.0}, 2.0, 0.0
+        return JointWeights({"s2s": 1.0}, 2.0, 0.0)
 
     monkeypatch.setattr(tuning, "tune_jointly", tune_jointly)
     hypotheses = [Hypothesis("a b", {"s2s": -1.0, "lm": -2.0}), Hypothesis("a", {"s2s": -2.0, "lm": -1.0})]
@@ -182,28 +184,6 @@ def test_a_decision_by_expected_loss(register: object, monkeypatch: pytest.Monke
 def test_rules_are_in_the_help(rescore: Run, register: object) -> None:
     register(parts.DECISIONS, "last", Last, "the last of the list")
     assert "last: the last of the list." in " ".join(rescore("run", "--help").stdout.split())
-
-
-def test_a_kind_of_network(
-    rescore: Run, register: object, lists: Path, tokenizer: Tokenizer, config: NetworkConfig, tmp_path: Path
-) -> None:
-    """One line: it is built, trained, saved and scored with, alone and among neighbours."""
-    kind = replace(
-        parts.NETWORKS["bilm"], before=True, after=False, scorer="rescore.lms.neural.passes:NetworkScorer.of"
-    )
-    register(parts.NETWORKS, "odd", kind, "an odd one")
-    register(parts.BACKENDS, "odd", kind.backend, "an odd one")
-    assert replace(config, kind="odd").with_neighbours(2).neighbours == (2, 0)
-    (tmp_path / "text").write_text("\n".join(SENTENCES), encoding="utf-8")
-    tokenizer.save(tmp_path / "tokenizer.json")
-    replace(config, kind="odd").save(tmp_path / "odd.json")
-    shape = Shape("odd", str(tmp_path / "odd.json"), context=1)
-    sources = Sources(tmp_path / "text", tokenizer=tmp_path / "tokenizer.json", held_out=20)
-    machine = Device.choose("cpu", "auto", compiled=False)
-    train(shape, sources, Recipe(steps=2, batch_tokens=300), machine, tmp_path / "lm")
-    assert "kind: odd" in (tmp_path / "lm" / "README.md").read_text()
-    done = rescore("score", lists, "--lm", f"odd:context=1:{tmp_path / 'lm'}")
-    assert done.returncode == 0 and '"odd:context=1"' in done.stdout, done.stderr
 
 
 class Never:

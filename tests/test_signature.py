@@ -19,7 +19,7 @@ from tests.conftest import ROOT, Run, assert_one_line_error, write_json
 from tests.lms.test_ngram import ARPA
 
 NAMES = st.text(min_size=1, max_size=12)
-NUMBERS = st.floats(-100, 100).map(lambda value: float(f"{value:.6g}"))
+NUMBERS = st.floats(-100, 100).map(lambda value: float(f"{value:.5g}"))
 COLUMNS = st.builds(Column, NAMES, st.from_regex(r"[0-9a-f]{12}", fullmatch=True), NAMES, NAMES)
 
 

@@ -22,10 +22,11 @@ from rescore.errors import UserError
 from rescore.files import replacing
 from rescore.lms.neural import checkpoint
 from rescore.lms.neural.config import NetworkConfig
+from rescore.lms.neural.options import Lesson
 from rescore.lms.neural.tokenizer import Tokenizer
 from rescore.lms.neural.training.corpus import Corpus
-from rescore.lms.neural.training.loop import Device, Recipe, Trainer
-from rescore.lms.neural.training.train import turns
+from rescore.lms.neural.training.loop import Device, Trainer
+from rescore.lms.tta import TtaKind
 
 
 def main() -> None:
@@ -52,7 +53,7 @@ def main() -> None:
     else:
         network = checkpoint.build(NetworkConfig.load(arguments.config))
         progress = {"pieces": 0, "tokens": 0, "seconds": 0.0}
-    recipe = Recipe(
+    options = TtaKind.Options(
         steps=arguments.steps,
         minutes=None if arguments.steps else arguments.minutes,
         batch_tokens=arguments.batch_tokens,
@@ -61,14 +62,15 @@ def main() -> None:
         decay=0.97 if arguments.last else 0.0,
         dropout=0.0,
         seed=progress["pieces"],
-        checkpoint_seconds=float("inf"),
+        checkpoint_seconds=1e7,
         validation_seconds=float("inf"),
     )
     machine = Device.choose(arguments.device, "auto", None)
     with tempfile.TemporaryDirectory() as folder:
         unpack(arguments.shard, tokenizer, Path(folder))
         corpus = Corpus(Path(folder), tokenizer, arguments.held_out, seed=0)
-        trainer = Trainer(network, tokenizer, turns("tta", tokenizer, corpus), recipe, machine, Path(folder))
+        tasks = TtaKind("tta").tasks(Lesson(tokenizer, network.config, options, corpus))
+        trainer = Trainer(network, tokenizer, tasks, options, machine, Path(folder))
         done = trainer.run(lambda line: print(line, flush=True))
     checkpoint.save(arguments.state, network, tokenizer)
     progress = {

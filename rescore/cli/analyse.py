@@ -12,14 +12,14 @@ from rescore.cli.options.base import GroupedCommand
 
 @click.command("analyse", cls=GroupedCommand)
 @options.nbest_argument
-@click.option("--weights", metavar="FILE", help="A file that `rescore tune` or `run` wrote.  [default: the first pass]")
+@options.tuned_weights_options
 @click.option("-o", "--output", metavar="FILE", help="Write all of it as JSON.")
 @click.option("--plots", metavar="DIR", help="Draw plots there (PNG; needs matplotlib).")
 @options.metric_options
 @options.input_options
 def command(
     nbest: tuple[str, ...],
-    weights: str | None,
+    weights: options.TunedWeights,
     output: str | None,
     plots: str | None,
     measure: options.MeasureOptions,
@@ -37,11 +37,14 @@ def command(
     """
     from rescore import formats
     from rescore.reports import analysis
-    from rescore.tuning import FIRST_PASS_ALONE, Weights
+    from rescore.reports.results import lattice_oracle
+    from rescore.tuning import suited
 
     lists = inputs.read(nbest, need_references=True)
-    loaded = Weights.load(Path(weights)) if weights else FIRST_PASS_ALONE
-    found = analysis.analyse(measure.only().choose(lists, loaded), lists, loaded)
+    loaded = suited(weights.load(), lists, weights.force_weights)
+    metric = measure.only().choose(lists, loaded)
+    found = analysis.analyse(metric, lists, loaded)
+    found.lattice_oracle = lattice_oracle(metric, lists, nbest, inputs.read_options)
     if output:
         with formats.opened(output) as file:
             analysis.write(found, file)

@@ -64,6 +64,7 @@ def command(
     second were scored.
     """
     from rescore import formats, pipeline
+    from rescore.files import shown
     from rescore.reports.comparison import JSON, render
     from rescore.styles import endings, style_of
 
@@ -72,13 +73,13 @@ def command(
         if found_style is None:
             raise click.UsageError(f"--output {path}: its ending is not one of {endings()}, .json")
     config = options.run_config(
-        expansion, decide, measure, lms=tuple(lms.specs), norm=lm_norm, dev=", ".join(dev),
+        expansion, decide, measure, lms=tuple(lms.specs), norm=lm_norm, dev=shown(", ".join(dev)),
         word_bonus=None if word_bonus else False, components=components,
     )  # fmt: skip
     lists, dev_lists = inputs.read(nbest, need_references=True), inputs.read_dev(dev, dev_ref)
     with options.scoring_bar(config, lists, dev_lists) as bar:
         found = pipeline.compare(
-            lists, dev_lists, config, lms.load, significance.make(), ", ".join(nbest), bar.update, leave_out
+            lists, dev_lists, config, lms.load, significance.make(), shown(", ".join(nbest)), bar.update, leave_out
         )
     for path, found_style in styles.items():
         with formats.opened(path) as file:

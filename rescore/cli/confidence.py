@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from rescore.cli import options
@@ -13,7 +11,7 @@ from rescore.cli.options.outputs import ConfidenceFile, alternatives_option, seg
 
 @click.command("confidence", cls=GroupedCommand)
 @options.nbest_argument
-@click.option("--weights", metavar="FILE", help="A file that `rescore tune` wrote.  [default: the first pass alone]")
+@options.tuned_weights_options
 @click.option(
     "--dev", multiple=True, metavar="NBEST", help="Lists to calibrate on, with the same columns. May be repeated."
 )
@@ -26,7 +24,7 @@ from rescore.cli.options.outputs import ConfidenceFile, alternatives_option, seg
 @options.input_options
 def command(
     nbest: tuple[str, ...],
-    weights: str | None,
+    weights: options.TunedWeights,
     dev: tuple[str, ...],
     dev_ref: tuple[str, ...],
     alternatives: int,
@@ -48,18 +46,27 @@ def command(
     Where there are references, the quality of the confidences is printed, with and without calibration.
     """
     from rescore.reports.confidences import confidences, render
-    from rescore.tuning import FIRST_PASS_ALONE, Weights
+    from rescore.tuning import suited
+    from rescore.tuning.folds import warn_of_overlap
 
     words = ConfidenceFile(output, alternatives, segments)
     times = words.times()
-    loaded = Weights.load(Path(weights)) if weights else FIRST_PASS_ALONE
-    config = options.run_config(decide, measure)
+    loaded = weights.load()
+    config, scale = options.run_config(decide, measure), None
+    if decide.scale is not None and not config.without_scale().decision(loaded).takes_scale:
+        config, scale = config.without_scale(), decide.scale
+        if dev:
+            raise click.UsageError("--scale gives what --dev calibrates; leave one out")
     decision = config.decision(loaded)
     lists = inputs.read(nbest)
     dev_lists = inputs.read_dev(dev, dev_ref) if dev else None
+    if dev_lists:
+        warn_of_overlap(lists, dev_lists)
+    for checked in (lists, dev_lists or []):
+        suited(loaded, checked, weights.force_weights)
     metric = config.metric(dev_lists or lists, loaded)
     texts = decision.texts(metric, lists, loaded.of)
-    found = confidences(metric, lists, texts, loaded, decision, dev_lists, alternatives)
-    words.write(lists, found, times)
-    if quality := render(found):
+    confident = confidences(metric, lists, texts, loaded, decision, dev_lists, alternatives, scale)
+    words.write(lists, confident, times)
+    if quality := render(confident):
         click.echo(quality, err=output == "-")

@@ -32,10 +32,11 @@ def command(
     With several outputs, each has a p-value against the first. Confidence intervals are by bootstrap.
     """
     from rescore import formats
+    from rescore.files import shown
     from rescore.reports import comparison
     from rescore.reports.comparison import render_systems as render
 
-    read = [(name, inputs.read_output(name)) for name in outputs]
+    read = [(shown(name), inputs.read_output(name)) for name in outputs]
     config = options.run_config(measure)
     every = [config.metric(read[0][1]), *config.others(read[0][1])]
     found = [comparison.compare_outputs(read, metric, significance.make()) for metric in every]

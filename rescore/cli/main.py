@@ -86,6 +86,7 @@ COMMANDS = {
     "compare": "Compare language models on the same lists.",
     "report": "Make one table from several results files.",
     "check": "Compare results with a golden file; exit 1 on regression.",
+    "serve": "Answer with the choice of `rerank` over HTTP.",
     "merge": "Merge the lists of several systems, one column per system.",
     "convert": "Convert N-best lists from any format to another.",
     "recipe": "Print the path of the Makefile fragment for recipes.",
@@ -223,6 +224,8 @@ def main() -> None:
         sys.exit(141)
     except UnicodeDecodeError as error:
         _fail(f"<stdin>: not UTF-8 (byte 0x{error.object[error.start]:02x}); convert it with iconv")
+    except UnicodeEncodeError as error:
+        _fail(f"{error.object[max(0, error.start - 40) : error.end + 40]!a}: a name that is not UTF-8; rename the file")
     except MemoryError:
         _fail("out of memory; give fewer or smaller lists, or a smaller --batch-tokens")
     except OSError as error:  # a full disk, a folder that cannot be read: nothing that a traceback would explain

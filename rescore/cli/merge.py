@@ -11,9 +11,11 @@ import click
 
 from rescore.cli import options
 from rescore.cli.options.base import GroupedCommand, bundled
+from rescore.files import shown
 
 if TYPE_CHECKING:
     from rescore.config import RunConfig
+    from rescore.metrics import Normaliser
     from rescore.nbest import NbestList
 
 
@@ -28,8 +30,15 @@ if TYPE_CHECKING:
 @click.option(
     "-o", "--output", default="-", show_default=True, metavar="FILE", help="The lists: .json, .jsonl, also .gz."
 )
+@options.metric_options
 @options.input_options
-def command(nbest: tuple[str, ...], name: tuple[str, ...], output: str, inputs: options.InputOptions) -> None:
+def command(
+    nbest: tuple[str, ...],
+    name: tuple[str, ...],
+    output: str,
+    measure: options.MeasureOptions,
+    inputs: options.InputOptions,
+) -> None:
     """Merge the N-best lists that several systems made of the same utterances.
 
     \b
@@ -50,13 +59,14 @@ def command(nbest: tuple[str, ...], name: tuple[str, ...], output: str, inputs: 
     names = name or system_names(nbest)
     if len(set(names)) < len(names):
         raise click.UsageError(f"two systems would be called {max(names, key=names.count)}; give each a --name")
-    formats.write(read_merged(inputs.read(nbest[:1]), nbest[1:], names, inputs), output)
+    first = inputs.read(nbest[:1])
+    formats.write(read_merged(first, nbest[1:], names, inputs, measure.only().choose(first).words), output)
 
 
 def system_names(paths: Sequence[str]) -> tuple[str, ...]:
     """The names of all systems but the first: the last part of the paths in which all differ, if there is one."""
     places = [Path(path).resolve() for path in paths]
-    parts = [(place.name.partition(".")[0], *reversed(place.parent.parts)) for place in places]
+    parts = [(shown(place.name).partition(".")[0], *map(shown, reversed(place.parent.parts))) for place in places]
     for same_depth in zip(*parts, strict=False):
         if len(set(same_depth)) == len(places):
             return same_depth[1:]
@@ -64,13 +74,22 @@ def system_names(paths: Sequence[str]) -> tuple[str, ...]:
 
 
 def read_merged(
-    first: Sequence[NbestList], paths: Sequence[str], names: Sequence[str], inputs: options.InputOptions
+    first: Sequence[NbestList],
+    paths: Sequence[str],
+    names: Sequence[str],
+    inputs: options.InputOptions,
+    normaliser: Normaliser | None,
 ) -> list[NbestList]:
-    """The first system's lists with what further systems propose; references are those of the first."""
+    """The first system's lists with what further systems propose; references are those of the first.
+
+    Args:
+        normaliser: says which texts are the same; None for exact texts.
+    """
     from rescore.expansion.recombine import merge
 
     alone = replace(inputs, ref=())
-    return list(merge(first, {name: alone.read([path]) for name, path in zip(names, paths, strict=True)}))
+    others = {name: alone.read([path]) for name, path in zip(names, paths, strict=True)}
+    return list(merge(first, others, normaliser))
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +119,17 @@ class SystemOptions:
         return replace(config, components=True)
 
     def merged(
-        self, lists: list[NbestList], nbest: Sequence[str], inputs: options.InputOptions, dev: bool = False
+        self,
+        lists: list[NbestList],
+        nbest: Sequence[str],
+        inputs: options.InputOptions,
+        normaliser: Normaliser | None,
+        dev: bool = False,
     ) -> list[NbestList]:
         """The first system's lists with what the others propose; columns have the names of the test lists.
+
+        Args:
+            normaliser: says which texts are the same; None for exact texts.
 
         Raises:
             UsageError: two systems would have the same name.
@@ -112,7 +139,7 @@ class SystemOptions:
         names = system_names([nbest[0], *self.others])
         if len(set(names)) < len(names):
             raise click.UsageError(f"--with: two systems would be called {max(names, key=names.count)}; rename one")
-        return read_merged(lists, self.dev_with if dev else self.others, names, inputs)
+        return read_merged(lists, self.dev_with if dev else self.others, names, inputs, normaliser)
 
 
 system_options = bundled(

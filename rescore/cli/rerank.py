@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -14,7 +14,10 @@ from rescore.cli import options
 from rescore.cli.options.base import MAIN, GroupedCommand, bundled
 
 if TYPE_CHECKING:
+    from rescore.cli.options.outputs import Times
     from rescore.nbest import NbestList
+
+    Writer = Callable[[Iterator[tuple[NbestList, str]]], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,14 +29,21 @@ class Outputs:
     segments: str | None
     detokenize: str | None
 
-    def write(self, ranked: Iterator[tuple[NbestList, str]]) -> None:
-        """Lists and texts as a stream."""
-        from rescore import formats
+    def checked(self) -> Writer:
+        """What writes lists and texts, a stream; a file that cannot be written is refused here, before any work."""
+        from rescore.formats.best import check
         from rescore.formats.references import read_segments
         from rescore.formats.text import detokeniser
 
         undo = detokeniser(self.detokenize) if self.detokenize else str
         times = read_segments(self.segments) if self.segments else None
+        if self.best:
+            check(self.best, times)
+        return partial(self._write, undo, times)
+
+    def _write(self, undo: Callable[[str], str], times: Times, ranked: Iterator[tuple[NbestList, str]]) -> None:
+        from rescore import formats
+
         best = self.best or (None if self.output else "-")
         with formats.opened(best) if best else nullcontext() as file:
             writer = formats.BestWriter(best, file, times) if best and file else None
@@ -72,7 +82,7 @@ output_options = bundled(
 
 @click.command("rerank", cls=GroupedCommand)
 @options.nbest_argument
-@click.option("--weights", metavar="FILE", help="A file that `rescore tune` wrote.  [default: the first pass alone]")
+@options.tuned_weights_options
 @output_options
 @options.report_options
 @options.expansion_options
@@ -81,7 +91,7 @@ output_options = bundled(
 @options.input_options
 def command(
     nbest: tuple[str, ...],
-    weights: str | None,
+    weights: options.TunedWeights,
     outputs: Outputs,
     reporting: options.ReportOptions,
     expansion: options.ExpansionOptions,
@@ -96,21 +106,19 @@ def command(
 
     JSON Lines are reranked as a stream, unless --report, --table or --ref needs them all.
     """
-    from rescore import pipeline
-    from rescore.decision import rerank
-    from rescore.tuning import FIRST_PASS_ALONE, Weights
+    from rescore import formats, pipeline
 
     reporting.check()
-    loaded = Weights.load(Path(weights)) if weights else FIRST_PASS_ALONE
-    config = options.run_config(expansion, decide, measure)
-    choose = outputs.best is not None or outputs.output is None
-    if not (reporting.report or reporting.table):
-        with options.progress_bar(inputs.count(nbest), "rerank") as bar:
-            stream = options.watched(inputs.iterate(nbest), bar.update)
-            outputs.write(pipeline.rerank(stream, loaded, config, choose))
+    write = outputs.checked()
+    loaded = weights.load()
+    config = options.run_config(expansion, decide, measure, weights)
+    if reporting.report or reporting.table:
+        outcome = pipeline.apply(inputs.read(nbest, need_references=True), loaded, config)
+        reporting.write(outcome.results, nbest[0])
+        if outputs.output or outputs.best:
+            write(outcome.ranked())
         return
-    lists = list(pipeline.expand(inputs.read(nbest, need_references=True), config))
-    results, texts = pipeline.evaluate(lists, loaded, config)
-    reporting.write(results, nbest[0])
-    if outputs.output or outputs.best:
-        outputs.write(zip((rerank(nbest, loaded.of) for nbest in lists), texts, strict=True))
+    texts = outputs.best is not None or outputs.output is None
+    with options.progress_bar(inputs.count(nbest), "rerank") as bar:
+        stream = options.watched(inputs.iterate(nbest), bar.update)
+        write(pipeline.rerank(stream, loaded, config, texts, formats.input_waits))

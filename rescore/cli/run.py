@@ -54,7 +54,7 @@ def command(
     """
     from rescore import formats, pipeline
     from rescore.reports import confidences
-    from rescore.reports.results import render
+    from rescore.reports.results import lattice_oracle, render
 
     reporting.check()
     inputs.check([*nbest, *weights.dev, *systems.others, *systems.dev_with])
@@ -65,13 +65,18 @@ def command(
         raise click.UsageError("--html shows the model's log-probabilities; give an --lm")
     if outputs.curve and not config.tunes:
         raise click.UsageError("--curve is about tuning; give --dev or --folds")
-    lists = systems.merged(inputs.read(nbest, need_references=bool(config.folds)), nbest, inputs)
+    lists = inputs.read(nbest, need_references=bool(config.folds))
     dev = inputs.read_dev(weights.dev, weights.dev_ref) if weights.dev else None
-    dev = dev and systems.merged(dev, nbest, inputs, dev=True)
-    if outputs.confidence:
-        confidences.check(config.metric(dev or lists))
+    if systems.others:
+        same = config.metric(dev or lists).words
+        lists = systems.merged(lists, nbest, inputs, same)
+        dev = dev and systems.merged(dev, nbest, inputs, same, dev=True)
+    outputs.check_lists(lists, config.metric(dev or lists), times)
     with options.scoring_bar(config, lists, dev) as bar:
         outcome = pipeline.run(lists, config, dev, lms.load, bar.update)
+    if outcome.results.main:
+        oracle = lattice_oracle(outcome.metric, outcome.lists, nbest, inputs.read_options)
+        outcome.results.main.lattice_oracle = oracle
     reporting.write(outcome.results, nbest[0])
     certain = outputs.write(outcome, times)
     to_stdout = "-" in (outputs.output, outputs.best, reporting.report, outputs.confidence)

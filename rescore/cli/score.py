@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import replace
-from itertools import chain, islice
+from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -16,10 +15,8 @@ from rescore.cli import options
 from rescore.cli.options.base import GroupedCommand
 
 if TYPE_CHECKING:
-    from rescore.engines import OnProgress
-    from rescore.engines.shards import Shards
     from rescore.lms import LanguageModel, Question, TokenScores
-    from rescore.lms.context import Placed
+    from rescore.nbest import NbestList
 
 
 @click.command("score", cls=GroupedCommand)
@@ -77,9 +74,6 @@ def command(
     Columns are called after the model: tta (sums over tokens) or tta.mean. JSON Lines are scored as a stream.
     """
     from rescore import formats, pipeline
-    from rescore.engines import windows
-    from rescore.engines.shards import Shards
-    from rescore.lms.context import in_place
     from rescore.metrics import MetricOptions
     from rescore.metrics.normalise import WordList
 
@@ -100,70 +94,31 @@ def command(
             expansion, measuring=measuring, lms=tuple(lms.specs), norm=lm_norm, count_tokens=count_tokens
         )
         lists = pipeline.expand(inputs.iterate(nbest, skip=on_error == "skip"), config)
-        head = list(islice(lists, 1))
-        config = config.for_lists(head)
-        norm = str(config.norm)
+        head, lists = pipeline.with_head(lists)
         models = pipeline.models_for(config, lambda: lms.load(skip=on_error == "skip"), head)
-        counted = config.counted(models, head)
         number = None if config.recombine or config.respell else inputs.count(nbest)
         total = None if number is None else number * len(models)
         with options.progress_bar(total, f"score {', '.join(model.name for model in models)}") as bar:
-            parts = windows(in_place(models, chain(head, lists)))
-            shards = None
             if lms.engine != "local" and output and output != "-" and not tokens:
-                made_by = [f"{model.name} {model.fingerprint} {model.precision}" for model in models]
-                shards = Shards(output, [*made_by, norm, counted.name if counted else "none"])
-                todo: list[Path] = []
-                parts = _missing(parts, shards, todo, bar.update)
-            for model in models:
-                parts = _with_column(model, parts, norm, bar.update, file, model is counted)
-            if shards is None:
-                formats.write((placed.nbest for part in parts for placed in part), output or "-")
+                pipeline.score_in_parts(lists, models, config, output, bar.update)
                 return
-            for part in parts:
-                formats.write((placed.nbest for placed in part), str(todo.pop(0)))
-            shards.join()
+            on_scores = partial(_write_scores, file) if file else None
+            scored = pipeline.score(lists, models, config, bar.update, on_scores, formats.input_waits)
+            formats.write(scored, output or "-")
 
 
-def _missing(
-    parts: Iterable[list[Placed]], shards: Shards, todo: list[Path], progress: OnProgress
-) -> Iterator[list[Placed]]:
-    """The windows whose shards are not there yet; where these are to be written is put into `todo`."""
-    for window in parts:
-        path = shards.add(window)
-        if path is None:
-            progress(sum(len(placed.nbest.hypotheses) for placed in window))
-        else:
-            todo.append(path)
-            yield window
-
-
-def _with_column(
-    model: LanguageModel,
-    parts: Iterable[list[Placed]],
-    norm: str,
-    progress: OnProgress,
-    tokens: IO[str] | None,
-    count_tokens: bool,
-) -> Iterator[list[Placed]]:
-    """Windows of lists with one more column."""
-    from rescore.engines import ColumnAdder, score_windows
-
-    with_column = ColumnAdder(model, norm, count_tokens)
-    for window in score_windows(model, parts, progress):
-        if tokens:
-            for placed, scores in window:
-                for rank, (hypothesis, found) in enumerate(zip(placed.nbest.hypotheses, scores, strict=True), 1):
-                    _write_tokens(tokens, {"id": placed.nbest.id, "hyp": rank}, model, hypothesis.text, found)
-        yield [replace(placed, nbest=with_column(placed.nbest, scores)) for placed, scores in window]
+def _write_scores(file: IO[str], model: LanguageModel, nbest: NbestList, scores: Sequence[TokenScores]) -> None:
+    """The tokens of each hypothesis of a list."""
+    for rank, (hypothesis, token_scores) in enumerate(zip(nbest.hypotheses, scores, strict=True), 1):
+        _write_tokens(file, {"id": nbest.id, "hyp": rank}, model, hypothesis.text, token_scores)
 
 
 def _write_tokens(
-    file: IO[str], place: dict[str, str | int], model: LanguageModel, text: str, found: TokenScores
+    file: IO[str], place: dict[str, str | int], model: LanguageModel, text: str, scores: TokenScores
 ) -> None:
-    entry = {**place, "lm": model.name, "text": text, "tokens": found.tokens, "log_probs": found.log_probs.tolist()}
-    if found.unknown:
-        entry["unknown"] = list(found.unknown)
+    entry = {**place, "lm": model.name, "text": text, "tokens": scores.tokens, "log_probs": scores.log_probs.tolist()}
+    if scores.unknown:
+        entry["unknown"] = list(scores.unknown)
     file.write(json.dumps(entry, ensure_ascii=False) + "\n")
 
 

@@ -264,26 +264,37 @@ CONFUSIONS = 20
 
 @click.command("models", cls=GroupedCommand)
 @click.argument("name", required=False)
-def models_command(name: str | None) -> None:
+@click.option("--check", is_flag=True, help="Check the cards of the shipped models, or of NAME; exit 1 on a problem.")
+def models_command(name: str | None, check: bool) -> int | None:
     """List the shipped models (size, language, training text, where they are), or print the card of one.
 
     \b
     rescore models
     rescore models tta
     rescore models channel:DIR
+    rescore models tta:DIR --check
 
     Of a channel (for --respell) the letters that are most often heard as others are shown, too.
     """
-    from rescore.lms import describe, model_card, shipped, shipped_models
+    from rescore.errors import UserError
+    from rescore.lms import describe, model_card, parse, shipped, shipped_models
+    from rescore.lms.folders import card_problems, card_value
 
+    if check:
+        channel_folder = shipped_models() / "channel"
+        folders = [parse(name).path] if name else [*(shipped_models() / model for model in shipped()), channel_folder]
+        problems = [problem for folder in folders for problem in card_problems(folder)]
+        click.echo("\n".join(problems) or f"{len(folders)} {'card is' if len(folders) == 1 else 'cards are'} in order")
+        return 1 if problems else 0
     if name is not None and name.partition(":")[0] == "channel":
         _describe_channel(name.partition(":")[2])
-        return
+        return None
     if name is not None:
-        click.echo(model_card(name))
-        return
+        if not (text_of_card := model_card(name)):
+            raise UserError(f"{name}: has no card (README.md) on this machine")
+        click.echo(text_of_card)
+        return None
     from rescore.expansion import Channel
-    from rescore.lms.folders import card_value
     from rescore.styles import text
 
     rows = [["", "parameters", "layers", "d", "language", "trained on", "weight", "folder"]]
@@ -293,6 +304,7 @@ def models_command(name: str | None) -> None:
     said = [card_value(channel, key) or "" for key in ("language", "trained_on")]
     rows.append(["channel", f"{Channel.load(channel).size:,}", "", "", *said, "", str(channel)])
     click.echo(text(rows))
+    return None
 
 
 def _describe_channel(folder: str) -> None:

@@ -1,66 +1,162 @@
-"""`rescore train`: a language model from text, or from translations."""
+"""`rescore train`: a language model from text, or from translations. The options are those that its kind declares."""
 
 from __future__ import annotations
 
-import importlib
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from types import NoneType
+from typing import Any, get_args, get_origin, get_type_hints
 
 import click
 
-from rescore.cli.options.base import GroupedCommand
-from rescore.cli.training import WAYS, Common, Way
+from rescore.cli.options.base import GroupedCommand, Number, OneOf, Words
 from rescore.errors import UserError
-
-MODULES: dict[str, Way] = {name: importlib.import_module(f"rescore.cli.training.{name}") for name in WAYS}
-KINDS = [kind for module in MODULES.values() for kind in module.KINDS]
-
-
-def _with_all_options(command: Any) -> Any:
-    for module in reversed(MODULES.values()):
-        command = module.options(command)
-    return command
+from rescore.lms.base import Kind, Report, kind_of
+from rescore.lms.folders import card_value
+from rescore.lms.neural.options import NeuralOptions
+from rescore.lms.options import Option, TextOptions, TrainingOptions, option
+from rescore.parts import KINDS, did_you_mean
 
 
-@click.command("train", cls=GroupedCommand)
-@click.option(
-    "--lm",
-    required=True,
-    type=click.Choice(KINDS),
-    metavar="KIND",
-    help=f"What to train: {', '.join(KINDS)}.",
-)
-@click.option("--text", metavar="FILE", help="One sentence per line, UTF-8; plain, .gz or .xz. channel: N-best lists.")
-@click.option(
-    "--pairs",
-    nargs=2,
-    metavar="SOURCE TARGET",
-    help="unified, lexical; tta, bilm, which then read the source: sentences and their translations, line by line.",
-)
-@click.option("--out", required=True, metavar="DIR", help="The model's folder; --lm KIND:DIR scores with it.")
-@click.option("--tokenizer", metavar="FILE", help="A tokenizer.json.  [default: train one on the text]")
-@click.option(
-    "--normalize",
-    type=click.Choice(["english", "speech", "text", "folded"]),
-    help="For a new tokenizer: english folds case, accents and punctuation; speech keeps accents; text keeps all; "
-    "folded keeps all but case.  [default: english; for lexical folded]",
-)
-@_with_all_options
+class ChannelKind(Kind):
+    """Channels, for --respell: what a recogniser writes where something else was said."""
+
+    @dataclass(frozen=True, kw_only=True)
+    class Options(TextOptions):
+        title = "Channels"
+
+        text: Path | None = option(None, "N-best lists.", metavar="LISTS")
+        ref: tuple[str, ...] = option(
+            (),
+            "References of the lists, where these have none; again for a second one of each utterance.",
+            metavar="FILE",
+        )
+
+    def train(self, options: TrainingOptions, report: Report = lambda line: None) -> None:
+        from rescore.expansion import channel
+
+        assert isinstance(options, ChannelKind.Options)
+        if options.text is None:
+            raise UserError("no lists to learn a channel from; give --text LISTS")
+        channel.train([str(options.text)], options.out, options.ref, report)
+
+
+def trained_kinds() -> dict[str, Kind]:
+    """What can be trained, by name."""
+    kinds = {name: kind_of(name) for name in KINDS.names} | {"channel": ChannelKind("channel")}
+    return {name: kind for name, kind in kinds.items() if kind.Options is not None}
+
+
+class OneOfTrained(OneOf):
+    """A kind of model that can be trained."""
+
+    def __init__(self) -> None:
+        super().__init__(KINDS)
+
+    @property
+    def names(self) -> list[str]:
+        return list(trained_kinds())
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if value in self.names:
+            return str(value)
+        self.fail(f"{value!r} is not one of {', '.join(self.names)}{did_you_mean(value, self.names)}", param, ctx)
+
+
+class TrainCommand(GroupedCommand):
+    """A command whose options are those of the kind that --lm names; without it, those of all networks."""
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        lm, *others = super().get_params(ctx)
+        return [lm, *_parameters(ctx.meta.get(DECLARED, NeuralOptions)), *others]
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        kinds, name = trained_kinds(), _named(args)
+        if name in kinds:
+            ctx.meta[DECLARED] = kinds[name].Options
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            able = [other for other, kind in kinds.items() if _has(kind, error.option_name)]
+            if not able or name not in kinds:
+                raise
+            message = f"{error.option_name} is for {', '.join(able)}; it does not apply to --lm {name}"
+            raise click.UsageError(message, ctx) from None
+
+
+DECLARED = "rescore.train.options"
+
+
+def _named(args: Sequence[str]) -> str:
+    """What --lm is given; empty where it is absent."""
+    for place, argument in enumerate(args):
+        if argument == "--lm" and place + 1 < len(args):
+            return args[place + 1]
+        if argument.startswith("--lm="):
+            return argument.removeprefix("--lm=")
+    return ""
+
+
+def _has(kind: Kind, name: str) -> bool:
+    return kind.Options is not None and any(name in one.opts + one.secondary_opts for one in _parameters(kind.Options))
+
+
+def _parameters(options: type[TrainingOptions]) -> Iterator[click.Option]:
+    """The options that a class declares."""
+    hints, defaults = get_type_hints(options), {one.name: one.default for one in fields(options)}
+    for name, title, about in options.declared():
+        parameter = _parameter(name, hints[name], defaults[name], about)
+        parameter.title = title  # type: ignore[attr-defined]  # GroupedCommand shows options by it
+        yield parameter
+
+
+def _parameter(name: str, hint: Any, default: Any, about: Option) -> click.Option:
+    names = [name, *(about.names or [f"--{name.replace('_', '-')}"])]
+    optional = NoneType in get_args(hint)
+    kind = next(one for one in get_args(hint) if one is not NoneType) if optional else hint
+    several = get_origin(kind) is tuple and get_args(kind)[1] is ...
+    shown: dict[str, Any] = {"help": about.help or None, "metavar": about.metavar, "required": about.required}
+    if kind is bool:
+        return click.Option(names, is_flag=True, default=None if optional else default, **shown)
+    if not (optional or several or about.required):
+        shown |= {"default": default, "show_default": True}
+    if get_origin(kind) is tuple:
+        shown |= {"multiple": True} if several else {"nargs": 2}
+        kind = get_args(kind)[0]
+    return click.Option(names, type=_type(kind, about), **shown)
+
+
+def _type(kind: type, about: Option) -> Any:
+    """click's type of values of a kind."""
+    if about.choices:
+        return click.Choice(list(about.choices))
+    if kind is int:
+        low, high = (None if bound is None else int(bound) for bound in (about.low, about.high))
+        return click.IntRange(low, high)
+    if kind is float:
+        least, most = (-math.inf if about.low is None else about.low), (math.inf if about.high is None else about.high)
+        return Number(least, most, about.open_low, about.open_high)
+    return Words(about.metavar or "", [])
+
+
+def _value(hint: Any, value: Any) -> Any:
+    """A value of the command line as the field has it."""
+    parts = str(hint)
+    if value is None or "Path" not in parts:
+        return value
+    return tuple(map(Path, value)) if "tuple" in parts else Path(value)
+
+
+@click.command("train", cls=TrainCommand)
+@click.option("--lm", required=True, type=OneOfTrained(), help="Kind of model; with --help, its own options.")
 @click.pass_context
-def command(
-    ctx: click.Context,
-    /,
-    lm: str,
-    text: str | None,
-    pairs: tuple[str, str] | None,
-    out: str,
-    tokenizer: str | None,
-    normalize: str | None,
-    **options: Any,
-) -> None:
+def command(ctx: click.Context, /, lm: str, **values: Any) -> None:
     """Train a language model and write its folder: the model, its tokenizer.json, and a card, README.md.
 
     \b
+    rescore train --lm tta --help
     rescore train --lm tta --text corpus.txt.xz --out lm --minutes 120
     torchrun --nproc-per-node 4 -m rescore train --lm tta --text a.txt --out lm
     rescore train --lm unified --text a.en --pairs train.de train.en --out lm
@@ -72,39 +168,20 @@ def command(
     After an interruption, the same command with --resume continues where it stopped. An n-gram model is estimated by
     KenLM's lmplz, which has to be on PATH; the error says how to get it where it is not.
     """
-    name, module = next((name, module) for name, module in MODULES.items() if lm in module.KINDS)
-    _refuse_foreign(ctx, lm, module)
-    _refuse_another(Path(out), lm)
-    if text == "-":
+    kind = trained_kinds()[lm]
+    assert kind.Options is not None
+    _refuse_another(Path(values["out"]), lm)
+    if values.get("text") == "-":
         raise click.UsageError("--text -: the text is read more than once; give a file")
-    if pairs and lm not in module.PAIRED:
-        raise click.UsageError(f"--pairs does not apply to --lm {lm}")
-    common = Common(
-        lm,
-        Path(out),
-        Path(text) if text else None,
-        (Path(pairs[0]), Path(pairs[1])) if pairs else None,
-        Path(tokenizer) if tokenizer else None,
-        normalize,
-    )
-    module.train(common, options[name])
+    hints = get_type_hints(kind.Options)
+    options = kind.Options(**{name: _value(hints[name], value) for name, value in values.items()})
+    kind.train(options, lambda line: click.echo(line, err=True))
 
 
 def _refuse_another(out: Path, lm: str) -> None:
     """A folder that holds a model of another kind: files of both would be mixed there."""
-    from rescore.lms.folders import card_value
-
     there = card_value(out, "kind")
     if there not in (None, lm):
         raise UserError(
             f"--out {out}: holds a model of kind {there}, not {lm}; give another folder, or delete this one"
         )
-
-
-def _refuse_foreign(ctx: click.Context, lm: str, module: Way) -> None:
-    """An option that this kind of model does not know would otherwise be ignored in silence."""
-    foreign = {other.TITLE for other in MODULES.values()} - {module.TITLE}
-    for parameter in ctx.command.params:
-        given = ctx.get_parameter_source(parameter.name or "") == click.core.ParameterSource.COMMANDLINE
-        if given and getattr(parameter, "title", None) in foreign:
-            raise click.UsageError(f"{parameter.opts[-1]} does not apply to --lm {lm}")

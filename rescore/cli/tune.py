@@ -63,12 +63,13 @@ def command(
     or 0 where the gain is within chance; --no-bagging writes the best of these very lists.
     """
     from rescore import formats, pipeline
+    from rescore.files import shown
     from rescore.reports.details import weight_curve, write_curve
     from rescore.reports.results import sign
 
     bonuses = {"word_bonus": word_bonus, "token_bonus": token_bonus}
     config = options.run_config(
-        search, expansion, decide, measure, dev=", ".join(nbest), columns=column, nth=nth, **bonuses
+        search, expansion, decide, measure, dev=shown(", ".join(nbest)), columns=column, nth=nth, **bonuses
     )
     lists = list(pipeline.expand(inputs.read(nbest, need_references=True), config))
     metric = config.metric(lists)
@@ -87,11 +88,12 @@ def command(
 def _found(metric: str, weights: Weights, tuned: Tuned) -> Iterator[str]:
     """What tuning found, for a person."""
     from rescore.nbest import FIRST_PASS
+    from rescore.reports.results import why_zero
 
     if not tuned.helps:
-        yield "the LM does not help on this set: no weight above 0 is better than the first pass"
-    found = ", ".join(f"{name} {weight:.4g}" for name, weight in weights.weights.items() if name != FIRST_PASS)
+        yield why_zero(tuned.unproven, tuned.first_pass, "these lists")
+    named = ", ".join(f"{name} {weight:.4g}" for name, weight in weights.weights.items() if name != FIRST_PASS)
     same = "" if tuned.low is None else f" (the same from {tuned.low:.4g} to {tuned.high:.4g})"
     how = "" if weights.decision.name == "best" else f", {weights.decision.name}"
     how += "" if weights.decision.scale is None else f" with posteriors exp({weights.decision.scale:.4g} * score)"
-    yield f"{metric} {tuned.first_pass:.2f} -> {tuned.value:.2f} at lambda {found}{same}{how}"
+    yield f"{metric} {tuned.first_pass:.2f} -> {tuned.value:.2f} at lambda {named}{same}{how}"

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from rapidfuzz.distance import Levenshtein
 
 from rescore.decision.rules import WeightsOf, combine, posteriors
+from rescore.metrics.normalise import EXACT, Normaliser, Token
 from rescore.nbest import NbestList
 
 Floats = npt.NDArray[np.float64]
@@ -33,42 +34,62 @@ class Word:
 class ConfusionNetwork:
     """What the hypotheses of one list have in the places of the decided words; posteriors come later."""
 
-    def __init__(self, text: str, hypotheses: Sequence[str], scores: Floats) -> None:
-        """scores: (hypotheses,) combined, natural log."""
-        self.words = text.split()
-        self._scores = scores
-        self._places = np.array([_opposite(self.words, other.split()) for other in hypotheses], dtype=object)
-        own = np.array(self.words, dtype=object)
-        self._same = (self._places == own).astype(np.float64).reshape(len(hypotheses), len(self.words))
+    def __init__(self, text: str, hypotheses: Sequence[str], scores: Floats, normaliser: Normaliser = EXACT) -> None:
+        """
+        Args:
+            scores: (hypotheses,) combined, natural log. normaliser: says which words are the same.
+        """
+        self.text = text
+        pieces = normaliser.pieces(text)
+        self.words = [word for piece in pieces for word in piece.written]
+        self.scores = scores
+        own = [token for piece in pieces for token in piece.tokens]
+        rows = [_opposite(own, normaliser.tokens(other)) for other in hypotheses]
+        ends = np.cumsum([0, *(len(piece.words) for piece in pieces)])
+        # Each written word stands for all that its piece is compared as; a piece that does not count is in all texts.
+        spans = [slice(*ends[place : place + 2]) for place, piece in enumerate(pieces) for _ in piece.written]
+        self._places = [[row[span] for span in spans] for row in rows]
+        same = [[row[span] == own[span] for span in spans] for row in rows]
+        self._same = np.array(same, dtype=np.float64).reshape(len(hypotheses), len(self.words))
 
     def confidences(self, scale: float) -> Floats:
         """(words,) the sum of the posteriors exp(scale * score) of the hypotheses that have the word in its place."""
-        return np.asarray(np.minimum(posteriors(self._scores, scale) @ self._same, 1.0))
+        return np.asarray(np.minimum(posteriors(self.scores, scale) @ self._same, 1.0))
 
     def alternatives(self, scale: float, number: int) -> list[tuple[tuple[str, float], ...]]:
         """For each word, at most `number` others in its place."""
-        probabilities = posteriors(self._scores, scale)
+        probabilities = posteriors(self.scores, scale)
+        order = np.argsort(-probabilities, kind="stable").tolist()
         found = []
-        for place, word in enumerate(self.words):
-            mass: dict[str, float] = {}
-            for other, probability in zip(self._places[:, place], probabilities, strict=True):
-                if other != word:
-                    mass[other] = mass.get(other, 0.0) + float(probability)
-            found.append(tuple(sorted(mass.items(), key=lambda item: -item[1])[:number]))
+        for place in range(len(self.words)):
+            mass: dict[tuple[str, ...], float] = {}  # the words as the most probable hypothesis has them come first
+            for index in order:
+                if not self._same[index, place]:
+                    other = tuple(self._places[index][place])
+                    mass[other] = mass.get(other, 0.0) + float(probabilities[index])
+            others = sorted(mass.items(), key=lambda item: -item[1])[:number]
+            found.append(tuple((_shown(words), probability) for words, probability in others))
         return found
 
 
-def networks(lists: Sequence[NbestList], texts: Sequence[str], weights: WeightsOf) -> list[ConfusionNetwork]:
-    """One per list, for the text that was decided on."""
+def networks(
+    lists: Sequence[NbestList], texts: Sequence[str], weights: WeightsOf, normaliser: Normaliser = EXACT
+) -> list[ConfusionNetwork]:
+    """One per list, for the text that was decided on; `normaliser` says which words are the same."""
     return [
-        ConfusionNetwork(text, [hypothesis.text for hypothesis in nbest.hypotheses], combine(nbest, weights))
+        ConfusionNetwork(text, [one.text for one in nbest.hypotheses], combine(nbest, weights), normaliser)
         for nbest, text in zip(lists, texts, strict=True)
     ]
 
 
-def _opposite(words: Sequence[str], others: Sequence[str]) -> list[str]:
+def _shown(words: Sequence[str]) -> str:
+    """Words as they were written; "" for none."""
+    return " ".join(word.written for word in words if isinstance(word, Token))
+
+
+def _opposite(words: Sequence[Token], others: Sequence[Token]) -> list[str]:
     """What `others` has in the place of each word, "" for no word; words in between count for no place."""
-    found = [""] * len(words)
+    found: list[str] = [""] * len(words)
     for step in Levenshtein.opcodes(words, others):
         if step.tag in ("equal", "replace"):
             found[step.src_start : step.src_end] = others[step.dest_start : step.dest_end]

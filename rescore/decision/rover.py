@@ -7,16 +7,22 @@ of the hypotheses.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from rescore.metrics.base import Metric
+from rescore.metrics.normalise import EXACT, Token, rewritten
 from rescore.nbest import NbestList
 
-Slot = dict[str | None, float]
-"""Posteriors of the words that compete for one place; None stands for no word."""
+Floats = npt.NDArray[np.float64]
+Word = TypeVar("Word", bound=str)
+Slot = dict[Word | None, float]
+"""Posteriors of the words that compete for one place; None stands for no word. Of equal words the spelling of the most
+probable hypothesis is kept."""
 
 
 class Rover:
@@ -24,58 +30,98 @@ class Rover:
 
     needs_scale = True
 
-    def prepare(self, lists: Sequence[NbestList], metric: Metric | None) -> Sequence[list[list[str]]]:
-        return [[hypothesis.text.split() for hypothesis in nbest.hypotheses] for nbest in lists]
+    def prepare(self, lists: Sequence[NbestList], metric: Metric | None) -> Sequence[list[list[Token]]]:
+        """Words are the same where the metric counts them as the same."""
+        normaliser = (metric and metric.words) or EXACT
+        return [[normaliser.tokens(hypothesis.text) for hypothesis in nbest.hypotheses] for nbest in lists]
 
-    def choose(self, nbest: NbestList, preference: npt.NDArray[np.float64], prepared: list[list[str]]) -> str:
-        return " ".join(vote(confusion_network(prepared, preference.tolist())))
+    def choose(self, nbest: NbestList, preference: npt.NDArray[np.float64], prepared: list[list[Token]]) -> str:
+        return rewritten(vote(confusion_network(prepared, preference.tolist())))
 
 
-def confusion_network(hypotheses: Sequence[Sequence[str]], posteriors: Sequence[float]) -> list[Slot]:
+def confusion_network(hypotheses: Sequence[Sequence[Word]], posteriors: Sequence[float]) -> list[Slot[Word]]:
     """The slots, from the first to the last, each with the posteriors of all hypotheses."""
-    network: list[Slot] = []
+    network: list[Slot[Word]] = []
     mass = 0.0
     order = sorted(range(len(hypotheses)), key=lambda index: -posteriors[index])
     for index in order:
         posterior = float(posteriors[index])
-        merged: list[Slot] = []
+        merged: list[Slot[Word]] = []
         for slot, word in _align(network, hypotheses[index], mass):
-            place: Slot = {None: mass} if slot is None else slot
+            place: Slot[Word] = {None: mass} if slot is None else slot
             place[word] = place.get(word, 0.0) + posterior
             merged.append(place)
         network, mass = merged, mass + posterior
     return network
 
 
-def vote(network: Sequence[Slot]) -> list[str]:
+def vote(network: Sequence[Slot[Word]]) -> list[Word]:
     """The word with the highest posterior of each slot; of equals the one of the more probable hypothesis."""
     winners = (max(slot, key=lambda word: slot[word]) for slot in network)
     return [word for word in winners if word is not None]
 
 
-def _align(network: Sequence[Slot], words: Sequence[str], mass: float) -> list[tuple[Slot | None, str | None]]:
+BLOCK = 256
+"""Slots whose alignments are in memory together; of the slots before, only the costs at the end of each block."""
+NEARLY = 1e-9
+"""Costs that differ by less are equal: of equal alignments a word stands in a slot rather than beside it."""
+
+
+def _align(
+    network: Sequence[Slot[Word]], words: Sequence[Word], mass: float
+) -> list[tuple[Slot[Word] | None, Word | None]]:
     """Slots paired with words, None where either has no partner, of the least expected number of word errors."""
-    n, m = len(network), len(words)
-    skip = [mass - slot.get(None, 0.0) for slot in network]
-    cost = [[0.0] * (m + 1) for _ in range(n + 1)]
-    for j in range(1, m + 1):
-        cost[0][j] = j * mass
-    for i in range(1, n + 1):
-        slot, row, above = network[i - 1], cost[i], cost[i - 1]
-        row[0] = above[0] + skip[i - 1]
-        for j in range(1, m + 1):
-            matched = above[j - 1] + mass - slot.get(words[j - 1], 0.0)
-            row[j] = min(matched, above[j] + skip[i - 1], row[j - 1] + mass)
-    pairs: list[tuple[Slot | None, str | None]] = []
-    i, j = n, m
-    while i or j:
-        if i and j and cost[i][j] == cost[i - 1][j - 1] + mass - network[i - 1].get(words[j - 1], 0.0):
-            i, j = i - 1, j - 1
-            pairs.append((network[i], words[j]))
-        elif i and cost[i][j] == cost[i - 1][j] + skip[i - 1]:
-            i -= 1
-            pairs.append((network[i], None))
-        else:
-            j -= 1
-            pairs.append((None, words[j]))
+    places: dict[Word | None, list[int]] = {}
+    for place, word in enumerate(words):
+        places.setdefault(word, []).append(place)
+    blocks = [network[start : start + BLOCK] for start in range(0, len(network), BLOCK)]
+    costs = [mass * np.arange(len(words) + 1.0)]
+    for block in blocks[:-1]:
+        costs.append(deque(_rows(block, costs[-1], places, mass), maxlen=1)[0].costs)
+    pairs: list[tuple[Slot[Word] | None, Word | None]] = []
+    at = len(words)
+    for number in reversed(range(len(blocks))):
+        rows = list(_rows(blocks[number], costs[number], places, mass))
+        for slot, row in zip(reversed(blocks[number]), reversed(rows), strict=True):
+            while not row.placed[at]:
+                at -= 1
+                pairs.append((None, words[at]))
+            if at and row.matched[at - 1]:
+                at -= 1
+                pairs.append((slot, words[at]))
+            else:
+                pairs.append((slot, None))
+    pairs += [(None, word) for word in reversed(words[:at])]
     return pairs[::-1]
+
+
+class _Row(NamedTuple):
+    """The alignments of all slots up to one with the words so far."""
+
+    costs: Floats
+    """(words + 1,)"""
+    placed: npt.NDArray[np.bool_]
+    """(words + 1,) whether the slot comes last, and no word beside it."""
+    matched: npt.NDArray[np.bool_]
+    """(words,) whether the word may stand in the slot."""
+
+
+def _rows(
+    slots: Sequence[Slot[Word]], above: Floats, places: Mapping[Word | None, Sequence[int]], mass: float
+) -> Iterator[_Row]:
+    """
+    Args:
+        above: the costs before the first of the slots. places: of each word.
+    """
+    beside = mass * np.arange(len(above))
+    for slot in slots:
+        matched = above[:-1] + mass
+        best = above + (mass - slot.get(None, 0.0))
+        for word, posterior in slot.items():
+            if word in places:
+                for place in places[word]:
+                    matched[place] -= posterior
+        np.minimum(best[1:], matched, out=best[1:])
+        above = np.minimum.accumulate(best - beside) + beside
+        limit = above + NEARLY
+        yield _Row(above, best <= limit, matched <= limit[1:])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -11,56 +11,72 @@ import numpy.typing as npt
 
 from rescore.errors import UserError
 from rescore.metrics.base import Metric
-from rescore.nbest import COMBINED, NbestList, given_places
+from rescore.nbest import NbestList, Origin, in_tie_order, ranking
 from rescore.parts import DECISIONS
 
-WeightsOf = Mapping[str, float] | Callable[[NbestList], Mapping[str, float]]
-"""The weight of each column; or a function that says them for a list, where they depend on its condition."""
+
+@dataclass(frozen=True, slots=True)
+class ListWeights:
+    """What decides about one list."""
+
+    columns: Mapping[str, float]
+    """The weight of each column of scores."""
+    excluded: frozenset[Origin] = frozenset()
+    """Hypotheses of these origins may not win, nor vote."""
 
 
-LARGEST = float(np.finfo(np.float64).max)
+WeightsOf = Mapping[str, float] | Callable[[NbestList], ListWeights]
+"""The weight of each column; or a function that says what decides about a list, where that depends on the list."""
+
+
+MAX_SCORE = float(np.finfo(np.float64).max)
+
+
+def weights_for(nbest: NbestList, weights: WeightsOf) -> ListWeights:
+    """What decides about one list."""
+    return weights(nbest) if callable(weights) else ListWeights(weights)
+
+
+def candidates(nbest: NbestList, excluded: Collection[Origin] = ()) -> NbestList:
+    """The list of the hypotheses that may win, in the order in which equals win.
+
+    A list of which all hypotheses are excluded is decided among them.
+    """
+    allowed = [hypothesis for hypothesis in nbest.hypotheses if hypothesis.origin not in excluded]
+    if 0 < len(allowed) < len(nbest.hypotheses):
+        nbest = replace(nbest, hypotheses=allowed)
+    return in_tie_order(nbest)
 
 
 def combine(nbest: NbestList, weights: WeightsOf) -> npt.NDArray[np.float64]:
     """(hypotheses,) the weighted sum of the columns; a column of weight 0 does not count, not even where it is -inf.
 
-    A hypothesis with a score of -inf is impossible under every other weight, also under a negative one. Sums that
-    exceed what a float can hold are the largest float.
+    A hypothesis with a score of -inf is impossible under every other weight, also under a negative one, and so is a
+    hypothesis that may not win. Sums that exceed what a float can hold are the largest float.
     """
+    deciding = weights_for(nbest, weights)
     scores = np.zeros(len(nbest.hypotheses))
     impossible = np.zeros(len(scores), dtype=bool)
-    for name, weight in (weights(nbest) if callable(weights) else weights).items():
+    for name, weight in deciding.columns.items():
         if weight:
             values = np.array(nbest.column(name))
             impossible |= np.isneginf(values)
             with np.errstate(over="ignore"):
-                scores = np.clip(scores + weight * np.where(impossible, 0.0, values), -LARGEST, LARGEST)
-    scores[impossible] = -np.inf
+                scores = np.clip(scores + weight * np.where(impossible, 0.0, values), -MAX_SCORE, MAX_SCORE)
+    excluded = np.array([hypothesis.origin in deciding.excluded for hypothesis in nbest.hypotheses])
+    scores[impossible if excluded.all() else impossible | excluded] = -np.inf
     return scores
 
 
 def best(lists: Sequence[NbestList], weights: WeightsOf) -> list[int]:
-    """The index of the best hypothesis of each list: arg max of the combined score.
-
-    Of equals the first that the toolkit gave: a respelled hypothesis has the first-pass score of the one it came from,
-    and lists are read in any order.
-    """
-    return [_first_of_best(nbest, combine(nbest, weights)) for nbest in lists]
-
-
-def _first_of_best(nbest: NbestList, scores: npt.NDArray[np.float64]) -> int:
-    top = int(np.argmax(scores))
-    if nbest.hypotheses[top].scores.get(COMBINED):
-        return next((place for place in given_places(nbest) if scores[place] == scores[top]), top)
-    return top
+    """The index of the best hypothesis of each list, by `ranking`."""
+    return [ranking(nbest, combine(nbest, weights).tolist())[0] for nbest in lists]
 
 
 def rerank(nbest: NbestList, weights: WeightsOf) -> NbestList:
-    """The list with its hypotheses sorted by the combined score, best first; of equals those that the toolkit gave
-    come first, and keep their order."""
-    new = np.array([bool(one.scores.get(COMBINED)) for one in nbest.hypotheses])
-    order = np.lexsort(np.stack([new, -combine(nbest, weights)]))
-    return replace(nbest, hypotheses=[nbest.hypotheses[index] for index in order])
+    """The list with its hypotheses sorted by the combined score, by `ranking`."""
+    order = ranking(nbest, combine(nbest, weights).tolist())
+    return replace(nbest, hypotheses=[nbest.hypotheses[place] for place in order])
 
 
 def posteriors(scores: npt.NDArray[np.float64], scale: float) -> npt.NDArray[np.float64]:
@@ -100,7 +116,10 @@ class DecisionRule(Protocol):
         ...
 
     def choose(self, nbest: NbestList, preference: Floats, prepared: Any) -> str:
-        """The text chosen from a list, given the posterior or score (hypotheses,) of each hypothesis."""
+        """The text chosen from a list, given the posterior or score (hypotheses,) of each hypothesis.
+
+        The list has the hypotheses that may win, in the order in which equals win: of equals the first is right.
+        """
         ...
 
 
@@ -138,10 +157,15 @@ class Decision:
         return self.scale is None and bool(DECISIONS[self.name].needs_scale)
 
     @property
+    def takes_scale(self) -> bool:
+        """Whether the rule is about posteriors, so that it has a scale."""
+        return bool(DECISIONS[self.name].needs_scale)
+
+    @property
     def losses(self) -> Losses | None:
         """Those of a rule that chooses the least expected one."""
-        found: Losses | None = getattr(DECISIONS[self.name], "losses", None)
-        return found
+        losses: Losses | None = getattr(DECISIONS[self.name], "losses", None)
+        return losses
 
     def texts(self, metric: Metric | None, lists: Sequence[NbestList], weights: WeightsOf) -> list[str]:
         """The text that is chosen for each list.
@@ -150,33 +174,34 @@ class Decision:
             UserError: the rule needs a scale, or a metric, that is not given.
         """
         texts: list[str] = []
-        for some in _portions(lists):
-            texts += Chooser(self.name, metric, some, weights).texts(self.scale)
+        for portion in _portions(lists):
+            texts += Decider(self.name, metric, portion, weights).texts(self.scale)
         return texts
 
 
 def _portions(lists: Sequence[NbestList]) -> Iterator[list[NbestList]]:
     """Lists that a rule is given together: what it needs to know of them may grow with the square of their lengths."""
-    some: list[NbestList] = []
+    portion: list[NbestList] = []
     pairs = 0
     for nbest in lists:
         pairs += len(nbest.hypotheses) ** 2
-        if some and pairs > PAIRS:
-            yield some
-            some, pairs = [], len(nbest.hypotheses) ** 2
-        some.append(nbest)
-    if some:
-        yield some
+        if portion and pairs > PAIRS:
+            yield portion
+            portion, pairs = [], len(nbest.hypotheses) ** 2
+        portion.append(nbest)
+    if portion:
+        yield portion
 
 
-class Chooser:
+class Decider:
     """One rule on given lists, for one scale after another."""
 
     def __init__(self, name: str, metric: Metric | None, lists: Sequence[NbestList], weights: WeightsOf) -> None:
-        self._name, self._lists = name, lists
+        self._name = name
         self._rule: DecisionRule = DECISIONS[name]()
-        self._scores = [combine(nbest, weights) for nbest in lists]
-        self._prepared = self._rule.prepare(lists, metric)
+        self._lists = [candidates(nbest, weights_for(nbest, weights).excluded) for nbest in lists]
+        self.scores = [combine(nbest, weights) for nbest in self._lists]
+        self._prepared = self._rule.prepare(self._lists, metric)
 
     def texts(self, scale: float | None) -> list[str]:
         """The text that is chosen for each list.
@@ -184,13 +209,13 @@ class Chooser:
         Raises:
             UserError: the rule needs a scale, and it is None.
         """
-        preferences = self._scores
+        preferences = self.scores
         if self._rule.needs_scale:
             if scale is None:
                 raise UserError(
                     f"{self._name} needs the scale of posteriors; give --scale, or --dev lists to tune it on"
                 )
-            preferences = [posteriors(scores, scale) for scores in self._scores]
+            preferences = [posteriors(scores, scale) for scores in self.scores]
         return [
             self._rule.choose(nbest, preference, prepared)
             for nbest, preference, prepared in zip(self._lists, preferences, self._prepared, strict=True)

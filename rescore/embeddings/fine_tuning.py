@@ -74,11 +74,11 @@ def trainable(lm: LanguageModel) -> LanguageModel:
     Raises:
         UserError: it is none of the networks that are trained here.
     """
-    make = getattr(network_of(lm).network, "trainable", None)
-    if make is None:
+    network = network_of(lm).network.trainable()
+    if network is None:
         raise UserError(f"{lm.name}: --fine-tune is for networks that `rescore train` makes; leave it out")
     made = copy(lm)
-    vars(made)["network"] = make()
+    vars(made)["network"] = network
     return made
 
 

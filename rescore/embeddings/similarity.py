@@ -244,6 +244,7 @@ def _threshold(found: Floats, same: npt.NDArray[np.bool_]) -> float:
     order = np.argsort(found)
     values, marks = found[order], same[order]
     right = np.concatenate([[marks.sum()], marks.sum() + np.cumsum(np.where(marks, -1, 1))])  # those below are "not"
+    right[1:-1][np.diff(values) == 0] = -1  # no threshold parts equal cosines
     place = int(right.argmax())
     if place == 0:
         return float(values[0]) - 1e-9

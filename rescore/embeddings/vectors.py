@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -16,11 +17,8 @@ import torch
 from torch import Tensor
 
 from rescore.errors import UserError
-from rescore.lms import LanguageModel, alone
-from rescore.lms.cache import Cached
-from rescore.lms.context import Recased, context_of
-from rescore.lms.neural.causal import BackwardScorer, CausalScorer
-from rescore.lms.neural.passes import Encoded, MaskedScorer, NetworkScorer, batches, padded, windows
+from rescore.lms import LanguageModel, alone, capabilities_of
+from rescore.lms.neural.passes import Encoded, NetworkScorer, batches, padded, windows
 
 Vectors = npt.NDArray[np.float32]
 
@@ -102,11 +100,11 @@ class Embedder:
             for layer in self._options.mix(layers):
                 if not 0 <= layer <= layers:
                     raise UserError(f"{lm.name}: layer {layer} is not between 0 and {layers}")
-            if self._options.kind == "context" and isinstance(lm, CausalScorer) and lm.network.cloze is not None:
+            if self._options.kind == "context" and lm.behind and lm.network.cloze is not None:
                 raise UserError(f"{lm.name}: predicts masked tokens, where no vectors are taken; give --kind hidden")
-            if self._options.kind == "context" and not lm.predicts_tokens:
+            if self._options.kind == "context" and not lm.capabilities.predicts_tokens:
                 raise UserError(f"{lm.name}: sees the tokens that it judges; give --kind hidden")
-            if self._options.special and (isinstance(lm, CausalScorer | MaskedScorer)):
+            if self._options.special and (lm.behind or lm.masks):
                 raise UserError(f"{lm.name}: has no vectors of special tokens; leave out --special-tokens")
 
     @torch.inference_mode()
@@ -156,7 +154,7 @@ class Embedder:
         """(tokens, d) of each sentence; equal ones are computed once."""
         rank = {sentence: index for index, sentence in enumerate(dict.fromkeys(encoded))}
         distinct = list(rank)
-        masked = isinstance(lm, MaskedScorer) and self._options.kind == "context"
+        masked = lm.masks and self._options.kind == "context"
         found = dict(self._masked(lm, distinct) if masked else self._plain(lm, distinct))
         width = next((vectors.shape[1] for vectors in found.values()), None)
         none = torch.zeros(0, self._width(lm) if width is None else width)
@@ -180,8 +178,8 @@ class Embedder:
         """One pass; what is longer than the network's positions is read in overlapping windows."""
         network = lm.network
         before = network.before
-        behind = int(isinstance(lm, CausalScorer) and self._options.kind == "context")  # the vector is before the token
-        after = [] if isinstance(lm, CausalScorer) else network.after
+        behind = lm.behind if self._options.kind == "context" else 0
+        after = [] if lm.behind else network.after
         frame = len(before) + len(after)
         rows = [
             (index, *window)
@@ -194,12 +192,12 @@ class Embedder:
             sequences = []
             for index, start, stop, *_ in some:
                 ids = sentences[index].ids[start:stop]
-                sequences.append([*before, *(ids[::-1] if isinstance(lm, BackwardScorer) else ids), *after])
+                sequences.append([*before, *(ids[::-1] if lm.backwards else ids), *after])
             hidden = self._vectors(lm, *padded(sequences, network.pad)).cpu()
             for row, (index, start, stop, first, last) in enumerate(some):
                 shift = len(before) - behind
                 inner = hidden[row, max(shift, 0) : shift + stop - start]
-                if isinstance(lm, BackwardScorer):
+                if lm.backwards:
                     inner = inner.flip(0)
                 missing = stop - start - len(inner)  # without a token before the sentence, its first has no context
                 kept = inner[max(first - start - missing, 0) : last - start - missing]
@@ -231,10 +229,9 @@ def network_of(lm: LanguageModel) -> NetworkScorer:
     Raises:
         UserError: it has none, or not as it is used here.
     """
-    if any(context_of(lm)) or getattr(lm, "reads_source", False):
+    capabilities = capabilities_of(lm)
+    if any(capabilities.context) or capabilities.source:
         raise UserError(f"{lm.name}: vectors are those of single sentences; leave out --context and sources")
-    if isinstance(lm, NetworkScorer):
-        return lm
-    if isinstance(lm, Cached | Recased):
-        raise UserError(f"{lm.name}: --cache and --case do not apply to vectors")
-    raise UserError(f"{lm.name}: has no vectors; give a network, without --engine ray")
+    if not capabilities.vectors:
+        raise UserError(f"{lm.name}: has no vectors; give a network, without --cache, --case and --engine ray")
+    return cast(NetworkScorer, lm)

@@ -14,14 +14,13 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from rescore.errors import UserError
-from rescore.lms.base import ComputeOptions, LanguageModel, Question, TokenScores
-from rescore.lms.context import context_of
+from rescore.lms.base import Capabilities, ComputeOptions, LanguageModel, Question, TokenScores, capabilities_of
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +36,7 @@ OBJECT_STORE = 256 << 20
 """Bytes of shared memory of a cluster that is started here: only texts and scores go through it."""
 
 
-About = tuple[str, str, str, bool, tuple[int, int]]
+About = tuple[str, str, str, Capabilities]
 """A model's back-end, precision and fingerprint, whether it reads the source, and how many neighbours."""
 
 
@@ -77,7 +76,8 @@ class RemoteModel:
 
     def __init__(self, cluster: Cluster, rank: int, name: str, about: About) -> None:
         self._cluster, self._rank, self.name = cluster, rank, name
-        self.model, self.precision, self.fingerprint, self.reads_source, self.context = about
+        self.model, self.precision, self.fingerprint, capabilities = about
+        self.capabilities = replace(capabilities, vectors=False, predicts_tokens=False)
 
     def score(self, questions: Sequence[Question]) -> list[TokenScores]:
         """One result per question, in their order."""
@@ -288,9 +288,9 @@ class _Holder:
 
     def load(self) -> list[tuple[str, About]]:
         """Names and facts of the models."""
-        from rescore.lms import BACKENDS, load_all, parse
+        from rescore.lms import KINDS, load_all, parse
 
-        if any(BACKENDS[parse(spec).kind].uses_torch for spec in self._arguments[0]):
+        if any(KINDS[parse(spec).kind].uses_torch for spec in self._arguments[0]):
             import torch
 
             torch.set_num_threads(self._threads)
@@ -302,8 +302,7 @@ class _Holder:
                     model.model,
                     model.precision,
                     model.fingerprint,
-                    getattr(model, "reads_source", False),
-                    context_of(model),
+                    capabilities_of(model),
                 ),
             )
             for model in self._models

@@ -13,8 +13,8 @@ from rescore.errors import UserError
 from rescore.lms import LanguageModel, Question, TokenScores, column_name, origin
 from rescore.lms.base import OnShare, watched
 from rescore.lms.cache import Cached
-from rescore.lms.context import Placed, ask, in_place
-from rescore.nbest import TOKENS, Column, NbestList
+from rescore.lms.context import Placed, ask
+from rescore.nbest import TOKENS, Column, NbestList, Role
 
 log = logging.getLogger(__name__)
 
@@ -24,8 +24,12 @@ OnProgress = Callable[[int], object]
 """Called with the number of hypotheses just done."""
 
 
-def windows(lists: Iterable[Placed]) -> Iterator[list[Placed]]:
-    """The lists in parts of at most `WINDOW` hypotheses, or one list, that are scored together."""
+def windows(lists: Iterable[Placed], waits: Callable[[], bool] = lambda: False) -> Iterator[list[Placed]]:
+    """The lists in parts of at most `WINDOW` hypotheses, or one list, that are scored together.
+
+    Args:
+        waits: whether the next list has yet to come: then the window ends, so that its lists are answered now.
+    """
     window: list[Placed] = []
     size = 0
     for placed in lists:
@@ -35,6 +39,9 @@ def windows(lists: Iterable[Placed]) -> Iterator[list[Placed]]:
             window, size = [], 0
         window.append(placed)
         size += number
+        if waits():
+            yield window
+            window, size = [], 0
     if window:
         yield window
 
@@ -152,14 +159,6 @@ class Streaming(Protocol):
         ...
 
 
-def score_lists(
-    lm: LanguageModel, lists: Iterable[NbestList], progress: OnProgress = lambda done: None
-) -> Iterator[tuple[NbestList, list[TokenScores]]]:
-    """Each list with the scores of its hypotheses, as a stream; memory is bounded by `WINDOW` hypotheses."""
-    for scored in score_windows(lm, windows(in_place([lm], lists)), progress):
-        yield from ((placed.nbest, scores) for placed, scores in scored)
-
-
 class ColumnAdder:
     """Makes copies of lists with one more column: scores of tokens, normalised; if asked for, also their number.
 
@@ -170,7 +169,7 @@ class ColumnAdder:
         self._name, self._norm, self._count_tokens = column_name(lm, norm), norm, count_tokens
         self._new = {self._name: origin(lm, norm)}
         if count_tokens:
-            self._new[TOKENS] = origin(lm, "count")
+            self._new[TOKENS] = replace(origin(lm, "count"), role=Role.COUNT)
         self._before: Mapping[str, Column] | None = None
         self._columns: Mapping[str, Column] = {}
 
@@ -186,27 +185,37 @@ class ColumnAdder:
         return replace(nbest, hypotheses=hypotheses, provenance=self._columns)
 
 
-def add_column(
-    lm: LanguageModel,
-    lists: Iterable[NbestList],
-    norm: str,
-    progress: OnProgress = lambda done: None,
-    count_tokens: bool = False,
-) -> Iterator[NbestList]:
-    """`score_lists`, with the scores as one more column of each list, and if asked for the number of tokens."""
-    with_column = ColumnAdder(lm, norm, count_tokens)
-    for nbest, scores in score_lists(lm, lists, progress):
-        yield with_column(nbest, scores)
+OnScores = Callable[[LanguageModel, NbestList, Sequence[TokenScores]], object]
+"""Called with a model, a list, and the scores of its hypotheses."""
 
 
-def score_all(
+def add_columns(
     lms: Sequence[LanguageModel],
-    lists: Iterable[NbestList],
+    lists: Iterable[list[Placed]],
     norm: str,
+    counted: LanguageModel | None = None,
     progress: OnProgress = lambda done: None,
-    count_tokens: bool = False,
-) -> list[NbestList]:
-    """The lists with one column a language model, and if asked for one with the number of the first one's tokens."""
-    for rank, lm in enumerate(lms):
-        lists = add_column(lm, lists, norm, progress, count_tokens and rank == 0)
-    return list(lists)
+    on_scores: OnScores | None = None,
+) -> Iterator[list[Placed]]:
+    """Windows of lists with one more column per model, as a stream; memory is bounded by the windows.
+
+    Args:
+        lists: as `windows` cuts them. counted: the model whose tokens are counted in a column of their own.
+    """
+    for lm in lms:
+        lists = _with_column(lm, lists, ColumnAdder(lm, norm, lm is counted), progress, on_scores)
+    return iter(lists)
+
+
+def _with_column(
+    lm: LanguageModel,
+    lists: Iterable[list[Placed]],
+    with_column: ColumnAdder,
+    progress: OnProgress,
+    on_scores: OnScores | None,
+) -> Iterator[list[Placed]]:
+    for window in score_windows(lm, lists, progress):
+        if on_scores is not None:
+            for placed, scores in window:
+                on_scores(lm, placed.nbest, scores)
+        yield [replace(placed, nbest=with_column(placed.nbest, scores)) for placed, scores in window]

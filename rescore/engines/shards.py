@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 import logging
 import re
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from rescore import formats
+from rescore.engines.local import OnProgress
 from rescore.errors import UserError
 from rescore.formats import ReadOptions, native
 from rescore.formats.source import Source
@@ -34,6 +36,7 @@ class Shards:
         self._folder = Path(f"{output}.shards")
         self._made_by = "\n".join(made_by)
         self._paths: list[Path] = []
+        self._to_write: deque[Path] = deque()
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -45,13 +48,29 @@ class Shards:
         digest = hashlib.sha256(self._made_by.encode())
         for placed in window:
             nbest = placed.nbest
-            hypotheses = [(hypothesis.text, sorted(hypothesis.scores.items())) for hypothesis in nbest.hypotheses]
+            hypotheses = [(one.text, one.origin, sorted(one.scores.items())) for one in nbest.hypotheses]
             about = (nbest.id, nbest.references, nbest.source, sorted(nbest.provenance.items(), key=lambda one: one[0]))
             digest.update(repr((about, hypotheses, placed.before, placed.after)).encode())
         key = digest.hexdigest()[:12]
         path = self._folder / f"{len(self._paths):06d}-{key}.jsonl"
         self._paths.append(path)
         return None if path.is_file() else path
+
+    def missing(self, windows: Iterable[list[Placed]], progress: OnProgress) -> Iterator[list[Placed]]:
+        """The windows that are not there yet, as a stream."""
+        for window in windows:
+            path = self.add(window)
+            if path is None:
+                progress(sum(len(placed.nbest.hypotheses) for placed in window))
+            else:
+                self._to_write.append(path)
+                yield window
+
+    def write(self, windows: Iterable[list[Placed]]) -> None:
+        """Write each window of `missing`, with its new columns, to its place; then join all."""
+        for window in windows:
+            formats.write((placed.nbest for placed in window), str(self._to_write.popleft()))
+        self.join()
 
     def join(self) -> None:
         """Write the output, in the order of the windows, and remove the shards; whatever else is there stays."""

@@ -6,7 +6,7 @@ wrote some that no text has; a `Channel` says how likely each was misheard so.
 
 from rescore.expansion.channel import Channel
 from rescore.expansion.recombine import recombine
-from rescore.expansion.respell import Candidate, Proposer, Respeller
+from rescore.expansion.respell import Candidate, Proposer, Respeller, Respelling
 from rescore.lms.lexicon import Lexicon
 
-__all__ = ["Candidate", "Channel", "Lexicon", "Proposer", "Respeller", "recombine"]
+__all__ = ["Candidate", "Channel", "Lexicon", "Proposer", "Respeller", "Respelling", "recombine"]

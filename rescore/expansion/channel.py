@@ -20,12 +20,15 @@ from rescore.errors import UserError
 from rescore.files import parsed, read_json, write_text
 from rescore.formats.references import References
 from rescore.lms import shipped_models
-from rescore.nbest import COMBINED, NbestList, content_hash
+from rescore.lms.folders import card_head
+from rescore.nbest import NbestList, Origin, content_hash
 
 NAME = "channel.json"
 """The file's name in a channel's folder."""
 BLOCK = 2
 """Letters in a block, at most."""
+OTHER = chr(sys.maxunicode)
+"""Stands for all letters that are not in the alphabet."""
 DISCOUNT = 0.5
 """Taken from the count of each pair of blocks that was seen, for those that were not."""
 FLOOR = 1e-5
@@ -33,6 +36,9 @@ FLOOR = 1e-5
 STEPS = [(i, j) for i in range(BLOCK + 1) for j in range(BLOCK + 1) if i or j]
 """How many letters a pair of blocks has, meant and heard."""
 
+MAX_LETTERS, MAX_BLOCKS = 4096, 8192
+"""Letters, and blocks of any length, that have costs of their own: bounds the table to 256 MiB. The most frequent are
+taken; further letters are all alike."""
 PAIRS = 4096
 """Pairs of texts whose probabilities are computed together."""
 BAND = 3
@@ -71,7 +77,8 @@ class Channel:
     @cached_property
     def letters(self) -> str:
         """The alphabet; letters that are not in it are all alike."""
-        return "".join(sorted({letter for block in self.totals for letter in block}))
+        every = sorted({letter for block in self.totals for letter in block})
+        return "".join(sorted(sorted(every, key=lambda letter: -self.totals.get(letter, 0.0))[:MAX_LETTERS]))
 
     @staticmethod
     def shipped() -> Path:
@@ -138,47 +145,73 @@ class Channel:
 
     @cached_property
     def table(self) -> Floats:
-        """(blocks, blocks) -log P by the codes of `_codes`; a letter outside the alphabet has the last number."""
-        size = len(self.letters) + 2  # 0 is no letter
-        table = np.full((size**BLOCK, size**BLOCK), np.inf, dtype=np.float32)
-        other = chr(sys.maxunicode)  # stands for all that are not in the alphabet
-        singles = ["", *self.letters, other]
+        """(blocks, blocks) -log P by the numbers of `_blocks`, meant and heard; the last stands for unseen blocks."""
+        size, singles = len(self._blocks) + 1, len(self.letters) + 2
+        table = np.full((size, size), np.inf, dtype=np.float32)
+        table[:singles, :singles] = -np.log(FLOOR)
+        table[0, 0] = np.inf
         for meant, row in self.counts.items():
             for heard in row:
-                table[self._code(meant), self._code(heard)] = -self.log_prob(meant, heard)
-        for meant in singles:
-            for heard in singles:
-                if meant or heard:
-                    cost = -self.log_prob(meant, heard)
-                    table[self._code(meant), self._code(heard)] = 0.0 if meant == heard == other else cost
+                ours, theirs = self._known(meant), self._known(heard)
+                if OTHER in ours + theirs and len(meant) <= 1 and len(heard) <= 1:
+                    continue  # all such letters are alike
+                if ours in self._blocks and theirs in self._blocks:
+                    table[self._blocks[ours], self._blocks[theirs]] = -self.log_prob(meant, heard)
+        table[singles - 1, singles - 1] = 0.0
         return table
+
+    def _known(self, block: str) -> str:
+        """A block with `OTHER` in the place of letters that are not in the alphabet."""
+        return "".join(letter if letter in self._alphabet else OTHER for letter in block)
+
+    @cached_property
+    def _alphabet(self) -> frozenset[str]:
+        return frozenset(self.letters)
+
+    @cached_property
+    def _blocks(self) -> dict[str, int]:
+        """The number of each block that has costs: no letter, the letters, `OTHER`, and pairs that were counted."""
+        singles = ["", *self.letters, OTHER]
+        pairs: Counter[str] = Counter()
+        for meant, row in self.counts.items():
+            for heard, number in row.items():
+                pairs.update({self._known(block): number for block in (meant, heard) if len(block) == BLOCK})
+        often = sorted(pairs, key=lambda pair: (-pairs[pair], pair))[: MAX_BLOCKS - len(singles) - 1]
+        return {block: number for number, block in enumerate([*singles, *often])}
 
     @cached_property
     def _numbers(self) -> npt.NDArray[np.int64]:
-        """The number of each character: 0 for no letter, the last one for all that are not in the alphabet."""
+        """The number of each character: 0 for no letter, the last for all that are not in the alphabet."""
         numbers = np.full(sys.maxunicode + 1, len(self.letters) + 1)
         numbers[0] = 0
         numbers[list(map(ord, self.letters))] = np.arange(len(self.letters)) + 1
         return numbers
 
-    def _code(self, block: str) -> int:
-        code = 0
-        for letter in block:
-            code = code * (len(self.letters) + 2) + int(self._numbers[ord(letter)])
-        return code
+    @cached_property
+    def _pairs(self) -> tuple[Codes, Codes]:
+        """The codes of pairs that have costs, in order, and their numbers; behind them a code of none."""
+        singles = len(self.letters) + 2
+        pairs = sorted(
+            (singles * int(self._numbers[ord(block[0])]) + int(self._numbers[ord(block[1])]), number)
+            for block, number in self._blocks.items()
+            if len(block) == BLOCK
+        )
+        codes, numbers = zip(*pairs, (np.iinfo(np.int64).max, len(self._blocks)), strict=True)
+        return np.array(codes), np.array(numbers)
 
     def _codes(self, texts: Sequence[str]) -> tuple[Codes, list[Codes]]:
-        """(texts,) lengths, and for each number of letters (longest + 1, texts) the code of the block ending there."""
+        """(texts,) lengths, and for each size of a block (longest + 1, texts) the number of the block ending there."""
         lengths = np.array([len(text) for text in texts])
         width = int(lengths.max()) + 1
         padded = "".join("\0" + text.ljust(width - 1, "\0") for text in texts).encode("utf-32-le")
         letters = np.ascontiguousarray(self._numbers[np.frombuffer(padded, "<u4").reshape(-1, width)].T)
-        codes = [np.zeros_like(letters), letters]
-        for _ in range(BLOCK - 1):
-            longer = letters.copy()
-            longer[1:] += (len(self.letters) + 2) * codes[-1][:-1]
-            codes.append(longer)
-        return lengths, codes
+        pairs = letters.copy()
+        pairs[1:] += (len(self.letters) + 2) * letters[:-1]
+        codes, numbers = self._pairs
+        place = np.searchsorted(codes, pairs)
+        return lengths, [
+            np.zeros_like(letters), letters, np.where(codes[place] == pairs, numbers[place], len(self._blocks))
+        ]  # fmt: skip
 
     def log_probs(self, meant: Sequence[str], heard: Sequence[str]) -> npt.NDArray[np.float64]:
         """(pairs,) natural log of P(heard | meant) of texts, one or more words each."""
@@ -211,7 +244,7 @@ ROUNDS = 2
 """Alignments under the counts of the one before; the first is one of fewest edits."""
 ALIKE = 0.6
 """Share of letters that differ from which on two spans are not the same words misheard, but different ones."""
-LONGEST = 30
+MAX_SPAN = 30
 """Letters of a span, at most."""
 
 Pairs = Counter[tuple[str, str]]
@@ -246,15 +279,14 @@ def collect(lists: Iterable[NbestList]) -> Pairs:
             raise UserError(f"utterance {nbest.id}: no reference; a channel is learned from lists with references")
         meant = nbest.references[0].lower().split()
         for hypothesis in nbest.hypotheses:
-            if hypothesis.scores.get(COMBINED):
-                continue
-            pairs.update(spans(meant, hypothesis.text.lower().split()))
+            if hypothesis.origin is Origin.FIRST_PASS:
+                pairs.update(spans(meant, hypothesis.text.lower().split()))
     return Counter({pair: number for pair, number in pairs.items() if _alike(*pair)})
 
 
 def _alike(meant: str, heard: str) -> bool:
     return meant == heard or (
-        max(len(meant), len(heard)) <= LONGEST and Levenshtein.normalized_distance(meant, heard) <= ALIKE
+        max(len(meant), len(heard)) <= MAX_SPAN and Levenshtein.normalized_distance(meant, heard) <= ALIKE
     )
 
 
@@ -369,10 +401,7 @@ def train(
 
 
 def _card(channel: Channel, words: int, other: int) -> str:
-    return f"""---
-kind: channel
-trained_on: {channel.source}
----
+    return f"""{card_head("text2text-generation", {"kind": "channel", "trained_on": channel.source})}
 
 # channel
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -12,7 +13,18 @@ import numpy.typing as npt
 from rapidfuzz.distance import Levenshtein
 
 from rescore.errors import UserError
-from rescore.nbest import COMBINED, FIRST_PASS, Column, Hypothesis, NbestList, component_columns, score_columns
+from rescore.metrics.normalise import EXACT, Normaliser
+from rescore.nbest import (
+    FIRST_PASS,
+    Column,
+    Hypothesis,
+    NbestList,
+    Origin,
+    component_columns,
+    free_name,
+    in_tie_order,
+    score_columns,
+)
 
 log = logging.getLogger(__name__)
 
@@ -20,78 +32,101 @@ MISSING = "missing."
 MERGED = "merged"
 
 
-def merge(first: Sequence[NbestList], others: Mapping[str, Sequence[NbestList]]) -> Iterator[NbestList]:
+def merge(
+    first: Sequence[NbestList], others: Mapping[str, Sequence[NbestList]], normaliser: Normaliser | None = None
+) -> Iterator[NbestList]:
     """The lists of the first system, with the hypotheses and the scores of the others.
 
     A text that several systems propose is one hypothesis. The first pass is that of the first system: what only others
-    propose has 1 in the column `combined`, like all hypotheses that the first system did not give.
+    propose has the origin `MERGED`, and what is in the first lists keeps its origin.
 
     Args:
-        others: lists by the name of their column.
+        others: lists by the name of their column. normaliser: says which texts are the same; None for exact texts.
 
     Raises:
-        UserError: an utterance is not in the first lists, or a column would have the name of another one.
+        UserError: an utterance is not in the first lists, these have scores of models, which the new hypotheses would
+            lack, or a column would have the name of another one.
     """
     known = {nbest.id for nbest in first}
-    found = {}
+    systems = {}
     for name, lists in others.items():
-        found[name] = {nbest.id: nbest for nbest in lists}
+        column = free_name(name)
+        if column != name:
+            log.warning("the system %s has the column %s, as the name %s is reserved", name, column, name)
+        systems[column] = {nbest.id: nbest for nbest in lists}
         unknown = next((nbest.id for nbest in lists if nbest.id not in known), None)
         if unknown is not None:
             raise UserError(
                 f"{name}: utterance {unknown} is not in the lists of the first system; give the same set of each"
             )
-        absent = len(known) - len(found[name])
+        absent = len(known) - len(systems[column])
         if absent:
             log.warning("%s: %d of %d utterances are missing; there the others decide", name, absent, len(known))
     for nbest in first:
-        yield _merged(nbest, {name: lists.get(nbest.id) for name, lists in found.items()})
+        refuse_scored(nbest, "merge")
+        yield _merged(nbest, {name: lists.get(nbest.id) for name, lists in systems.items()}, normaliser or EXACT)
 
 
-def _merged(nbest: NbestList, others: Mapping[str, NbestList | None]) -> NbestList:
-    systems = {FIRST_PASS: _best_scores(nbest)} | {name: _best_scores(other) for name, other in others.items()}
-    taken = {column for hypothesis in nbest.hypotheses for column in hypothesis.scores} - {FIRST_PASS}
+def _merged(nbest: NbestList, others: Mapping[str, NbestList | None], normaliser: Normaliser) -> NbestList:
+    def key(text: str) -> str:
+        return " ".join(normaliser(text))
+
+    taken = {column for hypothesis in nbest.hypotheses for column in hypothesis.scores}
     for name in others:
-        if name in taken or name == FIRST_PASS:
+        if name in taken:
             raise UserError(f"{name}: the lists of the first system have a column of that name; rename the file")
+    systems = {name: _best_scores(other, key) for name, other in others.items()}
     hypotheses = [
-        replace(
-            one, scores={**one.scores, **_scores(one.text, systems), COMBINED: 0.0, FIRST_PASS: one.scores[FIRST_PASS]}
-        )
+        replace(one, scores={MISSING + FIRST_PASS: 0.0, **one.scores, **_scores(key(one.text), systems)})
         for one in nbest.hypotheses
     ]
-    present = set(systems[FIRST_PASS])
-    worst = {name: min(nbest.column(name)) for name in component_columns(nbest)}
-    for name in others:
-        for text in systems[name]:
-            if text not in present:
-                present.add(text)
-                hypotheses.append(Hypothesis(text, {**worst, **_scores(text, systems), COMBINED: 1.0}))
-    components = {name: Column.component(MERGED) for name in [*others, *(MISSING + system for system in systems)]}
-    return replace(nbest, hypotheses=hypotheses, provenance={**nbest.provenance, **components})
+    present = {key(one.text) for one in nbest.hypotheses}
+    columns = (FIRST_PASS, *component_columns(nbest))
+    absent = {name: worst(nbest.column(name)) for name in columns} | _missing(nbest) | {MISSING + FIRST_PASS: 1.0}
+    for other in others.values():
+        for text in dict.fromkeys(_words(one.text) for one in other.hypotheses) if other else ():
+            if key(text) not in present:
+                present.add(key(text))
+                hypotheses.append(Hypothesis(text, {**absent, **_scores(key(text), systems)}, Origin.MERGED))
+    names = [*others, *(MISSING + system for system in (FIRST_PASS, *others))]
+    columns_of_systems = {name: Column.component(MERGED) for name in names}
+    return replace(nbest, hypotheses=hypotheses, provenance={**nbest.provenance, **columns_of_systems})
 
 
 def lacking(nbest: NbestList) -> dict[str, float]:
     """The columns of merged lists for a text that no other system has: as in a list without it."""
     merged = [name for name in component_columns(nbest) if nbest.provenance[name].model == MERGED]
-    found = {name: 1.0 if name.startswith(MISSING) else min(nbest.column(name)) for name in merged}
-    return found | {MISSING + FIRST_PASS: 0.0} if found else found
+    columns = {name: worst(nbest.column(name)) for name in merged} | _missing(nbest)
+    return columns | {MISSING + FIRST_PASS: 0.0} if columns else columns
 
 
-def _best_scores(nbest: NbestList | None) -> dict[str, float]:
-    """The first-pass score of each text; the best of those that a list has twice."""
+def _missing(nbest: NbestList) -> dict[str, float]:
+    """Of merged lists the columns that say for each system whether it lacks a text: this one, they do."""
+    return {name: 1.0 for name in component_columns(nbest) if name.startswith(MISSING)}
+
+
+def worst(scores: Sequence[float]) -> float:
+    """The worst finite score, 0 without any: -inf in the place of an unknown score would make a text impossible."""
+    return min(filter(math.isfinite, scores), default=0.0)
+
+
+def _words(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _best_scores(nbest: NbestList | None, key: Callable[[str], str]) -> dict[str, float]:
+    """The first-pass score of each text, by what it is compared as; the best of those that a list has twice."""
     scores: dict[str, float] = {}
     for hypothesis in nbest.hypotheses if nbest else []:
-        text, score = " ".join(hypothesis.text.split()), hypothesis.scores[FIRST_PASS]
+        text, score = key(hypothesis.text), hypothesis.scores[FIRST_PASS]
         scores[text] = max(score, scores.get(text, score))
     return scores
 
 
-def _scores(text: str, systems: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
-    words = " ".join(text.split())
+def _scores(words: str, systems: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
     columns = {}
     for name, scores in systems.items():
-        columns[name] = scores.get(words, min(scores.values(), default=0.0))
+        columns[name] = scores[words] if words in scores else worst(list(scores.values()))
         columns[MISSING + name] = float(words not in scores)
     return columns
 
@@ -124,25 +159,25 @@ def edits_between(best: Sequence[str], other: Sequence[str]) -> tuple[Edit, ...]
 
 
 def recombine(nbest: NbestList, number: int = DEFAULT_NUMBER) -> NbestList:
-    """The list with up to `number` further hypotheses, which have 1 in the column `combined`, the original ones 0.
+    """The list with up to `number` further hypotheses, of the origin `RECOMBINED`.
 
     Raises:
         UserError: the list has scores of models, which the new hypotheses would lack. Component scores of a toolkit
             they lack, too: these are weighed only where that is asked for.
     """
     refuse_scored(nbest, "recombine")
-    scores = np.array(nbest.column(FIRST_PASS))
-    old = [replace(hypothesis, scores={**hypothesis.scores, COMBINED: 0.0}) for hypothesis in nbest.hypotheses]
+    ordered = in_tie_order(nbest)  # of equally good hypotheses the first is the text that others change
+    scores = np.array(ordered.column(FIRST_PASS))
     absent = lacking(nbest)
     new: list[Hypothesis] = []
     if np.isfinite(scores).all():
-        known = {" ".join(hypothesis.text.split()) for hypothesis in nbest.hypotheses}
-        words = [hypothesis.text.split() for hypothesis in nbest.hypotheses]
+        known = {_words(hypothesis.text) for hypothesis in nbest.hypotheses}
+        words = [hypothesis.text.split() for hypothesis in ordered.hypotheses]
         for estimate, text in combinations(words, scores, number + len(known)):
             if text not in known and len(new) < number:
                 known.add(text)
-                new.append(Hypothesis(text, {**absent, FIRST_PASS: estimate, COMBINED: 1.0}))
-    return replace(nbest, hypotheses=[*old, *new])
+                new.append(Hypothesis(text, {**absent, FIRST_PASS: estimate}, Origin.RECOMBINED))
+    return replace(nbest, hypotheses=[*nbest.hypotheses, *new])
 
 
 def refuse_scored(nbest: NbestList, verb: str) -> None:
@@ -160,7 +195,7 @@ def combinations(
     """The combinations of edits with the best estimated scores, the best first.
 
     Args:
-        hypotheses: words of each. scores: (hypotheses,), finite.
+        hypotheses: words of each. scores: (hypotheses,), finite; of equally good ones the first is changed.
     """
     top = int(scores.argmax())
     best = hypotheses[top]

@@ -1,13 +1,18 @@
-"""Respelling: candidates from a lexicon for what a recogniser wrote, and the hypotheses that they make."""
+"""Respelling: candidates from a lexicon for what a recogniser wrote, the hypotheses that they make, and the respelling
+of an experiment, which chooses lexicon and channel."""
 
 from __future__ import annotations
 
 import heapq
+import logging
 import math
+import unicodedata
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import groupby, islice
+from functools import cached_property
+from itertools import chain, groupby, islice
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -15,16 +20,34 @@ import numpy.typing as npt
 from rapidfuzz import process
 from rapidfuzz.distance import Levenshtein
 
-from rescore.expansion.channel import Channel
+from rescore.errors import UserError
+from rescore.expansion.channel import Channel, collect, learn
 from rescore.expansion.recombine import refuse_scored
-from rescore.lms.lexicon import Lexicon, spelled
-from rescore.nbest import CHANNEL, COMBINED, EDITS, FIRST_PASS, LISTED, Hypothesis, NbestList
+from rescore.lms import parse, shipped_models
+from rescore.lms.lexicon import NAME, Lexicon, spelled
+from rescore.metrics.normalise import WordList
+from rescore.metrics.significance import split
+from rescore.nbest import (
+    CHANNEL,
+    EDITS,
+    FIRST_PASS,
+    LISTED,
+    Column,
+    Hypothesis,
+    NbestList,
+    Origin,
+    Role,
+    content_hash,
+)
+from rescore.parts import did_you_mean
+
+log = logging.getLogger(__name__)
 
 DISTANCE = 3
 """Letters in which a word may differ."""
 PROPOSED = 200
 """Words that the channel weighs, for each that was heard."""
-KEPT = 12
+MAX_CANDIDATES = 12
 """Candidates of each word."""
 EDIT_COST = 3.0
 """What each letter that differs costs in the choice of the proposed, natural log."""
@@ -69,7 +92,7 @@ class Proposer:
         self._known: dict[str, list[Candidate]] = {}
 
     def __call__(self, heard: Iterable[str]) -> dict[str, list[Candidate]]:
-        """The best `KEPT` candidates for each of some words in lower case, the best first."""
+        """The best `MAX_CANDIDATES` candidates for each of some words in lower case, the best first."""
         every = list(dict.fromkeys(heard))
         new = sorted((word for word in every if word not in self._known), key=len)
         proposals = dict(zip(new, self._near(new), strict=True))
@@ -82,7 +105,7 @@ class Proposer:
                 Candidate(meant, log_prob, sum(map(self._lexicon.log_prob, meant.split())))
                 for (_, meant), log_prob in group
             ]
-            self._known[word] = sorted(found, key=lambda one: (-one.score, one.text))[:KEPT]
+            self._known[word] = sorted(found, key=lambda one: (-one.score, one.text))[:MAX_CANDIDATES]
         return {word: self._known.get(word, []) for word in every}
 
     def _near(self, heard: Sequence[str]) -> Iterator[list[str]]:
@@ -202,7 +225,7 @@ class Respeller:
             UserError: the list has scores of models, which the new hypotheses would lack.
         """
         refuse_scored(nbest, "respell")
-        original = {CHANNEL: 0.0, EDITS: 0.0, COMBINED: 0.0}
+        original = {CHANNEL: 0.0, EDITS: 0.0}
         old = [replace(one, scores=original | one.scores | self._listed(one.text)) for one in nbest.hypotheses]
         texts = [one.text.split() for one in nbest.hypotheses]
         versions = [
@@ -218,9 +241,8 @@ class Respeller:
             text = version.applied(texts[rank])
             if text.lower() not in seen and len(new) < self._number:
                 seen.add(text.lower())
-                columns = {CHANNEL: version.channel, EDITS: float(len(version.chosen)), COMBINED: 1.0}
-                columns |= self._listed(text)
-                new.append(Hypothesis(text, old[rank].scores | columns))
+                columns = {CHANNEL: version.channel, EDITS: float(len(version.chosen))} | self._listed(text)
+                new.append(Hypothesis(text, old[rank].scores | columns, Origin.RESPELLED))
         return replace(nbest, hypotheses=[*old, *new])
 
     def _listed(self, text: str) -> dict[str, float]:
@@ -251,3 +273,155 @@ def cased(text: str, like: str) -> str:
     if like.isupper() and (len(like) > 1 or text != like.lower()):
         return text.upper()
     return text.capitalize() if like[:1].isupper() else text
+
+
+CHANNELS = ("shipped", "dev", "folds")
+"""Channels that are no folder: the shipped one; one learned from the dev lists; of the lists themselves, of which each
+part is respelled with what was learned from the others."""
+LEARNABLE = 500
+"""Dev lists from which on a channel is learned from them, where no channel is given."""
+FOLDS = 3
+HEAD = 100
+"""Lists that are looked at before the first is respelled."""
+UNSPACED = ("CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER", "MYANMAR")
+"""Scripts that put no blanks between words, as the names of their letters begin."""
+KNOWN = 0.5
+"""Share of words that the lexicon has to know; of fewer, it is one of another language."""
+
+
+def find_lexicon(path: str | None, specs: Sequence[str], words: WordList | None = None) -> Lexicon:
+    """The lexicon of a file, or of the first language model that has one, else the shipped T-TA's; with own words.
+
+    Raises:
+        UserError: a file is absent or damaged.
+    """
+    places = [parse(spec).path / NAME for spec in specs]
+    shipped = shipped_models() / "tta" / NAME
+    lexicon = Lexicon.load(Path(path) if path else next((place for place in places if place.is_file()), shipped))
+    return lexicon.with_words(chain.from_iterable(map(str.split, words.entries))) if words else lexicon
+
+
+class Respelling:
+    """The respelling of one experiment: which lexicon, which channel, and which lists it was learned from.
+
+    It is made once for all lists of an experiment, so that a channel is learned once.
+    """
+
+    def __init__(
+        self, number: int, lexicon: Lexicon, channel: str | None = None, dev: Sequence[NbestList] | None = None
+    ) -> None:
+        """
+        Args:
+            number: of new hypotheses for each list, at most.
+            channel: a folder, or a name of `CHANNELS`; None for `dev` where there are `LEARNABLE` dev lists, else
+                `shipped`.
+            dev: dev lists.
+        """
+        self._number, self._lexicon, self._dev = number, lexicon, dev
+        self._name = channel or ("dev" if dev is not None and len(dev) >= LEARNABLE else "shipped")
+        if channel is None:
+            log.info("--channel %s, as no other is given", self._name)
+
+    def __call__(self, lists: Iterable[NbestList], own: bool = False) -> Iterator[NbestList]:
+        """Copies of the lists with new hypotheses, a stream; of unsuited lists, with the columns alone.
+
+        Args:
+            own: whether the lists are the dev lists.
+
+        Raises:
+            UserError: the channel is absent or damaged, there are no lists to learn it from, or it would be learned
+                from the references of lists that others are the dev lists of.
+        """
+        if self._name == "folds" and self._dev is not None and not own:
+            raise UserError(
+                "--channel folds learns from the references of the lists themselves, which are to be decided; "
+                "give --channel dev, which learns from the dev lists"
+            )
+        if self._name == "folds" or (self._name == "dev" and own):
+            every = list(lists)
+            return self._crosswise(every, self._channel if self._name == "dev" else _learned(every))
+        if own and self._dev and content_hash(self._dev) in self._channel.source:
+            log.warning(
+                "--channel %s was learned from these dev lists, so its gain on them flatters; give dev", self._name
+            )
+        return self._checked(lists, self._channel)
+
+    @cached_property
+    def _channel(self) -> Channel:
+        """The channel of lists that are not cut into parts."""
+        if self._name == "dev":
+            if self._dev is None:
+                raise UserError("--channel dev: there are no dev lists; give folds, shipped, or a channel's folder")
+            return _learned(self._dev)
+        path = Channel.shipped() if self._name == "shipped" else Path(self._name)
+        if not path.exists():
+            raise UserError(f"--channel {self._name}: no such folder{did_you_mean(self._name, CHANNELS)}")
+        return Channel.load(path)
+
+    def _crosswise(self, lists: Sequence[NbestList], whole: Channel) -> Iterator[NbestList]:
+        """Lists that the whole channel was learned from: each part is respelled with a channel of the other parts.
+
+        So the column's weight is tuned on lists whose channel did not see them.
+
+        Raises:
+            UserError: there are too few utterances for that.
+        """
+        ids = [nbest.id for nbest in lists]
+        if (number := len(set(ids))) < FOLDS:
+            raise UserError(
+                f"the channel of {number} utterance{'s' if number > 1 else ''} cannot be learned from the others, "
+                f"which takes {FOLDS}; give --channel shipped, or a channel's folder"
+            )
+        parts = split(ids, FOLDS)
+        result = list(lists)
+        for fold in range(FOLDS):
+            channel = _learned([nbest for nbest, place in zip(lists, parts.fold, strict=True) if place != fold])
+            mine = [index for index, place in enumerate(parts.fold) if place == fold]
+            respelled = self._checked((lists[index] for index in mine), channel, whole)
+            for index, nbest in zip(mine, respelled, strict=True):
+                result[index] = nbest
+        return iter(result)
+
+    def _checked(
+        self, lists: Iterable[NbestList], channel: Channel, recorded: Channel | None = None
+    ) -> Iterator[NbestList]:
+        """The lists, respelled by a channel where they are suited for that.
+
+        Args:
+            recorded: the channel that the column is said to come from, where it is another.
+        """
+        respeller = Respeller(channel, self._lexicon, self._number)
+        stream = iter(lists)
+        head = list(islice(stream, HEAD))
+        reason = unsuited(head, self._lexicon)
+        if reason:
+            log.warning("nothing is respelled: %s", reason)
+        every = chain(head, stream)
+        model = f"respell:{self._number}:v{SELECTION}"
+        column = Column(model, (recorded or channel).digest, f"lexicon:{self._lexicon.digest}", "float32", Role.CHANNEL)
+        count = replace(column, fingerprint="", role=Role.COUNT)
+        new = {CHANNEL: column, EDITS: count} | ({LISTED: count} if self._lexicon.listed else {})
+        before, columns = None, {}
+        # What is left alone has the columns, too: weights that were tuned on lists that are respelled fit it.
+        for nbest in (respeller.respell(one, {}) for one in every) if reason else respeller(every):
+            if nbest.provenance is not before:
+                before, columns = nbest.provenance, {**nbest.provenance, **new}
+            yield replace(nbest, provenance=columns)
+
+
+def unsuited(lists: Sequence[NbestList], lexicon: Lexicon) -> str | None:
+    """Why the words of lists cannot be looked up in a lexicon, if they cannot."""
+    words = [word.lower() for nbest in lists for one in nbest.hypotheses[:1] for word in one.text.split()]
+    letters = [letter for word in words for letter in word if unicodedata.category(letter)[0] == "L"]
+    unspaced = sum(unicodedata.name(letter, "").startswith(UNSPACED) for letter in letters)
+    if 2 * unspaced > len(letters):
+        return "its words have no blanks between them"
+    looked_up = [word for word in words if spelled(word)]
+    known = sum(word in lexicon for word in looked_up)
+    if looked_up and known < KNOWN * len(looked_up):
+        return f"the lexicon knows {known:,} of {len(looked_up):,} words; is it for this language?"
+    return None
+
+
+def _learned(lists: Sequence[NbestList]) -> Channel:
+    return learn(collect(lists), f"{len(lists):,} lists")

@@ -19,10 +19,10 @@ from rescore.errors import UserError
 from rescore.formats.best import BestWriter, read_best, write_best
 from rescore.formats.lines import IdSet
 from rescore.formats.references import References, open_references, read_references
-from rescore.formats.source import NO_SCORES, TWICE, InputWarnings, ReadOptions, Source
+from rescore.formats.source import NO_SCORES, TWICE, InputWarnings, ReadOptions, Source, input_waits
 from rescore.formats.text import has_entities
 from rescore.formats.writing import opened
-from rescore.nbest import FIRST_PASS, FORMER_FIRST_PASS, RANK, NbestList
+from rescore.nbest import FIRST_PASS, FORMER_FIRST_PASS, RANK, RESERVED, SUM, WORDS, NbestList, free_name
 from rescore.parts import FORMATS
 
 log = logging.getLogger(__name__)
@@ -34,6 +34,8 @@ __all__ = [
     "ReadOptions",
     "References",
     "fairseq_logs",
+    "from_json",
+    "input_waits",
     "iterate",
     "opened",
     "read",
@@ -78,7 +80,7 @@ def iterate(
         UserError: a path is missing, damaged, or of no known format; an utterance is duplicated, has no hypotheses, or
             has a score that is missing, NaN or plus infinity.
     """
-    seen, any_list, warnings = IdSet(), False, InputWarnings(strict)
+    seen, any_list, warnings, renamed = IdSet(), False, InputWarnings(strict), set[str]()
     for path in _expanded(paths):
         source = path if isinstance(path, Source) else Source(path, warnings)
         for nbest in _format(source, format_name or _named(source, options)).read(source, options or ReadOptions()):
@@ -96,6 +98,7 @@ def iterate(
                 _rank(nbest)
             elif s2s != FIRST_PASS:
                 nbest = _with_first_pass(nbest, s2s, place)
+            _rename_reserved(nbest, renamed)
             _check_scores(nbest, place)
             scored = any(not column.is_component for column in nbest.provenance.values())
             reported = scored and not strict  # by the command that added the columns
@@ -161,15 +164,30 @@ def _with_references(
     return [replace(nbest, references=tuple(text for by_id in per_file for text in by_id[nbest.id])) for nbest in lists]
 
 
+def from_json(value: Any, place: str) -> NbestList:
+    """A list from JSON that is in memory, as a line of native JSON Lines has it; checked as files are.
+
+    Raises:
+        UserError: a key is missing, a value is of another type, or there are no hypotheses.
+    """
+    nbest = FORMATS["native"].from_json(value, place, {})
+    if not nbest.hypotheses:
+        raise UserError(f"{place}: no hypotheses")
+    if not any(hypothesis.scores for hypothesis in nbest.hypotheses):
+        _rank(nbest)
+    _check_scores(nbest, place)
+    return nbest
+
+
 def read_output(path: str, references: str | References | None = None, **options: Any) -> list[NbestList]:
     """N-best lists, or, with `references` given, a 1-best text as lists of one hypothesis; `options` as in `read`."""
     warnings = InputWarnings(bool(options.get("strict")))
     source = Source(path, warnings)  # one for both ways: a pipe cannot be opened again
-    if references is not None and options.get("format_name") is None and _sniff(source) is None:
+    in_parts = source.is_folder and list(_expanded([path])) != [path]
+    if references is not None and options.get("format_name") is None and not in_parts and _sniff(source) is None:
         lists = read_best(source, references, warnings)
-        warnings.report()
-        return lists
-    lists = read([source], references=references, need_references=True, **options)
+    else:
+        lists = read([path] if in_parts else [source], references=references, need_references=True, **options)
     warnings.report()
     return lists
 
@@ -251,6 +269,22 @@ def _rank(nbest: NbestList) -> None:
         hypothesis.scores = {FIRST_PASS: -math.log(place), **hypothesis.scores, **kept}
 
 
+READERS_OWN = {FIRST_PASS, SUM, FORMER_FIRST_PASS}
+"""Reserved names under which readers keep the first pass in its forms."""
+
+
+def _rename_reserved(nbest: NbestList, renamed: set[str]) -> None:
+    """Give columns with reserved names another name, unless their record says that they are ours; `renamed` are those
+    that were reported."""
+    for hypothesis in nbest.hypotheses:
+        for name in hypothesis.scores.keys() & RESERVED - READERS_OWN - nbest.provenance.keys():
+            other = free_name(name, hypothesis.scores)
+            hypothesis.scores = {other if key == name else key: score for key, score in hypothesis.scores.items()}
+            if name not in renamed:
+                renamed.add(name)
+                log.warning("column %s is called %s here, as the name %s is reserved", name, other, name)
+
+
 def _check_scores(nbest: NbestList, place: str) -> None:
     for rank, hypothesis in enumerate(nbest.hypotheses, 1):
         if FIRST_PASS not in hypothesis.scores:
@@ -261,6 +295,8 @@ def _check_scores(nbest: NbestList, place: str) -> None:
 
 
 def _with_first_pass(nbest: NbestList, column: str, place: str) -> NbestList:
+    if column == WORDS and not all(WORDS in hypothesis.scores for hypothesis in nbest.hypotheses):
+        raise UserError(f"{place}: no score {column!r} in the file; choose another --s2s")
     try:
         values = nbest.column(column)
     except UserError as error:

@@ -17,7 +17,7 @@ from rescore.formats.native import is_espnet1, load_json
 from rescore.formats.source import InputWarnings, ReadOptions, Source
 from rescore.formats.text import plain
 from rescore.formats.writing import check_holds, checked_id, line, new_folder, opened
-from rescore.nbest import FIRST_PASS, Column, Hypothesis, NbestList
+from rescore.nbest import FIRST_PASS, Column, Hypothesis, NbestList, ranking
 
 
 class _Espnet1:
@@ -132,7 +132,7 @@ class _Espnet2:
                 _write_rank(entries, target / "logdir" / "output.1" / f"{rank}best_recog")
             with opened(str(target / "text")) as file:
                 for nbest in ordered:
-                    best = max(nbest.hypotheses, key=lambda hypothesis: hypothesis.scores[FIRST_PASS])
+                    best = nbest.hypotheses[ranking(nbest, nbest.column(FIRST_PASS))[0]]
                     file.write(f"{nbest.id} {line(best.text)}".rstrip() + "\n")
 
 

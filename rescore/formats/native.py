@@ -6,8 +6,8 @@ import json
 import logging
 import math
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import asdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, replace
 from itertools import chain
 from typing import IO, Any
 
@@ -17,7 +17,7 @@ from rescore.errors import UserError
 from rescore.files import loads, parsed
 from rescore.formats.source import JsonPeek, ReadOptions, Source
 from rescore.formats.writing import opened
-from rescore.nbest import FIRST_PASS, Column, Hypothesis, NbestList
+from rescore.nbest import CHANNEL, FIRST_PASS, RESPELLING, ROLES, Column, Hypothesis, NbestList, Origin, Role
 
 log = logging.getLogger(__name__)
 
@@ -26,6 +26,10 @@ OTHERS = {"hyps", "hypotheses", "nbest", "beams", "hyp", "text", "prediction", "
 """Under such keys records of others have their hypotheses."""
 COLUMNS = "columns"
 """The key of the record that says where columns come from."""
+COMBINED = "combined"
+"""Older files mark hypotheses that the toolkit did not give by 1 in this column, and its own by 0."""
+MISSING_FIRST_PASS = "missing.s2s"
+"""In older files, 1 in this column marks what other systems alone proposed."""
 
 
 def sniff(source: Source) -> bool:
@@ -70,6 +74,7 @@ class _Hypothesis(msgspec.Struct):
     text: str
     score: float | msgspec.UnsetType = msgspec.UNSET
     scores: dict[str, float] = {}
+    origin: Origin = Origin.FIRST_PASS
     times: tuple[tuple[float, float], ...] = ()
 
 
@@ -103,7 +108,7 @@ def _read_object(source: Source) -> Iterator[NbestList]:
             _hypothesis(parsed(entry[key], _Hypothesis, f"{place}, {key}"), f"{place}, {key}") for _, key in numbered
         ]
         about = parsed(entry, _About, place)
-        yield NbestList(name, hypotheses, _references(about.ref), _source(about.src), columns, about.recording)
+        yield _marked(NbestList(name, hypotheses, _references(about.ref), _source(about.src), columns, about.recording))
 
 
 def _read_lines(source: Source, skip: bool) -> Iterator[NbestList]:
@@ -113,18 +118,37 @@ def _read_lines(source: Source, skip: bool) -> Iterator[NbestList]:
             continue
         place = f"{source.name}: line {number}"
         try:
-            entry = loads(line, place, line=True)
-            if isinstance(entry, dict) and entry.keys() == {COLUMNS}:
-                columns = _columns(entry, place)  # of the lists that follow: files may be joined with cat
+            value = loads(line, place, line=True)
+            if isinstance(value, dict) and value.keys() == {COLUMNS}:
+                columns = _columns(value, place)  # of the lists that follow: files may be joined with cat
                 continue
-            found = parsed(entry, _List, place)
-            hypotheses = [_hypothesis(value, f"{place}, hypothesis {rank}") for rank, value in enumerate(found.hyps, 1)]
+            nbest = from_json(value, place, columns)
         except UserError as error:
             if not skip:
                 raise
             log.warning("skipped: %s", error)
             continue
-        yield NbestList(str(found.id), hypotheses, _references(found.ref), _source(found.src), columns, found.recording)
+        yield nbest
+
+
+def from_json(value: Any, place: str, columns: Mapping[str, Column]) -> NbestList:
+    """The list that a line of JSON Lines holds.
+
+    Args:
+        columns: where its columns come from.
+
+    Raises:
+        UserError: a key is missing, or a value is of another type.
+    """
+    entry = parsed(value, _List, place)
+    hypotheses = [_hypothesis(hyp, f"{place}, hypothesis {rank}") for rank, hyp in enumerate(entry.hyps, 1)]
+    about = _references(entry.ref), _source(entry.src), columns, entry.recording
+    return _marked(NbestList(str(entry.id), hypotheses, *about))
+
+
+def as_json(nbest: NbestList) -> dict[str, Any]:
+    """The list as a line of JSON Lines holds it."""
+    return {"id": nbest.id, **_about(nbest), "hyps": [_entry(hypothesis) for hypothesis in nbest.hypotheses]}
 
 
 def _columns(document: dict[str, Any], place: str) -> dict[str, Column]:
@@ -132,23 +156,49 @@ def _columns(document: dict[str, Any], place: str) -> dict[str, Column]:
     value = document.get(COLUMNS)
     if not isinstance(value, dict) or any(_HYPOTHESIS.fullmatch(key) for key in value):
         return {}
-    return parsed(value, dict[str, Column], f"{place}: {COLUMNS}")
+    value = {name: _with_role(name, column) for name, column in value.items()}
+    columns = parsed(value, dict[str, Column], f"{place}: {COLUMNS}")
+    if CHANNEL in columns and columns[CHANNEL].model.startswith("respell:"):  # older files record the channel alone
+        count = replace(columns[CHANNEL], fingerprint="", role=Role.COUNT)
+        columns |= {name: count for name in RESPELLING if name not in columns}
+    return columns
 
 
-def _hypothesis(found: _Hypothesis, place: str) -> Hypothesis:
-    if found.times and (
-        len(found.times) != len(found.text.split()) or not all(map(math.isfinite, chain.from_iterable(found.times)))
+def _with_role(name: str, column: Any) -> Any:
+    """The record of a column of an older file, which says no role, with its role."""
+    if not isinstance(column, dict) or "role" in column:
+        return column
+    return column | {"role": ROLES.get(name, Role.LM if column.get("fingerprint") else Role.COMPONENT)}
+
+
+def _marked(nbest: NbestList) -> NbestList:
+    """The list; of an older file with the origins that its column `combined` tells, and without this column."""
+    marks = [hypothesis.scores.get(COMBINED) for hypothesis in nbest.hypotheses]
+    if not set(marks) <= {0.0, 1.0}:
+        return nbest
+    for hypothesis, mark in zip(nbest.hypotheses, marks, strict=True):
+        del hypothesis.scores[COMBINED]
+        if mark:
+            merged = hypothesis.scores.get(MISSING_FIRST_PASS)
+            respelled = any(hypothesis.scores.get(name) for name in RESPELLING[:2])
+            hypothesis.origin = Origin.RESPELLED if respelled else Origin.MERGED if merged else Origin.RECOMBINED
+    return nbest
+
+
+def _hypothesis(entry: _Hypothesis, place: str) -> Hypothesis:
+    if entry.times and (
+        len(entry.times) != len(entry.text.split()) or not all(map(math.isfinite, chain.from_iterable(entry.times)))
     ):
         raise UserError(f"{place}: times are not a start and an end, in seconds, for each word of the text")
-    if found.score is msgspec.UNSET:
-        if FIRST_PASS not in found.scores:
-            return Hypothesis(found.text, found.scores, found.times)
-        first_pass = found.scores.pop(FIRST_PASS)
+    if entry.score is msgspec.UNSET:
+        if FIRST_PASS not in entry.scores:
+            return Hypothesis(entry.text, entry.scores, entry.origin, entry.times)
+        first_pass = entry.scores.pop(FIRST_PASS)
     else:
-        first_pass = found.score
-        if FIRST_PASS in found.scores and found.scores.pop(FIRST_PASS) != first_pass:
+        first_pass = entry.score
+        if FIRST_PASS in entry.scores and entry.scores.pop(FIRST_PASS) != first_pass:
             raise UserError(f'{place}: "score" and "scores" give two values of {FIRST_PASS}; leave one out')
-    return Hypothesis(found.text, {FIRST_PASS: first_pass, **found.scores}, found.times)
+    return Hypothesis(entry.text, {FIRST_PASS: first_pass, **entry.scores}, entry.origin, entry.times)
 
 
 def _references(value: str | list[str] | None) -> tuple[str, ...]:
@@ -165,8 +215,13 @@ def _entry(hypothesis: Hypothesis) -> dict[str, Any]:
     more = dict(hypothesis.scores)
     if FIRST_PASS in more:
         entry = {"score": more.pop(FIRST_PASS), **entry}
-    entry |= {"scores": more} if more else {}
-    return entry | ({"times": hypothesis.times} if hypothesis.times else {})
+    if more:
+        entry["scores"] = more
+    if hypothesis.origin is not Origin.FIRST_PASS:
+        entry["origin"] = hypothesis.origin
+    if hypothesis.times:
+        entry["times"] = hypothesis.times
+    return entry
 
 
 def _about(nbest: NbestList) -> dict[str, Any]:
@@ -213,8 +268,7 @@ def write_lines(lists: Iterable[NbestList], file: IO[str]) -> None:
     for nbest, columns in _with_record(lists):
         if columns:
             file.write(json.dumps({COLUMNS: columns}, ensure_ascii=False) + "\n")
-        hyps = [_entry(hypothesis) for hypothesis in nbest.hypotheses]
-        file.write(json.dumps({"id": nbest.id, **_about(nbest), "hyps": hyps}, ensure_ascii=False) + "\n")
+        file.write(json.dumps(as_json(nbest), ensure_ascii=False) + "\n")
 
 
 def _with_record(lists: Iterable[NbestList]) -> Iterator[tuple[NbestList, dict[str, Any]]]:

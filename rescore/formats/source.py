@@ -12,9 +12,10 @@ import json
 import logging
 import lzma
 import re
+import select
 import sys
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -115,9 +116,36 @@ def open_remote(address: str) -> IO[bytes]:
 
 def open_once(path: Path, name: str) -> IO[bytes]:
     """What can be read once only: standard input (`-`), an address, a pipe."""
-    if str(path) == "-":
-        return standard_input()
-    return open_remote(name) if "://" in name else open(path, "rb")
+    global _live
+    if "://" in name:
+        return open_remote(name)
+    _live = LiveInput(standard_input() if str(path) == "-" else open(path, "rb"))  # noqa: SIM115 (its reader closes it)
+    return cast(IO[bytes], _live)
+
+
+def input_waits() -> bool:
+    """Whether what is read from a pipe, or from standard input, has no further line yet; never of other files."""
+    return _live is not None and _live.waits()
+
+
+def head_of_lines(raw: IO[bytes]) -> bytes:
+    """The beginning of what can be read once only: 64 KiB, or less where a whole JSON object stands on the first line.
+
+    So a list is answered when it has come, and not when 64 KiB have.
+    """
+    head = b""
+    while len(head) < HEAD and (part := _available(raw, HEAD - len(head))):
+        head += part
+        first_line, newline, _ = head.partition(b"\n")
+        if newline and first_line.startswith(b"{") and first_line.rstrip().endswith(b"}"):
+            break
+    return head
+
+
+def _available(raw: IO[bytes], size: int) -> bytes:
+    """At most `size` bytes: those that have come, where the stream can tell."""
+    read: Callable[[int], bytes] = getattr(raw, "read1", raw.read)
+    return read(size)
 
 
 def unpacked_head(start: bytes) -> bytes:
@@ -162,13 +190,46 @@ class _Raw(io.RawIOBase):
         raise NotImplementedError
 
 
+class LiveInput(_Raw):
+    """Bytes of a pipe, as they come; knows whether a line that has come is still to be taken."""
+
+    def __init__(self, raw: IO[bytes]) -> None:
+        self._raw = raw
+        self._lines = self._taken = 0
+
+    def _next(self, size: int) -> bytes:
+        part = _available(self._raw, size)
+        self._lines += part.count(b"\n")
+        return part
+
+    def read1(self, size: int) -> bytes:
+        return self._next(size)
+
+    def take_line(self) -> None:
+        """Say that one more line was taken."""
+        self._taken += 1
+
+    def waits(self) -> bool:
+        """Whether all lines that have come were taken, and nothing more is there yet."""
+        if self._taken < self._lines:
+            return False
+        try:
+            return not select.select([self._raw.fileno()], [], [], 0)[0]
+        except (OSError, ValueError):  # no file of the system's
+            return False
+
+
+_live: LiveInput | None = None
+"""The last that was opened."""
+
+
 class _Joined(_Raw):
     def __init__(self, head: bytes, rest: IO[bytes]) -> None:
         self._head, self._rest = head, rest
 
     def _next(self, size: int) -> bytes:
         if not self._head:
-            return self._rest.read(size)
+            return _available(self._rest, size)
         part, self._head = self._head[:size], self._head[size:]
         return part
 
@@ -322,6 +383,8 @@ class ReadOptions:
     fields: Mapping[str, str] = field(default_factory=dict)
     """Which key or column of a file has what: `text`, `score`, `id`, `ref`, `src`, or a column of that name. A minus
     before a key says that it is a cost."""
+    symbols: str | None = None
+    """The symbol table of lattices whose words are numbers."""
     skip: bool = False
     """Report a line that cannot be read, and go on (JSON Lines)."""
 
@@ -356,7 +419,7 @@ class Source:
     def _once(self) -> tuple[bytes, IO[bytes]]:
         """The beginning of what can be read once only, and the rest."""
         raw = open_once(self.path, self.name)
-        return raw.read(HEAD), raw
+        return head_of_lines(raw), raw
 
     @cached_property
     def head(self) -> str:
@@ -405,9 +468,11 @@ class Source:
                 a warning where these are errors.
         """
         with self._open() as file:
-            number = 0
+            number, live = 0, None if self.is_regular else self._once[1]
             while line := file.readline(LONGEST_LINE + 1):
                 number += 1
+                if isinstance(live, LiveInput):
+                    live.take_line()
                 if len(line) > LONGEST_LINE:
                     raise UserError(f"{self.name}: line {number} has more than {LONGEST_LINE:,} characters")
                 yield self._repaired(line.removesuffix("\n"), number)

@@ -32,7 +32,7 @@ _TICKS = 1e-7
 def _timed(text: str, scores: dict[str, float], spans: Sequence[_Span]) -> Hypothesis:
     """A hypothesis, with the times of its words where the toolkit gave one for each."""
     known = all(math.isfinite(second) for span in spans for second in span)
-    return Hypothesis(text, scores, tuple(spans) if len(spans) == len(text.split()) and known else ())
+    return Hypothesis(text, scores, times=tuple(spans) if len(spans) == len(text.split()) and known else ())
 
 
 def _word_times(value: Mapping[str, Any], place: str) -> list[_Span]:

@@ -16,7 +16,7 @@ from typing import IO
 from rescore.errors import UserError
 from rescore.files import beside, replacing
 from rescore.formats.text import plain
-from rescore.nbest import FIRST_PASS, NbestList
+from rescore.nbest import FIRST_PASS, NbestList, Origin, ranking
 
 log = logging.getLogger(__name__)
 
@@ -29,6 +29,8 @@ utterance holds `reference`."""
 def opened(path: str) -> Iterator[IO[str]]:
     """A text file to write, gzipped where the name ends in .gz, renamed into place when done; `-` is stdout."""
     if path == "-":
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(line_buffering=True)  # who reads the pipe gets each list when it is answered
         yield sys.stdout
         return
     try:
@@ -117,11 +119,12 @@ def check_holds(
             not nbest.provenance[name].is_component for name in kept & nbest.provenance.keys()
         ):
             lost["which models made the columns"] = None
+        if "models" not in holds and any(one.origin is not Origin.FIRST_PASS for one in nbest.hypotheses):
+            lost["which hypotheses the toolkit did not give"] = None
         if not scores:
             lost["scores (the best hypothesis comes first)"] = None
-            nbest = replace(
-                nbest, hypotheses=sorted(nbest.hypotheses, key=lambda hypothesis: -hypothesis.scores[FIRST_PASS])
-            )
+            order = ranking(nbest, nbest.column(FIRST_PASS))
+            nbest = replace(nbest, hypotheses=[nbest.hypotheses[place] for place in order])
         yield nbest
     if lost:
         log.warning("%s: not written, as the format has no place for it: %s", path, ", ".join(lost))

@@ -1,6 +1,6 @@
 """Language models by name: `KIND[:OPTION...][:PATH]`, and the shipped checkpoints.
 
-A model scores sentences (`LanguageModel`), and `BACKENDS` is the table of the kinds.
+A model scores sentences (`LanguageModel`), and `KINDS` is the table of their kinds.
 """
 
 from rescore.lms.backends import (
@@ -15,20 +15,35 @@ from rescore.lms.backends import (
     shipped_models,
     with_own_columns,
 )
-from rescore.lms.base import ComputeOptions, LanguageModel, Question, TokenScores, alone, column_name, origin
-from rescore.parts import BACKENDS, Backend
+from rescore.lms.base import (
+    Capabilities,
+    ComputeOptions,
+    Kind,
+    LanguageModel,
+    Question,
+    TokenScores,
+    alone,
+    capabilities_of,
+    column_name,
+    kind_of,
+    origin,
+)
+from rescore.parts import KINDS
 
 __all__ = [
-    "BACKENDS",
-    "Backend",
+    "KINDS",
+    "Capabilities",
     "ComputeOptions",
+    "Kind",
     "LanguageModel",
     "Question",
     "TokenScores",
     "alone",
+    "capabilities_of",
     "column_name",
     "describe",
     "is_pseudo",
+    "kind_of",
     "load",
     "load_all",
     "model_card",

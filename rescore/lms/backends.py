@@ -1,4 +1,4 @@
-"""The kinds of back-ends, and models by name."""
+"""Language models by name: what --lm says, the shipped checkpoints, and loading."""
 
 from __future__ import annotations
 
@@ -6,57 +6,23 @@ import copy
 import json
 import logging
 import math
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from itertools import chain, count
 from pathlib import Path
 
 from rescore.errors import UserError
 from rescore.files import read_json
 from rescore.lms import folders
-from rescore.lms.base import DEFAULT, ComputeOptions, LanguageModel, column_name, origin
+from rescore.lms.base import DEFAULT, ComputeOptions, LanguageModel, Spec, column_name, kind_of, origin
 from rescore.lms.cache import Cached
 from rescore.lms.context import CASES, Recased
 from rescore.lms.folders import card, card_value
-from rescore.nbest import NbestList
-from rescore.parts import BACKENDS, did_you_mean
+from rescore.nbest import RESERVED, NbestList
+from rescore.parts import KINDS, did_you_mean
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Spec:
-    """What --lm names: `KIND[:OPTION...][:PATH]`."""
-
-    kind: str
-    options: tuple[str, ...]
-    path: Path
-
-    @property
-    def name(self) -> str:
-        """The name of its column of scores."""
-        return ":".join([self.kind, *self.options])
-
-    @property
-    def context(self) -> int:
-        """How many neighbours on a side the option `context=N` asks for.
-
-        Raises:
-            UserError: that is no number from 1 to 99.
-        """
-        return self.number("context", 0)
-
-    def number(self, option: str, usual: int, least: int = 1) -> int:
-        """The number that `option=N` asks for, or the usual one.
-
-        Raises:
-            UserError: that is no number from `least` to 99.
-        """
-        asked = [one.partition("=")[2] for one in self.options if one.startswith(f"{option}=")]
-        if not asked:
-            return usual
-        if not (len(asked[-1]) <= 2 and asked[-1].isdecimal() and int(asked[-1]) >= least):
-            raise UserError(f"--lm {self.name}: {option}={asked[-1]}; expected a number from {least} to 99")
-        return int(asked[-1])
 
 
 def shipped_models() -> Path:
@@ -74,20 +40,25 @@ def parse(spec: str) -> Spec:
     kind, *rest = spec.split(":")
     folder = shipped_models() / kind
     try:
-        kind = BACKENDS.check(kind)
+        kind = KINDS.check(kind)
     except UserError as error:
         kind = card_value(folder, "kind") or "" if kind in shipped() else ""
         if not kind:
             raise UserError(f"--lm {spec}: {error}; give KIND or KIND:PATH") from None
     options = []
-    known = (*BACKENDS[kind].options, *CASES)
+    known = (*kind_of(kind).options, *CASES)
     while rest and (rest[0] in known or "".join(rest[0].partition("=")[:2]) in known):
         options.append(rest.pop(0))
+    if kind_of(kind).remote:
+        address = ":".join(rest)
+        if not address:
+            raise UserError(f"--lm {spec}: give the address and the model as {':'.join([kind, *options])}:URL#MODEL")
+        return Spec(kind, tuple(options), Path(address), address)
     path = Path(":".join(rest)) if any(rest) else folder
     names = {one.rstrip("=") for one in known}
     first = rest[0].partition("=")[0] if rest else ""
     meant = did_you_mean(first, sorted(names)) if first and first not in names else ""
-    if meant and not path.exists() and (len(rest) > 1 or not BACKENDS[kind].on_hub):
+    if meant and not path.exists() and (len(rest) > 1 or not kind_of(kind).on_hub):
         raise UserError(f"--lm {spec}: {path}: no such folder{meant}")
     if not any(rest) and not path.is_dir():
         raise UserError(
@@ -106,11 +77,11 @@ def load(spec: str, computing: ComputeOptions = DEFAULT) -> LanguageModel:
     cases = [option for option in found.options if option in CASES]
     if len(cases) > 1:
         raise UserError(f"--lm {spec}: {cases[0]} and {cases[1]} exclude each other")
-    backend, revision = BACKENDS[found.kind], None
-    if backend.on_hub:
+    kind, revision = kind_of(found.kind), None
+    if kind.on_hub:
         folder, revision = folders.find(found.path)
         found = replace(found, path=folder)
-    lm = backend.load(found, computing)
+    lm = kind.load(found, computing)
     if revision:
         lm = folders.FromHub(lm, revision)
     return Recased(lm, cases[0]) if cases else lm
@@ -136,37 +107,57 @@ def load_all(
     return with_own_columns(models)
 
 
-def with_own_columns(
-    models: Sequence[LanguageModel], norm: str = "sum", heads: Sequence[NbestList] = ()
-) -> list[LanguageModel]:
-    """The models, each with a name of its own, and so a column: a copy called `tta.2` where `tta` is taken.
+FOLDER_NAME = re.compile(r"(?!mean$)[\w-]{1,40}")
+"""Names of folders that become a part of a column's name."""
 
-    A name is taken if a model before has it, or if a list has such a column that is not this model's.
+
+def with_own_columns(
+    models: Sequence[LanguageModel],
+    norm: str = "sum",
+    heads: Sequence[NbestList] = (),
+    specs: Sequence[str] = (),
+) -> list[LanguageModel]:
+    """The models, each with a name of its own, and so a column.
+
+    Where `tta` is taken, a copy is called after the model's folder, such as `tta.small`, or else `tta.2`.
+
+    A name is taken if a model before has it, if a list has such a column that is not this model's, or if the column's
+    name is reserved.
 
     Args:
-        heads: a list of each set that will be scored.
+        heads: a list of each set that will be scored. specs: how the models were named, where they were.
     """
+    folders = [parse(spec).path.name for spec in specs] if len(specs) == len(models) else [""] * len(models)
     found: list[LanguageModel] = []
 
     def taken(lm: LanguageModel) -> bool:
         column = column_name(lm, norm)
-        return any(lm.name == other.name for other in found) or any(
-            column in nbest.hypotheses[0].scores and nbest.provenance.get(column) != origin(lm, norm) for nbest in heads
+        return (
+            column in RESERVED
+            or any(lm.name == other.name for other in found)
+            or any(
+                column in nbest.hypotheses[0].scores and nbest.provenance.get(column) != origin(lm, norm)
+                for nbest in heads
+            )
         )
 
-    for model in models:
-        lm, number = model, 1
+    for model, folder in zip(models, folders, strict=True):
+        lm = model
+        named = (folder,) if FOLDER_NAME.fullmatch(folder) else ()
+        labels = chain(named, map(str, count(2)))
         while taken(lm):
-            number += 1
             lm = copy.copy(model)  # the caller's model keeps its name
-            lm.name = f"{model.name}.{number}"
+            lm.name = f"{model.name}.{next(labels)}"
+        if column_name(model, norm) in RESERVED:
+            log.warning("the scores of %s are called %s, as the name %s is reserved", model.name, lm.name, model.name)
         found.append(lm)
     return found
 
 
 def model_card(spec: str) -> str:
     """The text of a model's README.md; empty where it has none."""
-    return card(parse(spec).path)
+    parsed = parse(spec)
+    return "" if kind_of(parsed.kind).remote else card(parsed.path)
 
 
 def recommended_weight(spec: str) -> float:
@@ -175,7 +166,10 @@ def recommended_weight(spec: str) -> float:
     Raises:
         UserError: the card is absent or says none.
     """
-    path = parse(spec).path
+    parsed = parse(spec)
+    path = parsed.path
+    if kind_of(parsed.kind).remote:
+        raise UserError(f"--lm {parsed.name}: a server says no recommended_weight; give --dev LISTS or --weight NUMBER")
     if not path.exists():
         raise UserError(f"{path}: no such file or folder; give a model that is there as KIND:PATH")
     try:
@@ -193,9 +187,7 @@ def recommended_weight(spec: str) -> float:
 def is_pseudo(spec: str) -> bool:
     """Whether a model's scores are pseudo-log-likelihoods; `spec` is what --lm names, or a column's model."""
     kind, *options = spec.split(":")
-    if kind not in BACKENDS.names:
-        return False
-    return BACKENDS[kind].pseudo or BACKENDS[kind].pseudo_with in options
+    return kind in KINDS and kind_of(kind).is_pseudo(options)
 
 
 def shipped() -> list[str]:

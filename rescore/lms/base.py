@@ -1,4 +1,4 @@
-"""What a language model is to the rest of the package."""
+"""Language models as the rest of the package sees them: questions, scores, capabilities, and their kinds."""
 
 from __future__ import annotations
 
@@ -6,21 +6,24 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from rescore.errors import UserError
+from rescore.lms.options import TrainingOptions
 from rescore.nbest import Column
+from rescore.parts import KINDS
 
 Values = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a model is asked: a text, with what else the model reads (`reads_source`, `context`)."""
+    """What a model is asked: a text, with what else the model reads (`Capabilities`)."""
 
     text: str
     """What is scored."""
@@ -122,17 +125,59 @@ class ComputeOptions:
     batch_tokens: int | None = None
     """Padded tokens in a batch."""
     prompt: str | None = None
-    """For hf-causal: the template of what is read, `{text}` at its end and perhaps `{src}`."""
+    """For hf-causal and server: the template of what is read, `{text}` at its end and perhaps `{src}`."""
 
 
 DEFAULT = ComputeOptions()
+SOURCE, TEXT = "{src}", "{text}"
+
+
+class Template:
+    """What a causal model reads around a text that is scored."""
+
+    def __init__(self, template: str) -> None:
+        """
+        Args:
+            template: ends with {text}, and may have {src}; \\n is a new line, \\t a tab.
+
+        Raises:
+            UserError: it does not end with {text}.
+        """
+        self.text = template.replace("\\n", "\n").replace("\\t", "\t")
+        if self.text.count(TEXT) != 1 or not self.text.endswith(TEXT):
+            raise UserError(f"--prompt {template!r}: expected a template that ends with {TEXT}, and may have {SOURCE}")
+        self.reads_source = SOURCE in self.text
+
+    def before(self, question: Question) -> str:
+        """What is read before the text, with the source in its place."""
+        source = question.pair(channel=False)[0] if self.reads_source else ""
+        return self.text.removesuffix(TEXT).replace(SOURCE, source)
+
+
+BEFORE, BOTH_SIDES = (99, 0), (99, 99)
+"""The most neighbours that a kind of model can read: before the text, or on both sides."""
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What a language model does; of a kind, what a model of that kind can do."""
+
+    pseudo: bool = False
+    """Scores are pseudo-log-likelihoods."""
+    source: bool = False
+    """It reads the source of a translation beside the text."""
+    context: tuple[int, int] = (0, 0)
+    """The number of neighbours that it reads before and after the text (`rescore.lms.context` gives it these)."""
+    vectors: bool = False
+    """It is a `NetworkScorer` of single sentences, whose vectors `rescore.embeddings` takes."""
+    predicts_tokens: bool = False
+    """It is a `NetworkScorer` whose softmax is over the vocabulary."""
 
 
 class LanguageModel(Protocol):
     """A back-end. The score of a text does not depend on the other texts that it is scored with.
 
-    A model that reads more than the text has two more attributes: `reads_source = True`, and `context = (N, M)` for N
-    neighbours before and M after the text (`rescore.lms.context` gives it these).
+    A model that reads more than the text has one more attribute, `capabilities`; see `capabilities_of`.
     """
 
     name: str
@@ -158,13 +203,28 @@ class LanguageModel(Protocol):
         ...
 
 
+def as_scored(lm: LanguageModel, questions: Sequence[Question]) -> Iterator[tuple[int, TokenScores]]:
+    """The places of questions and their scores: as they come from a model with a method of this name, which may fail
+    after some; from another model all together."""
+    scores = getattr(lm, "as_scored", None)
+    return iter(scores(questions) if scores else enumerate(lm.score(questions)))
+
+
+def capabilities_of(lm: LanguageModel) -> Capabilities:
+    """What a model does. The only place that knows models without `capabilities`: users' own, which may say
+    `reads_source = True`, and `context = (N, M)` for N neighbours before and M after the text."""
+    declared: Capabilities | None = getattr(lm, "capabilities", None)
+    if declared is not None:
+        return declared
+    return Capabilities(source=getattr(lm, "reads_source", False), context=getattr(lm, "context", (0, 0)))
+
+
 class Wrapped:
     """A language model around another one: it has the other's name, model and precision, and reads what that reads."""
 
     def __init__(self, lm: LanguageModel) -> None:
         self.name = lm.name
-        self.reads_source = getattr(lm, "reads_source", False)
-        self.context: tuple[int, int] = getattr(lm, "context", (0, 0))
+        self.capabilities = replace(capabilities_of(lm), vectors=False, predicts_tokens=False)
         self._lm = lm
 
     @property
@@ -204,6 +264,105 @@ def column_name(lm: LanguageModel, norm: str) -> str:
 def origin(lm: LanguageModel, norm: str) -> Column:
     """What is recorded about a column of a model's scores."""
     return Column(lm.model, lm.fingerprint, norm, lm.precision)
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """What --lm names: `KIND[:OPTION...][:PATH]`."""
+
+    kind: str
+    options: tuple[str, ...]
+    path: Path
+    address: str = ""
+    """`URL#MODEL` of a model behind a server."""
+
+    @property
+    def name(self) -> str:
+        """The name of its column of scores."""
+        return ":".join([self.kind, *self.options])
+
+    @property
+    def context(self) -> int:
+        """How many neighbours on a side the option `context=N` asks for.
+
+        Raises:
+            UserError: that is no number from 1 to 99.
+        """
+        return self.number("context", 0)
+
+    def number(self, option: str, usual: int, least: int = 1, most: int = 99) -> int:
+        """The number that `option=N` asks for, or the usual one.
+
+        Raises:
+            UserError: that is no number from `least` to `most`.
+        """
+        asked = [one.partition("=")[2] for one in self.options if one.startswith(f"{option}=")]
+        if not asked:
+            return usual
+        if not (len(asked[-1]) <= len(str(most)) and asked[-1].isdecimal() and least <= int(asked[-1]) <= most):
+            raise UserError(f"--lm {self.name}: {option}={asked[-1]}; expected a number from {least} to {most}")
+        return int(asked[-1])
+
+
+Report = Callable[[str], None]
+"""Called with a line about the progress of a training."""
+
+
+class Kind:
+    """A kind of language model: how --lm names its models, what they can do, and how they are trained.
+
+    A module of a kind imports PyTorch only in functions, so that commands that ask what the kind is need none of it.
+    """
+
+    capabilities: ClassVar[Capabilities] = Capabilities()
+    options: ClassVar[tuple[str, ...]] = ()
+    """How else than usually it can score; a case (`rescore.lms.context`) can be named with every kind."""
+    on_hub: ClassVar[bool] = False
+    """Whether a path that is no folder is looked up as a name on the Hugging Face hub."""
+    remote: ClassVar[bool] = False
+    """Whether URL#MODEL stands in the place of a path."""
+    uses_torch: ClassVar[bool] = False
+    is_network: ClassVar[bool] = False
+    """Whether it is a `NeuralKind`, whose models a `NetworkConfig` describes."""
+    Options: ClassVar[type[TrainingOptions] | None] = None
+    """What a training of it is given; None where it is not trained here."""
+
+    def __init__(self, name: str) -> None:
+        """name: that of the kind in `KINDS`."""
+        self.name = name
+
+    def is_pseudo(self, options: Sequence[str]) -> bool:
+        """Whether scores with these options are pseudo-log-likelihoods."""
+        return self.capabilities.pseudo
+
+    def load(self, spec: Spec, computing: ComputeOptions) -> LanguageModel:
+        """The model that --lm names.
+
+        Raises:
+            UserError: its files are missing or damaged, or it cannot do what the options ask for.
+        """
+        raise NotImplementedError
+
+    def train(self, options: TrainingOptions, report: Report = lambda line: None) -> None:
+        """Train a model and write its folder.
+
+        Args:
+            options: of the class `Options`.
+
+        Raises:
+            UserError: files are missing or do not fit together, or the training failed.
+        """
+        raise NotImplementedError
+
+
+def kind_of(name: str) -> Kind:
+    """The kind of this name.
+
+    Raises:
+        UserError: there is none.
+    """
+    kind: Kind = KINDS[name](KINDS.check(name))
+    return kind
 
 
 OnShare = Callable[[float], object]

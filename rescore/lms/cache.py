@@ -16,7 +16,7 @@ import numpy as np
 
 from rescore.errors import UserError
 from rescore.lms import base
-from rescore.lms.base import LanguageModel, Question, TokenScores, Wrapped
+from rescore.lms.base import LanguageModel, Question, TokenScores, Wrapped, as_scored
 
 log = logging.getLogger(__name__)
 
@@ -86,11 +86,13 @@ class Cached(Wrapped):
         self.computed += len(missing)
         for start in range(0, len(missing), COMMIT_EVERY):
             some = missing[start : start + COMMIT_EVERY]
-            with base.part(start, len(some), len(missing)):
-                found_now = self._lm.score(some)
-            scores = {keys[question]: one for question, one in zip(some, found_now, strict=True)}
-            if not self._read_only:
-                self._keep(scores)
+            scores: dict[bytes, TokenScores] = {}
+            try:
+                with base.part(start, len(some), len(missing)):
+                    scores.update((keys[some[place]], one) for place, one in as_scored(self._lm, some))
+            finally:  # also what a model scored before it failed
+                if scores and not self._read_only:
+                    self._keep(scores)
             found |= scores
         return [found[keys[question]] for question in questions]
 

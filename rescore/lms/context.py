@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import groupby, islice
 
 from rescore.errors import UserError
-from rescore.lms.base import LanguageModel, Question, TokenScores, Wrapped
+from rescore.lms.base import LanguageModel, Question, TokenScores, Wrapped, as_scored, capabilities_of
 from rescore.nbest import FIRST_PASS, NbestList
 
 log = logging.getLogger(__name__)
@@ -43,6 +43,10 @@ class Recased(Wrapped):
         """One result per question, in their order."""
         return self._lm.score([self._recased(one) for one in questions])
 
+    def as_scored(self, questions: Sequence[Question]) -> Iterator[tuple[int, TokenScores]]:
+        """The same, as the model gives them."""
+        return as_scored(self._lm, [self._recased(one) for one in questions])
+
     def _recased(self, question: Question) -> Question:
         case = CASES[self._case]
         source = None if question.source is None else case(question.source)
@@ -61,21 +65,16 @@ class Placed:
     """The 1-best of the lists before and after it, as many as the model reads that reads most of them."""
 
 
-def context_of(lm: LanguageModel) -> tuple[int, int]:
-    """How many neighbours before and after a hypothesis a model reads."""
-    found: tuple[int, int] = getattr(lm, "context", (0, 0))
-    return found
-
-
 def ask(lm: LanguageModel, placed: Placed, texts: Iterable[str]) -> list[Question]:
     """What a model is asked about texts of a list: no more than it reads.
 
     Raises:
         UserError: the model reads a source, and there is none.
     """
-    nbest, (before, after) = placed.nbest, context_of(lm)
-    source = nbest.source if getattr(lm, "reads_source", False) else None
-    if source is None and getattr(lm, "reads_source", False):
+    nbest, capabilities = placed.nbest, capabilities_of(lm)
+    before, after = capabilities.context
+    source = nbest.source if capabilities.source else None
+    if source is None and capabilities.source:
         raise UserError(f"utterance {nbest.id}: no source text, which {lm.name} reads; give lists that have it")
     said, coming = placed.before[len(placed.before) - before :] if before else (), placed.after[:after]
     return [Question(text, source, said, coming) for text in texts]
@@ -87,7 +86,8 @@ def in_place(lms: Iterable[LanguageModel], lists: Iterable[NbestList]) -> Iterat
     Raises:
         UserError: a model reads neighbours, and the lists of a recording do not follow each other.
     """
-    before, after = (max(numbers) for numbers in zip((0, 0), *map(context_of, lms), strict=True))
+    sizes = [capabilities_of(lm).context for lm in lms]
+    before, after = (max(numbers) for numbers in zip((0, 0), *sizes, strict=True))
     return with_neighbours(lists, before, after) if before or after else map(Placed, lists)
 
 

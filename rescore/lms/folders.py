@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import logging
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from rescore.errors import UserError
 from rescore.files import read_json
 from rescore.lms.base import LanguageModel, Question, TokenScores, Wrapped
-from rescore.lms.neural.config import LARGEST
+from rescore.lms.neural.config import LIMITS
 
 log = logging.getLogger(__name__)
 
@@ -33,6 +36,41 @@ def card_value(folder: Path, key: str) -> str | None:
     return found[1] if found else None
 
 
+HUB_KEYS = ("license", "library_name", "pipeline_tag")
+"""Keys of a card that the Hugging Face Hub reads; model-index, with figures, is optional there."""
+
+
+def card_head(task: str, own: Mapping[str, object], figures: Mapping[str, float] | None = None) -> str:
+    """The head of a card in the form of the Hugging Face Hub, with our own keys.
+
+    Args:
+        task: the Hub's name of the task, such as fill-mask. own: our own keys; `kind` also names the model. figures:
+            perplexities of held-out text, by name.
+    """
+    lines = ["---", "library_name: rescore", f"pipeline_tag: {task}", "license: other"]
+    lines += [f"{key}: {value}" for key, value in own.items()]
+    if figures:
+        lines += ["model-index:", f"- name: {own['kind']}", "  results:", f"  - task: {{type: {task}}}"]
+        lines += ["    dataset: {type: text, name: held-out sentences of the training text}", "    metrics:"]
+        lines += [f"    - {{type: perplexity, name: {name}, value: {value:.2f}}}" for name, value in figures.items()]
+    return "\n".join([*lines, "---"])
+
+
+def card_problems(folder: Path) -> list[str]:
+    """What is missing or wrong in the card of a model's folder, a line each; nothing where the card is in order."""
+    place = folder / "README.md"
+    if not card(folder).startswith("---\n"):
+        return [f"{place}: no card, or no head between lines of ---; write one as `rescore train` does"]
+    problems = [f"{place}: no {key}" for key in (*HUB_KEYS, "kind") if card_value(folder, key) is None]
+    config, kind = folder / "config.json", card_value(folder, "kind")
+    if config.is_file() and isinstance(values := read_json(config), dict) and kind != values.get("kind", kind):
+        problems.append(f"{place}: kind is {kind}, but config.json says {values['kind']}")
+    weight = card_value(folder, "recommended_weight")
+    if weight is not None and not re.fullmatch(r"0(\.\d+)?|1(\.0*)?", weight):
+        problems.append(f"{place}: recommended_weight is {weight}; expected a number from 0 to 1")
+    return problems
+
+
 _MANY = (
     "vocab_size",
     "_size",
@@ -45,7 +83,7 @@ _MANY = (
     "heads",
     "n_head",
 )
-SIZES = {"layers": LARGEST["layers"], "n_layer": LARGEST["layers"], **dict.fromkeys(_MANY, LARGEST["vocab_size"])}
+SIZES = {"layers": LIMITS["layers"], "n_layer": LIMITS["layers"], **dict.fromkeys(_MANY, LIMITS["vocab_size"])}
 """Endings of names in the library's configurations, and how large what they name may be."""
 
 
@@ -79,6 +117,37 @@ def check_files(folder: Path) -> None:
         raise UserError(f"{folder}: no *.safetensors in it{found}; save the model with safe_serialization=True")
 
 
+def load_model(folder: Path, kind: str, about: str) -> tuple[Any, Any]:
+    """A model of transformers, ready to score, and its tokenizer; nothing in the folder is executed.
+
+    Args:
+        kind: the library's class. about: what that is, for messages.
+
+    Raises:
+        UserError: transformers is not installed, or the folder is no such model or has pickled weights only.
+    """
+    check_files(folder)
+    check_sizes(folder)
+    try:
+        import transformers
+    except ImportError:
+        raise UserError("models of Hugging Face need transformers; install it: pip install 'rescore[hf]'") from None
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    logging.getLogger("transformers").setLevel(logging.ERROR)
+    safely = {"local_files_only": True, "trust_remote_code": False}
+    read: Any = getattr(transformers, kind)
+    try:
+        tokenizer: Any = transformers.AutoTokenizer.from_pretrained(str(folder), **safely)
+        model, loaded = read.from_pretrained(str(folder), use_safetensors=True, output_loading_info=True, **safely)
+    except Exception as error:  # whatever the library raises for a folder that it cannot read
+        raise UserError(f"{folder}: transformers cannot load it ({' '.join(str(error).split())[:200]})") from None
+    if loaded["missing_keys"]:
+        missing = sorted(loaded["missing_keys"])[0]
+        raise UserError(f"{folder}: no weights for {missing}; it was not trained as {about}")
+    return model.eval(), tokenizer
+
+
 def content_digest(folder: Path, settings: bytes = b"") -> bytes:
     """Of all files that decide what a model says, and of settings that do."""
     digest = hashlib.sha256()
@@ -88,6 +157,28 @@ def content_digest(folder: Path, settings: bytes = b"") -> bytes:
             digest.update(name.encode() + hashlib.file_digest(file, "sha256").digest())
     digest.update(settings)
     return digest.digest()
+
+
+@contextmanager
+def claimed(out: Path) -> Iterator[None]:
+    """Keeps other processes from training into a folder. The claim ends with the process, however it ends.
+
+    Raises:
+        UserError: another process trains into it.
+    """
+    handle = os.open(out, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UserError(
+                f"--out {out}: another training writes there; wait for it, or give another folder"
+            ) from None
+        except OSError as error:  # a file system without locks
+            log.info("%s: cannot be locked (%s)", out, error)
+        yield
+    finally:
+        os.close(handle)
 
 
 NAME = re.compile(r"([A-Za-z0-9][\w.-]{0,95}/)?[\w.-]{1,96}(@[\w./-]{1,100})?", re.ASCII)
@@ -114,12 +205,9 @@ def find(path: Path) -> tuple[Path, str | None]:
         return path, None
     model, _, revision = name.partition("@")
     cached = try_to_load_from_cache(model, "config.json", revision=revision or None)
-    if isinstance(cached, str):
-        folder = Path(cached).parent
-    elif "/" in model:
+    folder = Path(cached).parent if isinstance(cached, str) else None
+    if folder is None or not any(folder.glob("*.safetensors")):  # others read a configuration alone, too
         folder = _download(model, revision or None)
-    else:
-        return path, None
     return folder, f"{model}@{folder.name[:12]}"
 
 

@@ -8,7 +8,15 @@ import sysconfig
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
-from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
+from types import (
+    BuiltinFunctionType,
+    CodeType,
+    FunctionType,
+    GetSetDescriptorType,
+    MemberDescriptorType,
+    MethodType,
+    ModuleType,
+)
 from typing import Any
 
 import numpy as np
@@ -38,8 +46,9 @@ def _parts(value: Any, seen: dict[int, tuple[int, object]]) -> Iterator[bytes]:
         yield f"again {seen[id(value)][0]}".encode()
     else:
         seen[id(value)] = len(seen), value  # kept: a new object must not take the id
-        yield f"{type(value).__module__}.{type(value).__qualname__}".encode()
-        for part in _inside(value):
+        parts = _inside(value)  # how many there are tells where a part of a part ends
+        yield f"{type(value).__module__}.{type(value).__qualname__} {len(parts)}".encode()
+        for part in parts:
             yield from _parts(part, seen)
 
 
@@ -56,8 +65,12 @@ def _inside(value: Any) -> list[Any]:
         named = [(name, value.__globals__.get(name)) for name in sorted(_names(value.__code__))]
         return [value.__code__, value.__defaults__, value.__kwdefaults__, closed, named]
     if isinstance(value, type):
-        own = {name: part for name, part in vars(value).items() if isinstance(part, (*_PLAIN, FunctionType))}
-        return [value.__qualname__, value.__bases__, *(own[name] for name in sorted(own))]
+        own = {name: part for name, part in vars(value).items() if _is_own(name, part)}
+        return [value.__qualname__, value.__bases__, *(part for name in sorted(own) for part in (name, own[name]))]
+    if isinstance(value, (staticmethod, classmethod)):
+        return [value.__func__]
+    if isinstance(value, property):
+        return [value.fget]
     if isinstance(value, MethodType):
         return [value.__func__, value.__self__]
     if isinstance(value, partial):
@@ -75,6 +88,14 @@ def _inside(value: Any) -> list[Any]:
     except Exception:  # it says so in its own way
         return [_OPAQUE.setdefault(id(value), (value, uuid.uuid4().hex))[1]]
     return [state] if isinstance(state, str) else [list(part) if isinstance(part, Iterator) else part for part in state]
+
+
+def _is_own(name: str, part: object) -> bool:
+    """Whether an attribute of a class is its author's: a function, or a table whose name is none of Python's own."""
+    if isinstance(part, (*_PLAIN, FunctionType)):
+        return name not in ("__firstlineno__", "__doc__")
+    python = name.startswith("__") and name.endswith("__")
+    return not python and not isinstance(part, (MemberDescriptorType, GetSetDescriptorType))
 
 
 def _content(cell: Any) -> Any:

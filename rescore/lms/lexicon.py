@@ -1,4 +1,4 @@
-"""The lexicon beside a model: how often words stand in its training text, for `--respell`."""
+"""What a training text leaves beside a model: counts of its words, for `--respell`, and a sketch of its sentences."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ import lzma
 import math
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
 
 from rescore.errors import UserError
 from rescore.files import replacing
@@ -109,11 +112,88 @@ def spelled(word: str) -> bool:
 
 CHUNK = 10_000
 """Lines that are normalised together."""
+SENTENCES = "sentences.npy"
+"""The file of a `Sketch` in a model's folder."""
+SKETCH_SIZE = 1 << 16
+MIN_WORDS = 5
+"""A shorter sentence stands in many texts by chance."""
+SUSPICIOUS = 0.05
+"""The share of references in a training text from which on a model is suspected to have seen them."""
+
+
+class Sketch:
+    """The smallest hashes of a text's sentences: enough to tell whether another text repeats many of them.
+
+    All hashes of a text with at most `SKETCH_SIZE` different sentences are kept. The smallest hashes of a larger text
+    are a random sample: a sentence whose hash is not above the largest kept hash can be looked up.
+    """
+
+    def __init__(self, hashes: npt.NDArray[np.uint64] | None = None) -> None:
+        self._hashes = np.empty(0, np.uint64) if hashes is None else hashes
+
+    def watching(self, sentences: Iterable[list[str]]) -> Iterator[list[str]]:
+        """The sentences, each given as its words, as they pass by; their hashes are added."""
+        new: list[int] = []
+        for words in sentences:
+            yield words
+            if len(words) >= MIN_WORDS:
+                new.append(_hash(words))
+            if len(new) == SKETCH_SIZE:
+                self._add(new)
+                new = []
+        self._add(new)
+
+    def _add(self, hashes: list[int]) -> None:
+        self._hashes = np.unique(np.concatenate([self._hashes, np.array(hashes, np.uint64)]))[:SKETCH_SIZE]
+
+    def save(self, path: Path) -> None:
+        with replacing(path) as temporary, open(temporary, "wb") as file:
+            np.save(file, self._hashes)
+
+    @classmethod
+    def load(cls, path: Path) -> Sketch:
+        """Read what `save` wrote.
+
+        Raises:
+            UserError: the file is damaged.
+        """
+        try:
+            hashes = np.load(path, allow_pickle=False)
+        except (OSError, ValueError, EOFError):
+            hashes = np.empty(0)
+        if hashes.dtype != np.uint64 or hashes.ndim != 1:
+            raise UserError(f"{path}: damaged; remove the file, or train the model anew")
+        return cls(hashes)
+
+    def share_of(self, sentences: Iterable[Sequence[str]]) -> float:
+        """The share of long enough sentences that the text has, among those that can be looked up; 0 without any."""
+        hashes = np.array([_hash(words) for words in sentences if len(words) >= MIN_WORDS], np.uint64)
+        if len(self._hashes) == SKETCH_SIZE:
+            hashes = hashes[hashes <= self._hashes[-1]]
+        return float(np.isin(hashes, self._hashes).mean()) if len(hashes) else 0.0
+
+
+def _hash(words: Sequence[str]) -> int:
+    return int.from_bytes(hashlib.blake2b(" ".join(words).encode(), digest_size=8).digest(), "little")
 
 
 def write(text: Path, tokenizer: Tokenizer, out: Path) -> None:
-    """Count the words of a text as the tokenizer normalises them, and write the lexicon into a model's folder."""
-    Lexicon.count(_sentences(text, tokenizer)).save(out / NAME)
+    """Write what a training text leaves in a model's folder: its lexicon, and the `Sketch` of its sentences.
+
+    Words are those of the tokenizer's normalisation, in lower case.
+    """
+    sketch = Sketch()
+    Lexicon.count(sketch.watching(_sentences(text, tokenizer))).save(out / NAME)
+    sketch.save(out / SENTENCES)
+
+
+def share_seen(folder: Path, references: Sequence[str]) -> float:
+    """The share of references that a model's training text has; 0 where its folder does not tell."""
+    path = folder / SENTENCES
+    if not path.is_file():
+        return 0.0
+    words = Tokenizer.load(folder / "tokenizer.json").words(references)
+    return Sketch.load(path).share_of([[word.lower() for word in sentence] for sentence in words])
 
 
 def _sentences(text: Path, tokenizer: Tokenizer) -> Iterator[list[str]]:

@@ -24,21 +24,55 @@ from rescore.files import replacing, write_text
 from rescore.formats.source import read_lines
 from rescore.lms import lexicon
 from rescore.lms.arpa import END, LOG_10, ArpaModel
-from rescore.lms.base import ComputeOptions, Question, TokenScores, Values
-from rescore.lms.folders import card_value
+from rescore.lms.base import ComputeOptions, Kind, Question, Report, Spec, TokenScores, Values
+from rescore.lms.folders import card_head, card_value
 from rescore.lms.neural.tokenizer import Tokenizer, word_tokenizer
+from rescore.lms.options import TextOptions, TokenizerOptions, TrainingOptions, option
 
 if TYPE_CHECKING:
     import kenlm
 
-    from rescore.lms.backends import Spec
-
 log = logging.getLogger(__name__)
 
 
-def load(spec: Spec, computing: ComputeOptions) -> NgramLM:
-    """The model that --lm names."""
-    return NgramLM(spec.name, spec.path)
+class NgramKind(Kind):
+    """Scored by KenLM, or in NumPy; estimated by KenLM's lmplz."""
+
+    @dataclass(frozen=True, kw_only=True)
+    class Options(TextOptions, TokenizerOptions):
+        title = "n-gram models"
+
+        order: int = option(5, "N-gram order.", "-o", "--order", low=1)
+        prune: str | None = option(
+            None,
+            "Leave out what was seen so often or less, by order, as in lmplz: 0,0,1.",
+            metavar="N,N,...",
+        )
+        unit: str = option("word", "Of words, or of the --tokenizer's pieces.", choices=("word", "subword"))
+        memory: str = option("50%", "Memory limit (lmplz -S).", metavar="SIZE")
+        discount_fallback: bool = option(False, "For text too small to estimate discounts from.")
+        arpa: bool = option(False, "Keep lm.arpa beside lm.binary.")
+
+        @property
+        def thresholds(self) -> list[int]:
+            """Those of --prune: n-grams of order 1, 2, ... that were seen so often or less are left out, and the last
+            one holds for all higher orders.
+
+            Raises:
+                UserError: these are no numbers.
+            """
+            try:
+                return list(map(int, (self.prune or "").replace(",", " ").split()))
+            except ValueError:
+                raise UserError(f"--prune {self.prune}: expected whole numbers, such as 0,0,1") from None
+
+    def load(self, spec: Spec, computing: ComputeOptions) -> NgramLM:
+        return NgramLM(spec.name, spec.path)
+
+    def train(self, options: TrainingOptions, report: Report = lambda line: None) -> None:
+        """Estimate an n-gram model (modified Kneser-Ney, Heafield et al. 2013) and write its folder."""
+        assert isinstance(options, NgramKind.Options)
+        train(options, report)
 
 
 class NgramLM:
@@ -194,63 +228,38 @@ GET_KENLM = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class NgramRecipe:
-    """What decides the model.
-
-    `prune` has lmplz's thresholds: n-grams of order 1, 2, ... that were seen so often or less are left out, the last
-    one holds for all higher orders. `unit` is `word` or `subword`. `memory` is lmplz's -S. `fallback` lets lmplz assume
-    discounts where the text is too small to estimate them.
-    """
-
-    order: int = 5
-    prune: tuple[int, ...] = ()
-    unit: str = "word"
-    memory: str = "50%"
-    fallback: bool = False
-    keep_arpa: bool = False
-
-
-def train(
-    text: Path,
-    out: Path,
-    recipe: NgramRecipe,
-    *,
-    tokenizer: Path | None = None,
-    normalisation: str = "english",
-    report: Callable[[str], None] = lambda line: None,
-) -> None:
-    """Estimate an n-gram model (modified Kneser-Ney, Heafield et al. 2013) and write its folder.
-
-    Args:
-        tokenizer: a tokenizer.json whose normalisation, and for subwords whose vocabulary, is used.
+def train(options: NgramKind.Options, report: Report = lambda line: None) -> None:
+    """Estimate a model and write its folder.
 
     Raises:
-        UserError: KenLM's programs are absent, or fail.
+        UserError: there is no text; KenLM's programs are absent, or fail.
     """
+    out, text, thresholds = options.out, options.text, options.thresholds
+    if text is None:
+        raise UserError("no text to train on; give --text FILE")
     lmplz, build_binary = find_tool("lmplz"), find_tool("build_binary")
-    if recipe.unit == "subword" and tokenizer is None:
+    if options.unit == "subword" and options.tokenizer is None:
         raise UserError("--unit subword needs the --tokenizer that makes them")
-    found = Tokenizer.load(tokenizer) if tokenizer else word_tokenizer(normalisation)
+    found = Tokenizer.load(options.tokenizer) if options.tokenizer else word_tokenizer(options.normalisation)
     out.mkdir(parents=True, exist_ok=True)
-    cut = found.words if recipe.unit == "word" else found.pieces
+    cut = found.words if options.unit == "word" else found.pieces
     with tempfile.TemporaryDirectory(dir=out) as folder, replacing(out / "lm.binary") as binary:
         arpa = Path(folder) / "lm.arpa"
-        command = [lmplz, "-o", str(recipe.order), "-S", recipe.memory, "-T", folder, "--arpa", str(arpa)]
-        if recipe.prune:
-            command += ["--prune", *map(str, recipe.prune)]
-        if recipe.fallback:
+        command = [lmplz, "-o", str(options.order), "-S", options.memory, "-T", folder, "--arpa", str(arpa)]
+        if thresholds:
+            command += ["--prune", *map(str, thresholds)]
+        if options.discount_fallback:
             command += ["--discount_fallback"]
-        report(f"lmplz: {recipe.order}-grams of {recipe.unit}s in {text}")
+        report(f"lmplz: {options.order}-grams of {options.unit}s in {text}")
         sentences = _run_with_input(command, (" ".join(units) for units in _units(text, cut)))
         report("build_binary")
         _run_with_input([build_binary, "-T", folder, str(arpa), str(binary)], [])
         counts = _ngram_counts(arpa)
-        if recipe.keep_arpa:
+        if options.arpa:
             arpa.replace(out / "lm.arpa")
     found.save(out / "tokenizer.json")
     lexicon.write(text, found, out)
-    write_text(out / "README.md", _card(recipe, sentences, counts))
+    write_text(out / "README.md", _card(options, sentences, counts))
 
 
 def find_tool(name: str) -> str:
@@ -317,20 +326,16 @@ def _ngram_counts(arpa: Path) -> list[int]:
     return counts
 
 
-def _card(recipe: NgramRecipe, sentences: int, counts: Sequence[int]) -> str:
-    return f"""---
-kind: ngram
-order: {recipe.order}
-unit: {recipe.unit}
-recommended_weight: 0.3
----
+def _card(options: NgramKind.Options, sentences: int, counts: Sequence[int]) -> str:
+    own = {"kind": "ngram", "order": options.order, "unit": options.unit, "recommended_weight": 0.3}
+    return f"""{card_head("text-generation", own)}
 
 # ngram
 
 | | |
 | --- | --- |
-| model | {recipe.order}-gram of {recipe.unit}s, modified Kneser-Ney, by KenLM |
-| pruned | {" ".join(map(str, recipe.prune)) or "not at all"} |
+| model | {options.order}-gram of {options.unit}s, modified Kneser-Ney, by KenLM |
+| pruned | {" ".join(map(str, options.thresholds)) or "not at all"} |
 | training data | {sentences:,} sentences |
 | n-grams | {", ".join(f"{count:,}" for count in counts)} |
 | recommended weight | 0.3, the papers' usual value; tune it on lists of your own and write it here |

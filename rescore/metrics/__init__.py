@@ -1,4 +1,4 @@
-"""WER, CER, BLEU, chrF and TER as sums of sufficient statistics; the oracle; how sure a figure is.
+"""WER, CER, MER, BLEU, chrF and TER as sums of sufficient statistics; the oracle; how sure a figure is.
 
 A metric says what it can do (`Metric`), and `METRICS` is the table of them.
 """
@@ -33,5 +33,5 @@ def choose_metric(name: str | None, lists: Sequence[NbestList], options: MetricO
     """
     if name is None:
         name = "bleu" if any(nbest.source is not None for nbest in lists) else "wer"
-    references = [nbest.references[0] for nbest in lists if nbest.references]
+    references = [reference for nbest in lists for reference in nbest.references]
     return METRICS[name](options or MetricOptions(), references)

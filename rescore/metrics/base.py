@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, cast
@@ -10,8 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from rescore.errors import UserError
-from rescore.metrics.normalise import Normaliser, WordList
+from rescore.metrics.normalise import UNSPACED, Normaliser, WordList
 from rescore.nbest import NbestList
+
+log = logging.getLogger(__name__)
 
 Counts = npt.NDArray[np.int64]
 Values = npt.NDArray[np.float64]
@@ -21,6 +24,13 @@ class Translation(NamedTuple):
     """What a metric is given of a hypothesis if it reads the source, too (`reads_source`)."""
 
     source: str
+    text: str
+
+
+class Spoken(NamedTuple):
+    """What a metric is given of a hypothesis if each utterance has its own list of words (`reads_utterance`)."""
+
+    utterance: str
     text: str
 
 
@@ -54,7 +64,7 @@ class Metric(Protocol):
         ...
 
     def statistics(self, hypotheses: Sequence[Any], references: Sequence[Sequence[str]]) -> Counts:
-        """(n, k) counts of n hypotheses, texts or `Translation`s, each with one or more references."""
+        """(n, k) counts of n hypotheses, texts or `Translation`s or `Spoken`, each with one or more references."""
         ...
 
     def values(self, sums: Counts) -> Values:
@@ -130,17 +140,44 @@ def list_statistics(metric: Metric, lists: Sequence[NbestList]) -> list[Counts]:
     return [rows[[where[key] for key in some]] for some in keys]
 
 
-def metric_input(metric: Metric, nbest: NbestList, text: str) -> str | Translation:
-    """What a metric is given of a hypothesis: its text, or both source and text.
+def metric_input(metric: Metric, nbest: NbestList, text: str) -> str | Translation | Spoken:
+    """What a metric is given of a hypothesis: its text, or its source or utterance as well.
 
     Raises:
         UserError: the metric reads the source, and the list has none.
     """
+    if getattr(metric, "reads_utterance", False):
+        return Spoken(nbest.id, text)
     if not getattr(metric, "reads_source", False):
         return text
     if nbest.source is None:
         raise UserError(f"utterance {nbest.id}: no source; {metric.name} compares with it")
     return Translation(nbest.source, text)
+
+
+def settings_on(metric: Metric, lists: Sequence[NbestList]) -> dict[str, str]:
+    """How the metric counts on lists, for the signature: as sacreBLEU says it, with the number of references."""
+    numbers = {len(nbest.references) for nbest in lists if nbest.references}
+    known = {"nrefs": str(next(iter(numbers))) if len(numbers) == 1 else "var"} if numbers else {}
+    return {name: known.get(name, value) for name, value in metric.settings.items()}
+
+
+UNSPACED_WORD = 5
+"""Letters of Chinese, Japanese or Thai for each word from which on a text has no blanks between words."""
+
+
+def warn_of_unspaced(metric: Metric, lists: Sequence[NbestList]) -> None:
+    """Say that word errors of texts without blanks between words are errors of whole sentences."""
+    if metric.words is None or metric.unit == "character" or metric.words.unit != "space":
+        return
+    texts = [text for nbest in lists[:100] for text in nbest.references]
+    letters = sum(len(UNSPACED.findall(text)) for text in texts)
+    if letters > sum(map(len, texts)) / 2 and letters >= UNSPACED_WORD * sum(len(text.split()) for text in texts):
+        log.warning(
+            "%s counts what stands between blanks, and these texts have none between words; "
+            "give --metric cer, --metric mer, or --split characters",
+            metric.name,
+        )
 
 
 def total(statistics: Sequence[Counts], choice: Sequence[int]) -> Counts:

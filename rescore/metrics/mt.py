@@ -14,6 +14,7 @@ from sacrebleu.metrics.ter import TER
 
 from rescore.errors import UserError
 from rescore.metrics.base import Counts, MetricOptions, Values
+from rescore.parts import TOKENIZERS
 
 CELLS = 1 << 25
 """The largest matrix of texts and n-grams that is multiplied at once: 128 MiB."""
@@ -93,19 +94,23 @@ def ngram_counts(texts: Sequence[Sequence[Hashable]], orders: int) -> list[Ngram
 
 
 class Chrf:
-    """chrF2 (Popović 2015) as sacreBLEU computes it."""
+    """chrF2 (Popović 2015), and chrF2++ with n-grams of words (Popović 2017), as sacreBLEU computes them."""
 
-    name = "chrF"
     higher_is_better = True
     unit = "character n-gram"
     words = None
 
-    def __init__(self) -> None:
-        self._chrf = CHRF()
+    def __init__(self, word_order: int = 0) -> None:
+        self.name = "chrF++" if word_order else "chrF"
+        self._chrf = CHRF(word_order=word_order)
 
     @classmethod
     def choose(cls, options: MetricOptions, references: Sequence[str]) -> Chrf:
         return cls()
+
+    @classmethod
+    def plus_plus(cls, options: MetricOptions, references: Sequence[str]) -> Chrf:
+        return cls(word_order=2)
 
     @property
     def settings(self) -> dict[str, str]:
@@ -120,7 +125,8 @@ class Chrf:
         return MetricOptions()
 
     def statistics(self, hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> Counts:
-        """Columns: for each order 1 to 6 the character n-grams of hypothesis and reference, and the matching ones."""
+        """Columns: for each order (of characters, then of words) the n-grams of hypothesis and reference, and the
+        matching ones."""
         rows = _sentence_statistics(self._chrf, hypotheses, references)
         return np.array(rows, dtype=np.int64).reshape(len(rows), 3 * self._chrf.order)
 
@@ -141,16 +147,21 @@ class Chrf:
     def losses(self, statistics: Counts) -> Values:
         return 100.0 - self.values(statistics)
 
+    def _ngrams(self, texts: Sequence[str]) -> list[NgramCounts]:
+        characters = ngram_counts(["".join(text.split()) for text in texts], self._chrf.char_order)
+        words = [self._chrf._remove_punctuation(text) for text in texts] if self._chrf.word_order else []
+        return characters + (ngram_counts(words, self._chrf.word_order) if words else [])
+
     def pair_losses(self, texts: Sequence[str]) -> Values:
         columns = []
-        for one in ngram_counts(["".join(text.split()) for text in texts], self._chrf.order):
+        for one in self._ngrams(texts):
             totals = one.totals
             there = np.where(totals > 0, totals[:, None], 0)  # what no reference has is not counted, as in sacreBLEU
             columns += [there, np.broadcast_to(totals, there.shape), one.matches()]
         return np.stack([self.losses(np.stack(row, axis=-1)) for row in zip(*columns, strict=True)])
 
     def aggregated(self, texts: Sequence[str]) -> Callable[[Values], Values]:
-        counts = ngram_counts(["".join(text.split()) for text in texts], self._chrf.order)
+        counts = self._ngrams(texts)
 
         def losses(posteriors: Values) -> Values:
             columns = []
@@ -242,7 +253,6 @@ def _sentence_statistics(
 ORDERS = 4
 PAIRS = 1 << 14
 """Of texts whose losses are computed at once: as many as the cache of a core holds."""
-TOKENISERS = ("13a", "none", "intl", "char", "zh")
 
 
 class Bleu:
@@ -254,12 +264,20 @@ class Bleu:
     words = None
 
     def __init__(self, tokenise: str = "13a") -> None:
-        if tokenise not in TOKENISERS:
-            raise UserError(f"--tokenize {tokenise!r} is not one of {', '.join(TOKENISERS)}")
-        self._tokenise = tokenise
+        self._tokenise = name = TOKENIZERS.check(tokenise)
         # `force` only silences the warning that a text looks tokenised; what it looks like was decided before.
-        self._corpus = BLEU(tokenize=tokenise, force=True)
-        self._sentence = BLEU(tokenize=tokenise, force=True, effective_order=True)
+        try:
+            self._corpus = BLEU(tokenize=name, force=True)
+            self._sentence = BLEU(tokenize=name, force=True, effective_order=True)
+        except (ImportError, RuntimeError):
+            raise UserError(
+                f"--tokenize {name} needs further packages; pip install '{TOKENIZERS[name].extra}'"
+            ) from None
+        except OSError as error:
+            raise UserError(
+                f"--tokenize {name}: sacreBLEU cannot get its model ({error}); connect once, or set SACREBLEU to a "
+                "folder that has models/"
+            ) from None
 
     @classmethod
     def choose(cls, options: MetricOptions, references: Sequence[str]) -> Bleu:

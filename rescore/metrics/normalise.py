@@ -7,26 +7,97 @@ import re
 import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
+from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 
+import numpy as np
+from rapidfuzz.distance import Levenshtein
+
 from rescore.errors import UserError
+from rescore.formats.references import begin_with_ids
 from rescore.formats.source import read_lines
+from rescore.metrics.alignment import error_counts
 from rescore.metrics.glm import Glm, Readings, ambiguous, first, nearest
 
-UNKNOWN = ("<unk>", "<UNK>", "[UNK]")
-YES = ("split_hyphens", "drop_punctuation", "drop_apostrophes", "drop_unknown")
-FLAGS = ("case_sensitive", *YES, "whisper_english")
+UNKNOWN = ("<unk>", "[unk]")
+"""A recogniser's unknown word, in any case."""
+YES = ("split_hyphens", "drop_punctuation", "drop_apostrophes", "drop_unknown", "nfkc")
+WHISPER = {"whisper_english": "english:EnglishTextNormalizer", "whisper_basic": "basic:BasicTextNormalizer"}
+"""Whisper's normalisers: modules and classes of the package whisper_normalizer."""
+FLAGS = ("case_sensitive", *YES, *WHISPER, "split_characters", "split_mixed")
 """What a `Normaliser` may do beside the replacements of a file."""
+
+_UNSPACED = (
+    "\u0e00-\u0e7f"  # Thai
+    "\u3040-\u30ff\uff66-\uff9f"  # Hiragana and Katakana
+    "\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # Chinese characters
+)
+UNSPACED = re.compile(f"[{_UNSPACED}]")
+"""A character of Chinese, Japanese or Thai, which put no blanks between words."""
+_MIXED = re.compile(f"[{_UNSPACED}]|[^{_UNSPACED}]+")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Piece:
+    """A stretch of a text, and the words that it is compared as."""
+
+    text: str
+    """As it is written."""
+    written: tuple[str, ...]
+    """Its words as they are written: several where a normalisation joins words, such as "twenty one" as "21"."""
+    words: tuple[str, ...]
+    """Its words as they are compared; none where it does not count, such as a filler."""
+    glued: bool = False
+    """Whether no blank stands before it, as between Chinese characters."""
+
+    @property
+    def tokens(self) -> list[Token]:
+        """Its words, each of which knows its piece."""
+        return [Token.of(self, place) for place in range(len(self.words))]
+
+
+class Token(str):
+    """A word as it is compared, which knows the piece of the text that it stands for."""
+
+    __slots__ = ("piece", "place")
+    piece: Piece
+    place: int
+    """Among the words of the piece."""
+
+    @classmethod
+    def of(cls, piece: Piece, place: int) -> Token:
+        token = cls(piece.words[place])
+        token.piece, token.place = piece, place
+        return token
+
+    @property
+    def written(self) -> str:
+        """As it is written, where it has a piece of its own."""
+        return self.piece.text if len(self.piece.words) == 1 else str(self)
+
+
+def rewritten(tokens: Sequence[Token]) -> str:
+    """The text that tokens were made of, as it was written; of a piece that is not complete, the words."""
+    text, place = "", 0
+    while place < len(tokens):
+        token = tokens[place]
+        run = tokens[place : place + len(token.piece.words)]
+        whole = [one.place for one in run if one.piece is token.piece] == list(range(len(token.piece.words)))
+        text += "" if not text or (token.piece.glued and token.place == 0) else " "
+        text += token.piece.text if whole else str(token)
+        place += len(run) if whole else 1
+    return text
 
 
 @dataclass(frozen=True, slots=True)
 class Normaliser:
     """From a text to its words. The default is sclite's: upper and lower case are the same, all else is a difference.
 
-    `glm` replaces as NIST's global mapping files say, after case is folded; then hyphens part compounds; then
-    punctuation goes, but for apostrophes and hyphens within words; then the recogniser's unknown word.
+    Unicode's compatibility forms come first (NFKC), then Whisper's normaliser. `glm` replaces as NIST's global mapping
+    files say, after case is folded; then hyphens part compounds; then punctuation goes, but for apostrophes and hyphens
+    within words; then the recogniser's unknown word. Last, words are split into characters.
     """
 
     case_sensitive: bool = False
@@ -36,8 +107,16 @@ class Normaliser:
     drop_unknown: bool = False
     glm: Glm | None = None
     whisper_english: bool = False
-    """Whisper's normaliser of English comes first: numbers as digits, contractions in full, American spelling, without
-    fillers, punctuation and what stands in brackets."""
+    """Whisper's normaliser of English: numbers as digits, contractions in full, American spelling, without fillers,
+    punctuation and what stands in brackets."""
+    whisper_basic: bool = False
+    """Whisper's normaliser of other languages: without punctuation, symbols and what stands in brackets."""
+    nfkc: bool = False
+    """Unicode's compatibility forms: full-width letters and digits, for example, become the usual ones."""
+    split_characters: bool = False
+    """Each character is a word."""
+    split_mixed: bool = False
+    """Each character of Chinese, Japanese and Thai is a word."""
 
     def __call__(self, text: str) -> list[str]:
         """The words of a hypothesis; of alternatives the first."""
@@ -54,8 +133,11 @@ class Normaliser:
 
     def readings(self, text: str, reference: bool = False) -> Readings:
         """The words of a text, in parts; of each part the alternatives. Only a mapping file makes more than one."""
-        if self.whisper_english:
-            text = _whisper_english()(text)
+        if self.nfkc:
+            text = unicodedata.normalize("NFKC", text)
+        for name in WHISPER:
+            if getattr(self, name):
+                text = _whisper(name)(text)
         if not self.case_sensitive:
             text = text.lower()
         parts = self.glm(text, reference) if self.glm else [(text,)]
@@ -68,10 +150,53 @@ class Normaliser:
             text = re.sub("['\u2019]", "", text)
         words = text.split()
         if self.drop_unknown:
-            words = [word for word in words if word not in UNKNOWN]
+            words = [word for word in words if word.lower() not in UNKNOWN]
         if self.drop_punctuation:
             words = [stripped for word in words if (stripped := _without_punctuation(word))]
-        return words
+        return [part for word in words for part in self._split(word)]
+
+    def _split(self, word: str) -> Sequence[str]:
+        if self.split_characters:
+            return list(word)
+        return _MIXED.findall(word) if self.split_mixed else (word,)
+
+    @property
+    def unit(self) -> str:
+        """What texts are cut into, for the signature: words between blanks, characters, or both."""
+        return "character" if self.split_characters else "mixed" if self.split_mixed else "space"
+
+    def pieces(self, text: str) -> list[Piece]:
+        """The text from left to right: what is written, with the words that it is compared as.
+
+        Where a word alone is normalised in another way than in its sentence, it is one piece with its neighbours.
+        """
+        written = [(part, place > 0) for word in text.split() for place, part in enumerate(self._split(word))]
+        words = [_alone(self, part) for part, _ in written]
+        apart = [word for some in words for word in some]
+        whole = self(text)
+        if apart == whole:
+            return [Piece(part, (part,), some, glued) for (part, glued), some in zip(written, words, strict=True)]
+        ends = _ends([len(some) for some in words], apart, whole)
+        pieces, begin, last = [], 0, 0
+        for place, end in enumerate(ends, 1):
+            if end is not None:
+                some = written[begin:place]
+                shown = "".join(part if glued else f" {part}" for part, glued in some).strip()
+                pieces.append(Piece(shown, tuple(part for part, _ in some), tuple(whole[last:end]), some[0][1]))
+                begin, last = place, end
+        return pieces
+
+    def tokens(self, text: str) -> list[Token]:
+        """The words of a text as `__call__` gives them, each of which knows how it was written."""
+        return [token for piece in self.pieces(text) for token in piece.tokens]
+
+    def closest(self, references: Sequence[str], hypothesis: str) -> str:
+        """The reference with the fewest word errors, the first of equals."""
+        if len(references) == 1:
+            return references[0]
+        pairs = [self.nearest(reference, hypothesis) for reference in references]
+        errors = error_counts([pair[0] for pair in pairs], [pair[1] for pair in pairs]).sum(axis=1)
+        return references[int(errors.argmin())]
 
     @property
     def flags(self) -> tuple[str, ...]:
@@ -91,25 +216,51 @@ class Normaliser:
             "case": "mixed" if self.case_sensitive else "lc",
             **{name.replace("_", "-"): "yes" for name in YES if getattr(self, name)},
             **({"glm": self.glm.digest} if self.glm else {}),
-            **({"whisper-english": _whisper_version()} if self.whisper_english else {}),
+            **{name.replace("_", "-"): _whisper_version(name) for name in WHISPER if getattr(self, name)},
         }
 
 
+EXACT = Normaliser(case_sensitive=True)
+"""Words as they are written."""
+
+
+@lru_cache(maxsize=1 << 16)
+def _alone(normaliser: Normaliser, word: str) -> tuple[str, ...]:
+    """The words of a text of one word."""
+    return tuple(normaliser(word))
+
+
+def _ends(lengths: Sequence[int], apart: Sequence[str], whole: Sequence[str]) -> list[int | None]:
+    """For each of some words its end among `whole`, None where it is one piece with the next.
+
+    Args:
+        lengths: how many of `apart` each has.
+    """
+    ends: dict[int, int] = {}
+    for block in Levenshtein.editops(apart, whole).as_matching_blocks():  # what lies between two is one piece
+        for place in range(block.size + 1):
+            ends.setdefault(block.a + place, block.b + place)
+    ends[len(apart)] = len(whole)
+    return [ends.get(end) for end in np.cumsum(lengths).tolist()]
+
+
 @cache
-def _whisper_english() -> Callable[[str], str]:
+def _whisper(name: str) -> Callable[[str], str]:
+    """One of `WHISPER`."""
+    module, _, kind = WHISPER[name].partition(":")
     try:
-        from whisper_normalizer.english import EnglishTextNormalizer
+        made: Callable[[str], str] = getattr(import_module(f"whisper_normalizer.{module}"), kind)()
     except ImportError:
+        option = name.replace("_", "-")
         raise UserError(
-            "--normalizer whisper-english needs the package whisper-normalizer; pip install 'rescore[whisper]'"
+            f"--normalizer {option} needs the package whisper-normalizer; pip install 'rescore[whisper]'"
         ) from None
-    made: Callable[[str], str] = EnglishTextNormalizer()
     return made
 
 
-def _whisper_version() -> str:
+def _whisper_version(name: str) -> str:
     """What a figure depends on: other versions spell other words alike."""
-    _whisper_english()
+    _whisper(name)
     return version("whisper-normalizer")
 
 
@@ -120,14 +271,19 @@ def _without_punctuation(word: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class WordList:
-    """The words of a file, one or more per line."""
+    """The words of a file: one or more per line, or Kaldi's form, an utterance and its words per line."""
 
     lines: tuple[str, ...]
     path: str
+    by_utterance: bool = False
+    """Whether each line begins with an utterance, for which its words are listed."""
 
     @classmethod
     def load(cls, path: Path) -> WordList:
         """Read a file of words.
+
+        Where all lines begin with ids (different ones, with a digit in each) and some have words behind the id, each
+        utterance has a list of its own.
 
         Raises:
             UserError: the file cannot be read, is not UTF-8, or has no word.
@@ -135,16 +291,31 @@ class WordList:
         lines = tuple(sorted(set(read_lines(path))))
         if not lines:
             raise UserError(f"{path}: no word in it; expected one per line")
-        return cls(lines, str(path))
+        return cls(lines, str(path), begin_with_ids(lines) and any(len(line.split()) > 1 for line in lines))
 
     @property
     def digest(self) -> str:
         """Of the words, in any order."""
         return hashlib.sha256("\n".join(self.lines).encode()).hexdigest()[:12]
 
+    @property
+    def entries(self) -> list[str]:
+        """The words of all lines, without utterances."""
+        return [line.partition(" ")[2] for line in self._split_lines()] if self.by_utterance else list(self.lines)
+
+    def _split_lines(self) -> list[str]:
+        return [" ".join(line.split()) for line in self.lines]
+
     def words(self, normaliser: Normaliser) -> frozenset[str]:
         """As the words of references are compared."""
-        return frozenset(word for line in self.lines for word in normaliser.reference(line))
+        return frozenset(word for entry in self.entries for word in normaliser.reference(entry))
+
+    def words_by_utterance(self, normaliser: Normaliser) -> dict[str, frozenset[str]]:
+        """The same for each utterance; nothing where all utterances have one list."""
+        if not self.by_utterance:
+            return {}
+        pairs = (line.partition(" ") for line in self._split_lines())
+        return {name: frozenset(normaliser.reference(words)) for name, _, words in pairs}
 
 
 def paired_words(

@@ -7,13 +7,14 @@ from copy import copy
 from dataclasses import replace
 from importlib.metadata import version
 from itertools import product
+from typing import Any
 
 import jiwer
 import numpy as np
 
 from rescore.errors import UserError
 from rescore.metrics.alignment import align, error_counts
-from rescore.metrics.base import Counts, MetricOptions, Values
+from rescore.metrics.base import Counts, MetricOptions, Spoken, Values
 from rescore.metrics.normalise import Normaliser, WordList, paired_words
 
 SUBSTITUTIONS, DELETIONS, INSERTIONS, REFERENCE = range(4)
@@ -22,8 +23,9 @@ SUBSTITUTIONS, DELETIONS, INSERTIONS, REFERENCE = range(4)
 class ErrorRate:
     """(substitutions + deletions + insertions) / reference units, in percent.
 
-    Texts are normalised first (by default as sclite does: case is folded). Words are parted by white space; characters
-    include the blanks between words, as in ESPnet. With several references the one with the fewest errors counts.
+    Texts are normalised first (by default as sclite does: case is folded). Words are parted by white space, or split
+    further as the normaliser says; characters include the blanks between words, as in ESPnet. With several references
+    the one with the fewest errors counts.
     """
 
     higher_is_better = False
@@ -41,9 +43,16 @@ class ErrorRate:
     def of_characters(cls, options: MetricOptions, references: Sequence[str]) -> ErrorRate:
         return cls(True, options.normaliser)
 
+    @classmethod
+    def of_both(cls, options: MetricOptions, references: Sequence[str]) -> ErrorRate:
+        """The mixed error rate: each character of Chinese, Japanese and Thai is a word."""
+        made = cls(False, replace(options.normaliser, split_characters=False, split_mixed=True))
+        made.name = "MER"
+        return made
+
     @property
     def settings(self) -> dict[str, str]:
-        how = {"tok": "space", "align": "sclite"} if self.unit == "word" else {"tok": "char"}
+        how = {"tok": self.words.unit, "align": "sclite"} if self.unit == "word" else {"tok": "char"}
         return self.words.settings | how
 
     @property
@@ -69,11 +78,13 @@ class ErrorRate:
         return best
 
     def _count(self, references: list[str], hypotheses: list[str]) -> Counts:
-        of_references, of_hypotheses = paired_words(references, hypotheses, self.words)
         if self.unit == "character":
+            whole = replace(self.words, split_characters=False, split_mixed=False)
+            of_references, of_hypotheses = paired_words(references, hypotheses, whole)
             return _characters(
                 [" ".join(words) for words in of_references], [" ".join(words) for words in of_hypotheses]
             )
+        of_references, of_hypotheses = paired_words(references, hypotheses, self.words)
         lengths = np.array([len(words) for words in of_references], dtype=np.int64)
         return np.column_stack([error_counts(of_references, of_hypotheses), lengths])
 
@@ -128,13 +139,23 @@ def _characters(references: list[str], hypotheses: list[str]) -> Counts:
 
 
 class ListedErrorRate(ErrorRate):
-    """The word errors of the words in a list, or of all others, in percent of those words in the references."""
+    """The word errors of the words in a list, or of all others, in percent of those words in the references.
+
+    A substitution or deletion counts for the word of the reference, an insertion for the word that was inserted (Le et
+    al. 2021). Each utterance has its own list where the file says so.
+    """
 
     def __init__(self, listed: WordList, inside: bool = True, normaliser: Normaliser | None = None) -> None:
         super().__init__(normaliser=normaliser)
         self.name, self.unit = ("BWER", "listed word") if inside else ("UWER", "other word")
         self._list, self._inside = listed, inside
         self._words = listed.words(self.words)
+        self._by_utterance = listed.words_by_utterance(self.words)
+
+    @property
+    def reads_utterance(self) -> bool:
+        """Whether hypotheses are given as `Spoken`."""
+        return self._list.by_utterance
 
     @classmethod
     def of_listed(cls, options: MetricOptions, references: Sequence[str]) -> ListedErrorRate:
@@ -149,14 +170,17 @@ class ListedErrorRate(ErrorRate):
         if options.words is None:
             raise UserError("--metric bwer and uwer take the words of a file: give --words FILE")
         made = cls(options.words, inside, options.normaliser)
-        if references and not any(made._counts(word) for text in references for word in made.words.reference(text)):
+        spoken = {word for text in references for word in made.words.reference(text)}
+        alone = not options.words.by_utterance  # a word that one utterance lists is another word in the others
+        if references and not (spoken & made._words if inside else not alone or spoken - made._words):
             which = "is a word of" if inside else "is outside"
             raise UserError(f"{options.words.path}: no word of the references {which} this list")
         return made
 
     @property
     def settings(self) -> dict[str, str]:
-        return super().settings | {"tok": "space", "align": "sclite", "words": self._list.digest}
+        form = {"words-by": "utterance"} if self._list.by_utterance else {}
+        return super().settings | {"tok": self.words.unit, "align": "sclite", "words": self._list.digest} | form
 
     @property
     def versions(self) -> dict[str, str]:
@@ -166,19 +190,62 @@ class ListedErrorRate(ErrorRate):
     def options(self) -> MetricOptions:
         return MetricOptions(normaliser=self.words, words=self._list)
 
-    def _counts(self, word: str) -> bool:
-        return (word in self._words) == self._inside
+    @property
+    def pair_losses(self) -> Callable[[Sequence[Any]], Values] | None:
+        at_once = super().pair_losses
+        if not self.reads_utterance:
+            return at_once
+
+        def losses(texts: Sequence[Spoken]) -> Values:
+            alone = ListedErrorRate(self._list, self._inside, self.words)
+            alone._list = replace(self._list, by_utterance=False)
+            alone._words, alone._by_utterance = self._listed(texts[0].utterance), {}
+            plain = [one.text for one in texts]
+            if at_once := alone.pair_losses:
+                return at_once(plain)
+            pairs = list(product(plain, plain))
+            rows = alone.statistics([one for one, _ in pairs], [(other,) for _, other in pairs])
+            return self.losses(rows).reshape(len(texts), len(texts))
+
+        return losses
+
+    def statistics(self, hypotheses: Sequence[Any], references: Sequence[Sequence[str]]) -> Counts:
+        """Columns: substitutions, deletions, insertions, words of the references, of those that count."""
+        if not self.reads_utterance:
+            return super().statistics(hypotheses, references)
+        result = np.zeros((len(hypotheses), 4), dtype=np.int64)
+        for row, one, texts in zip(result, hypotheses, references, strict=True):
+            listed = self._listed(one.utterance)
+            each = [self._errors(*self.words.nearest(text, one.text), listed) for text in texts]
+            row[:] = min(each, key=lambda counts: sum(counts[:REFERENCE]))
+        return result
+
+    def _listed(self, utterance: str) -> frozenset[str]:
+        """
+        Raises:
+            UserError: the file does not name the utterance.
+        """
+        if utterance not in self._by_utterance:
+            raise UserError(
+                f"{self._list.path}: utterance {utterance} is not in it; give each a line, `utterance word word ...`"
+            )
+        return self._by_utterance[utterance]
 
     def _count(self, references: list[str], hypotheses: list[str]) -> Counts:
-        result = np.zeros((len(references), 4), dtype=np.int64)
         pairs = zip(*paired_words(references, hypotheses, self.words), strict=True)
-        for row, (reference, hypothesis) in zip(result, pairs, strict=True):
-            row[REFERENCE] = sum(map(self._counts, reference))
-            if reference != hypothesis and (row[REFERENCE] or any(map(self._counts, hypothesis))):
-                for expected, found in align(reference, hypothesis):
-                    if expected != found and self._counts(str(found if expected is None else expected)):
-                        row[INSERTIONS if expected is None else DELETIONS if found is None else SUBSTITUTIONS] += 1
-        return result
+        rows = [self._errors(reference, hypothesis, self._words) for reference, hypothesis in pairs]
+        return np.array(rows, dtype=np.int64).reshape(len(rows), 4)
+
+    def _errors(self, reference: Sequence[str], hypothesis: Sequence[str], listed: frozenset[str]) -> list[int]:
+        def counts(word: str) -> bool:
+            return (word in listed) == self._inside
+
+        row = [0, 0, 0, sum(map(counts, reference))]
+        if reference != hypothesis and (row[REFERENCE] or any(map(counts, hypothesis))):
+            for expected, found in align(reference, hypothesis):
+                if expected != found and counts(str(found if expected is None else expected)):
+                    row[INSERTIONS if expected is None else DELETIONS if found is None else SUBSTITUTIONS] += 1
+        return row
 
     def details(self, sums: Counts) -> dict[str, int | float]:
         words = "listed_words" if self._inside else "other_words"

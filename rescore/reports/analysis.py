@@ -11,7 +11,7 @@ import numpy as np
 
 from rescore import decision
 from rescore.embeddings.similarity import spearman
-from rescore.metrics import Metric, list_statistics, value
+from rescore.metrics import Metric, Normaliser, list_statistics, value
 from rescore.metrics.significance import Chosen
 from rescore.nbest import EDITS, FIRST_PASS, NbestList, score_columns
 from rescore.reports.outlook import Depth, Outlook, by_depth, outlook
@@ -37,7 +37,10 @@ LENGTHS = (5, 10, 15, 20, 25, 30, 40, 60)
 
 @dataclass(frozen=True, slots=True)
 class Length:
-    """The metric over utterances whose references have more words than `above`, and at most `to` (None: any)."""
+    """The metric over utterances whose references have more words than `above`, and at most `to` (None: any).
+
+    Of several references, the closest to the first pass counts.
+    """
 
     above: int
     to: int | None
@@ -89,6 +92,8 @@ class Analysis:
     by_class: list[ClassErrors] = field(default_factory=list)
     respelled: Moves | None = None
     """How many words were respelled in what was chosen, and what each alone does; None for lists without that."""
+    lattice_oracle: float | None = None
+    """WER of the path nearest to the reference in each lattice; None where lists do not come from lattices."""
 
 
 def analyse(
@@ -102,8 +107,10 @@ def analyse(
 
     Args:
         texts: what was chosen, one per list; None to choose as the weights were tuned for. dev: the lists that weights
-            were tuned on, from which the outlook is; None for that of `lists`.
+            were tuned on, from which the outlook is; None for that of `lists`. Where they are `lists`, `texts` were
+            chosen in folds.
     """
+    in_folds = texts if dev is lists else None
     if texts is None:
         texts = weights.decision.texts(metric, lists, weights.of)
     statistics = list_statistics(metric, lists)
@@ -115,13 +122,13 @@ def analyse(
         by_depth(metric, statistics, lists),
         _by_length(metric, lists, first, reranked),
         _moves(metric, first, reranked),
-        outlook(metric, dev or lists, weights),
+        outlook(metric, dev or lists, weights, in_folds),
     )
     if lists and EDITS in lists[0].hypotheses[0].scores:
         counts = [(one.times, *(one.effects or (0, 0, 0))) for one in respellings(metric, lists, texts)]
         result.respelled = Moves(*np.sum([(0, 0, 0, 0), *counts], axis=0).tolist())
     if metric.words is not None and metric.unit == "word":
-        references = [nbest.references[0] for nbest in lists]
+        references = [nbest.references for nbest in lists]
         outputs = [one.text for one in first], [one.text for one in reranked]
         result.by_position = by_position(metric.words, references, *outputs)
         result.corrected = pairs_of(metric.words, references, wrong=outputs[0], right=outputs[1])
@@ -134,7 +141,9 @@ def analyse(
 def _by_length(
     metric: Metric, lists: Sequence[NbestList], first: Sequence[Chosen], reranked: Sequence[Chosen]
 ) -> list[Length]:
-    lengths = np.array([len(nbest.references[0].split()) for nbest in lists])
+    closest = (metric.words or Normaliser()).closest
+    references = [closest(nbest.references, one.text) for nbest, one in zip(lists, first, strict=True)]
+    lengths = np.array([len(reference.split()) for reference in references])
     classes = []
     for above, to in zip((0, *LENGTHS), (*LENGTHS, None), strict=True):
         mine = np.flatnonzero((lengths > above) & (lengths <= (to or np.inf))).tolist()
@@ -191,6 +200,7 @@ def render(analysis: Analysis) -> str:
         f"moved to another hypothesis: {moves.moved:,}, better {moves.better:,}, worse {moves.worse:,}, "
         f"neither {moves.same:,}",
         "oracle by depth: " + ", ".join(f"{one.n}: {one.oracle:.2f}" for one in depths),
+        *([f"oracle of the lattices: {oracle:.2f}"] if (oracle := analysis.lattice_oracle) is not None else []),
         "",
         text(rows),
     ]

@@ -11,7 +11,7 @@ import numpy as np
 from rescore import decision
 from rescore.errors import UserError
 from rescore.metrics import Metric, list_statistics, total, value
-from rescore.metrics.base import Counts
+from rescore.metrics.base import Counts, warn_of_unspaced
 from rescore.metrics.significance import Chosen, PairedTest, confidence_interval
 from rescore.nbest import COUNTS, FIRST_PASS, NbestList
 from rescore.parts import STYLES
@@ -44,6 +44,8 @@ class Row:
     """Further metrics on test, in percent, by name."""
     against_last: bool = True
     """Whether the p-value is against the row above; else against the last row of which that is true."""
+    excluded: tuple[str, ...] = ()
+    """Origins of hypotheses that may not win."""
 
 
 @dataclass(slots=True)
@@ -104,6 +106,7 @@ def compare(
     Args:
         sources: names of test and dev lists. also: further metrics to report.
     """
+    warn_of_unspaced(metric, lists)
     test_set, dev_set = _Set(metric, lists), _Set(metric, dev)
     result = Comparison(
         metric=metric.name,
@@ -135,6 +138,7 @@ def compare(
             signature=str(sign(metric, entry.lists, entry.weights, test=test)),
             others=_others(also, entry.lists, texts),
             against_last=not entry.ablation,
+            excluded=entry.weights.exclusions,
         )
         result.rows.append(row)
         if not entry.ablation:
@@ -207,7 +211,7 @@ def _cells(comparison: Comparison) -> list[list[str]]:
     ]
     for row in comparison.rows:
         weights = [f"{weight:.3f}" for name, weight in row.weights.items() if name not in (FIRST_PASS, *COUNTS)]
-        weights += bonus_phrases(row.weights, "+.2f")
+        weights += bonus_phrases(row.weights, "+.2f", row.excluded)
         speed = "" if row.speed is None else f"{row.speed:,.0f}"
         figures = [row.dev, row.value, *(row.others[name] for name in others)]
         gain = [f"{row.gain:+.1f}", p_value(row.p_value), speed]
@@ -253,13 +257,18 @@ def compare_outputs(
     """The figures of several outputs for the same utterances, each with a p-value against the first.
 
     Raises:
-        UserError: an output lacks an utterance that the first has, or has one more.
+        UserError: an output lacks an utterance that the first has, or has one more, or has another reference of one.
     """
     test = test or PairedTest()
     several = len(outputs) > 1
-    signature = sign(metric, outputs[0][1], FIRST_PASS_ALONE, test=test if several else None)
+    warn_of_unspaced(metric, outputs[0][1])
+    # Nobody knows how a text was chosen: weights are those of lists alone.
+    chosen_here = all(any(len(nbest.hypotheses) > 1 for nbest in lists) for _, lists in outputs)
+    weights = FIRST_PASS_ALONE if chosen_here else Weights({}, "", tuned="")
+    signature = sign(metric, outputs[0][1], weights, test=test if several else None)
     systems = Systems(metric.name, str(signature), test.signature if several else None)
     base: dict[str, Chosen] = {}
+    references: dict[str, tuple[str, ...]] = {}
     for name, lists in outputs:
         statistics = list_statistics(metric, lists)
         first = decision.best(lists, {FIRST_PASS: 1.0})
@@ -269,6 +278,13 @@ def compare_outputs(
             raise UserError(
                 f"{name}: utterance {other} is in one of {outputs[0][0]} and {name} only; compare the same set"
             )
+        references |= {nbest.id: nbest.references for nbest in lists if not base}
+        for nbest in lists:
+            if nbest.references != references[nbest.id]:
+                raise UserError(
+                    f"{name}: utterance {nbest.id} has another reference than in {outputs[0][0]}; "
+                    "compare outputs for the same references, such as one --ref FILE"
+                )
         sums = total(statistics, first)
         low, high = confidence_interval(metric, [one.counts for one in chosen.values()])
         system = System(name, value(metric, sums), metric.details(sums), len(lists), low, high)

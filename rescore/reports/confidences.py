@@ -45,25 +45,27 @@ def confidences(
     decide: Decision,
     dev: Sequence[NbestList] | None = None,
     alternatives: int = 0,
+    scale: float | None = None,
 ) -> Confidences:
     """How certain each decided word is.
 
     Args:
         texts: what was decided for each list. dev: lists with references and the same columns, to calibrate on.
-        alternatives: how many other words in each place, at most.
+        alternatives: how many other words in each place, at most. scale: of the posteriors, where there are no dev
+            lists; None for 1.
 
     Raises:
         UserError: the metric knows no word errors, or confidences cannot be calibrated on the dev lists.
     """
     check(metric)
     assert metric.words is not None
-    calibration = UNCALIBRATED
+    calibration = UNCALIBRATED if scale is None else Calibration(scale)
     if dev:
         calibration = calibrate(dev, decide.texts(metric, dev, weights.of), weights, metric.words)
-    found = networks(lists, texts, weights.of)
+    found = networks(lists, texts, weights.of, metric.words)
     plain = calibrated = None
     if all(nbest.references for nbest in lists):
-        plain = measure(UNCALIBRATED, lists, found, metric.words)
+        plain = measure(UNCALIBRATED if dev else calibration, lists, found, metric.words)
         calibrated = measure(calibration, lists, found, metric.words) if dev else None
     words = [calibration.words(network, alternatives) for network in found]
     return Confidences(words, calibration, plain, calibrated)

@@ -17,7 +17,7 @@ from rescore.metrics import Metric
 from rescore.metrics.alignment import AlignedPair, align
 from rescore.metrics.normalise import Normaliser
 from rescore.metrics.significance import SPEAKER, speakers
-from rescore.nbest import FIRST_PASS, NbestList
+from rescore.nbest import FIRST_PASS, NbestList, tie_order
 from rescore.reports.analysis import Analysis, analyse
 from rescore.reports.words import heard
 from rescore.tuning.tune import Step, curves
@@ -57,7 +57,7 @@ class Utterance:
 
     id: str
     reference: str
-    """The first, as it was given."""
+    """The closest to the reranked text, as it was given."""
     words: int
     """In the normalised reference."""
     outputs: list[Output]
@@ -85,8 +85,9 @@ def describe_utterances(
     tokens = dict(zip(questions, lm.score(questions), strict=True))
     found = []
     for nbest, chosen, about in zip(lists, chosen_texts, asked, strict=True):
-        # One reading of the reference for all outputs, which stand below each other: that of the last.
-        reference = normaliser.nearest(nbest.references[0], chosen[-1])[0]
+        # One reference, and one reading of it, for all outputs, which stand below each other: that of the last.
+        closest = normaliser.closest(nbest.references, chosen[-1])
+        reference = normaliser.nearest(closest, chosen[-1])[0]
         sides = []
         for text, question in zip(chosen, about, strict=True):
             pairs = align(*normaliser.nearest(reference, text))
@@ -94,7 +95,7 @@ def describe_utterances(
             shaded = list(zip(scores.tokens, map(float, scores.log_probs), strict=True))
             errors = sum(expected != word for expected, word in pairs)
             sides.append(Output(text, pairs, errors, shaded, _respelled(nbest, text, pairs, normaliser)))
-        found.append(Utterance(nbest.id, nbest.references[0], len(reference), sides, _candidates(nbest, normaliser)))
+        found.append(Utterance(nbest.id, closest, len(reference), sides, _candidates(nbest, normaliser)))
     return found
 
 
@@ -105,10 +106,11 @@ def _respelled(nbest: NbestList, text: str, pairs: Sequence[AlignedPair], normal
 
 def _candidates(nbest: NbestList, normaliser: Normaliser) -> list[RankedHypothesis]:
     errors = [
-        sum(expected != found for expected, found in align(*normaliser.nearest(nbest.references[0], hypothesis.text)))
-        for hypothesis in nbest.hypotheses
+        sum(expected != found for expected, found in align(*normaliser.nearest(closest, one.text)))
+        for one in nbest.hypotheses
+        for closest in [normaliser.closest(nbest.references, one.text)]
     ]
-    best = errors.index(min(errors))
+    best = min(tie_order(nbest), key=errors.__getitem__)
     return [
         RankedHypothesis(hypothesis.text, number, hypothesis.scores, rank == best)
         for rank, (hypothesis, number) in enumerate(zip(nbest.hypotheses, errors, strict=True))
@@ -195,7 +197,7 @@ def by_speaker(utterances: Sequence[Utterance]) -> list[SpeakerErrors]:
 def weight_curve(metric: Metric, lists: Sequence[NbestList], weights: Weights) -> list[Step]:
     """The metric's value on lists against the weight of each language model."""
     bounded = [name for name in weights.language_models if 0 <= weights.weights[name] <= 1]
-    return curves(metric, lists, bounded, weights.weights)
+    return curves(metric, lists, bounded, weights.weights, weights.excluded)
 
 
 def write_curve(steps: Iterable[Step], metric: str, file: IO[str]) -> None:

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from rescore import decision
-from rescore.decision import Decision
+from rescore.decision.rules import candidates
+from rescore.errors import UserError
 from rescore.metrics import Metric, list_statistics, oracle, total, value
 from rescore.metrics.alignment import align
 from rescore.metrics.base import Counts
 from rescore.metrics.normalise import Normaliser, paired_words
-from rescore.metrics.significance import PairedTest, paired_interval
-from rescore.nbest import COUNTS, FIRST_PASS, NbestList, content_hash, given_places
-from rescore.reports.results import choose, measured
+from rescore.metrics.significance import PairedTest, paired_interval, split
+from rescore.nbest import FIRST_PASS, RESPELLING, NbestList, Origin, content_hash, first_pass_indices, ranking
+from rescore.reports.results import choose, measured, oracle_places
 from rescore.styles import p_value
-from rescore.tuning.folds import split, tuned_in_folds
-from rescore.tuning.tune import TuningOptions
-from rescore.tuning.weights import Weights
+from rescore.tuning.folds import tuned_in_folds
+from rescore.tuning.weights import TuningOptions, Weights
 
 FOLDS = 5
 FEWEST = 4
@@ -65,8 +65,12 @@ class Outlook:
     first_pass: float
     reranked: float
     """Of the texts chosen; in folds where the weights were tuned on these very lists."""
-    in_folds: bool
-    """Whether it is so: each fold with weights tuned on the others."""
+    folds: int
+    """In how many: each was decided with weights tuned on the others. 0 where the lists were decided together."""
+    flatters: bool
+    """Whether the weights were tuned on these very lists, and there are no folds."""
+    respelled: bool
+    """Whether lists have respelled hypotheses, or had them before tuning refused them."""
     gain: float
     """By how much reranked is better than the first pass, in points; below 0 where it is worse."""
     interval: tuple[float, float]
@@ -98,14 +102,30 @@ class Outlook:
         return self.gain > 0 and self.p_value < CERTAIN
 
 
-def outlook(metric: Metric, lists: Sequence[NbestList], weights: Weights) -> Outlook:
+def outlook(
+    metric: Metric, lists: Sequence[NbestList], weights: Weights, texts: Sequence[str] | None = None
+) -> Outlook:
     """Look at lists with references, best those that weights are tuned on.
 
     Weights flatter themselves on the lists they were tuned on: there each fold is decided with those of the others,
-    which predicts the gain on other lists.
+    tuned with the same options, which predicts the gain on other lists.
+
+    Args:
+        texts: the choice from each list, where it was made in folds already.
     """
+    respelled = any(hypothesis.origin is Origin.RESPELLED for nbest in lists for hypothesis in nbest.hypotheses)
+    own = tuned_on_these(weights, lists)
+    options = weights.options if own else None
+    folds = (options.folds or FOLDS) if options else 0
+    if weights.excluded:  # what may not win is no possible gain
+        lists = [candidates(nbest, weights.excluded) for nbest in lists]
+        options = options and replace(
+            options, bonuses=tuple(name for name in options.bonuses if name not in RESPELLING)
+        )
     statistics = list_statistics(metric, lists)
-    texts = _held_out(metric, lists, weights)
+    if texts is None and options:
+        texts = _held_out(metric, lists, weights.language_models, options, folds)
+    held_out = bool(folds and texts is not None)
     chosen = measured(metric, lists, texts or weights.decision.texts(metric, lists, weights.of))
     first = choose(lists, statistics, decision.best(lists, {FIRST_PASS: 1.0}))
     sums = [np.sum([one.counts for one in choice], axis=0) for choice in (first, chosen)]
@@ -118,41 +138,47 @@ def outlook(metric: Metric, lists: Sequence[NbestList], weights: Weights) -> Out
         has_lm=bool(weights.language_models),
         first_pass=before,
         reranked=after,
-        in_folds=texts is not None,
+        folds=folds if held_out else 0,
+        flatters=own and not held_out,
+        respelled=respelled,
         gain=sign * (after - before) + 0.0,  # never minus nothing
         interval=(min(sign * end for end in ends) + 0.0, max(sign * end for end in ends) + 0.0),
         p_value=PairedTest().p_value(metric, lists, first, chosen),
-        oracle=depths[-1].oracle,
+        oracle=value(metric, total(statistics, oracle_places(metric, lists, statistics))),
         beyond=extrapolated(depths),
         words=_wrong_words(metric.words, lists, [one.text for one in first])
         if metric.words is not None and metric.unit == "word"
         else None,
         next=[],
     )
-    found.next.extend(_advice(found))
+    found.next.extend(_advice(found, depths[-1].oracle))
     return found
 
 
-def _held_out(metric: Metric, lists: Sequence[NbestList], weights: Weights) -> list[str] | None:
-    """The texts chosen in folds; None where the weights come from elsewhere, or the lists are too few."""
-    if weights.tuned != f"{len(lists)}@{content_hash(lists)}" or len(lists) < 2 * FOLDS:
+def tuned_on_these(weights: Weights, lists: Sequence[NbestList]) -> bool:
+    """Whether weights were tuned on these very lists, together or in folds."""
+    return weights.tuned.split(",")[-1] == f"{len(lists)}@{content_hash(lists)}"
+
+
+def _held_out(
+    metric: Metric, lists: Sequence[NbestList], columns: Sequence[str], options: TuningOptions, folds: int
+) -> list[str] | None:
+    """The texts chosen in folds, each with weights tuned on the others; None where the lists do not allow it."""
+    if len(lists) < 2 * folds:
         return None
-    options = TuningOptions(
-        bonuses=tuple(name for name in COUNTS if name in weights.weights),
-        negative=tuple(name for name in weights.language_models if weights.weights[name] < 0),
-        decide=Decision(weights.decision.name),
-    )
-    parts = split([nbest.id for nbest in lists], FOLDS)
-    return tuned_in_folds(parts, metric, lists, weights.language_models, options)
+    try:
+        parts = split([nbest.id for nbest in lists], folds, options.speaker)
+        return tuned_in_folds(parts, metric, lists, columns, options)[0]
+    except UserError:  # a condition or a speaker whose lists are all in one fold
+        return None
 
 
 def by_depth(metric: Metric, statistics: Sequence[Counts], lists: Sequence[NbestList]) -> list[Depth]:
     """The oracle of the first N by first-pass score, not by place in the file, of what the toolkit gave."""
     ranked = []
     for rows, nbest in zip(statistics, lists, strict=True):
-        own = np.array(given_places(nbest))
-        scores = np.array(nbest.column(FIRST_PASS))[own]
-        ranked.append(rows[own[np.argsort(-scores, kind="stable")]])
+        own = set(first_pass_indices(nbest))
+        ranked.append(rows[[place for place in ranking(nbest, nbest.column(FIRST_PASS)) if place in own]])
     depths = []
     for n in range(1, max(map(len, ranked)) + 1):
         cut = [rows[:n] for rows in ranked]
@@ -189,13 +215,14 @@ def _fit(x: npt.NDArray[np.float64], y: npt.NDArray[np.float64]) -> tuple[float,
 def _wrong_words(normaliser: Normaliser, lists: Sequence[NbestList], first: Sequence[str]) -> WrongWords:
     words = wrong = absent = 0
     for nbest, text in zip(lists, first, strict=True):
-        # One reading of the reference for all hypotheses: that nearest to the first pass.
-        reference, heard = normaliser.nearest(nbest.references[0], text)
+        # One reference, and one reading of it, for all hypotheses: that nearest to the first pass.
+        closest = normaliser.closest(nbest.references, text)
+        reference, heard = normaliser.nearest(closest, text)
         words += len(reference)
         missing = _missing(reference, heard)
         wrong += len(missing)
         texts = list(dict.fromkeys(one.text for one in nbest.hypotheses)) if missing else []
-        for own, found in zip(*paired_words([nbest.references[0]] * len(texts), texts, normaliser), strict=True):
+        for own, found in zip(*paired_words([closest] * len(texts), texts, normaliser), strict=True):
             # Without an error in another reading it has all that is missing in this one.
             missing &= _missing(reference, found) if own != found else set()
         absent += len(missing)
@@ -208,7 +235,8 @@ def _missing(reference: Sequence[str], hypothesis: Sequence[str]) -> set[int]:
     return {place for place, (word, found) in enumerate(pairs) if word != found}
 
 
-def _advice(found: Outlook) -> list[str]:
+def _advice(found: Outlook, toolkit_oracle: float) -> list[str]:
+    """What would help; `toolkit_oracle` is that of the toolkit's own hypotheses, which deeper lists continue."""
     advice = []
     if not found.has_lm:
         advice.append(f"score the lists with a language model: at most {found.possible:.2f} points are in them")
@@ -218,15 +246,14 @@ def _advice(found: Outlook) -> list[str]:
         advice.append("another LM, or more lists to tune on: this gain may be chance")
     elif found.share < LOW_SHARE:
         advice.append(f"another LM, nearer to these texts: {100 * (1 - found.share):.0f} % of what is possible is left")
-    drop = abs(found.beyond[0].oracle - found.oracle) if found.beyond else 0.0
-    if drop > STEEP * found.oracle and drop > STEEP * found.possible:
+    drop = abs(found.beyond[0].oracle - toolkit_oracle) if found.beyond else 0.0
+    if drop > STEEP * toolkit_oracle and drop > STEEP * found.possible:
         about = f", of which this LM would take {found.share * drop:.2f}" if found.certain else ""
         advice.append(f"deeper lists: {found.beyond[0].n} hypotheses hold {drop:.2f} points more{about}")
     if found.words and found.words.wrong and found.words.absent > MANY_ABSENT * found.words.wrong:
         share = f"{100 * found.words.absent / found.words.wrong:.0f} %"
-        advice.append(
-            f"new hypotheses (respelling, another recogniser): no hypothesis has {share} of the missing words"
-        )
+        how = "another recogniser" if found.respelled else "respelling, another recogniser"
+        advice.append(f"new hypotheses ({how}): no hypothesis has {share} of the missing words")
     return advice or ["nothing stands out: this LM takes most of what these lists hold"]
 
 
@@ -256,8 +283,12 @@ def _gain(found: Outlook) -> list[tuple[str, str]]:
     lines = [
         ("gain", f"{found.metric} {found.first_pass:.2f} -> {found.reranked:.2f}, {found.gain:.2f} points{relative}")
     ]
-    if found.in_folds:
-        lines.append(("", f"each of {FOLDS} folds with weights tuned on the others: what to expect of other lists"))
+    if found.folds:
+        lines.append(
+            ("", f"each of {found.folds} folds with weights tuned on the others: what to expect of other lists")
+        )
+    elif found.flatters:
+        lines.append(("", "the weights were tuned on these very lists, so the gain on other lists is smaller"))
     return [*lines, ("certain", f"{'yes' if found.certain else 'no'}: 95 % CI {low:.2f} to {high:.2f} points, {p}")]
 
 

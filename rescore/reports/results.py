@@ -16,13 +16,14 @@ from rescore import decision
 from rescore.decision import Decision
 from rescore.errors import UserError
 from rescore.files import parsed, read_json
-from rescore.metrics import Metric, list_statistics, oracle, value
-from rescore.metrics.base import Counts, metric_input
+from rescore.formats import ReadOptions
+from rescore.metrics import Metric, list_statistics, oracle, total, value
+from rescore.metrics.base import Counts, metric_input, settings_on, warn_of_unspaced
 from rescore.metrics.significance import Chosen, PairedTest, confidence_interval
-from rescore.nbest import COUNTS, FIRST_PASS, Column, NbestList, given_places
+from rescore.nbest import COUNTS, FIRST_PASS, Column, NbestList, first_pass_indices, tie_order
 from rescore.signature import Signature, origins
 from rescore.styles import as_json, p_value, text
-from rescore.tuning.weights import Weights, bonus_phrases
+from rescore.tuning.weights import Unproven, Weights, bonus_phrases
 from rescore.version import VERSION
 
 CountsByName = dict[str, int | float]
@@ -64,6 +65,13 @@ class Measured:
         described("95 % confidence intervals by bootstrap over utterances, in percent."),
     ]
     signature: Annotated[str, described("All that is needed to get the figures again.")]
+    lattice_oracle: Annotated[
+        float | None, described("WER of the path nearest to the reference in each lattice, where lattices were read.")
+    ] = None
+    own_oracle: Annotated[
+        float | None,
+        described("The oracle of the toolkit's own hypotheses, in percent; null where it is that of all."),
+    ] = None
 
 
 def measure(
@@ -75,10 +83,12 @@ def measure(
     texts: Sequence[str],
 ) -> Measured:
     """One metric of the first pass, the oracle, and the texts that were chosen."""
+    warn_of_unspaced(metric, lists)
     statistics = list_statistics(metric, lists)
+    best, best_own = oracle_places(metric, lists, statistics), own_oracle_places(metric, lists, statistics)
     chosen = {
         "first_pass": choose(lists, statistics, first),
-        "oracle": choose(lists, statistics, oracle_places(metric, lists, statistics)),
+        "oracle": choose(lists, statistics, best),
         "reranked": measured(metric, lists, texts),
     }
     sums = {name: np.sum([one.counts for one in choice], axis=0) for name, choice in chosen.items()}
@@ -100,14 +110,49 @@ def measure(
             for name in ("first_pass", "reranked")
         },
         signature=str(sign(metric, lists, weights, decide)),
+        own_oracle=None if best == best_own else value(metric, total(statistics, best_own)),
     )
 
 
 def oracle_places(metric: Metric, lists: Sequence[NbestList], statistics: Sequence[Counts]) -> list[int]:
-    """The place of the best hypothesis of each list, of those that the toolkit gave: the oracle is theirs."""
-    places = [given_places(nbest) for nbest in lists]
+    """The place of the best hypothesis of each list; of equally good ones as `rescore.nbest.ranking` has it."""
+    return _best_of(metric, statistics, [tie_order(nbest) for nbest in lists])
+
+
+def own_oracle_places(metric: Metric, lists: Sequence[NbestList], statistics: Sequence[Counts]) -> list[int]:
+    """The same among the toolkit's own hypotheses."""
+    return _best_of(metric, statistics, [first_pass_indices(nbest) for nbest in lists])
+
+
+def _best_of(metric: Metric, statistics: Sequence[Counts], places: Sequence[list[int]]) -> list[int]:
     best = oracle(metric, [rows[own] for rows, own in zip(statistics, places, strict=True)])
     return [own[index] for own, index in zip(places, best, strict=True)]
+
+
+def lattice_oracle(
+    metric: Metric, lists: Sequence[NbestList], paths: Sequence[str], options: ReadOptions
+) -> float | None:
+    """The WER of the path nearest to the reference in each lattice, in percent; the files are read once more.
+
+    None for other metrics, for normalisation beyond single words, and where a list does not come from a lattice of
+    words in a file.
+    """
+    from rescore.formats import lattices  # here: most runs read no lattice
+    from rescore.formats.source import Source
+
+    normaliser = metric.words
+    if metric.name != "WER" or normaliser is None or normaliser.glm or normaliser.whisper_english:
+        return None
+    references = {nbest.id: nbest.references for nbest in lists}
+    errors: dict[str, tuple[int, int]] = {}
+    for path in paths:
+        if not Path(path).exists() or not lattices.sniff(source := Source(path)):
+            return None
+        errors |= lattices.fewest_errors(source, options, references, normaliser)
+    if errors.keys() != references.keys():
+        return None
+    wrong, words = np.sum(list(errors.values()), axis=0).tolist()
+    return 100.0 * wrong / words if words else None
 
 
 def sign(
@@ -125,10 +170,11 @@ def sign(
     decide = decide or weights.decision
     return Signature(
         metric=metric.name if metric else "none",
-        settings=metric.settings if metric else {},
+        settings=settings_on(metric, lists) if metric else {},
         weights=weights.weights,
         conditions=weights.conditions,
         columns=origins(lists, weights.weights),
+        excluded=weights.exclusions,
         decision=decide.name,
         scale=decide.scale,
         tuned=weights.tuned,
@@ -165,6 +211,10 @@ def cells(found: Measured) -> list[list[str]]:
         bounds = "{:.2f}-{:.2f}".format(*found.intervals[choice]) if choice in found.intervals else ""
         counts = (f"{found.counts[choice][name]:,}" for name in names)
         rows.append([choice.replace("_", " "), f"{getattr(found, choice):.2f}", bounds, *counts])
+        if choice == "oracle" and found.own_oracle is not None:
+            rows.append(["oracle of the toolkit's own", f"{found.own_oracle:.2f}", "", *("" for _ in names)])
+        if choice == "oracle" and found.lattice_oracle is not None:
+            rows.append(["lattice oracle", f"{found.lattice_oracle:.2f}", *[""] * (len(names) + 1)])
     return rows
 
 
@@ -176,6 +226,22 @@ def gain(found: Measured) -> str:
     relative = f", {100 * difference / found.first_pass:+.1f} % relative" if found.first_pass else ""
     p = "" if found.p_value is None else f", p = {p_value(found.p_value)}".replace("= <", "< ")
     return f"{found.metric} {difference:+.2f}{relative}{p}"
+
+
+SIGNIFICANT = 0.05
+"""The p-value below which a difference is called significant."""
+
+
+def worse(figures: Measured) -> Iterator[str]:
+    """One line where reranking is significantly worse than the first pass under a metric."""
+    change = figures.reranked - figures.first_pass
+    is_worse = change < 0 if figures.higher_is_better else change > 0
+    if is_worse and figures.p_value is not None and figures.p_value < SIGNIFICANT:
+        p = f"p = {p_value(figures.p_value)}".replace("= <", "< ")
+        yield (
+            f"{figures.metric} is significantly worse than the first pass: {figures.first_pass:.2f} -> "
+            f"{figures.reranked:.2f}, {p}; to tune for it, give --metric {figures.metric.lower()} first"
+        )
 
 
 SCHEMA = "rescore/results/3"
@@ -192,6 +258,28 @@ class Dev:
     reranked: Annotated[float, described("The metric with the tuned weights, in percent.")]
     low: Annotated[float | None, described("A single weight is as good from here ...")] = None
     high: Annotated[float | None, described("... to here.")] = None
+    unproven: Annotated[
+        Unproven | None, described("The best weights there, where all are 0 because no gain was significant.")
+    ] = None
+    folds: Annotated[
+        tuple[dict[str, float], ...],
+        described("The weights of each fold, tuned on the others, where the lists themselves were cut into folds."),
+    ] = ()
+
+    @classmethod
+    def of(cls, weights: Weights, held_out: Measured | None = None) -> Dev | None:
+        """What weights record of their tuning; None where they were given.
+
+        Args:
+            held_out: the figures of the texts that folds decided, which stand for those of the weights of all lists.
+        """
+        about = weights.tuned_for
+        if about is None or about.utterances is None or about.first_pass is None or about.value is None:
+            return None
+        source = weights.origin.removeprefix("tuned on ")
+        if held_out is not None:
+            return cls(source, about.utterances, held_out.first_pass, held_out.reranked, folds=weights.folds)
+        return cls(source, about.utterances, about.first_pass, about.value, about.low, about.high, weights.unproven)
 
 
 @dataclass(slots=True, repr=False)
@@ -218,6 +306,10 @@ class Results:
     conditions: Annotated[dict[str, dict[str, float]], described("Weights by condition, where there are some.")] = (
         field(default_factory=dict)
     )
+    excluded: Annotated[
+        list[str],
+        described("Origins of hypotheses that may not win, such as `respelled`, or `respelled@CONDITION`."),
+    ] = field(default_factory=list)
     metrics: Annotated[
         list[Measured],
         described("The figures under each metric; the first is what weights are tuned for. Empty without references."),
@@ -312,6 +404,7 @@ def evaluate(
         weights=weights.weights,
         columns=origins(lists, weights.weights),
         conditions=weights.conditions,
+        excluded=list(weights.exclusions),
         origin=weights.origin,
         signature=str(signature),
         decision=decide.name,
@@ -341,6 +434,7 @@ def system_name(weights: Weights, columns: Mapping[str, Column], decision: str) 
 def render(results: Results) -> str:
     """The table of one run, its weights, its sets, and the signature."""
     lines = [line for one in results.metrics for line in (table(one), "", gain(one), "")][:-1]
+    lines += [line for one in results.metrics for line in worse(one)]
     lines.append(_weights(results))
     if results.scale is not None:
         lines.append(f"decision: {results.decision}, posteriors exp({results.scale:.4g} * score)")
@@ -356,29 +450,40 @@ def render(results: Results) -> str:
 def _weights(results: Results) -> str:
     if set(results.weights) == {FIRST_PASS}:
         return "weights: the first pass alone" + ("" if results.origin == "first pass" else f" ({results.origin})")
-    line = f"lambda: {_named(results.weights)} ({results.origin})"
+    line = f"lambda: {_named(results.weights, results.excluded)} ({results.origin})"
     for name, weights in results.conditions.items():
-        line += f"\n  for {name}: {_named(weights)}"
+        excluded = [one.removesuffix(f"@{name}") for one in results.excluded]
+        line += f"\n  for {name}: {_named(weights, excluded)}"
     dev = results.dev
     if dev is None:
         return line
+    if dev.folds:
+        every = "; ".join(_named(weights) for weights in dev.folds)
+        return f"{line}\neach fold was decided with weights of the others: {every}"
     if all(weight == 0 for name, weight in results.weights.items() if name != FIRST_PASS):
-        return (
-            f"{line}\nthe LM does not help on this set: no weight above 0 is better than the first pass on {dev.source}"
-        )
+        return f"{line}\n{why_zero(dev.unproven, dev.first_pass, dev.source)}"
     line = f"{line}\n{dev.source}: {dev.first_pass:.2f} -> {dev.reranked:.2f}"
     if dev.low is None or dev.high is None or results.decision != "best":  # a scale moves with them
         return line
     return f"{line}, the same for any lambda from {dev.low:.4g} to {dev.high:.4g}"
 
 
-def _named(weights: dict[str, float]) -> str:
+def why_zero(unproven: Unproven | None, first_pass: float, source: str) -> str:
+    """Why all weights are 0, and what to do."""
+    if unproven is None:
+        return f"the LM does not help on this set: no weight above 0 is better than the first pass on {source}"
+    return (
+        f"the weight is 0: the best one on {source}, {_named(unproven.weights)}, gains less than two standard errors "
+        f"({first_pass:.2f} -> {unproven.value:.2f}, 95 % CI of the gain {unproven.low:.2f} to {unproven.high:.2f} "
+        "points); tune on more lists, or take this weight with --no-bagging"
+    )
+
+
+def _named(weights: dict[str, float], excluded: Sequence[str] = ()) -> str:
     parts = [f"{name} {weight:.4g}" for name, weight in weights.items() if name not in (FIRST_PASS, *COUNTS)]
-    return ", ".join(parts + bonus_phrases(weights, "+.4g"))
+    return ", ".join(parts + bonus_phrases(weights, "+.4g", excluded))
 
 
-BEFORE = "rescore/results/2"
-"""Files of the first metric's figures at the top, and those of others in `also`: read, and never written."""
 ERRORS = {"substitutions", "deletions", "insertions"}
 """What error rates count beside the words or characters of the references."""
 
@@ -405,17 +510,15 @@ def write(results: Results, file: IO[str]) -> None:
 
 
 def read(path: Path) -> Results:
-    """Read a results file, also one of the schema before.
+    """Read a results file.
 
     Raises:
         UserError: it is absent, not JSON, of another schema, has a field of the wrong kind, or lacks a figure.
     """
     values = read_json(path)
-    found = values.get("schema") if isinstance(values, dict) else None
-    if found == BEFORE:
-        values = _of_before(values)
-    elif found != SCHEMA:
-        raise UserError(f"{path}: schema is {found!r}, not {SCHEMA!r}; write it with `rescore run --report`")
+    known = values.get("schema") if isinstance(values, dict) else None
+    if known != SCHEMA:
+        raise UserError(f"{path}: schema is {known!r}, not {SCHEMA!r}; write it with `rescore run --report`")
     results = parsed(values, Results, str(path))
     if not results.metrics:
         raise UserError(f"{path}: has no figures; the lists had no references")
@@ -427,19 +530,6 @@ def read(path: Path) -> Results:
     except UserError as error:
         raise UserError(f"{path}: {error}") from None
     return results
-
-
-def _of_before(values: dict[str, Any]) -> dict[str, Any]:
-    """The content of a file of the schema before, as it would be written now."""
-    values = {name: value for name, value in values.items() if name != "schema"}
-    own = ("metric", "higher_is_better", *CHOICES, "p_value", "counts", "wrong_utterances", "intervals")
-    first = {name: values.pop(name) for name in own if name in values} | {"signature": values.get("signature")}
-    others = values.pop("also", [])
-    metrics = [first, *others] if first.get("metric") is not None and isinstance(others, list) else []
-    for one in metrics:
-        if isinstance(one, dict) and "wrong_utterances" in one:
-            one["sentence_errors"] = one.pop("wrong_utterances")
-    return values | {"metrics": metrics}
 
 
 def _faults(results: Results) -> Iterator[str]:

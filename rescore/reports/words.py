@@ -11,8 +11,9 @@ from rapidfuzz.distance import Levenshtein
 from rescore.expansion.recombine import Edit, edits_between
 from rescore.metrics import Metric
 from rescore.metrics.alignment import align
+from rescore.metrics.base import metric_input
 from rescore.metrics.normalise import Normaliser
-from rescore.nbest import EDITS, FIRST_PASS, NbestList
+from rescore.nbest import FIRST_PASS, NbestList, Origin
 from rescore.parts import STYLES
 
 POSITIONS = 40
@@ -58,6 +59,10 @@ NUMBERS = frozenset(
 """English number words; whatever has a digit is a number, too."""
 
 
+References = Sequence[Sequence[str]]
+"""Of each utterance one or more."""
+
+
 @dataclass(frozen=True, slots=True)
 class Position:
     """Word errors at one place of the reference (from 1; insertions count with the word before), and how many words."""
@@ -95,11 +100,11 @@ class ClassErrors:
 
 
 def by_position(
-    normaliser: Normaliser, references: Sequence[str], first: Sequence[str], reranked: Sequence[str]
+    normaliser: Normaliser, references: References, first: Sequence[str], reranked: Sequence[str]
 ) -> list[Position]:
     words, errors = Counter[int](), (Counter[int](), Counter[int]())
-    for reference, *outputs in zip(references, first, reranked, strict=True):
-        pairs = [normaliser.nearest(reference, output) for output in outputs]
+    for texts, *outputs in zip(references, first, reranked, strict=True):
+        pairs = [normaliser.nearest(normaliser.closest(texts, output), output) for output in outputs]
         longest = max(len(expected) for expected, _ in pairs)
         words.update(min(place, POSITIONS) for place in range(1, longest + 1))
         for counter, pair in zip(errors, pairs, strict=True):
@@ -112,15 +117,15 @@ def by_position(
 
 
 def pairs_of(
-    normaliser: Normaliser, references: Sequence[str], wrong: Sequence[str], right: Sequence[str]
+    normaliser: Normaliser, references: References, wrong: Sequence[str], right: Sequence[str]
 ) -> list[Confusion]:
     """The most frequent errors of one output at words that the other has right."""
     found: Counter[tuple[str, str]] = Counter()
-    for reference, *outputs in zip(references, wrong, right, strict=True):
+    for texts, *outputs in zip(references, wrong, right, strict=True):
         if outputs[0] == outputs[1]:
             continue
-        # One reading of the reference for both: that in which the wrong output has the fewest errors.
-        expected = normaliser.nearest(reference, outputs[0])[0]
+        # One reference, and one reading of it, for both: that in which the wrong output has the fewest errors.
+        expected = normaliser.nearest(normaliser.closest(texts, outputs[0]), outputs[0])[0]
         bad, good = (
             [pair for pair in align(*normaliser.nearest(expected, output)) if pair[0] is not None] for output in outputs
         )
@@ -132,16 +137,20 @@ def pairs_of(
 
 
 def by_class(
-    normaliser: Normaliser, references: Sequence[str], first: Sequence[str], reranked: Sequence[str]
+    normaliser: Normaliser, references: References, first: Sequence[str], reranked: Sequence[str]
 ) -> list[ClassErrors]:
-    """The error rates of kinds of words; those that the references do not have are left out."""
-    counts = Counter(word for reference in references for word in normaliser.reference(reference))
+    """The error rates of kinds of words; those that the references do not have are left out.
+
+    Of several references, the closest to the first pass counts for both outputs.
+    """
+    closest = [normaliser.closest(texts, output) for texts, output in zip(references, first, strict=True)]
+    counts = Counter(word for reference in closest for word in normaliser.reference(reference))
     kinds = {
         "numbers": {word for word in counts if word in NUMBERS or any(map(str.isdigit, word))},
-        "names": _names(normaliser, references),
+        "names": _names(normaliser, closest),
         "rare": {word for word, count in counts.items() if count == 1},
     }
-    errors = [_errors(normaliser, references, output) for output in (first, reranked)]
+    errors = [_errors(normaliser, closest, output) for output in (first, reranked)]
     found = []
     for name, kind in kinds.items():
         words = sum(counts[word] for word in kind)
@@ -153,8 +162,13 @@ def by_class(
 
 def _names(normaliser: Normaliser, references: Sequence[str]) -> set[str]:
     """Words that begin with a capital within a sentence and go on in lower case."""
-    words = {word for reference in references for word in reference.split()[1:] if word.istitle()}
+    words = {word for reference in references for word in reference.split()[1:] if _is_name(word)}
     return {one for word in words for one in normaliser.reference(word)}
+
+
+def _is_name(word: str) -> bool:
+    """Whether a word begins with a capital and goes on in lower case; a capital alone, as the pronoun I, does not."""
+    return word.istitle() and any(map(str.islower, word))
 
 
 def _errors(normaliser: Normaliser, references: Sequence[str], output: Sequence[str]) -> Counter[str]:
@@ -204,8 +218,13 @@ def respellings(metric: Metric, lists: Sequence[NbestList], texts: Sequence[str]
     effects: Counter[tuple[str, str, str]] = Counter()
     if with_references:
         references = [nbest.references for nbest, *_ in found]
-        before = metric.losses(metric.statistics([" ".join(words) for _, words, _ in found], references))
-        after = metric.losses(metric.statistics([_applied(words, edit) for _, words, edit in found], references))
+        before, after = (
+            metric.losses(metric.statistics([metric_input(metric, nbest, text) for nbest, text in texts], references))
+            for texts in (
+                [(nbest, " ".join(words)) for nbest, words, _ in found],
+                [(nbest, _applied(words, edit)) for nbest, words, edit in found],
+            )
+        )
         for (_, words, edit), change in zip(found, (after - before).tolist(), strict=True):
             effect = "better" if change < 0 else "worse" if change > 0 else "unchanged"
             effects[(*_sides(words, edit), effect)] += 1
@@ -219,10 +238,11 @@ def respellings(metric: Metric, lists: Sequence[NbestList], texts: Sequence[str]
 def heard(nbest: NbestList, text: str) -> str | None:
     """The hypothesis that a respelled text of the list came from; None for other texts."""
     chosen = next((one for one in nbest.hypotheses if one.text == text), None)
-    if chosen is None or not chosen.scores.get(EDITS):
+    if chosen is None or chosen.origin is not Origin.RESPELLED:
         return None
     words, first = text.split(), chosen.scores[FIRST_PASS]
-    sources = [one.text for one in nbest.hypotheses if not one.scores.get(EDITS) and one.scores[FIRST_PASS] == first]
+    old = [one for one in nbest.hypotheses if one.origin is not Origin.RESPELLED]
+    sources = [one.text for one in old if one.scores[FIRST_PASS] == first]
     return min(sources, key=lambda some: Levenshtein.distance(some.split(), words))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -14,9 +15,9 @@ from rescore.errors import UserError
 from rescore.metrics.alignment import align
 from rescore.metrics.glm import nearest
 from rescore.metrics.normalise import Normaliser
+from rescore.metrics.significance import Folds, split
 from rescore.nbest import NbestList
-from rescore.tuning.folds import Folds, split
-from rescore.tuning.joint import SCALES
+from rescore.tuning.joint import scale_grid, warn_at_end
 from rescore.tuning.weights import Weights
 
 Floats = npt.NDArray[np.float64]
@@ -111,11 +112,22 @@ class Calibration:
     def words(self, network: ConfusionNetwork, alternatives: int = 0) -> list[Word]:
         """The words of a decided text with their confidences, and at most so many alternatives each."""
         others = network.alternatives(self.scale, alternatives) if alternatives else [()] * len(network.words)
-        confidences = self.confidences(network)
+        posteriors = network.confidences(self.scale)
         return [
-            Word(word, float(confidence), other)
-            for word, confidence, other in zip(network.words, confidences, others, strict=True)
+            Word(word, confidence, self._shared(other, posterior, confidence))
+            for word, posterior, confidence, other in zip(
+                network.words, posteriors.tolist(), self._mapped(posteriors).tolist(), others, strict=True
+            )
         ]
+
+    def _shared(
+        self, alternatives: tuple[tuple[str, float], ...], posterior: float, confidence: float
+    ) -> tuple[tuple[str, float], ...]:
+        """Alternatives with what the word's confidence leaves, in proportion to their posteriors."""
+        if not self.levels or posterior >= 1:
+            return alternatives
+        factor = (1 - confidence) / (1 - posterior)
+        return tuple((word, factor * probability) for word, probability in alternatives)
 
     @property
     def signature(self) -> str:
@@ -126,18 +138,20 @@ UNCALIBRATED = Calibration()
 
 
 def correct(network: ConfusionNetwork, references: Sequence[str], normaliser: Normaliser) -> Flags:
-    """(words,) whether each word of a decided text is right, by sclite's alignment with the nearest reference."""
-    words = [" ".join(normaliser(word)) for word in network.words]
-    kept = np.array([bool(word) for word in words], dtype=bool)
-    best = np.zeros(int(kept.sum()), dtype=bool)
+    """(words,) whether each word of a decided text is right, by sclite's alignment with the nearest reference.
+
+    A word that is compared as several is right where all of them are; what does not count as a word is no error.
+    """
+    pieces = normaliser.pieces(network.text)
+    heard = [word for piece in pieces for word in piece.words]
+    best: list[bool] = [False] * len(heard)
     for reference in references:
-        heard = [word for word in words if word]
         pairs = align(nearest(normaliser.readings(reference, reference=True), [[heard]])[0], heard)
-        flags = np.array([one == other for one, other in pairs if other is not None], dtype=bool)
-        best = flags if flags.sum() >= best.sum() else best
-    result = ~kept  # what does not count as a word is no error
-    result[kept] = best
-    return result
+        flags = [one == other for one, other in pairs if other is not None]
+        best = flags if sum(flags) >= sum(best) else best
+    ends = np.cumsum([0, *(len(piece.words) for piece in pieces)])
+    right = [all(best[begin:end]) for begin, end in pairwise(ends.tolist())]
+    return np.repeat(np.array(right, dtype=bool), [len(piece.written) for piece in pieces])
 
 
 def measure(
@@ -164,7 +178,7 @@ def calibrate(
     for nbest in lists:
         if not nbest.references:
             raise UserError(f"utterance {nbest.id}: no reference; confidences are calibrated on lists with references")
-    found = networks(lists, texts, weights.of)
+    found = networks(lists, texts, weights.of, normaliser)
     flags = [correct(network, nbest.references, normaliser) for network, nbest in zip(found, lists, strict=True)]
     every = np.concatenate([*flags, np.empty(0, dtype=bool)])
     if every.all() or not every.any():
@@ -180,8 +194,11 @@ def calibrate(
 
 
 def _best_scale(found: Sequence[ConfusionNetwork], every: Flags) -> float:
-    values = [quality(_joined([network.confidences(scale) for network in found]), every).nce for scale in SCALES]
-    return SCALES[int(np.argmax(values))]
+    grid = scale_grid([network.scores for network in found])
+    values = [quality(_joined([network.confidences(scale) for network in found]), every).nce for scale in grid]
+    scale = grid[int(np.argmax(values))]
+    warn_at_end(scale, grid, "confidences")
+    return scale
 
 
 def _in_folds(folds: Folds, raw: Sequence[Floats], flags: Sequence[Flags]) -> Floats:

@@ -5,17 +5,16 @@ from __future__ import annotations
 import logging
 import math
 import statistics
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from rescore.decision import Decision
 from rescore.errors import UserError
 from rescore.lms import is_pseudo
 from rescore.metrics.base import Metric
-from rescore.metrics.significance import SPEAKER, speakers
-from rescore.nbest import FIRST_PASS, TOKENS, NbestList, content_hash, score_columns
-from rescore.tuning.tune import TuningOptions, tune
+from rescore.metrics.significance import Folds
+from rescore.nbest import EDITS, FIRST_PASS, RESPELLING, TOKENS, NbestList, score_columns
+from rescore.tuning.tune import tune
+from rescore.tuning.weights import TuningOptions, Weights
 
 log = logging.getLogger(__name__)
 
@@ -31,8 +30,8 @@ def model_columns(nbest: NbestList) -> list[str]:
 
     A toolkit's own features are not tuned beside a language model that was added, by whatever road it was added.
     """
-    found = score_columns(nbest)
-    return [name for name in found if name in nbest.provenance] or found
+    columns = score_columns(nbest)
+    return [name for name in columns if name in nbest.provenance] or columns
 
 
 def choose_columns(lists: Sequence[NbestList], asked: Sequence[str] = (), nth: int | None = None) -> list[str]:
@@ -64,6 +63,26 @@ def suits_token_bonus(lists: Sequence[NbestList], columns: Sequence[str]) -> boo
     known = lists[0].provenance
     pseudo = any(is_pseudo(known[name].model) for name in columns if name in known)
     return len(lists) >= LARGE_SET and pseudo and TOKENS in lists[0].hypotheses[0].scores
+
+
+def respelling_columns(lists: Sequence[NbestList]) -> tuple[str, ...]:
+    """The columns of respelled lists that are tuned.
+
+    Raises:
+        UserError: some lists have them and others not.
+    """
+    columns: tuple[str, ...] | None = None
+    for nbest in lists:
+        known = nbest.hypotheses[0].scores
+        own = tuple(name for name in RESPELLING if name in known) if EDITS in known else ()
+        columns = own if columns is None else columns
+        if own != columns:
+            name = next(name for name in RESPELLING if (name in own) != (name in columns))
+            raise UserError(
+                f"utterance {nbest.id}: {'has' if name in own else 'lacks'} the column {name}, unlike the lists "
+                "before; respell all lists, or none"
+            )
+    return columns or ()
 
 
 def warn_of_single(lists: Sequence[NbestList]) -> None:
@@ -103,69 +122,22 @@ def warn_of_scales(lists: Sequence[NbestList], dev: Sequence[NbestList]) -> None
 def _spread(lists: Sequence[NbestList]) -> float:
     """The median over lists of the difference between the best and the worst first-pass score."""
     scores = [nbest.column(FIRST_PASS) for nbest in lists if len(nbest.hypotheses) > 1]
-    spreads = [max(some) - min(some) for some in scores if math.isfinite(min(some))]
+    spreads = [max(each) - min(each) for each in scores if math.isfinite(min(each))]
     return statistics.median(spreads) if spreads else 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Folds:
-    """How a set is cut into parts."""
-
-    number: int
-    """How many."""
-    unit: str
-    """What is kept together: `speaker` or `utterance`."""
-    fold: list[int]
-    """The part of each utterance."""
-
-    def signature(self, lists: Sequence[NbestList]) -> str:
-        """Where weights tuned in folds come from, for signatures."""
-        return f"{self.number}folds,by={self.unit},{len(lists)}@{content_hash(lists)}"
-
-
-def split(ids: Sequence[str], number: int, pattern: str | None = None) -> Folds:
-    """Cut a set into parts of about one size, the same for the same ids.
-
-    Args:
-        number: how many parts. pattern: where an id has its speaker or document; None for the usual place, and for
-            single utterances where ids have none or there are fewer speakers than parts.
-
-    Raises:
-        UserError: there are fewer units than parts, or a given pattern does not match.
-    """
-    if number < 2:
-        raise UserError(f"--folds {number}: at least 2 are needed")
-    groups, unit = list(ids), "utterance"
-    try:
-        found = speakers(ids, pattern or SPEAKER)
-    except UserError:
-        if pattern:
-            raise
-        found = []
-    if found and (pattern or number <= len(set(found)) < len(ids)):
-        groups, unit = found, "speaker"
-    sizes = Counter(groups)
-    if len(sizes) < number:
-        raise UserError(f"--folds {number}: only {len(sizes)} {unit}s; give fewer folds")
-    loads = [0] * number
-    place: dict[str, int] = {}
-    for group, size in sorted(sizes.items(), key=lambda item: (-item[1], item[0])):  # the largest first
-        place[group] = loads.index(min(loads))
-        loads[place[group]] += size
-    return Folds(number, unit, [place[group] for group in groups])
 
 
 def tuned_in_folds(
     folds: Folds, metric: Metric, lists: Sequence[NbestList], columns: Sequence[str], options: TuningOptions
-) -> list[str]:
-    """The text chosen for each list with weights tuned on the other folds."""
-    texts = [""] * len(lists)
+) -> tuple[list[str], list[Weights]]:
+    """The text chosen for each list with weights tuned on the other folds, and the weights of each fold."""
+    texts, each = [""] * len(lists), []
     for fold in range(folds.number):
         mine = [index for index, place in enumerate(folds.fold) if place == fold]
         rest = [nbest for nbest, place in zip(lists, folds.fold, strict=True) if place != fold]
         weights, _ = tune(metric, rest, columns, "the other folds", options)
+        each.append(weights)
         chosen = [lists[index] for index in mine]
         decision: Decision = weights.decision
         for index, text in zip(mine, decision.texts(metric, chosen, weights.of), strict=True):
             texts[index] = text
-    return texts
+    return texts, each

@@ -5,35 +5,69 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from rescore.decision import Decision, WeightsOf
 from rescore.decision.mbr import losses
-from rescore.decision.rules import Chooser, Losses, combine
+from rescore.decision.rules import Decider, Losses, candidates, combine
 from rescore.metrics.base import Counts, Metric, list_statistics, total, value
-from rescore.nbest import COUNTS, EDITS, Hypothesis, NbestList
-from rescore.tuning.search import SAMPLES, SEED, Floats, padded, significantly_better
-from rescore.tuning.weights import NEVER
+from rescore.nbest import COUNTS, RESPELLING, Hypothesis, NbestList, Origin, in_tie_order, ranking
+from rescore.tuning.search import SAMPLES, SEED, Floats, padded, significantly_better, weighted
 
 log = logging.getLogger(__name__)
 
-SCALES = tuple(2.0 ** (exponent / 2) for exponent in range(-12, 9))
-"""The posterior scales that are tried, from 1/64 to 16."""
+SCALES = tuple(2.0 ** (exponent / 2) for exponent in range(-10, 15))
+"""The posterior scales that are tried, in units of 1 / `spread`: from 1/32 to 128."""
+
+
+MAX_SCORE = 1e150
+"""Whose square is a float."""
+
+
+def spread(scores: Sequence[Floats]) -> float:
+    """The standard deviation of the finite scores of a list, the mean over lists; 1 where nothing differs."""
+    deviations = [
+        float(np.std(np.clip(finite, -MAX_SCORE, MAX_SCORE))) if len(finite := one[np.isfinite(one)]) else 0.0
+        for one in scores
+    ]
+    return max(float(np.mean(deviations)), 1 / MAX_SCORE) if any(deviations) else 1.0
+
+
+def scale_grid(scores: Sequence[Floats]) -> list[float]:
+    """`SCALES` for the combined scores of lists: a posterior scale has the inverse unit of the scores."""
+    unit = spread(scores)
+    return [scale / unit for scale in SCALES]
+
+
+def warn_at_end(scale: float, grid: Sequence[float], what: str) -> None:
+    """Say so where the best scale is the first or the last that was tried."""
+    if scale in (grid[0], grid[-1]):
+        log.warning(
+            "%s: the best scale of the posteriors, %.4g, is at the end of what was tried (%.4g to %.4g)",
+            what,
+            scale,
+            grid[0],
+            grid[-1],
+        )
 
 
 def tune_scale(name: str, metric: Metric, lists: Sequence[NbestList], weights: WeightsOf) -> Decision:
-    """The decision with that of `SCALES` whose texts are best on lists with references.
+    """The decision with that of `scale_grid` whose texts are best on lists with references.
 
-    Of equally good ones next to each other the middle one, in the longest run of such.
+    Of equally good scales next to each other the middle one, in the longest run of them.
     """
-    chooser = Chooser(name, metric, lists, weights)
-    values = np.array([text_value(metric, lists, chooser.texts(scale)) for scale in SCALES])
+    decider = Decider(name, metric, lists, weights)
+    grid = scale_grid(decider.scores)
+    values = np.array([text_value(metric, lists, decider.texts(scale)) for scale in grid])
     good = values == (values.max() if metric.higher_is_better else values.min())
     runs = np.split(np.flatnonzero(good), np.flatnonzero(np.diff(np.flatnonzero(good)) > 1) + 1)
     longest = max(runs, key=len)
-    return Decision(name, SCALES[int(longest[(len(longest) - 1) // 2])])
+    scale = grid[int(longest[(len(longest) - 1) // 2])]
+    warn_at_end(scale, grid, f"--decide {name}")
+    return Decision(name, scale)
 
 
 def text_value(metric: Metric, lists: Sequence[NbestList], texts: Sequence[str]) -> float:
@@ -45,8 +79,6 @@ def text_value(metric: Metric, lists: Sequence[NbestList], texts: Sequence[str])
     return value(metric, total(list_statistics(metric, chosen), [0] * len(chosen)))
 
 
-LARGEST = 1e150
-"""Whose square is a float."""
 PAIRS = 1 << 26
 """Pairs of hypotheses in all lists: 512 MiB."""
 REMEMBERED = 2_000
@@ -74,6 +106,7 @@ class Risk:
     @classmethod
     def of(cls, metric: Metric, lists: Sequence[NbestList], columns: Sequence[str], losses: Losses) -> Risk:
         """Of lists with references."""
+        lists = [in_tie_order(nbest) for nbest in lists]
         longest = max(len(nbest.hypotheses) for nbest in lists)
         every = np.zeros((len(lists), longest, longest))
         for target, loss in zip(every, losses(metric, lists), strict=True):
@@ -92,15 +125,19 @@ class Risk:
         number = len(self.times)
         return replace(self, times=np.bincount(random.integers(0, number, number), minlength=number))
 
-    def spread(self) -> Floats:
+    def spreads(self) -> Floats:
         """(columns,) the standard deviation of scores within a list, the mean over lists; those of -inf left out."""
         there = self.present[..., None] & np.isfinite(self.features)
         number = np.maximum(there.sum(axis=1, keepdims=True), 1)
         values = np.where(there, self.features, 0.0)
         away = np.where(there, values - (values / number).sum(axis=1, keepdims=True), 0.0)
-        away = away.clip(-LARGEST, LARGEST)
-        spread: Floats = np.sqrt((away**2).sum(axis=1) / number[:, 0]).mean(axis=0)
-        return spread
+        away = away.clip(-MAX_SCORE, MAX_SCORE)
+        spreads: Floats = np.sqrt((away**2).sum(axis=1) / number[:, 0]).mean(axis=0)
+        return spreads
+
+    def scores(self, theta: Floats) -> Floats:
+        """(lists, hypotheses) the combined scores."""
+        return weighted(self.features, theta, self.present)
 
     def value(self, theta: Floats) -> float:
         """The metric's value of the least risk under the posteriors of theta (columns,)."""
@@ -116,10 +153,8 @@ class Risk:
         return self.statistics[np.arange(len(self.statistics)), self.known[key]]
 
     def _choose(self, theta: Floats) -> npt.NDArray[np.intp]:
-        used = np.flatnonzero(theta)
+        scores = self.scores(theta)
         with np.errstate(invalid="ignore", over="ignore"):
-            scores = self.features[..., used] @ theta[used]
-            scores = np.where(self.present & np.isfinite(scores), scores, -np.inf)  # -inf is impossible for any sign
             highest = scores.max(axis=1, keepdims=True)
             weights = np.exp(np.where(np.isfinite(highest), scores - highest, np.where(self.present, 0.0, -np.inf)))
         posteriors = weights / weights.sum(axis=1, keepdims=True)
@@ -136,18 +171,30 @@ def pruned(lists: Sequence[NbestList], weights: Mapping[str, float], pairs: int 
     if all(len(nbest.hypotheses) <= most for nbest in lists):
         return list(lists)
     log.info("tuning looks at the best %d hypotheses of each list", most)
-    found = []
+    shorter = []
     for nbest in lists:
-        best = np.sort(np.argsort(-combine(nbest, weights), kind="stable")[:most])
-        found.append(replace(nbest, hypotheses=[nbest.hypotheses[rank] for rank in best]))
-    return found
+        best = sorted(ranking(nbest, combine(nbest, weights).tolist())[:most])
+        shorter.append(replace(nbest, hypotheses=[nbest.hypotheses[place] for place in best]))
+    return shorter
 
 
 STEPS = (2.0, 2**0.5, 2**0.25, 2**0.125)
 """Factors by which a number is changed, one after another."""
-STARTING_SCALES = tuple(2.0**exponent for exponent in range(-6, 5))
+STARTING_SCALES = tuple(2.0**exponent for exponent in range(-5, 8))
+"""In units of 1 / `spread`."""
 ENTRIES = (0.05, 0.25, 1.0, 4.0)
 """By how much (natural log) a column that has no weight begins to spread the posteriors of a list."""
+
+
+class JointWeights(NamedTuple):
+    """Weights and scale that were tuned together."""
+
+    weights: dict[str, float]
+    scale: float
+    value: float
+    """The metric's value with them."""
+    excluded: frozenset[Origin] = frozenset()
+    """Hypotheses of these origins may not win, nor vote."""
 
 
 def tune_jointly(
@@ -157,8 +204,8 @@ def tune_jointly(
     negative: Sequence[str] = (),
     bagging: bool = True,
     losses: Losses = losses,
-) -> tuple[dict[str, float], float, float]:
-    """Weights, scale, and the metric's value with them, for minimum Bayes risk.
+) -> JointWeights:
+    """Weights and scale for minimum Bayes risk; without respelled hypotheses, where these gain nothing.
 
     Args:
         weights: of the best score, where the search begins; all its columns take part, the first pass first.
@@ -166,23 +213,41 @@ def tune_jointly(
         bagging: an average that has to be significantly better, not the best of these very lists.
         losses: whose expectation the decision rule minimises.
     """
-    columns = list(weights)
-    risk = Risk.of(metric, pruned(lists, weights), columns, losses)
-    free = np.array([name in COUNTS or name in negative for name in columns])
-    first_pass = np.zeros(len(columns))
+
+    def tuned(lists: Sequence[NbestList], weights: Mapping[str, float]) -> tuple[JointWeights, Counts]:
+        columns = list(weights)
+        risk = Risk.of(metric, pruned(lists, weights), columns, losses)
+        free = np.array([name in COUNTS or name in negative for name in columns])
+        theta = _best_theta(risk, np.array(list(weights.values())), free, bagging)
+        scale = float(theta[~free].sum())
+        named = dict(zip(columns, (theta / scale).tolist(), strict=True))
+        return JointWeights(named, scale, risk.value(theta)), risk.chosen(theta)
+
+    every, choice = tuned(lists, weights)
+    respelled = frozenset({Origin.RESPELLED})
+    if all(hypothesis.origin not in respelled for nbest in lists for hypothesis in nbest.hypotheses):
+        return every
+    # Else all spellings of a hypothesis, each with its first-pass score, would vote for one another.
+    names = {name: weight for name, weight in weights.items() if name not in RESPELLING}
+    without, plain_choice = tuned([candidates(nbest, respelled) for nbest in lists], names)
+    if bagging:
+        gains = significantly_better(metric, choice, plain_choice)
+    else:
+        gains = every.value > without.value if metric.higher_is_better else every.value < without.value
+    return every if gains else without._replace(excluded=respelled)
+
+
+def _best_theta(risk: Risk, start: Floats, free: np.ndarray, bagging: bool) -> Floats:
+    """Scale times weights: the best point from `start` on; the first pass alone where it gains nothing significant."""
+    first_pass = np.zeros(len(start))
     first_pass[0] = 1.0
-    first_pass[[index for index, name in enumerate(columns) if name == EDITS]] = NEVER
-    alone = _search(risk, _scaled(first_pass), np.ones_like(free), only_scale=True)
-    start = np.array(list(weights.values()))
-    best = _search(risk, [alone, *_scaled(first_pass), *_scaled(start)], free)
-    if len(columns) > 1 and bagging:
+    alone = _search(risk, _scaled(risk, first_pass, free), free, only_scale=True)
+    best = _search(risk, [alone, *_scaled(risk, first_pass, free), *_scaled(risk, start, free)], free)
+    if len(start) > 1 and bagging:
         best = _bagged(risk, best, alone, free)
-        if not significantly_better(metric, risk.chosen(best), risk.chosen(alone)):
-            best = alone
-    scale = float(best[~free].sum())
-    found = best / scale
-    found[found < NEVER / 1000] = NEVER  # a mean with it excludes as surely
-    return dict(zip(columns, found.tolist(), strict=True)), scale, risk.value(best)
+        if not significantly_better(risk.metric, risk.chosen(best), risk.chosen(alone)):
+            return alone
+    return best
 
 
 def _search(risk: Risk, starts: Sequence[Floats], free: np.ndarray, only_scale: bool = False) -> Floats:
@@ -190,15 +255,15 @@ def _search(risk: Risk, starts: Sequence[Floats], free: np.ndarray, only_scale: 
     sign = 1.0 if risk.metric.higher_is_better else -1.0
     value, best = max(((sign * risk.value(start), -rank) for rank, start in enumerate(starts)))
     point = starts[-int(best)]
-    spread = risk.spread()
+    spreads = risk.spreads()
     for step in STEPS:
         better = True
         while better:
             better = False
-            for candidate in [point * step, point / step] if only_scale else _around(point, step, free, spread):
-                found = sign * risk.value(candidate)
-                if found > value + 1e-9:
-                    point, value, better = candidate, found, True
+            for candidate in [point * step, point / step] if only_scale else _around(point, step, free, spreads):
+                reached = sign * risk.value(candidate)
+                if reached > value + 1e-9:
+                    point, value, better = candidate, reached, True
     return point
 
 
@@ -209,25 +274,30 @@ def _bagged(risk: Risk, best: Floats, alone: Floats, free: np.ndarray) -> Floats
     return mean
 
 
-def _scaled(weights: Floats) -> list[Floats]:
-    return [scale * weights for scale in STARTING_SCALES] if weights[0] > 0 else []
+def _scaled(risk: Risk, weights: Floats, free: np.ndarray) -> list[Floats]:
+    """The starting points of some weights; none where only bonuses have a weight, as these have no scale."""
+    if weights[~free].sum() <= 0:
+        return []
+    unit = spread(list(risk.scores(weights)))
+    return [scale / unit * weights for scale in STARTING_SCALES]
 
 
-def _around(theta: Floats, step: float, free: np.ndarray, spread: Floats) -> Iterator[Floats]:
+def _around(theta: Floats, step: float, free: np.ndarray, spreads: Floats) -> Iterator[Floats]:
     """Neighbours: all numbers, or one of them, made larger or smaller; or one put in, taken out, or turned round.
 
     Args:
-        spread: (columns,) the standard deviation of scores within a list.
+        spreads: (columns,) the standard deviation of scores within a list.
     """
     yield theta * step
     yield theta / step
     for index, number in enumerate(theta.tolist()):
-        begin = [(step - 1.0) * share / float(spread[index]) for share in ENTRIES if spread[index] > 0]
+        begin = [(step - 1.0) * share / float(spreads[index]) for share in ENTRIES if spreads[index] > 0]
         changed = [number * step, number / step, *([0.0] if index else [])] if number else begin
         if free[index]:
-            changed = [*changed, *(-one for one in begin), -number]
-        for one in changed:
-            if one != number and (index or one > 0):
+            changed = [*changed, *(-start for start in begin), -number]
+        for changed_number in changed:
+            if changed_number != number and (index or changed_number > 0):
                 candidate = theta.copy()
-                candidate[index] = one
-                yield candidate
+                candidate[index] = changed_number
+                if candidate[~free].sum() > 0:
+                    yield candidate

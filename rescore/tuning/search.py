@@ -10,10 +10,24 @@ import numpy as np
 import numpy.typing as npt
 
 from rescore.metrics.base import Counts, Metric
+from rescore.metrics.significance import paired_interval
 
 Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int64]
 Scalar = TypeVar("Scalar", bound=np.generic)
+
+
+def weighted(features: Floats, weights: Floats, present: npt.NDArray[np.bool_]) -> Floats:
+    """(lists, hypotheses) sums of features (lists, hypotheses, columns) under weights (columns,).
+
+    Columns are added one after another, as `rescore.decision.combine` adds them, so that hypotheses with equal features
+    have equal sums. What has -inf in a column with a weight is impossible (-inf), and so is what is not present.
+    """
+    scores = np.zeros(features.shape[:-1])
+    with np.errstate(invalid="ignore", over="ignore"):
+        for column in np.flatnonzero(weights).tolist():
+            scores += weights[column] * features[..., column]
+    return np.where(present & np.isfinite(scores), scores, -np.inf)
 
 
 class Envelopes(NamedTuple):
@@ -97,12 +111,12 @@ def sweep(
     Returns:
         edges (m + 1,), from `low` to `high`, and values (m,) between them.
     """
-    found = upper_envelopes(intercepts, slopes, low, high)
-    total = statistics[np.arange(len(statistics)), found.first].sum(axis=0)
-    order = np.argsort(found.points, kind="stable")
-    changes = statistics[found.lists, found.after] - statistics[found.lists, found.before]
+    envelopes = upper_envelopes(intercepts, slopes, low, high)
+    total = statistics[np.arange(len(statistics)), envelopes.first].sum(axis=0)
+    order = np.argsort(envelopes.points, kind="stable")
+    changes = statistics[envelopes.lists, envelopes.after] - statistics[envelopes.lists, envelopes.before]
     sums = total + np.concatenate([np.zeros((1, len(total)), np.int64), np.cumsum(changes[order], axis=0)])
-    edges = np.concatenate([[low], found.points[order], [high]])
+    edges = np.concatenate([[low], envelopes.points[order], [high]])
     wide = np.flatnonzero(np.diff(edges) > 1e-12 * (high - low))  # several lists may change at one point
     return np.append(edges[wide], high), metric.values(sums[wide])
 
@@ -119,7 +133,7 @@ def best_interval(edges: Floats, values: Floats, higher_is_better: bool) -> Inte
 
 RESTARTS = 10
 SEED = 12345
-LARGEST = 1e150
+MAX_WEIGHT = 1e150
 """No weight is looked for beyond: its square is still a number."""
 
 
@@ -127,6 +141,7 @@ LARGEST = 1e150
 class Space:
     """What is searched: scores and statistics of all hypotheses, padded to the longest list.
 
+    Hypotheses stand in the order in which equals win (`rescore.nbest.tie_order`): of equals the first is right.
     Columns come in the order: first pass, language models, then `free` count features.
     """
 
@@ -147,7 +162,7 @@ class Space:
     def bound(self) -> float:
         """A count feature with a weight beyond this decides by itself: no difference of scores within a list is larger.
 
-        Counts differ by at least 1, and score weights add up to 1. It is at most `LARGEST`.
+        Counts differ by at least 1, and score weights add up to 1. It is at most `MAX_WEIGHT`.
         """
         scores = self.features[..., : self.columns - self.free]
         usable = np.isfinite(scores) & self.present[..., None]
@@ -155,26 +170,26 @@ class Space:
         lowest = np.where(usable, scores, np.inf).min(axis=1)
         with np.errstate(over="ignore"):
             widest = float(np.where(np.isfinite(highest), highest - lowest, 0.0).max())
-        return min(1.0 + widest, LARGEST)
+        return min(1.0 + widest, MAX_WEIGHT)
 
     def project(self, weights: Floats) -> Floats:
         """(lists, hypotheses) scores; a column of weight 0 does not count, not even where it is -inf.
 
         What has -inf in another column is impossible (-inf), whatever the sign of the weight.
         """
-        used = np.flatnonzero(weights)
-        with np.errstate(invalid="ignore", over="ignore"):
-            scores = self.features[..., used] @ weights[used]
-        return np.where(self.present & np.isfinite(scores), scores, -np.inf)
+        return weighted(self.features, weights, self.present)
 
     def line(self, start: Floats, direction: Floats, low: float, high: float) -> tuple[Floats, Floats]:
         """Edges and values of `sweep` along `start + x * direction`."""
         return sweep(self.metric, self.statistics, self.project(start), self.project(direction), low, high)
 
     def value(self, weights: Floats) -> float:
-        """The metric's value at a point, of equals the first hypothesis chosen, as a decision does."""
-        chosen = self.project(weights).argmax(axis=1)
-        return float(self.metric.values(self.statistics[np.arange(len(chosen)), chosen].sum(axis=0)[None])[0])
+        """The metric's value at a point."""
+        return float(self.metric.values(self.chosen(weights).sum(axis=0)[None])[0])
+
+    def chosen(self, weights: Floats) -> Counts:
+        """(lists, k) the statistics of what is chosen at a point."""
+        return self.statistics[np.arange(len(self.statistics)), self.project(weights).argmax(axis=1)]
 
 
 Line = tuple[Floats, Floats, float, float]
@@ -190,10 +205,10 @@ def search(space: Space, starts: Sequence[Floats], restarts: int = RESTARTS, see
     points = [*starts]
     for _ in range(restarts):
         points.append(np.concatenate([random.dirichlet(np.ones(scores)), np.zeros(space.free)]))
-    found = [climb(space, point, random) for point in points]
-    values = np.array([value for _, value in found])
+    optima = [climb(space, point, random) for point in points]
+    values = np.array([value for _, value in optima])
     best = int(values.argmax() if space.metric.higher_is_better else values.argmin())
-    return found[best]
+    return optima[best]
 
 
 def climb(space: Space, point: Floats, random: np.random.Generator) -> tuple[Floats, float]:
@@ -206,7 +221,7 @@ def climb(space: Space, point: Floats, random: np.random.Generator) -> tuple[Flo
             best = best_interval(*space.line(start, direction, low, high), space.metric.higher_is_better)
             moves.append((best.value, start + best.middle * direction))
         # What the sweep says of an interval holds at its middle up to rounding: that is looked up, not assumed.
-        moves = [(space.value(place), place) for found, place in moves if sign * (found - value) > 0]
+        moves = [(space.value(place), place) for swept, place in moves if sign * (swept - value) > 0]
         best_move = max(moves, key=lambda move: sign * move[0], default=None)
         if best_move is None or sign * (best_move[0] - value) <= 0:
             return point, value
@@ -266,14 +281,14 @@ def bagged(space: Space, optimum: Floats, samples: int = SAMPLES, seed: int = SE
     random = np.random.default_rng(seed)
     alone = first_pass(space)
     number = len(space.statistics)
-    found = []
+    optima = []
     for _ in range(samples):
         drawn = random.integers(0, number, number)
         sample = replace(
             space, statistics=space.statistics[drawn], features=space.features[drawn], present=space.present[drawn]
         )
-        found.append(_best(sample, optimum, alone))
-    mean: Floats = np.mean(found, axis=0)
+        optima.append(_best(sample, optimum, alone))
+    mean: Floats = np.mean(optima, axis=0)
     return mean
 
 
@@ -289,18 +304,19 @@ def _best(sample: Space, optimum: Floats, alone: Floats) -> Floats:
     return point if better else alone
 
 
-def is_significant(space: Space, weights: Floats, than: Floats | None = None) -> bool:
-    """Whether weights are significantly better than others, or than the first pass."""
-    others = first_pass(space) if than is None else than
-    return significantly_better(space.metric, _chosen(space, weights), _chosen(space, others))
+def is_significant(space: Space, weights: Floats) -> bool:
+    """Whether weights are significantly better than the first pass."""
+    return significantly_better(space.metric, space.chosen(weights), space.chosen(first_pass(space)))
 
 
 def significantly_better(metric: Metric, ours: Counts, theirs: Counts, trials: int = TRIALS, seed: int = SEED) -> bool:
     """Whether choices are better than others by `ERRORS` standard errors, by a paired bootstrap over lists.
 
     Args:
-        ours, theirs: (lists, k) statistics of what is chosen from each list.
+        ours, theirs: (lists, k) statistics of what is chosen from each list. One list is evidence of nothing.
     """
+    if len(ours) < 2:
+        return False
     random = np.random.default_rng(seed)
     number = len(ours)
     sign = 1.0 if metric.higher_is_better else -1.0
@@ -313,12 +329,18 @@ def significantly_better(metric: Metric, ours: Counts, theirs: Counts, trials: i
     return observed > ERRORS * float(np.std([gain(random.integers(0, number, number)) for _ in range(trials)]))
 
 
+def gain_interval(space: Space, weights: Floats) -> tuple[float, float]:
+    """The 95 % confidence interval of the gain of weights over the first pass, in points; below 0 it is a loss."""
+    sign = 1.0 if space.metric.higher_is_better else -1.0
+    low, high = sorted(
+        sign * end
+        for end in paired_interval(space.metric, list(space.chosen(first_pass(space))), list(space.chosen(weights)))
+    )
+    return low, high
+
+
 def first_pass(space: Space) -> Floats:
     """The point at which the first pass decides alone."""
     alone = np.zeros(space.columns)
     alone[0] = 1.0
     return alone
-
-
-def _chosen(space: Space, weights: Floats) -> Counts:
-    return space.statistics[np.arange(len(space.statistics)), space.project(weights).argmax(axis=1)]

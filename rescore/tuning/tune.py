@@ -4,45 +4,34 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 
 from rescore.decision import Decision
-from rescore.decision.rules import Losses
+from rescore.decision.rules import Losses, candidates
 from rescore.errors import UserError
 from rescore.metrics.base import Counts, Metric, list_statistics, remembered
 from rescore.metrics.significance import paired_bootstrap
-from rescore.nbest import COUNTS, EDITS, FIRST_PASS, RESPELLING, NbestList, content_hash
+from rescore.nbest import COUNTS, EDITS, FIRST_PASS, RESPELLING, NbestList, Origin, content_hash, in_tie_order
 from rescore.signature import origins
-from rescore.tuning.joint import text_value, tune_jointly, tune_scale
-from rescore.tuning.search import Space, bagged, best_interval, coordinate, is_significant, padded, search
-from rescore.tuning.weights import NEVER, TunedFor, Weights, check_condition, condition_of
+from rescore.tuning.joint import JointWeights, text_value, tune_jointly, tune_scale
+from rescore.tuning.search import (
+    Space,
+    bagged,
+    best_interval,
+    coordinate,
+    gain_interval,
+    is_significant,
+    padded,
+    search,
+    significantly_better,
+)
+from rescore.tuning.weights import TunedFor, TuningOptions, Unproven, Weights, condition_of
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class TuningOptions:
-    """How weights are tuned."""
-
-    bonuses: tuple[str, ...] = ()
-    """For what there are bonuses (names of `COUNTS`)."""
-    plateau: bool = False
-    """Of one weight, the middle of those that are not significantly worse than the best."""
-    bagging: bool = True
-    """Weights that are averaged and significantly better (tuning/average.py), not the plain optimum of the lists."""
-    negative: tuple[str, ...] = ()
-    """LM columns whose weights have no bounds, as that of an internal LM which is subtracted (density ratio)."""
-    condition: str | None = None
-    """For weights of their own for the lists of each condition (`condition_of`)."""
-    decide: Decision = field(default_factory=Decision)
-    """The decision that is tuned for: its scale, where it needs one and has none, is tuned as well."""
-
-    def __post_init__(self) -> None:
-        check_condition(self.condition)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +50,10 @@ class Tuned:
     """A single weight is as good from here ..."""
     high: float | None = None
     """... to here."""
+    excluded: frozenset[Origin] = frozenset()
+    """Hypotheses of these origins may not win."""
+    unproven: Unproven | None = None
+    """The best weights, where all are 0 because no gain was significant."""
 
     @property
     def helps(self) -> bool:
@@ -90,22 +83,29 @@ def tune(
     for name in options.negative:
         if name not in columns:
             raise UserError(f"--allow-negative {name}: not a column of an LM; there are {', '.join(columns)}")
-    columns = [name for name in columns if name not in options.negative]
-    bonuses = (*options.bonuses, *options.negative)
+    asked = [*columns, *options.bonuses]
+    # Sorted, so that the order in which models are named changes no weight: the search ends where it begins nearby.
+    columns = sorted(name for name in columns if name not in options.negative)
+    bonuses = (*options.bonuses, *sorted(options.negative))
     tuned = _choose(metric, lists, columns, bonuses, options)
     weights = replace(
         Weights.interpolation(tuned.lm, f"tuned on {source}", f"{len(lists)}@{content_hash(lists)}", tuned.bonuses),
         columns=origins(lists, tuned.lm | dict.fromkeys(options.negative, 0.0)),
+        excluded=tuned.excluded,
+        options=options,
+        unproven=tuned.unproven,
     )
     if options.condition is not None:
         weights, tuned = _by_condition(metric, lists, columns, bonuses, options, weights, tuned)
     decide = options.decide
     losses = decide.losses
     if decide.needs_scale and losses is not None and options.condition is None:
-        found, scale = _jointly(metric, lists, {FIRST_PASS: 1.0} | weights.weights, options, losses)
-        weights, decide = replace(weights, weights=found), Decision(decide.name, scale)
+        joint = _jointly(metric, lists, weights, options, losses)
+        decide = Decision(decide.name, joint.scale)
+        weights = replace(weights, weights=joint.weights, excluded=joint.excluded)
     elif decide.needs_scale:
         decide = tune_scale(decide.name, metric, lists, weights.of)
+    weights = _in_order(weights, asked)
     if decide.name != "best":  # the interval is that of the best score
         value = text_value(metric, lists, decide.texts(metric, lists, weights.of))
         tuned = replace(tuned, value=value, low=None, high=None)
@@ -120,45 +120,44 @@ def _choose(
     bonuses: Sequence[str],
     options: TuningOptions,
 ) -> Tuned:
-    """What is likely to hold on other lists; the original hypotheses alone where respelling gains nothing significant.
-
-    That nothing is respelled is said by a weight: each respelled word then costs `NEVER`.
-    """
-    found = _likely(metric, lists, columns, bonuses, options)
+    """What is likely to hold on other lists; without respelled hypotheses where these gain nothing significant."""
+    tuned = _likely(metric, lists, columns, bonuses, options)
     if EDITS not in bonuses or not options.bagging:
-        return found
-    without = _likely(
-        metric, list(map(original, lists)), columns, [name for name in bonuses if name not in RESPELLING], options
-    )
-    off = replace(without, bonuses={name: without.bonuses.get(name, 0.0) for name in bonuses} | {EDITS: NEVER})
-    space = _space(metric, lists, columns, bonuses)
-    if is_significant(space, _point(found), than=_point(off)):
-        return found
+        return tuned
+    respelled = frozenset({Origin.RESPELLED})
+    own = [candidates(nbest, respelled) for nbest in lists]
+    own_bonuses = [name for name in bonuses if name not in RESPELLING]
+    without = replace(_likely(metric, own, columns, own_bonuses, options), excluded=respelled)
+    choice = _space(metric, lists, columns, bonuses).chosen(_point(tuned))
+    if significantly_better(metric, choice, _space(metric, own, columns, own_bonuses).chosen(_point(without))):
+        return tuned
     log.warning(
         "respelling gains nothing significant on these %s lists (%.2f with it, %.2f without): nothing is respelled",
         f"{len(lists):,}",
-        found.value,
-        off.value,
+        tuned.value,
+        without.value,
     )
-    return off
+    return without
 
 
 def _jointly(
-    metric: Metric, lists: Sequence[NbestList], weights: Mapping[str, float], options: TuningOptions, losses: Losses
-) -> tuple[dict[str, float], float]:
-    """Weights and scale from `weights` on; of the original hypotheses alone where these respell nothing."""
-    off: dict[str, float] = {}
-    if weights.get(EDITS) == NEVER:
-        off = {name: weight for name, weight in weights.items() if name in RESPELLING}
-        lists = list(map(original, lists))
-    begin = {name: weight for name, weight in weights.items() if name not in off}
-    found, scale, _ = tune_jointly(metric, lists, begin, options.negative, options.bagging, losses)
-    return found | off, scale
+    metric: Metric, lists: Sequence[NbestList], weights: Weights, options: TuningOptions, losses: Losses
+) -> JointWeights:
+    """Weights and scale from `weights` on, among the hypotheses that may win under them."""
+    lists = [candidates(nbest, weights.excluded) for nbest in lists]
+    start = {FIRST_PASS: 1.0} | weights.weights
+    joint = tune_jointly(metric, lists, start, sorted(options.negative), options.bagging, losses)
+    return joint._replace(excluded=joint.excluded | weights.excluded)
 
 
-def original(nbest: NbestList) -> NbestList:
-    """A list without its respelled hypotheses."""
-    return replace(nbest, hypotheses=[one for one in nbest.hypotheses if not one.scores.get(EDITS)])
+def _in_order(weights: Weights, columns: Sequence[str]) -> Weights:
+    """The weights in the order in which their columns were named, the first pass first."""
+
+    def ordered(each: dict[str, float]) -> dict[str, float]:
+        return {name: each[name] for name in dict.fromkeys([FIRST_PASS, *columns, *each]) if name in each}
+
+    conditions = {name: ordered(each) for name, each in weights.conditions.items()}
+    return replace(weights, weights=ordered(weights.weights), conditions=conditions)
 
 
 def _point(tuned: Tuned) -> npt.NDArray[np.float64]:
@@ -180,11 +179,18 @@ def _likely(
     space = _space(metric, lists, columns, bonuses)
     point = bagged(space, _point(tuned))
     if not is_significant(space, point):
-        return Tuned(dict.fromkeys(columns, 0.0), dict.fromkeys(bonuses, 0.0), tuned.first_pass, tuned.first_pass)
+        best = Unproven(
+            tuned.lm | {name: bonus for name, bonus in tuned.bonuses.items() if bonus},
+            tuned.value,
+            *gain_interval(space, _point(tuned)),
+        )
+        return Tuned(
+            dict.fromkeys(columns, 0.0), dict.fromkeys(bonuses, 0.0), tuned.first_pass, tuned.first_pass, unproven=best
+        )
     lm = dict(zip(columns, point[1 : len(columns) + 1].tolist(), strict=True))
-    found = dict(zip(bonuses, point[len(columns) + 1 :].tolist(), strict=True))
+    added = dict(zip(bonuses, point[len(columns) + 1 :].tolist(), strict=True))
     low, high = _same(space, point[1]) if len(columns) == 1 and not bonuses else (None, None)
-    return Tuned(lm, found, space.value(point), tuned.first_pass, low, high)
+    return Tuned(lm, added, space.value(point), tuned.first_pass, low, high)
 
 
 def _same(space: Space, weight: float) -> tuple[float, float]:
@@ -217,9 +223,8 @@ def _by_condition(
     weights = replace(
         together,
         condition=options.condition,
-        conditions={
-            name: Weights.interpolation(found.lm, "", "", found.bonuses).weights for name, found in each.items()
-        },
+        conditions={name: Weights.interpolation(one.lm, "", "", one.bonuses).weights for name, one in each.items()},
+        excluded_in={name: one.excluded for name, one in each.items() if one.excluded},
     )
     reached = text_value(metric, lists, Decision().texts(metric, lists, weights.of))
     return weights, replace(tuned, value=reached, low=None, high=None)
@@ -275,8 +280,8 @@ def best_weights(
     if not better(value):
         point, value = alone, first_pass
     lm = dict(zip(columns, point[1 : len(columns) + 1].tolist(), strict=True))
-    found = dict(zip(bonuses, point[len(columns) + 1 :].tolist(), strict=True))
-    return Tuned(lm, found, value, first_pass)
+    added = dict(zip(bonuses, point[len(columns) + 1 :].tolist(), strict=True))
+    return Tuned(lm, added, value, first_pass)
 
 
 def indistinguishable(space: Space, weight: float, level: float = 0.05, points: int = 100) -> tuple[float, float]:
@@ -284,10 +289,9 @@ def indistinguishable(space: Space, weight: float, level: float = 0.05, points: 
 
     Looked at in `points` steps over [0, 1]; a region that begins again further off is not counted.
     """
-    rows = np.arange(len(space.statistics))
 
     def chosen(at: float) -> Counts:
-        return space.statistics[rows, space.project(np.array([1 - at, at])).argmax(axis=1)]
+        return space.chosen(np.array([1 - at, at]))
 
     best = chosen(weight)
     ends = []
@@ -312,9 +316,18 @@ class Step:
 
 
 def curves(
-    metric: Metric, lists: Sequence[NbestList], columns: Sequence[str], weights: Mapping[str, float]
+    metric: Metric,
+    lists: Sequence[NbestList],
+    columns: Sequence[str],
+    weights: Mapping[str, float],
+    excluded: frozenset[Origin] = frozenset(),
 ) -> list[Step]:
-    """The metric's value against the weight of each column, from 0 to 1, the others keeping their proportions."""
+    """The metric's value against the weight of each column, from 0 to 1, the others keeping their proportions.
+
+    Args:
+        excluded: hypotheses of these origins may not win.
+    """
+    lists = [candidates(nbest, excluded) for nbest in lists]
     bonuses = [name for name in weights if name in COUNTS or (name != FIRST_PASS and name not in columns)]
     space = _space(metric, lists, columns, bonuses)
     point = np.array([weights.get(name, 0.0) for name in [FIRST_PASS, *columns, *bonuses]])
@@ -333,6 +346,7 @@ def curves(
 
 
 def _space(metric: Metric, lists: Sequence[NbestList], columns: Sequence[str], bonuses: Sequence[str]) -> Space:
+    lists = [in_tie_order(nbest) for nbest in lists]
     names = [FIRST_PASS, *columns, *bonuses]
     return Space(
         metric,

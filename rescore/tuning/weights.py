@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TypeVar
 
-from rescore.decision import Decision
+from rescore.decision import Decision, ListWeights
 from rescore.errors import UserError
 from rescore.files import finder, parsed, read_json, write_text
 from rescore.metrics import Metric, MetricOptions, Normaliser
 from rescore.metrics.glm import Glm
 from rescore.metrics.normalise import FLAGS, WordList
-from rescore.nbest import COUNTS, EDITS, FIRST_PASS, RESPELLING, Column, NbestList
+from rescore.nbest import COUNTS, EDITS, FIRST_PASS, RESPELLING, Column, NbestList, Origin
 
 Content = TypeVar("Content", Glm, WordList)
 
@@ -98,11 +98,49 @@ class TunedFor:
         return MetricOptions(self.tokenise, Normaliser(**flags, glm=glm), self.model, words)
 
 
+@dataclass(frozen=True, slots=True)
+class TuningOptions:
+    """How weights are tuned. They travel with the weights, so that every report shows what was done."""
+
+    bonuses: tuple[str, ...] = ()
+    """For what there are bonuses (names of `COUNTS`)."""
+    plateau: bool = False
+    """Of one weight, the middle of those that are not significantly worse than the best."""
+    bagging: bool = True
+    """Weights that are averaged and significantly better (`search.bagged`), not the plain optimum of the lists."""
+    negative: tuple[str, ...] = ()
+    """LM columns whose weights have no bounds, as that of an internal LM which is subtracted (density ratio)."""
+    condition: str | None = None
+    """For weights of their own for the lists of each condition (`condition_of`)."""
+    decide: Decision = field(default_factory=Decision)
+    """The decision that is tuned for: its scale, where it needs one and has none, is tuned as well."""
+    folds: int | None = None
+    """Into how many parts the lists were cut, each decided with weights of the others; None where they were not."""
+    speaker: str | None = None
+    """Where an id has its speaker, whom a fold keeps whole."""
+
+    def __post_init__(self) -> None:
+        check_condition(self.condition)
+
+
+@dataclass(frozen=True, slots=True)
+class Unproven:
+    """The best weights of lists on which no gain is significant, so that the first pass decides alone."""
+
+    weights: dict[str, float]
+    value: float
+    """The metric with these weights, in percent."""
+    low: float
+    """The lower end of the 95 % confidence interval of their gain, in points; below 0 it is a loss ..."""
+    high: float
+    """... and the upper end."""
+
+
 SCHEMA = "rescore/weights/1"
 
 
-NEVER = -1e6
-"""The weight of a column that nothing with a value above 0 in it is chosen."""
+EXCLUDED = -1e6
+"""In older files a weight of respelled words from here down says that respelled hypotheses may not win."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -122,6 +160,16 @@ class Weights:
     """What decides the condition of a list: a regular expression on ids, or `column:NAME`."""
     conditions: dict[str, dict[str, float]] = field(default_factory=dict)
     """Weights by condition, where there is one; `weights` are those of all together."""
+    excluded: frozenset[Origin] = frozenset()
+    """Hypotheses of these origins may not win, nor vote."""
+    excluded_in: dict[str, frozenset[Origin]] = field(default_factory=dict)
+    """The same by condition."""
+    options: TuningOptions | None = None
+    """How they were tuned; None where they were given."""
+    unproven: Unproven | None = None
+    """The best weights, where these are 0 because no gain was significant."""
+    folds: tuple[dict[str, float], ...] = ()
+    """The weights that each fold was decided with, where the lists were cut into folds."""
     schema: str = SCHEMA
 
     @property
@@ -134,23 +182,27 @@ class Weights:
         named = ", ".join(f"{name} {weight:.4g}" for name, weight in self.weights.items())
         return f"<Weights: {named} ({self.origin})>"
 
-    def with_origin(self, origin: str, tuned: str) -> Weights:
-        """The same weights, said to come from elsewhere."""
-        return replace(self, origin=origin, tuned=tuned)
+    @property
+    def exclusions(self) -> tuple[str, ...]:
+        """`excluded` and `excluded_in` for signatures: `respelled`, or `respelled@CONDITION`."""
+        return tuple(
+            [*sorted(self.excluded)]
+            + [f"{origin}@{name}" for name, origins in self.excluded_in.items() for origin in sorted(origins)]
+        )
 
-    def of(self, nbest: NbestList) -> Mapping[str, float]:
+    def of(self, nbest: NbestList) -> ListWeights:
         """The weights for a list.
 
         Raises:
             UserError: its condition was not among those tuned.
         """
         if self.condition is None:
-            return self.weights
+            return ListWeights(self.weights, self.excluded)
         name = condition_of(nbest, self.condition)
         if name not in self.conditions:
             known = ", ".join(self.conditions)
             raise UserError(f"utterance {nbest.id}: no weights for condition {name!r}; tuned for {known}")
-        return self.conditions[name]
+        return ListWeights(self.conditions[name], self.excluded_in.get(name, frozenset()))
 
     @classmethod
     def interpolation(
@@ -188,7 +240,7 @@ class Weights:
         )
 
     def to_json(self) -> str:
-        return json.dumps(asdict(self), indent=2, ensure_ascii=False, allow_nan=False)
+        return json.dumps(asdict(self), indent=2, ensure_ascii=False, allow_nan=False, default=sorted)  # sets
 
     def save(self, path: Path) -> None:
         write_text(path, self.to_json() + "\n")
@@ -205,17 +257,68 @@ class Weights:
             raise UserError(f'{path}: no "weights"; expected a file that `rescore tune` wrote')
         if values.get("schema", SCHEMA) != SCHEMA:
             raise UserError(f"{path}: schema is {values['schema']!r}, not {SCHEMA!r}; tune again with this version")
-        found = parsed({"origin": str(path)} | values, cls, str(path))
-        for weights in (found.weights, *found.conditions.values()):
+        loaded = parsed({"origin": str(path)} | values, cls, str(path))
+        for weights in (loaded.weights, *loaded.conditions.values()):
             for name, weight in weights.items():
                 if not math.isfinite(weight):
                     raise UserError(f"{path}: weight of {name} is {weight}, not a number")
-        check_condition(found.condition, f"{path}: condition")
-        return found
+        check_condition(loaded.condition, f"{path}: condition")
+        return loaded._of_before()
+
+    def _of_before(self) -> Weights:
+        """The weights; of an older file, with a set of origins in the place of a weight that excludes."""
+
+        def without(weights: dict[str, float]) -> dict[str, float]:
+            excludes = weights.get(EDITS, 0.0) <= EXCLUDED
+            return {name: weight for name, weight in weights.items() if not (excludes and name in RESPELLING)}
+
+        weights, conditions = without(self.weights), {name: without(each) for name, each in self.conditions.items()}
+        respelled = frozenset({Origin.RESPELLED})
+        return replace(
+            self,
+            weights=weights,
+            conditions=conditions,
+            excluded=self.excluded | (respelled if weights != self.weights else frozenset()),
+            excluded_in=self.excluded_in
+            | {name: respelled for name, each in conditions.items() if each != self.conditions[name]},
+        )
 
 
 FIRST_PASS_ALONE = Weights({FIRST_PASS: 1.0}, "first pass")
 """No language model."""
+
+
+FORCED = ",forced"
+"""What the signature says behind the source of weights that were tuned on scores of another model."""
+
+
+def suited(weights: Weights, lists: Iterable[NbestList], force: bool = False) -> Weights:
+    """The weights, if they were tuned on scores of the models that gave the columns of these lists.
+
+    A column whose model is not recorded, in the lists or with the weights, is taken as it is; so is another precision.
+
+    Args:
+        force: return weights of another model, too, which their signature then says.
+
+    Raises:
+        UserError: a column comes from another model, or has another norm.
+    """
+    last = None
+    for nbest in lists:
+        if nbest.provenance is last:  # the lists of a file share one record
+            continue
+        last = nbest.provenance
+        for name, tuned in weights.columns.items():
+            scored = nbest.provenance.get(name)
+            if scored is None or (scored.fingerprint, scored.norm) == (tuned.fingerprint, tuned.norm):
+                continue
+            if force:
+                return weights if weights.tuned.endswith(FORCED) else replace(weights, tuned=weights.tuned + FORCED)
+            raise UserError(
+                f"utterance {nbest.id}: column {name} comes from {scored.short}, but the weights were tuned on scores "
+                f"of {tuned.short}; tune again, score with that model, or go on with --force-weights"
+            )
+    return weights
 
 
 def condition_of(nbest: NbestList, condition: str) -> str:
@@ -226,10 +329,10 @@ def condition_of(nbest: NbestList, condition: str) -> str:
     """
     if column := _column(condition):
         return f"{nbest.column(column)[0]:g}"
-    found = _finder(condition, "--condition")(nbest.id)
-    if found is None:
+    name = _finder(condition, "--condition")(nbest.id)
+    if name is None:
         raise UserError(f"utterance {nbest.id}: --condition {condition} does not match it")
-    return found
+    return name
 
 
 def check_condition(condition: str | None, place: str = "--condition") -> None:
@@ -249,9 +352,11 @@ def _column(condition: str) -> str:
 _finder = lru_cache(maxsize=4)(finder)  # one expression is asked about each list
 
 
-def bonus_phrases(weights: Mapping[str, float], digits: str) -> list[str]:
-    """Bonuses as tables and summaries have them, such as `+0.25 a word`; `digits` formats a number."""
-    if weights.get(EDITS) == NEVER:
-        rest = {name: weight for name, weight in weights.items() if name not in RESPELLING}
-        return [*bonus_phrases(rest, digits), "nothing respelled"]
-    return [f"{weights[name]:{digits}} a {unit}" for name, unit in COUNTS.items() if name in weights]
+def bonus_phrases(weights: Mapping[str, float], digits: str, excluded: Collection[str] = ()) -> list[str]:
+    """Bonuses as tables and summaries have them, such as `+0.25 a word`; `digits` formats a number.
+
+    Args:
+        excluded: origins of hypotheses that may not win.
+    """
+    phrases = [f"{weights[name]:{digits}} a {unit}" for name, unit in COUNTS.items() if name in weights]
+    return [*phrases, "nothing respelled"] if Origin.RESPELLED in excluded else phrases

@@ -289,3 +289,16 @@ def test_interrupted_run_leaves_nothing(model: Path, tmp_path: Path) -> None:
     stderr = process.communicate(timeout=300)[1]
     assert process.returncode == 130 and stderr.strip().endswith("rescore: interrupted")
     assert [path.name for path in tmp_path.iterdir()] == ["big.json"]
+
+
+def test_cards_of_models_are_checked(rescore: Run, tmp_path: Path) -> None:
+    done = rescore("models", "--check")
+    assert done.returncode == 0 and "6 cards are in order" in done.stdout
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    (folder / "README.md").write_text("---\nkind: unilm\nlicense: mit\nrecommended_weight: 7\n---\n")
+    (folder / "config.json").write_text('{"kind": "tta"}')
+    done = rescore("models", f"tta:{folder}", "--check")
+    assert done.returncode == 1
+    for problem in ("no library_name", "no pipeline_tag", "config.json says tta", "recommended_weight is 7"):
+        assert problem in done.stdout

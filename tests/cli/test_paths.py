@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 from pathlib import Path
 
 import click
 import pytest
 
-from rescore.cli.main import COMMANDS
+from rescore.cli.main import COMMANDS, cli
 from rescore.cli.options import base
 from tests.conftest import Run, assert_one_line_error, write_json
 from tests.lms.test_ngram import ARPA
@@ -73,7 +72,8 @@ def test_allowed(rescore: Run, files: dict[str, bytes]) -> None:
 
 def test_every_file_is_an_input_or_an_output() -> None:
     for name in COMMANDS:
-        command = importlib.import_module(f"rescore.cli.{name}").command
+        command = cli.get_command(click.Context(cli), name)
+        assert command is not None
         for parameter in command.params:
             if "FILE" in (parameter.metavar or "") or isinstance(parameter, click.Argument):
                 known = (parameter.name in base.INPUTS) + (parameter.name in base.OUTPUTS)

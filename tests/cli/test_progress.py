@@ -17,10 +17,11 @@ from pathlib import Path
 
 import pytest
 
-from rescore.engines import score_lists
+from rescore.engines import score_windows, windows
 from rescore.formats import read
 from rescore.lms import ComputeOptions, load
 from rescore.lms.cache import Cached
+from rescore.lms.context import in_place
 from tests.conftest import ROOT, Run
 
 LISTS = ROOT / "data" / "test.json"
@@ -60,9 +61,9 @@ def test_a_window_reports_while_it_is_scored(models: dict[str, Path], tmp_path: 
     lm = load(f"bilm:{models['bilm']}", ComputeOptions(batch_tokens=2000))
     lm = Cached(lm, tmp_path) if cached else lm
     steps: list[int] = []
-    first = next(score_lists(lm, lists, steps.append))
+    ((placed, _), *_) = next(score_windows(lm, windows(in_place([lm], lists)), steps.append))
     number = sum(len(nbest.hypotheses) for nbest in lists)
-    assert first[0] == lists[0] and sum(steps) == number and len(steps) > 3 and max(steps) < number
+    assert placed.nbest == lists[0] and sum(steps) == number and len(steps) > 3 and max(steps) < number
 
 
 def test_steps_do_not_repeat_what_the_first_has_reported(rescore: Run, model: Path, tmp_path: Path) -> None:

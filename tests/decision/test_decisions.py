@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 import sacrebleu
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rescore.decision import Decision, best, posteriors, rerank
+from rescore.decision import Decision, best, combine, posteriors, rerank, rover
 from rescore.decision.mbr import least_risk, losses
 from rescore.decision.rover import confusion_network, vote
 from rescore.errors import UserError
 from rescore.metrics.alignment import error_counts
 from rescore.metrics.mt import Bleu, Chrf
 from rescore.metrics.wer import ErrorRate
-from rescore.nbest import COMBINED, Hypothesis, NbestList
-from rescore.tuning.joint import SCALES, text_value, tune_scale
+from rescore.nbest import Hypothesis, NbestList, Origin
+from rescore.tuning.joint import scale_grid, text_value, tune_scale
 
 SENTENCES = st.lists(st.lists(st.sampled_from(list("abc")), max_size=5), min_size=1, max_size=6)
 WEIGHTS = {"s2s": 1.0}
@@ -118,6 +120,40 @@ def test_networks_hold_every_hypothesis(sentences: list[list[str]]) -> None:
     assert vote(confusion_network([sentences[0]] * 3, [0.2, 0.5, 0.3])) == sentences[0]
 
 
+@settings(max_examples=80, deadline=None)
+@given(SENTENCES, st.integers(1, 3))
+def test_alignments_cost_the_least(sentences: list[list[str]], block: int) -> None:
+    """Cell by cell, and in blocks of any size."""
+    weights = [0.4, 0.3, 0.2, 0.1, 0.05, 0.05][: len(sentences)]
+    network = confusion_network(sentences[:-1], weights)
+    mass, words = sum(weights[: len(sentences) - 1]), sentences[-1]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rover, "BLOCK", block)
+        pairs = rover._align(network, words, mass)
+    assert [slot for slot, _ in pairs if slot is not None] == network
+    assert [word for _, word in pairs if word is not None] == words
+    costs = [mass if slot is None else mass - slot.get(word, 0.0) for slot, word in pairs]
+    cost = mass * np.arange(len(words) + 1.0)
+    for slot in network:
+        row = cost + mass - slot.get(None, 0.0)
+        for place, word in enumerate(words):
+            row[place + 1] = min(row[place + 1], cost[place] + mass - slot.get(word, 0.0), row[place] + mass)
+        cost = row
+    assert sum(costs) == pytest.approx(cost[-1])
+
+
+def test_long_texts_are_voted_in_bounded_memory() -> None:
+    random = np.random.default_rng(0)
+    words = random.choice([f"w{number}" for number in range(500)], 2_000)
+    texts = [" ".join(np.where(random.random(2_000) < 0.1, "x", words)) for _ in range(3)]
+    one = nbest(*((text, -1.0) for text in texts))
+    tracemalloc.start()
+    (voted,) = Decision("rover", 1.0).texts(None, [one], WEIGHTS)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 20_000_000 and (np.array(voted.split()) == words).mean() > 0.95
+
+
 @pytest.mark.parametrize("name", ["mbr", "rover"])
 def test_the_scale_is_tuned(name: str) -> None:
     random = np.random.default_rng(0)
@@ -130,7 +166,8 @@ def test_the_scale_is_tuned(name: str) -> None:
     ]
     tuned = tune_scale(name, ErrorRate(), lists, WEIGHTS)
     values = [
-        text_value(ErrorRate(), lists, Decision(name, scale).texts(ErrorRate(), lists, WEIGHTS)) for scale in SCALES
+        text_value(ErrorRate(), lists, Decision(name, scale).texts(ErrorRate(), lists, WEIGHTS))
+        for scale in scale_grid([combine(nbest, WEIGHTS) for nbest in lists])
     ]
     assert text_value(ErrorRate(), lists, tuned.texts(ErrorRate(), lists, WEIGHTS)) == min(values)
     # The sharpest posteriors leave the best hypothesis alone.
@@ -145,7 +182,7 @@ def test_a_scale_is_needed() -> None:
 
 def test_of_equals_the_given_ones_come_first() -> None:
     """A respelled hypothesis has the first-pass score of its origin; the order of a file must not decide."""
-    new, ours = Hypothesis("new", {"s2s": -1.0, COMBINED: 1.0}), Hypothesis("given", {"s2s": -1.0, COMBINED: 0.0})
+    new, ours = Hypothesis("new", {"s2s": -1.0}, Origin.RESPELLED), Hypothesis("given", {"s2s": -1.0})
     for hypotheses in ([new, ours], [ours, new]):
         nbest = NbestList("u", hypotheses)
         assert hypotheses[best([nbest], {"s2s": 1.0})[0]] is ours

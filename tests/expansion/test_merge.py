@@ -11,7 +11,7 @@ from rescore import formats, pipeline
 from rescore.errors import UserError
 from rescore.expansion import recombine
 from rescore.expansion.recombine import merge
-from rescore.nbest import COMBINED, Column, Hypothesis, NbestList
+from rescore.nbest import Column, Hypothesis, NbestList, Origin
 from rescore.tuning import Weights
 from tests.conftest import Run, assert_one_line_error
 
@@ -30,7 +30,7 @@ def test_each_system_has_a_column_and_a_sign_of_what_it_lacks() -> None:
     assert [one.text for one in found.hypotheses] == ["x", "y", "z"]
     assert found.column("s2s") == [-1.0, -3.0, -3.0] and found.column("missing.s2s") == [0.0, 0.0, 1.0]
     assert found.column("b") == [-5.0, -2.0, -5.0] and found.column("missing.b") == [1.0, 0.0, 0.0]
-    assert found.column(COMBINED) == [0.0, 0.0, 1.0]
+    assert [one.origin for one in found.hypotheses] == [Origin.FIRST_PASS, Origin.FIRST_PASS, Origin.MERGED]
     assert all(found.provenance[name].is_component for name in ("b", "missing.b", "missing.s2s"))
 
 
@@ -51,8 +51,8 @@ def test_an_utterance_that_a_system_lacks(caplog: pytest.LogCaptureFixture) -> N
     assert "b: 1 of 2 utterances are missing" in caplog.text
     with pytest.raises(UserError, match="b: utterance v is not in the lists of the first system"):
         list(merge(a[:1], {"b": a}))
-    with pytest.raises(UserError, match="a column of that name"):
-        list(merge(a, {"s2s": a}))
+    with pytest.raises(UserError, match="b: the lists of the first system have a column of that name"):
+        list(merge(list(merge(a, {"b": a})), {"b": a}))
 
 
 def test_the_better_system_decides_after_tuning(rescore: Run, tmp_path: Path) -> None:

@@ -17,8 +17,8 @@ from rapidfuzz.distance import Levenshtein
 from rescore.errors import UserError
 from rescore.expansion import Candidate, Lexicon, Proposer, Respeller
 from rescore.expansion.channel import learn
-from rescore.expansion.respell import CHANNEL_WEIGHT, EDIT_BONUS, KEPT, LEXICON_WEIGHT, PRIOR, cased
-from rescore.nbest import Hypothesis, NbestList
+from rescore.expansion.respell import CHANNEL_WEIGHT, EDIT_BONUS, LEXICON_WEIGHT, MAX_CANDIDATES, PRIOR, cased
+from rescore.nbest import Hypothesis, NbestList, Origin
 
 CHANNEL = learn(Counter({("inhale", "inhal"): 9, ("zodiac", "zodiag"): 5, ("how else", "howless"): 4}))
 WORDS = ("inhale", "inhaled", "zodiac", "how", "else", "less", "the", "old", "clock", "ticked")
@@ -33,11 +33,12 @@ def test_an_example() -> None:
     nbest = listed(("THE OLD ZODIAG", -1.0), ("the inhal", -2.0), ("the clock", -3.0))
     (found,) = Respeller(CHANNEL, LEXICON, 20)([nbest])
     assert [h.text for h in found.hypotheses[:3]] == [h.text for h in nbest.hypotheses]
-    assert all(h.scores["channel"] == h.scores["edits"] == h.scores["combined"] == 0.0 for h in found.hypotheses[:3])
+    assert all(h.scores["channel"] == h.scores["edits"] == 0.0 for h in found.hypotheses[:3])
+    assert all((h.origin is Origin.RESPELLED) == (rank >= 3) for rank, h in enumerate(found.hypotheses))
     new = {h.text: h.scores for h in found.hypotheses[3:]}
     assert new["THE OLD ZODIAC"]["s2s"] == -1.0 and new["the inhale"]["s2s"] == -2.0
     assert new["THE OLD ZODIAC"]["channel"] == pytest.approx(CHANNEL.log_probs(["zodiac"], ["zodiag"])[0])
-    assert all(scores["edits"] == scores["combined"] == 1.0 for scores in new.values())
+    assert all(scores["edits"] == 1.0 for scores in new.values())
 
 
 def test_several_words_of_one_hypothesis() -> None:
@@ -115,7 +116,9 @@ def test_candidates_against_trying_every_word(words: list[str], data: st.DataObj
     channel = learn(Counter({("abcd", "abdd"): 3, ("dab", "da"): 2}))
     scores = {word: channel.log_probs([word], [heard])[0] + PRIOR * lexicon.log_prob(word) for word in near}
     found = Proposer(channel, lexicon)([heard])[heard]
-    assert [one.score for one in found] == pytest.approx(sorted(scores.values(), reverse=True)[:KEPT], rel=1e-4)
+    assert [one.score for one in found] == pytest.approx(
+        sorted(scores.values(), reverse=True)[:MAX_CANDIDATES], rel=1e-4
+    )
     assert all(scores[one.text] == pytest.approx(one.score, rel=1e-4) for one in found)
 
 
@@ -123,7 +126,7 @@ def test_two_words_run_together() -> None:
     found = Proposer(CHANNEL, LEXICON)(["howless", "oldclok"])
     assert "how less" in {one.text for one in found["howless"]}
     assert "old clock" in {one.text for one in found["oldclok"]}  # one of the two may differ in a letter
-    assert len(found["howless"]) <= KEPT
+    assert len(found["howless"]) <= MAX_CANDIDATES
 
 
 @pytest.mark.parametrize(

@@ -15,11 +15,8 @@ from rescore.lms import ComputeOptions, Question, load
 from rescore.lms.neural import checkpoint
 from rescore.lms.neural.config import NetworkConfig
 from rescore.lms.neural.tokenizer import Tokenizer
-from rescore.lms.neural.training.loop import Device, Recipe
-from rescore.lms.neural.training.objectives import ObjectiveOptions
-from rescore.lms.neural.training.train import Shape, Sources
-from rescore.lms.neural.training.train import train as train_network
-from rescore.lms.unified import Unified, objectives
+from rescore.lms.unified import UnifiedKind
+from rescore.lms.unified.network import Unified, objectives
 from tests.conftest import SENTENCES, Run, assert_one_line_error
 from tests.lms.test_unified import PAIRS, log_probs
 
@@ -74,7 +71,7 @@ def test_equals_the_definition(reading: str, budget: int | None, folder: Path) -
 def test_what_is_learned_is_what_is_asked(reading: str, folder: Path) -> None:
     """The loss of the one masked token is minus its log-probability in the score."""
     network, tokenizer = checkpoint.load(folder)
-    objective = objectives(tokenizer, ObjectiveOptions(mask_cap=1, cloze=True))[reading]
+    objective = objectives(tokenizer, cloze=True, cap=1)[reading]
     source, target = (tokenizer.encode([text])[0] for text in PAIRS[0])
     inner = [*source, tokenizer.eos, *target] if reading == "seq2seq" else target
     tokens = torch.tensor([[tokenizer.bos, *inner, tokenizer.eos, tokenizer.pad]])
@@ -123,11 +120,8 @@ def test_trained_by_the_command(rescore: Run, tmp_path: Path) -> None:
     again = rescore(*single, "--steps", "3", "--reading", "r2l", "--out", "single", "--resume")
     assert_one_line_error(again, "was made with tasks l2r, not r2l")
     assert_one_line_error(rescore(*single, "--reading", "seq2seq", "--out", "x"), "give --pairs SOURCE TARGET")
-    shape = Shape("unified", "tiny.json", readings=("x",))
-    with pytest.raises(UserError, match="reading x: a unified network has bi, l2r, seq2seq, bi:source, r2l"):
-        train_network(
-            shape, Sources(tmp_path / "a.txt"), Recipe(steps=1), Device.choose("cpu", "float32", False), tmp_path / "x"
-        )
+    with pytest.raises(UserError, match="--reading x: expected one of bi, bi:source, l2r, r2l, seq2seq"):
+        UnifiedKind.Options(reading=("x",))
     assert_one_line_error(rescore("train", "--lm", "tta", "--text", "a.txt", "--cloze", "--out", "x"), "is for unified")
     wrong = rescore("train", "--lm", "tta", "--text", "a.txt", "--reading", "bi", "--out", "x")
     assert_one_line_error(wrong, "--reading is for unified")

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from rescore.embeddings.vectors import Embedder
 from rescore.errors import UserError
-from rescore.lms import ComputeOptions, Question, alone, load
+from rescore.lms import ComputeOptions, Question, alone, capabilities_of, load
 from rescore.lms.neural import checkpoint
 from rescore.lms.neural.config import NetworkConfig
 from rescore.lms.neural.passes import NetworkScorer
@@ -73,7 +73,7 @@ def test_equals_the_definition(kind: str, folders: dict[str, Path], budget: int 
     pairs = [(source, target) for source in (SHORT[0], SHORT[1], "yes") for target in SHORT[2:6]]
     for option in ("", "channel:"):
         lm = load(f"{kind}:{option}{folders[kind]}", ComputeOptions(batch_tokens=budget))
-        assert getattr(lm, "reads_source", False)
+        assert capabilities_of(lm).source
         found = lm.score([Question(target, source) for source, target in pairs])
         for (source, target), scores in zip(pairs, found, strict=True):
             given, wanted = (target, source) if option else (source, target)
@@ -181,7 +181,9 @@ def test_trained_by_the_command(kind: str, rescore: Run, tmp_path: Path, models:
     again = ("train", "--lm", kind, "--init", "lm", "--steps", "1", "--text", "c.txt", "--out", "y")
     assert_one_line_error(rescore(*again), "reads a source; give --pairs")
     unilm = ("train", "--lm", "unilm", "--pairs", "a.txt", "b.txt", "--out", "z")
-    assert_one_line_error(rescore(*unilm), "--pairs does not apply to --lm unilm")
+    assert_one_line_error(
+        rescore(*unilm), "--pairs is for tta, bilm, unified, lexical; it does not apply to --lm unilm"
+    )
 
 
 @pytest.mark.parametrize("name", ["bert", "roberta"])
@@ -192,7 +194,7 @@ def test_neighbours_of_a_hugging_face_model(name: str, option: str, tmp_path: Pa
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     model = transformers.AutoModelForMaskedLM.from_pretrained(folder).eval()
     lm = load(f"hf-masked:{option}context=2:{folder}")
-    assert getattr(lm, "context", None) == (2, 2)
+    assert capabilities_of(lm).context == (2, 2)
     cases = [(SHORT[:2], SHORT[2], SHORT[3:5]), ([], SHORT[2], SHORT[6:7]), (SHORT[7:8], SHORT[2], []), ([], "yes", [])]
     found = lm.score([Question(text, None, tuple(before), tuple(after)) for before, text, after in cases])
     for (before, text, after), scores in zip(cases, found, strict=True):

@@ -74,6 +74,32 @@ def test_only_data_is_downloaded(cache: Path, monkeypatch: pytest.MonkeyPatch) -
     assert asked["allow_patterns"] == folders.FILES
 
 
-@pytest.mark.parametrize("path", ["exp/model/last", "../model", "/abs/model", "nowhere", "a b/c", ".hidden/x"])
+def test_a_name_without_an_owner(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The oldest models have none: `gpt2`."""
+    (cache / "hub" / "models--owner--tiny-gpt").rename(cache / "hub" / "models--gpt2")
+    assert load("hf-causal:gpt2").model == f"hf-causal:gpt2@{COMMIT[:12]}"
+    with pytest.raises(UserError, match="distilgpt2: no such folder, and not in the Hugging Face cache"):
+        load("hf-causal:distilgpt2")
+
+
+def test_a_configuration_alone_is_no_model(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    snapshot = cache / "hub" / "models--owner--tiny-gpt" / "snapshots" / COMMIT
+    for weights in snapshot.glob("*.safetensors"):
+        weights.unlink()
+    asked: list[str] = []
+
+    def download(name: str, **options: object) -> str:
+        asked.append(name)
+        return str(cache / "model")
+
+    with pytest.raises(UserError, match="HF_HUB_OFFLINE is set"):
+        load("hf-causal:owner/tiny-gpt")
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr("huggingface_hub.snapshot_download", download)
+    load("hf-causal:owner/tiny-gpt")
+    assert asked == ["owner/tiny-gpt"]
+
+
+@pytest.mark.parametrize("path", ["exp/model/last", "../model", "/abs/model", "a b/c", ".hidden/x"])
 def test_paths_are_no_names(cache: Path, path: str) -> None:
     assert folders.find(Path(path)) == (Path(path), None)

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 import torch
 
-from rescore import engines
+from rescore import pipeline
+from rescore.config import RunConfig
 from rescore.errors import UserError
-from rescore.lms import ComputeOptions, alone, parse, recommended_weight
+from rescore.lms import ComputeOptions, alone, kind_of, parse, recommended_weight
 from rescore.lms import load as load_model
-from rescore.lms.backends import Spec
-from rescore.lms.base import LanguageModel
-from rescore.lms.neural import checkpoint, scoring
+from rescore.lms.base import LanguageModel, Spec
+from rescore.lms.neural import checkpoint
 from rescore.lms.neural.passes import windows
 from rescore.nbest import Hypothesis, NbestList
 from tests.conftest import SENTENCES
@@ -23,7 +23,8 @@ BACKENDS = ("tta", "bilm", "bilm:intact", "bilm:within-word-l2r", "unilm", "unil
 
 
 def load(backend: str, folder: Path, batch_tokens: int | None = None) -> LanguageModel:
-    return scoring.load(parse(f"{backend}:{folder}"), ComputeOptions(batch_tokens=batch_tokens))
+    spec = parse(f"{backend}:{folder}")
+    return kind_of(spec.kind).load(spec, ComputeOptions(batch_tokens=batch_tokens))
 
 
 def definition(backend: str, folder: Path, sentence: str) -> list[float]:
@@ -140,8 +141,8 @@ def test_long_sentence_is_scored_in_windows_and_told_once(model: Path, caplog: p
 def test_column_and_norm(model: Path) -> None:
     lm = load_model(f"tta:{model}")
     lists = [NbestList("u", [Hypothesis("the old", {"s2s": -1.0}), Hypothesis("the old", {"s2s": -2.0})], ("r",), "s")]
-    (summed,) = engines.add_column(lm, lists, "sum")
-    (mean,) = engines.add_column(lm, lists, "mean")
+    (summed,) = pipeline.score(lists, [lm], RunConfig(norm="sum", count_tokens=False))
+    (mean,) = pipeline.score(lists, [lm], RunConfig(norm="mean", count_tokens=False))
     (found,) = lm.score(alone(["the old"]))
     assert [h.scores for h in summed.hypotheses] == [
         {"s2s": -float(rank), "tta": pytest.approx(found.sum, abs=1e-4)} for rank in (1, 2)

@@ -11,7 +11,7 @@ import torch
 from rescore.errors import UserError
 from rescore.lms import ComputeOptions, alone, load
 from rescore.lms.neural import checkpoint
-from rescore.lms.permutation import order
+from rescore.lms.permutation.network import order
 from tests.conftest import Run, assert_one_line_error
 from tests.lms.test_neural import short
 

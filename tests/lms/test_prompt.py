@@ -8,7 +8,7 @@ import pytest
 import torch
 import transformers
 
-from rescore.lms import ComputeOptions, Question, alone, load
+from rescore.lms import ComputeOptions, Question, alone, capabilities_of, load
 from tests.conftest import SENTENCES, Run, assert_one_line_error
 from tests.lms.test_huggingface import build
 
@@ -46,7 +46,7 @@ def test_only_the_hypothesis_counts(folder: Path, budget: int | None) -> None:
 
 def test_a_template_without_a_source(folder: Path) -> None:
     lm = load(f"hf-causal:{folder}", ComputeOptions(prompt="He said: {text}"))
-    assert getattr(lm, "reads_source", None) is False
+    assert not capabilities_of(lm).source
     assert lm.score(alone(["yes"]))[0].sum == pytest.approx(own(folder, "He said: ", "yes"), abs=1e-4)
     plain = load(f"hf-causal:{folder}")
     assert plain.fingerprint != lm.fingerprint

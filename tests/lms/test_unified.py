@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -11,13 +12,13 @@ import pytest
 import torch
 
 from rescore.errors import UserError
-from rescore.lms import ComputeOptions, Question, alone, is_pseudo, load
+from rescore.lms import ComputeOptions, Question, alone, capabilities_of, is_pseudo, load
 from rescore.lms.neural import checkpoint
 from rescore.lms.neural.config import NetworkConfig
 from rescore.lms.neural.tokenizer import Tokenizer
-from rescore.lms.neural.training.objectives import ObjectiveOptions
-from rescore.lms.neural.training.train import Shape
-from rescore.lms.unified import Unified, objectives
+from rescore.lms.neural.training.train import build
+from rescore.lms.unified import UnifiedKind
+from rescore.lms.unified.network import Unified, objectives
 from tests.conftest import SENTENCES, Run, assert_one_line_error
 
 SOURCES = ["the old house", "he said so", "yes"]
@@ -103,7 +104,7 @@ def test_a_sentence_equals_the_definition(reading: str, folder: Path) -> None:
 @pytest.mark.parametrize("reading", ["seq2seq", "channel", "bi:source", "bi:channel"])
 def test_a_pair_equals_the_definition(reading: str, budget: int | None, folder: Path) -> None:
     lm = load(f"unified:{reading}:{folder}", ComputeOptions(batch_tokens=budget))
-    assert getattr(lm, "reads_source", False) and is_pseudo(f"unified:{reading}") == reading.startswith("bi")
+    assert capabilities_of(lm).source and is_pseudo(f"unified:{reading}") == reading.startswith("bi")
     for (source, target), scores in zip(
         PAIRS, lm.score([Question(target, source) for source, target in PAIRS]), strict=True
     ):
@@ -150,7 +151,7 @@ def test_what_a_long_text_leaves_of_its_source(folder: Path, caplog: pytest.LogC
 def test_pairs_masked_on_both_sides(folder: Path) -> None:
     """The loss of the one masked token is minus its log-probability in the score of its side."""
     network, tokenizer = checkpoint.load(folder)
-    objective = objectives(tokenizer, ObjectiveOptions(mask_cap=1))["bi:source"]
+    objective = objectives(tokenizer, cap=1)["bi:source"]
     one, other = PAIRS[0]
     ids = tokenizer.encode([one, other])
     tokens = torch.tensor([[tokenizer.bos, *ids[0], tokenizer.eos, *ids[1], tokenizer.eos, tokenizer.pad]])
@@ -178,12 +179,13 @@ def test_before_pairs_were_read_from_both_sides(tmp_path: Path, config: NetworkC
     checkpoint.save(tmp_path, old, tokenizer)
     with pytest.raises(UserError, match="of single sentences; train one in bi:source, from --pairs"):
         load(f"unified:bi:source:{tmp_path}")
-    made = Shape("unified", init=tmp_path).network(tokenizer)
+    options = partial(UnifiedKind.Options, init=str(tmp_path), steps=0)
+    made = build(UnifiedKind("unified"), options(), tokenizer)
     tokens, second = torch.tensor([[2, 7, 8, 3, 9, 3]]), torch.tensor([[0, 0, 0, 0, 5, 5]]) * tokenizer.vocab_size
     old = checkpoint.load(tmp_path)[0]
     with torch.no_grad():
         torch.testing.assert_close(made(tokens + second, torch.tensor([6])), old(tokens, torch.tensor([6])))
-    assert not Shape("unified", init=tmp_path, readings=("l2r",)).sized(tokenizer).bi_source
+    assert not options(reading=("l2r",)).sized("unified", tokenizer).bi_source
     with pytest.raises(UserError, match="bi_source is true; a tta"):
         NetworkConfig("tta", bi_source=True)
 

@@ -182,8 +182,8 @@ def test_reports_take_the_nearest_reading(tmp_path: Path) -> None:
     normaliser = Normaliser(glm=glm(tmp_path, CONTRACTIONS))
     references, first, second = ["he said it has gone"], ["he said it gone"], ["he said it's gone"]
     assert matched_pairs(references, first, second, normaliser).mean == 1
-    assert pairs_of(normaliser, references, wrong=first, right=second) == [Confusion("has", "", 1)]
-    assert by_class(normaliser, references, first, second)[0] == ClassErrors("rare", 5, 20.0, 0.0)
+    assert pairs_of(normaliser, [references], wrong=first, right=second) == [Confusion("has", "", 1)]
+    assert by_class(normaliser, [references], first, second)[0] == ClassErrors("rare", 5, 20.0, 0.0)
     lists = [NbestList("u", [Hypothesis(text, {"s2s": 0.0}) for text in (*first, *second)], (references[0],))]
     assert outlook(ErrorRate(normaliser=normaliser), lists, Weights({"s2s": 1.0}, "given")).words == WrongWords(5, 1, 0)
 
@@ -196,13 +196,14 @@ def test_a_reference_in_its_second_reading(tmp_path: Path) -> None:
     found = matched_pairs(references, right, wrong, normaliser)
     assert (found.segments, found.mean) == (4, -1)
     assert matched_pairs(references, right, right, normaliser).segments == 0
-    places = by_position(normaliser, references, right, wrong)
+    several = [(one,) for one in references]
+    places = by_position(normaliser, several, right, wrong)
     assert [(one.words, one.first_pass, one.reranked) for one in places] == [(4, 0, 0)] * 4 + [(4, 0, 4)] + [
         (4, 0, 0)
     ] * 2
-    assert pairs_of(normaliser, references, wrong=wrong, right=right) == [Confusion("so", "no", 4)]
-    assert pairs_of(normaliser, references, wrong=right, right=wrong) == []
-    once = references[:1]
+    assert pairs_of(normaliser, several, wrong=wrong, right=right) == [Confusion("so", "no", 4)]
+    assert pairs_of(normaliser, several, wrong=right, right=wrong) == []
+    once = several[:1]
     assert by_class(normaliser, once, right[:1], right[:1]) == [ClassErrors("rare", 3, 0.0, 0.0)]
     lists = [NbestList("u", [Hypothesis(text, {"s2s": 0.0}) for text in (right[0], wrong[0])], (references[0],))]
     assert outlook(ErrorRate(normaliser=normaliser), lists, Weights({"s2s": 1.0}, "given")).words == WrongWords(7, 0, 0)

@@ -21,10 +21,10 @@ from tests.conftest import ROOT, Run, assert_one_line_error
 
 WORDS = st.sampled_from(["a", "the", "clock", "old", ",", "it's", "été", "."])
 TEXTS = st.lists(st.lists(WORDS, max_size=9).map(" ".join), min_size=1, max_size=7)
-METRICS: list[Metric] = [Bleu("none"), Bleu("13a"), Chrf()]
+METRICS: list[Metric] = [Bleu("none"), Bleu("13a"), Chrf(), Chrf(word_order=2)]
 
 
-@pytest.mark.parametrize("metric", METRICS, ids=["bleu-none", "bleu-13a", "chrf"])
+@pytest.mark.parametrize("metric", METRICS, ids=["bleu-none", "bleu-13a", "chrf", "chrf++"])
 @settings(max_examples=40, deadline=None)
 @given(texts=TEXTS)
 def test_pairs_at_once_are_pairs_one_by_one(metric: Metric, texts: list[str]) -> None:

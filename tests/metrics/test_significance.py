@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import tracemalloc
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -58,13 +59,28 @@ def test_p_values_are_sacrebleus(metric: Bleu | Chrf, seed: int) -> None:
     references, first, second = systems(seed)
     theirs = {"BLEU": sacrebleu.metrics.BLEU(tokenize="none"), "chrF": sacrebleu.metrics.CHRF()}[metric.name]
     rows = [metric.statistics(texts, [(reference,) for reference in references]) for texts in (first, second)]
-    for name, ours in (("ar", paired_randomisation), ("bs", paired_bootstrap)):
+    for name in ("ar", "bs"):
         scores = PairedTest([("one", first), ("two", second)], {metric.name: theirs}, [references], name, 1000)()[1]
         result = next(values for key, values in scores.items() if key != "System")[1]
-        assert ours(metric, rows[0], rows[1], trials=1000) == pytest.approx(result.p_value, abs=2e-3)
-        if name == "bs":
+        if name == "ar":
+            found = paired_randomisation(metric, rows[0], rows[1], trials=1000)
+            assert found == pytest.approx(result.p_value, abs=2e-3)
+        else:  # the same samples; its p-value takes absolute differences before it subtracts their mean
             low, high = confidence_interval(metric, rows[1])
             assert (high - low) / 2 == pytest.approx(result.ci, abs=0.02)
+            assert paired_bootstrap(metric, rows[0], rows[1], trials=1000) >= result.p_value
+
+
+def test_the_bootstrap_by_definition() -> None:
+    """How often the difference in a sample is as far from that of the set as this is from 0."""
+    metric = ErrorRate()
+    rows = np.array([[[1, 0, 0, 10], [0, 0, 0, 10], [2, 0, 0, 10]], [[0, 0, 0, 10], [1, 0, 0, 10], [0, 0, 0, 10]]])
+    ones = [
+        100 * (rows[1][list(drawn)] - rows[0][list(drawn)])[:, 0].sum() / 30 for drawn in product(range(3), repeat=3)
+    ]
+    observed = 100 * (rows[1] - rows[0])[:, 0].sum() / 30
+    wanted = np.mean(np.abs(np.array(ones) - observed) >= abs(observed) - 1e-9)
+    assert paired_bootstrap(metric, rows[0], rows[1], trials=20_000) == pytest.approx(wanted, abs=0.01)
 
 
 def test_extremes() -> None:
@@ -128,6 +144,24 @@ def test_segments_by_hand() -> None:
     assert (found.segments, found.mean) == (2, 0.5)
     assert matched_pairs(["a b"], ["a b"], ["a b"]).p_value == 1
     assert matched_pairs(["a b"], ["a b c"], ["a b"]).segments == 1
+
+
+def test_the_same_error_in_every_segment() -> None:
+    """No deviation is left to compare with: p was 1 where one system lost a word in each of 20 sentences."""
+    for number, p in ((1, 1.0), (2, 0.5), (20, 2.0**-19)):
+        found = matched_pairs(["a b c"] * number, ["a b"] * number, ["a b c"] * number)
+        assert (found.segments, found.mean, found.z, found.p_value) == (number, 1.0, np.inf, p)
+    assert matched_pairs(["a b c"] * 3, ["a b"] * 3, ["x b c"] * 3).p_value == 1
+
+
+def test_mapsswe_with_several_references() -> None:
+    """Each output is compared with the reference that is closest to it, as in WER."""
+    references = [("a b c d", "x y z"), ("e f g h", "u v w")]
+    first, second = ["x y z", "u v w"], ["x y z", "e f g h"]
+    assert matched_pairs(references, first, second) == matched_pairs(references, second, first)
+    assert matched_pairs(references, first, second).segments == 0
+    found = matched_pairs(references, ["x y", "u v w"], ["a b c d", "u v w w"])
+    assert (found.segments, found.mean) == (2, 0.0)
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from rescore.respelling import find_lexicon
 
+from rescore.decision import Decision
+from rescore.decision.mbr import losses
 from rescore.errors import UserError
-from rescore.metrics import METRICS, MetricOptions, Normaliser
+from rescore.metrics import METRICS, MetricOptions, Normaliser, choose_metric, list_statistics, total
+from rescore.metrics.alignment import align
+from rescore.metrics.base import remembered
 from rescore.metrics.normalise import WordList
 from rescore.metrics.wer import ErrorRate, ListedErrorRate
-from tests.conftest import Run, assert_one_line_error, read_report
+from rescore.nbest import Hypothesis, NbestList
+from tests.conftest import ROOT, Run, assert_one_line_error, read_report
 from tests.metrics.test_significance import systems
 
 NAMES = WordList(("Anna", "New York", "lear"), "names.txt")
@@ -89,3 +96,85 @@ def test_whispers_normaliser(rescore: Run, tmp_path: Path) -> None:
     found = json.loads(done.stdout)
     assert found["systems"][0]["value"] == 0.0 and "|whisper-english:0.1." in found["signature"]
     assert json.loads(rescore("eval", "h.trn", "--ref", "r.trn", "--json").stdout)["systems"][0]["value"] > 50
+
+
+DATA = ROOT / "tests" / "data"
+
+
+def by_definition(references: list[str], hypotheses: list[str], lists: list[set[str]]) -> dict[str, list[int]]:
+    """Le et al. 2021: errors and words of listed and of other words, each utterance with its own list."""
+    found = {"BWER": [0, 0, 0, 0], "UWER": [0, 0, 0, 0]}
+    for reference, hypothesis, listed in zip(references, hypotheses, lists, strict=True):
+        for expected, word in align(reference.split(), hypothesis.split()):
+            row = found["BWER" if (word if expected is None else expected) in listed else "UWER"]
+            row[3] += expected is not None
+            if expected != word:
+                row[2 if expected is None else 1 if word is None else 0] += 1
+    return found
+
+
+def test_each_utterance_has_its_own_list() -> None:
+    texts = {
+        name: dict(line.split(maxsplit=1) for line in (DATA / f"biasing.{name}").read_text().splitlines())
+        for name in ("ref", "hyp")
+    }
+    words = WordList.load(DATA / "biasing.words")
+    assert words.by_utterance and words.words(Normaliser()) == {"brindle", "osprey", "kettering", "marlowe"}
+    lines = dict(line.partition(" ")[::2] for line in (DATA / "biasing.words").read_text().splitlines())
+    wanted = by_definition(
+        list(texts["ref"].values()), list(texts["hyp"].values()), [set(lines[name].split()) for name in texts["ref"]]
+    )
+    lists = [
+        NbestList(name, [Hypothesis(texts["hyp"][name], {"s2s": 0.0})], (texts["ref"][name],)) for name in texts["ref"]
+    ]
+    for name in ("bwer", "uwer"):
+        metric = choose_metric(name, lists, MetricOptions(words=words))
+        sums = total(list_statistics(metric, lists), [0] * len(lists))
+        assert sums.tolist() == wanted[metric.name]
+        assert metric.settings["words-by"] == "utterance"
+        assert METRICS[name](metric.options, []).options == metric.options
+    # by hand: brindle -> brindled, osprey of talk-2 deleted, marlowe -> marlow; the second kettering inserted;
+    # marlowe in talk-1, osprey in talk-3 and brindle in talk-4 are in the lists of others only
+    assert wanted["BWER"] == [2, 1, 1, 5]
+    assert wanted["UWER"] == [1, 1, 3, 16]
+    with pytest.raises(UserError, match=r"biasing\.words: utterance talk-9 is not in it; give each a line"):
+        list_statistics(metric, [replace(lists[0], id="talk-9")])
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_lists_of_utterances_in_every_use(seed: int) -> None:
+    """Random texts by the definition; minimum Bayes risk with the losses of each utterance's own list."""
+    references, first, second = systems(seed, 60)
+    random = np.random.default_rng(seed)
+    listed = [set(map(str, random.choice(list("abcdefgh"), 2))) for _ in references]
+    lines = tuple(f"u{index} {' '.join(sorted(words))}" for index, words in enumerate(listed))
+    words = WordList(lines, "x", by_utterance=True)
+    lists = [
+        NbestList(f"u{index}", [Hypothesis(one, {"s2s": 0.0}), Hypothesis(other, {"s2s": 0.0})], (reference,))
+        for index, (reference, one, other) in enumerate(zip(references, first, second, strict=True))
+    ]
+    wanted = by_definition(references, second, listed)
+    for name in ("bwer", "uwer"):
+        metric = remembered(choose_metric(name, lists, MetricOptions(words=words)))
+        assert total(list_statistics(metric, lists), [1] * 60).tolist() == wanted[metric.name]
+        for nbest, own, loss in zip(lists, listed, losses(metric, lists), strict=True):
+            alone = ListedErrorRate(WordList(tuple(own), "y"), name == "bwer")
+            assert loss.tolist() == losses(alone, [nbest])[0].tolist()
+        assert len(Decision("mbr", 1.0).texts(metric, lists, {"s2s": 1.0})) == 60
+
+
+def test_kaldis_form_at_the_command_line(rescore: Run, tmp_path: Path) -> None:
+    common = ["eval", DATA / "biasing.hyp", "--ref", DATA / "biasing.ref", "--words", DATA / "biasing.words"]
+    done = rescore(*common, "--metric", "bwer", "--metric", "uwer", "--json")
+    assert [one["systems"][0]["value"] for one in json.loads(done.stdout)] == [80.0, 31.25], done.stderr
+    (tmp_path / "some.words").write_text("talk-1 osprey\ntalk-2 osprey\n", encoding="utf-8")
+    common[-1] = "some.words"
+    assert_one_line_error(rescore(*common, "--metric", "bwer"), "some.words: utterance talk-3 is not in it")
+    for text in ("R2D2\nC3PO\n", "New York 2\nNew York 3\n", "Anna\ntalk-1 osprey\n"):  # no ids with words
+        (tmp_path / "names.txt").write_text(text, encoding="utf-8")
+        assert not WordList.load(tmp_path / "names.txt").by_utterance
+
+
+def test_respelling_takes_the_words_of_all_utterances() -> None:
+    found = find_lexicon(None, [], WordList.load(DATA / "biasing.words"))
+    assert found.listed == {"brindle", "osprey", "kettering", "marlowe"}

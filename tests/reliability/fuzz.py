@@ -71,7 +71,6 @@ RESULTS = {
     "schema": results.SCHEMA, **RUN,
     "metrics": [{**FIGURES, "sentence_errors": SENTENCES, "signature": SIGNATURE}],
 }  # fmt: skip
-RESULTS_BEFORE = {"schema": results.BEFORE, **RUN, **FIGURES, "wrong_utterances": SENTENCES, "also": []}
 LINES = {
     "jsonl": json.dumps({"columns": {"tta": COLUMN}}) + "\n" + json.dumps({"id": "u1", "ref": "a b", "hyps": [
         {"text": "a c", "score": -1, "scores": {"tta": -3}}]}) + "\n",
@@ -242,7 +241,6 @@ def cases() -> list[Case]:
         ("weights values", of_json(WEIGHTS, Weights.load)),
         ("results", of_text(json.dumps(RESULTS), results.read)),
         ("results values", of_json(RESULTS, results.read)),
-        ("results of before", of_json(RESULTS_BEFORE, results.read)),
         ("signature", of_text(SIGNATURE, lambda path: Signature.parse(path.read_text("utf-8", "replace")))),
         ("glm", of_text(GLM, lambda path: Glm.load(path)("A QUICK ONE"))),
         ("config", of_json({"kind": "tta", "layers": 3, "d_model": 16, "heads": 2}, NetworkConfig.load)),

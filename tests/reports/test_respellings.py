@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rescore.metrics import choose_metric
-from rescore.nbest import Hypothesis, NbestList
+from rescore.nbest import Hypothesis, NbestList, Origin
 from rescore.reports.analysis import Moves, analyse
 from rescore.reports.analysis import render as render_analysis
 from rescore.reports.words import Respelled, respellings
@@ -14,7 +14,7 @@ from tests.conftest import ROOT, Run, assert_one_line_error
 
 def heard(text: str, *more: str, reference: str) -> NbestList:
     hypotheses = [Hypothesis(text, {"s2s": -1.0, "edits": 0.0})]
-    hypotheses += [Hypothesis(one, {"s2s": -1.0, "edits": 1.0}) for one in more]
+    hypotheses += [Hypothesis(one, {"s2s": -1.0, "edits": 1.0}, Origin.RESPELLED) for one in more]
     return NbestList("u", hypotheses, (reference,))
 
 

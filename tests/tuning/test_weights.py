@@ -10,10 +10,9 @@ import pytest
 from rescore import decision
 from rescore.errors import UserError
 from rescore.metrics import list_statistics, total, value
-from rescore.metrics.significance import paired_bootstrap
+from rescore.metrics.significance import paired_bootstrap, split
 from rescore.metrics.wer import ErrorRate
 from rescore.nbest import FIRST_PASS, WORDS, Hypothesis, NbestList
-from rescore.tuning.folds import split
 from rescore.tuning.tune import best_weights as tune
 from rescore.tuning.tune import curves
 from rescore.tuning.weights import Weights

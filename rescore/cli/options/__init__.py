@@ -19,6 +19,7 @@ from rescore.cli.options.deciding import DecisionOptions as DecisionOptions
 from rescore.cli.options.deciding import ExpansionOptions as ExpansionOptions
 from rescore.cli.options.deciding import MeasureOptions as MeasureOptions
 from rescore.cli.options.deciding import SearchOptions as SearchOptions
+from rescore.cli.options.deciding import TunedWeights as TunedWeights
 from rescore.cli.options.deciding import WeightOptions as WeightOptions
 from rescore.cli.options.deciding import components_option as components_option
 from rescore.cli.options.deciding import decision_options as decision_options
@@ -27,6 +28,7 @@ from rescore.cli.options.deciding import metric_options as metric_options
 from rescore.cli.options.deciding import norm_option as norm_option
 from rescore.cli.options.deciding import run_config as run_config
 from rescore.cli.options.deciding import search_options as search_options
+from rescore.cli.options.deciding import tuned_weights_options as tuned_weights_options
 from rescore.cli.options.deciding import weight_options as weight_options
 from rescore.cli.options.inputs import InputOptions as InputOptions
 from rescore.cli.options.inputs import input_options as input_options
@@ -35,6 +37,7 @@ from rescore.cli.options.lms import device_option as device_option
 from rescore.cli.options.lms import lm_options as lm_options
 from rescore.cli.options.lms import optional_lm_options as optional_lm_options
 from rescore.cli.options.outputs import curve_option as curve_option
+from rescore.files import shown
 
 if TYPE_CHECKING:
     from rescore.config import RunConfig
@@ -75,7 +78,8 @@ class ReportOptions:
         from rescore import formats
         from rescore.reports import results as files
 
-        results.dataset = self.dataset or (Path(path).resolve().name.partition(".")[0] if path != "-" else "stdin")
+        name = "stdin" if path == "-" else shown(Path(path).resolve().name).partition(".")[0]
+        results.dataset = self.dataset or name
         results.system = self.system or results.system
         if self.report:
             with formats.opened(self.report) as file:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import logging
+import os
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import fields
@@ -154,14 +155,6 @@ class WithTable(click.Option):
         return found[0], f"{found[1]} {about}."
 
 
-class Renamed(click.Option):
-    """An option whose help shows its first name alone: scripts use the former names for another release."""
-
-    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
-        found = super().get_help_record(ctx)
-        return None if found is None else (self.opts[0], found[1])
-
-
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 MAIN = "Options"
@@ -269,6 +262,12 @@ def check(ctx: click.Context) -> None:
         if value != "-" and not Path(value).absolute().parent.is_dir():
             folder = Path(value).parent
             raise click.UsageError(f"{option} {value}: there is no folder {folder} to write it in; make it first")
+        if value != "-" and Path(value).is_dir():
+            raise click.UsageError(f"{option} {value}: is a folder; give a file")
+        if value != "-" and not os.access(
+            Path(value) if Path(value).exists() else Path(value).absolute().parent, os.W_OK
+        ):
+            raise click.UsageError(f"{option} {value}: cannot be written (permission denied)")
     written: dict[str, str] = {}
     for option, value in _given(ctx, OUTPUTS):
         path = Path(value)

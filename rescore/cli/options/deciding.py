@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import click
 
 from rescore import parts
-from rescore.cli.options.base import MAIN, BonusType, Number, OneOf, Renamed, WithTable, bundled
+from rescore.cli.options.base import MAIN, BonusType, Number, OneOf, WithTable, bundled
+from rescore.files import shown
 
 if TYPE_CHECKING:
     from rescore.config import RunConfig
@@ -49,7 +50,8 @@ class MeasureOptions:
     drop_apostrophes: bool
     drop_unknown: bool
     glm: str | None
-    normalizer: str | None
+    normalizer: tuple[str, ...]
+    split: str | None
     words: str | None
 
     def fields(self) -> dict[str, Any]:
@@ -64,7 +66,9 @@ class MeasureOptions:
             self.drop_apostrophes,
             self.drop_unknown,
             Glm.load(Path(self.glm)) if self.glm else None,
-            self.normalizer == "whisper-english",
+            **{name.replace("-", "_"): True for name in self.normalizer},
+            split_characters=self.split == "characters",
+            split_mixed=self.split == "mixed",
         )
         words = WordList.load(Path(self.words)) if self.words else None
         return {
@@ -97,7 +101,9 @@ metric_options = bundled(
         ),
         click.option(
             "--tokenize",
-            type=click.Choice(["13a", "none", "intl", "char", "zh"]),
+            type=OneOf(parts.TOKENIZERS),
+            cls=WithTable,
+            table=OneOf(parts.TOKENIZERS),
             help="sacreBLEU's tokenizer.  [default: none where references are tokenised already, else 13a]",
         ),
         click.option(
@@ -111,14 +117,21 @@ metric_options = bundled(
         click.option("--glm", metavar="FILE", help="WER, CER: apply the replacements of a global mapping file (NIST)."),
         click.option(
             "--normalizer",
-            type=click.Choice(["whisper-english"]),
-            help="WER, CER: apply Whisper's normaliser of English to both sides.",
+            type=click.Choice(["whisper-english", "whisper-basic", "nfkc"]),
+            multiple=True,
+            help="WER, CER: apply Whisper's normaliser of English, or of other languages, to both sides; or Unicode's "
+            "compatibility forms. May be repeated.",
+        ),
+        click.option(
+            "--split",
+            type=click.Choice(["characters", "mixed"]),
+            help="WER, confidences, rover: each character is a word; mixed: of Chinese, Japanese and Thai alone.",
         ),
         click.option(
             "--words",
             metavar="FILE",
-            help="BWER, UWER: the words to count, or to leave out, one per line. --respell does not replace them, and "
-            "uses them as replacements.",
+            help="BWER, UWER: the words to count, or to leave out, one per line; or `utterance word word ...` per line "
+            "for a list of its own for each. --respell does not replace them, and uses them as replacements.",
         ),
     ],
 )
@@ -238,15 +251,11 @@ search_options = bundled(
     [
         click.option(
             "--plateau",
-            "--flat",
-            cls=Renamed,
             is_flag=True,
             help="With one weight: take the middle of all that are not significantly worse than the best.",
         ),
         click.option(
             "--no-bagging",
-            "--optimum",
-            cls=Renamed,
             is_flag=True,
             help="Take the best weights on dev, without bagging (average over bootstrap samples) and "
             "significance check.",
@@ -283,7 +292,7 @@ class WeightOptions:
         if self.dev_ref and not self.dev:
             raise click.UsageError("--dev-ref needs --dev")
         return {
-            "dev": ", ".join(self.dev) or None,
+            "dev": shown(", ".join(self.dev)) or None,
             "weights": self.weight,
             "word_bonus": self.word_bonus,
             "token_bonus": self.token_bonus,
@@ -327,6 +336,42 @@ weight_options = bundled(
             "--speaker",
             metavar="REGEX",
             help="Finds the speaker in an id: all utterances of a speaker are in one fold.",
+        ),
+    ],
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TunedWeights:
+    """Weights that were tuned before."""
+
+    weights: str | None
+    force_weights: bool
+
+    def fields(self) -> dict[str, Any]:
+        return {"force_weights": self.force_weights}
+
+    def load(self) -> Weights:
+        """Those of the file; the first pass alone where none is given."""
+        from rescore.tuning import FIRST_PASS_ALONE, Weights
+
+        return Weights.load(Path(self.weights)) if self.weights else FIRST_PASS_ALONE
+
+
+tuned_weights_options = bundled(
+    "weights",
+    TunedWeights,
+    MAIN,
+    [
+        click.option(
+            "--weights",
+            metavar="FILE",
+            help="A file that `rescore tune`, or `run --save-weights`, wrote.  [default: the first pass alone]",
+        ),
+        click.option(
+            "--force-weights",
+            is_flag=True,
+            help="Apply weights that were tuned on scores of another model; the signature then says `forced`.",
         ),
     ],
 )

@@ -14,6 +14,7 @@ from rescore import parts
 from rescore.cli.options.base import Field, Number, OneOf, bundled
 
 if TYPE_CHECKING:
+    from rescore.formats import ReadOptions
     from rescore.formats.references import References
     from rescore.nbest import NbestList
 
@@ -30,6 +31,7 @@ class InputOptions:
     nbest_size: int | None = None
     acoustic_scale: float | None = None
     field: tuple[tuple[str, str], ...] = ()
+    symbols: str | None = None
     recordings: str | None = None
     strict: bool = False
     allow_missing: bool = False
@@ -75,11 +77,20 @@ class InputOptions:
 
         return References(self.ref, self.ref_format, self.recordings) if self.ref else None
 
-    def _how(self) -> dict[str, Any]:
+    @property
+    def read_options(self) -> ReadOptions:
+        """The options of single formats."""
         from rescore.formats import ReadOptions
 
-        options = ReadOptions(self.lenpen, self.nbest_size, self.acoustic_scale, dict(self.field))
-        return {"format_name": self.format_name, "s2s": self.s2s, "strict": self.strict, "options": options}
+        return ReadOptions(self.lenpen, self.nbest_size, self.acoustic_scale, dict(self.field), self.symbols)
+
+    def _how(self) -> dict[str, Any]:
+        return {
+            "format_name": self.format_name,
+            "s2s": self.s2s,
+            "strict": self.strict,
+            "options": self.read_options,
+        }
 
     def read_dev(self, paths: Sequence[str], ref: Sequence[str]) -> list[NbestList]:
         """Dev lists, which have references of their own."""
@@ -160,14 +171,21 @@ input_options = bundled(
             "--nbest-size",
             type=click.IntRange(min=1),
             metavar="N",
-            help="Hypotheses per list, where the file does not say: NeMo beams, OpenNMT.",
+            help="Hypotheses per list, where the file does not say: NeMo beams, OpenNMT; of lattices, the N best "
+            "different texts (100 by default).",
         ),
         click.option(
             "--acoustic-scale",
             type=Number(0, 1e6),
             metavar="A",
-            help="First pass of Kaldi and SRILM lists: A times the acoustic score plus the LM's.  "
-            "[default: 1/12 for Kaldi, 1/8 for SRILM]",
+            help="First pass of Kaldi and SRILM lists and of lattices: A times the acoustic score plus the LM's.  "
+            "[default: 1/12 for Kaldi, 1/8 for SRILM; lattices: 1, or acscale in the file]",
+        ),
+        click.option(
+            "--symbols",
+            metavar="FILE",
+            help="Symbol table of Kaldi and OpenFst lattices whose words are numbers.  "
+            "[default: words.txt beside them]",
         ),
         click.option(
             "--field",

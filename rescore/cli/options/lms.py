@@ -19,6 +19,10 @@ device_option = click.option(
 )
 
 
+PROMPTED = ("hf-causal", "server")
+"""The kinds that read a template."""
+
+
 def _checked_engine(ctx: click.Context, parameter: click.Parameter, engine: str) -> str:
     if engine.partition(":")[0] not in ("local", "ray") or engine.startswith("local:"):
         raise click.BadParameter(f"{engine!r} is neither local nor ray[:ADDRESS]", ctx, parameter)
@@ -48,18 +52,18 @@ class LanguageModelOptions:
         if self.case != "keep":
             specs = [_with_option(spec, self.case) for spec in specs]
         if self.context:
-            from rescore.lms import BACKENDS
+            from rescore.lms import KINDS
 
-            able = [name for name in BACKENDS.names if "context=" in BACKENDS[name].options]
+            able = [name for name in KINDS.names if "context=" in KINDS[name].options]
             reading = [spec.partition(":")[0] in able for spec in specs]
             if not any(reading):
                 raise click.UsageError(f"--context is for {', '.join(able)}")
             option = f"context={self.context}"
             specs = [_with_option(spec, option) if yes else spec for spec, yes in zip(specs, reading, strict=True)]
         if self.pll != "original":
-            from rescore.lms import BACKENDS, is_pseudo
+            from rescore.lms import KINDS, is_pseudo
 
-            able = [name for name in BACKENDS.names if self.pll in BACKENDS[name].options]
+            able = [name for name in KINDS.names if self.pll in KINDS[name].options]
             masked = [spec.partition(":")[0] in able and is_pseudo(spec) for spec in specs]
             if not any(masked):
                 raise click.UsageError(f"--pll {self.pll} is for masked language models: {' and '.join(able)}")
@@ -70,8 +74,8 @@ class LanguageModelOptions:
         """The models, here or in a cluster, which ends with the command; `skip` as in `ClusterOptions`."""
         from rescore.lms import ComputeOptions, load_all
 
-        if self.prompt and not any(spec.startswith("hf-causal") for spec in self.lm):
-            raise click.UsageError("--prompt is for hf-causal")
+        if self.prompt and not any(spec.partition(":")[0] in PROMPTED for spec in self.lm):
+            raise click.UsageError(f"--prompt is for {' and '.join(PROMPTED)}")
         computing = ComputeOptions(self.device, self.precision, self.batch_tokens, self.prompt)
         name, _, address = self.engine.partition(":")
         if name == "local" or not self.specs:
@@ -94,7 +98,7 @@ def _lm_option(required: bool) -> Callable[[Command], Command]:
     return click.option(
         "--lm",
         cls=WithTable,
-        table=OneOf(parts.BACKENDS),
+        table=OneOf(parts.KINDS),
         required=required,
         multiple=True,
         metavar="KIND[:PATH]",
@@ -141,7 +145,7 @@ _LM_DETAILS: list[Callable[[Any], Any]] = [
     click.option(
         "--prompt",
         metavar="TEMPLATE",
-        help="hf-causal: what it reads, such as 'German: {src}\\nEnglish: {text}'; only {text} is scored.",
+        help="hf-causal, server: what it reads, such as 'German: {src}\\nEnglish: {text}'; only {text} is scored.",
     ),
     click.option("--cache", metavar="DIR", help="Keep scores in DIR, and reuse those of earlier runs."),
     click.option(

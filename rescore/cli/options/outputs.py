@@ -13,6 +13,7 @@ from rescore.cli.options.base import MAIN, bundled
 
 if TYPE_CHECKING:
     from rescore.formats.references import RecordingSegment
+    from rescore.metrics import Metric
     from rescore.nbest import NbestList
     from rescore.pipeline import Outcome
     from rescore.reports.confidences import Confidences
@@ -32,7 +33,7 @@ alternatives_option = click.option(
     help="At most N other words in the place of each word, with their posteriors (.jsonl, and the HTML page).",
 )
 segments_option = click.option(
-    "--segments", metavar="FILE", help="Kaldi's segments, with the times that a CTM of confidences needs."
+    "--segments", metavar="FILE", help="Kaldi's segments, with the times that a CTM of confidences (and stm) needs."
 )
 
 
@@ -76,22 +77,46 @@ class RunOutputs:
     segments: str | None
 
     def check(self, respell: int) -> Times:
-        """Refuse a table of no known style, or of what is not asked for, before anything is computed.
+        """Refuse a file of no known style, or of what is not asked for, before anything is read.
 
         Returns:
             what --segments says.
         """
+        from rescore.formats.best import check, check_confidences
+        from rescore.formats.references import read_segments
         from rescore.styles import endings, style_of
 
         if self.respellings and not respell:
             raise click.UsageError("--respellings is for --respell N")
         if self.respellings and style_of(self.respellings) is None:
             raise click.UsageError(f"--respellings {self.respellings}: its ending is not one of {endings()}")
-        if self.segments and not self.confidence:
-            raise click.UsageError("--segments is for --confidence FILE")
+        if self.segments and not (self.confidence or (self.best and self.best.endswith(".stm"))):
+            raise click.UsageError("--segments is for --confidence FILE and --best FILE.stm")
         if self.alternatives and not (self.confidence or self.html):
             raise click.UsageError("--alternatives is for --confidence FILE or --html FILE")
-        return ConfidenceFile(self.confidence, self.alternatives, self.segments).times() if self.confidence else None
+        times = read_segments(self.segments) if self.segments else None
+        if self.best:
+            check(self.best, times)
+        if self.confidence:
+            check_confidences(self.confidence, times is not None)
+        return times
+
+    def check_lists(self, lists: Sequence[NbestList], metric: Metric, times: Times) -> None:
+        """Refuse what cannot be written of these lists, before anything is computed.
+
+        Raises:
+            UserError: there is such a file.
+        """
+        from rescore.errors import UserError
+        from rescore.formats.best import check
+        from rescore.reports import confidences
+
+        if self.best:
+            check(self.best, times, lists)
+        if self.html and not any(nbest.references for nbest in lists):
+            raise UserError("--html needs references; give --ref FILE")
+        if self.confidence:
+            confidences.check(metric)
 
     @property
     def any(self) -> bool:
@@ -106,16 +131,15 @@ class RunOutputs:
             times: what `check` returned.
         """
         from rescore import formats
-        from rescore.decision import rerank
         from rescore.reports.details import details, weight_curve, write_curve
         from rescore.reports.page import page
         from rescore.styles import style_of
 
         if self.output:
-            formats.write((rerank(one, outcome.weights.of) for one in outcome.lists), self.output)
+            formats.write((nbest for nbest, _ in outcome.ranked()), self.output)
         if self.best:
             with formats.opened(self.best) as file:
-                formats.write_best(self.best, zip(outcome.lists, outcome.texts, strict=True), file)
+                formats.write_best(self.best, zip(outcome.lists, outcome.texts, strict=True), file, times)
         if self.curve and outcome.dev:
             steps = weight_curve(outcome.metric, outcome.dev, outcome.weights)
             with formats.opened(self.curve) as file:
@@ -165,7 +189,7 @@ run_outputs = bundled(
         click.option(
             "-o", "--output", metavar="FILE", help="Write the reranked lists (.json, .jsonl, also .gz; - is stdout)."
         ),
-        click.option("--best", metavar="FILE", help="Write the 1-best: .trn, .txt (plain), else Kaldi text."),
+        click.option("--best", metavar="FILE", help="Write the 1-best: .trn, .stm, .txt (plain), else Kaldi text."),
         click.option("--save-weights", metavar="FILE", help="Write the weights, for `rescore rerank` and `analyse`."),
         click.option("--html", metavar="FILE", help="Write a report as one HTML page, which needs no network."),
         click.option(

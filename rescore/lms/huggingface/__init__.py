@@ -1,0 +1,54 @@
+"""Models of Hugging Face's transformers: masked, causal, and of translations."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rescore.lms.base import BEFORE, BOTH_SIDES, Capabilities, ComputeOptions, Kind, Spec
+from rescore.lms.bilm import MASKED
+
+if TYPE_CHECKING:
+    from rescore.lms.huggingface.seq2seq import Seq2SeqLM
+    from rescore.lms.neural.passes import NetworkScorer
+
+
+class MaskedKind(Kind):
+    """The pseudo-log-likelihood."""
+
+    capabilities = Capabilities(pseudo=True, context=BOTH_SIDES, vectors=True, predicts_tokens=True)
+    options = (*MASKED, "context=")
+    on_hub = uses_torch = True
+
+    def load(self, spec: Spec, computing: ComputeOptions) -> NetworkScorer:
+        from rescore.lms.huggingface.models import masked
+
+        return masked(spec, computing)
+
+
+class CausalKind(Kind):
+    """log p of each token given [BOS] and those before."""
+
+    capabilities = Capabilities(source=True, context=BEFORE, vectors=True, predicts_tokens=True)
+    options = ("context=",)
+    on_hub = uses_torch = True
+
+    def load(self, spec: Spec, computing: ComputeOptions) -> NetworkScorer:
+        from rescore.lms.huggingface.models import causal
+
+        return causal(spec, computing)
+
+
+class Seq2SeqKind(Kind):
+    """log p of each token of the target, its end with them, given the other side."""
+
+    capabilities = Capabilities(source=True)
+    options = ("channel", "src=", "tgt=")
+    on_hub = uses_torch = True
+
+    def load(self, spec: Spec, computing: ComputeOptions) -> Seq2SeqLM:
+        """`hf-seq2seq[:channel][:src=CODE][:tgt=CODE]:DIR`; the codes are those of the tokenizer's languages."""
+        from rescore.lms.huggingface.seq2seq import Seq2SeqLM
+
+        codes = dict(option.split("=", 1) for option in spec.options if "=" in option)
+        channel = "channel" in spec.options
+        return Seq2SeqLM(spec.name, spec.path, computing, channel, codes.get("src"), codes.get("tgt"))

@@ -5,27 +5,23 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import Any, Protocol, cast
 
 import torch
 from torch import Tensor
 
 from rescore.errors import UserError
-from rescore.lms.base import DEFAULT, ComputeOptions, Question
-from rescore.lms.folders import check_files, check_sizes, content_digest
+from rescore.lms.base import ComputeOptions, Question, Spec, Template
+from rescore.lms.folders import content_digest, load_model
 from rescore.lms.neural.blocks import Batch, Tree
 from rescore.lms.neural.causal import CausalScorer
 from rescore.lms.neural.passes import CONTEXT_TOKEN, Encoded, Network, NetworkScorer, masked_scorer
 from rescore.lms.neural.precision import DTYPES, choose_device, choose_precision, quantised
 
-if TYPE_CHECKING:
-    from rescore.lms.backends import Spec
-
 log = logging.getLogger(__name__)
-
-SOURCE, TEXT = "{src}", "{text}"
 
 
 class PromptNetwork(Network, Protocol):
@@ -45,25 +41,23 @@ class PromptedScorer(CausalScorer):
     def __init__(self, name: str, network: PromptNetwork, template: str) -> None:
         """
         Args:
-            template: ends with {text}, and may have {src}; \\n is a new line, \\t a tab.
+            template: as `Template` takes it.
 
         Raises:
             UserError: it does not end with {text}.
         """
         super().__init__(name, network)
         self._prompted = network
-        self._template = template.replace("\\n", "\n").replace("\\t", "\t")
-        if self._template.count(TEXT) != 1 or not self._template.endswith(TEXT):
-            raise UserError(f"--prompt {template!r}: expected a template that ends with {TEXT}, and may have {SOURCE}")
-        self.reads_source = SOURCE in self._template
+        self._template = Template(template)
+        if self._template.reads_source:
+            self.capabilities = replace(self.capabilities, source=True, vectors=False)
 
     @cached_property
     def fingerprint(self) -> str:
-        return hashlib.sha256(f"{self._template}\0{super().fingerprint}".encode()).hexdigest()
+        return hashlib.sha256(f"{self._template.text}\0{super().fingerprint}".encode()).hexdigest()
 
     def encoded(self, questions: Sequence[Question]) -> list[Encoded]:
-        sources = [one.pair(channel=False)[0] if self.reads_source else "" for one in questions]
-        before = [self._template.removesuffix(TEXT).replace(SOURCE, source) for source in sources]
+        before = [self._template.before(one) for one in questions]
         return [self.in_order(one) for one in self._prompted.encode_behind(before, [one.text for one in questions])]
 
 
@@ -72,15 +66,15 @@ class ContinuingScorer(CausalScorer):
 
     def __init__(self, name: str, network: PromptNetwork, number: int) -> None:
         super().__init__(name, network)
-        self._prompted = network
-        self.context = (number, 0)
+        self._prompted, self._number = network, number
+        self.capabilities = replace(self.capabilities, context=(number, 0), vectors=False)
 
     @cached_property
     def fingerprint(self) -> str:
-        return hashlib.sha256(f"context {self.context[0]} {super().fingerprint}".encode()).hexdigest()
+        return hashlib.sha256(f"context {self._number} {super().fingerprint}".encode()).hexdigest()
 
     def encoded(self, questions: Sequence[Question]) -> list[Encoded]:
-        before = ["".join(f"{neighbour}\n" for neighbour in one.before[-self.context[0] :]) for one in questions]
+        before = ["".join(f"{neighbour}\n" for neighbour in one.before[-self._number :]) for one in questions]
         return [self.in_order(one) for one in self._prompted.encode_behind(before, [one.text for one in questions])]
 
 
@@ -88,8 +82,8 @@ LOGITS = 2**25
 """The most logits of one batch: 128 MiB in float32."""
 
 
-def load(spec: Spec, computing: ComputeOptions = DEFAULT) -> NetworkScorer:
-    """`hf-masked`: the pseudo-log-likelihood; `hf-causal`: log p of each token given [BOS] and those before.
+def causal(spec: Spec, computing: ComputeOptions) -> NetworkScorer:
+    """log p of each token given [BOS] and those before.
 
     A causal model without a BOS token leaves a sentence's first token unscored. The end of a sentence is not scored:
     these models end texts, not sentences.
@@ -97,18 +91,26 @@ def load(spec: Spec, computing: ComputeOptions = DEFAULT) -> NetworkScorer:
     Raises:
         UserError: the folder is no such model, or has its weights in pickled files only.
     """
-    masked = spec.kind == "hf-masked"
-    network = HuggingFaceNetwork(spec.path, masked, computing, spec.context if masked else 0)
-    if spec.kind == "hf-causal":
-        if spec.context:
-            if computing.prompt is not None:
-                raise UserError("--prompt and --context exclude each other")
-            return ContinuingScorer(spec.name, network, spec.context)
+    network = HuggingFaceNetwork(spec.path, False, computing)
+    if spec.context:
         if computing.prompt is not None:
-            return PromptedScorer(spec.name, network, computing.prompt)
-        return CausalScorer(spec.name, network)
-    scorer = masked_scorer(spec, network)
-    scorer.context = (spec.context, spec.context)
+            raise UserError("--prompt and --context exclude each other")
+        return ContinuingScorer(spec.name, network, spec.context)
+    if computing.prompt is not None:
+        return PromptedScorer(spec.name, network, computing.prompt)
+    return CausalScorer(spec.name, network)
+
+
+def masked(spec: Spec, computing: ComputeOptions) -> NetworkScorer:
+    """The pseudo-log-likelihood.
+
+    Raises:
+        UserError: the folder is no such model, or has its weights in pickled files only.
+    """
+    scorer = masked_scorer(spec, HuggingFaceNetwork(spec.path, True, computing, spec.context))
+    if spec.context:
+        context = (spec.context, spec.context)
+        scorer.capabilities = replace(scorer.capabilities, context=context, vectors=False)
     return scorer
 
 
@@ -123,8 +125,12 @@ class HuggingFaceNetwork:
             neighbours: so many on each side are read with a text, as one running text.
         """
         self._folder, self._neighbours = folder, neighbours
-        check_files(folder)
-        self._model, self._tokenizer = _load(folder, masked)
+        kind = "masked" if masked else "causal"
+        self._model, self._tokenizer = load_model(
+            folder, f"AutoModelFor{kind.capitalize()}LM", f"a {kind} language model"
+        )
+        if not self._tokenizer.is_fast:
+            raise UserError(f"{folder}: no tokenizer.json, and none could be made; save it from a fast tokenizer")
         self._device = choose_device(computing.device)
         self.precision = choose_precision(computing.precision, self._device)
         self._model.to(self._device, DTYPES[self.precision])
@@ -293,6 +299,9 @@ class HuggingFaceNetwork:
         found = self._model(input_ids=tokens, attention_mask=mask.long(), output_hidden_states=True)
         return cast(Tensor, found.hidden_states[layer].float())
 
+    def trainable(self) -> None:
+        """These are not trained here."""
+
     def digest(self) -> bytes:
         return content_digest(self._folder, b"" if self.precision == "float32" else self.precision.encode())
 
@@ -310,31 +319,6 @@ def _nearest(sentence: Encoded, room: int) -> Encoded | None:
     before = min(left, max(beside // 2, beside - right))
     kept = slice(own.start - before, own.stop + min(right, beside - before))
     return Encoded(sentence.ids[kept], sentence.words[kept])
-
-
-def _load(folder: Path, masked: bool) -> tuple[Any, Any]:
-    try:
-        import transformers
-    except ImportError:
-        raise UserError("hf-masked and hf-causal need transformers; install it: pip install transformers") from None
-    transformers.logging.set_verbosity_error()
-    transformers.logging.disable_progress_bar()
-    logging.getLogger("transformers").setLevel(logging.ERROR)
-    kind: Any = transformers.AutoModelForMaskedLM if masked else transformers.AutoModelForCausalLM
-    safely = {"local_files_only": True, "trust_remote_code": False}
-    check_sizes(folder)
-    try:
-        tokenizer = transformers.AutoTokenizer.from_pretrained(str(folder), **safely)
-        model, about = kind.from_pretrained(str(folder), use_safetensors=True, output_loading_info=True, **safely)
-    except Exception as error:  # whatever the library raises for a folder that it cannot read
-        raise UserError(f"{folder}: transformers cannot load it ({' '.join(str(error).split())[:200]})") from None
-    if about["missing_keys"]:
-        name = "masked" if masked else "causal"
-        missing = sorted(about["missing_keys"])[0]
-        raise UserError(f"{folder}: no weights for {missing}; it was not trained as a {name} language model")
-    if not tokenizer.is_fast:
-        raise UserError(f"{folder}: no tokenizer.json, and none could be made; save it from a fast tokenizer")
-    return model.eval(), tokenizer
 
 
 def _frame(tokenizer: Any) -> tuple[list[int], list[int]]:

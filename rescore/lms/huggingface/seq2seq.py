@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -17,14 +17,9 @@ from torch import Tensor
 
 from rescore.errors import UserError
 from rescore.lms import base
-from rescore.lms.base import DEFAULT, ComputeOptions, Question, TokenScores
-from rescore.lms.folders import check_files, check_sizes, content_digest
+from rescore.lms.base import Capabilities, ComputeOptions, Question, TokenScores
+from rescore.lms.folders import content_digest, load_model
 from rescore.lms.neural.precision import DTYPES, choose_device, choose_precision
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from rescore.lms.backends import Spec
 
 LOGITS = 2**25
 """The most logits of one batch: 128 MiB in float32."""
@@ -32,20 +27,10 @@ IGNORED = -100
 """What transformers calls labels that are padding."""
 
 
-def load(spec: Spec, computing: ComputeOptions = DEFAULT) -> Seq2SeqLM:
-    """`hf-seq2seq[:channel][:src=CODE][:tgt=CODE]:DIR`; the codes are those of the tokenizer's languages.
-
-    Raises:
-        UserError: the folder is no such model, has its weights in pickled files only, or knows no such language.
-    """
-    codes = dict(option.split("=", 1) for option in spec.options if "=" in option)
-    return Seq2SeqLM(spec.name, spec.path, computing, "channel" in spec.options, codes.get("src"), codes.get("tgt"))
-
-
 class Seq2SeqLM:
     """log p of each token of the target, its end with them, given the other side."""
 
-    reads_source = True
+    capabilities = Capabilities(source=True)
 
     def __init__(
         self, name: str, folder: Path, computing: ComputeOptions, channel: bool, source: str | None, target: str | None
@@ -57,8 +42,7 @@ class Seq2SeqLM:
         """
         self.name = self.model = name
         self._folder, self._channel, self._codes = folder, channel, (source, target)
-        check_files(folder)
-        self._model, self._tokenizer = _load(folder)
+        self._model, self._tokenizer = load_model(folder, "AutoModelForSeq2SeqLM", "a translation model")
         self._set_languages(source, target)
         self._device = choose_device(computing.device)
         self.precision = choose_precision(computing.precision, self._device)
@@ -151,23 +135,3 @@ class Seq2SeqLM:
                 tokens = [str(token) for token in self._tokenizer.convert_ids_to_tokens(labels[index])]
                 results[index] = TokenScores(tokens, np.array(values[place, : len(tokens)]))
         return [results[index] for index in range(len(rows))]
-
-
-def _load(folder: Path) -> tuple[Any, Any]:
-    try:
-        import transformers
-    except ImportError:
-        raise UserError("hf-seq2seq needs transformers; install it with: pip install 'rescore[hf]'") from None
-    transformers.logging.set_verbosity_error()
-    transformers.logging.disable_progress_bar()
-    safely = {"local_files_only": True, "trust_remote_code": False}
-    check_sizes(folder)
-    try:
-        tokenizer: Any = transformers.AutoTokenizer.from_pretrained(str(folder), **safely)
-        kind: Any = transformers.AutoModelForSeq2SeqLM
-        model, about = kind.from_pretrained(str(folder), use_safetensors=True, output_loading_info=True, **safely)
-    except Exception as error:  # whatever the library raises for a folder that it cannot read
-        raise UserError(f"{folder}: transformers cannot load it ({' '.join(str(error).split())[:200]})") from None
-    if about["missing_keys"]:
-        raise UserError(f"{folder}: no weights for {sorted(about['missing_keys'])[0]}; it is not a translation model")
-    return model.eval(), tokenizer

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from rescore.errors import UserError
 from rescore.lms.context import best_text
+from rescore.lms.folders import card_head
 from rescore.lms.lexical.model import LexicalConfig, LexicalModel
 from rescore.lms.lexical.table import (
     Alignment,
@@ -343,11 +344,7 @@ def _card(
 ) -> str:
     source, target = (len(side.ids) for side in corpus.sides)
     tensions = [f"{found.tension:.2f}" for found in model.config.alignment.values() if found.tension is not None]
-    return f"""---
-kind: lexical
-unit: {recipe.unit}
-recommended_weight: 0.1
----
+    return f"""{card_head("translation", {"kind": "lexical", "unit": recipe.unit, "recommended_weight": 0.1})}
 
 # lexical
 

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from safetensors import SafetensorError
@@ -17,14 +16,9 @@ from safetensors.numpy import load_file, save_file
 
 from rescore.errors import UserError
 from rescore.files import parsed, read_json, replacing, write_text
-from rescore.lms.base import ComputeOptions, Question, TokenScores
+from rescore.lms.base import Capabilities, Question, TokenScores
 from rescore.lms.lexical.table import Alignment, Floats, LinkCounts, Links, Smoothing, Texts, portions, texts_of_words
 from rescore.lms.neural.tokenizer import Tokenizer
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from rescore.lms.backends import Spec
 
 SCHEMA = "rescore/lexical/1"
 FILES = ("model.safetensors", "config.json", "vocabulary.json", "tokenizer.json")
@@ -152,21 +146,10 @@ LINKS = 1 << 22
 """Links that are looked at together: 300 MiB."""
 
 
-def load(spec: Spec, computing: ComputeOptions) -> LexicalLM:
-    """`lexical[:channel][:coverage]:DIR`, `lexical:length:DIR`.
-
-    Raises:
-        UserError: the folder is no such model, or options exclude each other.
-    """
-    if "length" in spec.options and len(spec.options) > 1:
-        raise UserError(f"--lm {spec.name}: length has no other options")
-    return LexicalLM(spec.name, spec.path, spec.options)
-
-
 class LexicalLM:
     """One reading of a lexical model."""
 
-    reads_source = True
+    capabilities = Capabilities(source=True)
     precision = "float64"
 
     def __init__(self, name: str, folder: Path, options: Sequence[str] = ()) -> None:

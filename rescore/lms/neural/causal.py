@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from rescore.lms.base import TokenScores, Values
+from rescore.lms.base import Capabilities, TokenScores, Values
 from rescore.lms.neural.blocks import Batch, Tree
 from rescore.lms.neural.passes import Encoded, NetworkScorer, Request, Span, batches, padded, windows
 
@@ -35,6 +35,9 @@ class CausalScorer(NetworkScorer):
 
     Sequences that begin alike share what they have in common: an N-best list is read as a tree.
     """
+
+    capabilities = Capabilities(vectors=True, predicts_tokens=True)
+    behind = 1
 
     @property
     def _frame(self) -> int:
@@ -74,6 +77,8 @@ class CausalScorer(NetworkScorer):
 
 class BackwardScorer(CausalScorer):
     """The same on the reversed sentence: each token, and where the sentence begins, given those after it."""
+
+    backwards = True
 
     def in_order(self, sentence: Encoded) -> Encoded:
         return super().in_order(Encoded(sentence.ids[::-1], sentence.words[::-1]))

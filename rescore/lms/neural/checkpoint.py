@@ -12,15 +12,14 @@ from torch import Tensor
 from rescore.errors import UserError
 from rescore.files import replacing
 from rescore.lms.neural.blocks import Network
-from rescore.lms.neural.config import NetworkConfig
+from rescore.lms.neural.config import NetworkConfig, network_kind
 from rescore.lms.neural.tokenizer import MASK_ID, Tokenizer
-from rescore.parts import NETWORKS, resolve
 
 
 def build(config: NetworkConfig) -> Network:
     """A network with fresh random weights."""
-    made: Network = resolve(NETWORKS[config.kind].network)(config)
-    return made
+    network: Network = network_kind(config.kind).network(config)
+    return network
 
 
 def save(folder: Path, network: Network, tokenizer: Tokenizer) -> None:

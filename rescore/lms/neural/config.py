@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields, replace
+from functools import partial
 from pathlib import Path
+from typing import Any, Protocol
 
 from rescore.errors import UserError
 from rescore.files import read_json, write_text
-from rescore.parts import NETWORKS
+from rescore.lms.base import Capabilities
+from rescore.parts import KINDS, did_you_mean
 
-LARGEST = {
+LIMITS = {
     "vocab_size": 10_000_000,
     "layers": 1_000,
     "d_model": 65_536,
@@ -23,11 +27,40 @@ LARGEST = {
 FIRST_QUERIES = ("position", "mask")
 
 
+class NetworkKind(Protocol):
+    """What is asked of a kind of network here and by checkpoints; see `rescore.lms.neural.kind.NeuralKind`."""
+
+    name: str
+    capabilities: Capabilities
+
+    def check(self, config: NetworkConfig) -> None:
+        """
+        Raises:
+            UserError: no network of this kind is made so.
+        """
+
+    def network(self, config: NetworkConfig) -> Any:
+        """A network with fresh random weights."""
+
+
+def network_kind(name: str) -> NetworkKind:
+    """The kind of network of this name.
+
+    Raises:
+        UserError: there is none.
+    """
+    if name not in KINDS or not KINDS[name].is_network:
+        known = [kind for kind in KINDS.names if KINDS[kind].is_network]
+        raise UserError(f"kind {name!r} is not one of {', '.join(known)}{did_you_mean(str(name), known)}")
+    kind: NetworkKind = KINDS[name](name)
+    return kind
+
+
 @dataclass(frozen=True, slots=True)
 class NetworkConfig:
     """Everything that decides the shape of a network.
 
-    `kind` says which objective the network was made for (one of `NETWORKS`); all kinds of one size have the same number
+    `kind` says which objective the network was made for (one of `KINDS`); all kinds of one size have the same number
     of parameters, but for the segments of `unified` and for LSTMs, which take `heads` and `d_ff` for nothing.
     """
 
@@ -65,16 +98,13 @@ class NetworkConfig:
     networks have none of this; an encoder's file without this field means it."""
 
     def __post_init__(self) -> None:
-        if self.kind not in NETWORKS:
-            raise UserError(f"kind {self.kind!r} is not one of {', '.join(NETWORKS.names)}")
-        for name in LARGEST:
+        kind = network_kind(self.kind)
+        for name in LIMITS:
             value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= LARGEST[name]:
-                raise UserError(f"{name} is {value!r}; it must be a whole number from 1 to {LARGEST[name]:,}")
-        if type(self.phrases) is not int or not 0 <= self.phrases <= LARGEST["d_ff"]:
-            raise UserError(f"phrases is {self.phrases!r}; it must be a whole number from 0 to {LARGEST['d_ff']:,}")
-        if self.phrases and self.kind != "tta":
-            raise UserError(f"phrases is {self.phrases}; a {self.kind} has none, a tta may")
+            if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= LIMITS[name]:
+                raise UserError(f"{name} is {value!r}; it must be a whole number from 1 to {LIMITS[name]:,}")
+        if type(self.phrases) is not int or not 0 <= self.phrases <= LIMITS["d_ff"]:
+            raise UserError(f"phrases is {self.phrases!r}; it must be a whole number from 0 to {LIMITS['d_ff']:,}")
         if self.phrases and self.embedding_norm:
             raise UserError("phrases cannot be had with embedding_norm")
         if self.phrases and self.vocab_size * self.sentences >= 1 << 20:
@@ -93,30 +123,25 @@ class NetworkConfig:
         for name in flags:
             if not isinstance(getattr(self, name), bool):
                 raise UserError(f"{name} is {getattr(self, name)!r}; it must be true or false")
-        if NETWORKS[self.kind].heads and self.d_model % self.heads:
-            raise UserError(f"d_model {self.d_model} cannot be divided among {self.heads} heads")
-        if self.sentences > 1 and not NETWORKS[self.kind].before:
-            raise UserError(f"sentences is {self.sentences}; a {self.kind} reads one sentence at a time")
-        if self.source and not NETWORKS[self.kind].source:
-            raise UserError(f"source is true; a {self.kind} reads none so")
-        if self.cloze and not NETWORKS[self.kind].cloze:
-            raise UserError(f"cloze is true; a {self.kind} has one way to learn")
-        if self.bi_source and not NETWORKS[self.kind].pairs:
-            raise UserError(f"bi_source is true; a {self.kind} has no such reading")
         if self.source and self.sentences != 2:
             raise UserError(f"sentences is {self.sentences}; a network that reads a source has 2")
         if self.max_positions < 4:
             raise UserError(f"max_positions is {self.max_positions}; [BOS], [EOS] and two tokens need at least 4")
+        kind.check(self)
 
     @property
     def neighbours(self) -> tuple[int, int]:
         """How many sentences before and after one it can read with it."""
         most = 0 if self.source else self.sentences - 1
-        return (most // 2, most // 2) if NETWORKS[self.kind].after else (most, 0)
+        return (most // 2, most // 2) if self._reads_after else (most, 0)
 
     def with_neighbours(self, number: int) -> NetworkConfig:
         """The same for so many sentences before and after one, or before it where the network is causal."""
-        return replace(self, sentences=2 * number + 1 if NETWORKS[self.kind].after else number + 1)
+        return replace(self, sentences=2 * number + 1 if self._reads_after else number + 1)
+
+    @property
+    def _reads_after(self) -> bool:
+        return network_kind(self.kind).capabilities.context[1] > 0
 
     def save(self, path: Path) -> None:
         write_text(path, json.dumps(asdict(self), indent=2) + "\n")
@@ -157,7 +182,7 @@ class NetworkConfig:
 
 
 # Section 5.1 of the paper is `base`; `small` is what two CPU cores can train in hours.
-NAMED = {
-    "base": NetworkConfig(),
-    "small": NetworkConfig(vocab_size=8_000, layers=3, d_model=256, heads=4, d_ff=1024),
+NAMED: dict[str, Callable[[], NetworkConfig]] = {
+    "base": NetworkConfig,
+    "small": partial(NetworkConfig, vocab_size=8_000, layers=3, d_model=256, heads=4, d_ff=1024),
 }

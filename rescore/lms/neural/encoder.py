@@ -1,8 +1,8 @@
-"""Self-attention networks (biLM, uniLM, unified): they differ in who may see whom."""
+"""The self-attention network of several kinds, which differ in who may see whom."""
 
 from __future__ import annotations
 
-from typing import ClassVar, cast
+from typing import cast
 
 import torch
 from torch import Tensor
@@ -17,13 +17,16 @@ from rescore.lms.neural.blocks import (
     padding_mask,
     real_positions,
 )
+from rescore.lms.neural.config import NetworkConfig
 
 
 class Encoder(Transformer):
     """The T-TA's embeddings, then blocks whose memory is their query."""
 
-    causal: ClassVar[bool]
-    """Whether a position sees only itself and those before it."""
+    def __init__(self, config: NetworkConfig, causal: bool = False) -> None:
+        """causal: whether a position sees only itself and those before it."""
+        super().__init__(config)
+        self.causal = causal
 
     @property
     def scale(self) -> float:
@@ -117,22 +120,3 @@ def _rows_of(mask: Tensor, batch: Batch) -> Tensor:
     """(batch or 1, 1, n or 1, n) -> (batch, n): what the one position wanted of each row may see."""
     rows, columns = batch.tokens.shape
     return mask.expand(rows, 1, columns, columns)[batch.at // columns, 0, batch.at % columns]
-
-
-class BiLM(Encoder):
-    """The masked bidirectional language model (dissertation, chapters 3 and 4): BERT's encoder at the T-TA's size.
-
-    Every position attends to every other and to itself; what is to be predicted has to be masked in the input.
-    """
-
-    causal = False
-
-
-class UniLM(Encoder):
-    """The unidirectional language model of the papers: causal attention, the T-TA's size.
-
-    Position i attends to 0 ... i, and its hidden vector predicts the token at i + 1. The backward model is the same
-    network on reversed sentences.
-    """
-
-    causal = True

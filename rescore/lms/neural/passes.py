@@ -1,4 +1,4 @@
-"""Scores in one pass (T-TA) and of one masked token at a time; token accuracy."""
+"""Scores of networks: in one pass, and of one masked token at a time; token accuracy."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple, Protocol, Self, TypeVar
+from typing import NamedTuple, Protocol, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -16,12 +16,9 @@ from torch import Tensor
 
 from rescore.errors import UserError
 from rescore.lms import base
-from rescore.lms.base import LanguageModel, Question, TokenScores, Values
+from rescore.lms.base import Capabilities, LanguageModel, Question, Spec, TokenScores, Values, capabilities_of
 from rescore.lms.neural.blocks import Batch
-from rescore.parts import NETWORKS
-
-if TYPE_CHECKING:
-    from rescore.lms.backends import Spec
+from rescore.parts import KINDS
 
 log = logging.getLogger(__name__)
 
@@ -106,6 +103,10 @@ class Network(Protocol):
         a LayerNorm)."""
         ...
 
+    def trainable(self) -> Network | None:
+        """A copy whose weights can be trained; None where there is none."""
+        ...
+
     def digest(self) -> bytes:
         """Content hash of weights, tokenizer and settings."""
         ...
@@ -130,30 +131,25 @@ class Request(NamedTuple):
 
 
 class NetworkScorer:
-    """One pass over the sentence with both sides of its frame: a T-TA, or a biLM that sees what it predicts.
-
-    A T-TA's score of a token is log softmax(H E^T) at the token itself (section 4.1); [BOS] and [EOS] are context and
-    are not scored. Sentences longer than the network's positions are read in overlapping windows.
+    """One pass over the sentence with both sides of its frame: the score of a token is log softmax(H E^T) at the token
+    itself (section 4.1 of the T-TA paper); [BOS] and [EOS] are context and are not scored. Sentences
+    longer than the network's positions are read in overlapping windows.
     """
 
-    context: tuple[int, int] = (0, 0)
-    """How many neighbours before and after a text it reads."""
-    reads_source = False
-    """Whether it reads the source beside the text."""
+    capabilities = Capabilities(pseudo=True, vectors=True, predicts_tokens=True)
     passes = 1
     """How often each token is asked for; its score is the mean."""
-    predicts_tokens = True
-    """Whether its softmax is over the tokens of the vocabulary."""
+    behind = 0
+    """How many positions before a token the hidden vector is that predicts it."""
+    backwards = False
+    """Whether it reads sentences from their ends."""
+    masks = False
+    """Whether a token is masked where it is predicted."""
 
     def __init__(self, name: str, network: Network) -> None:
         self.name = self._model = name
         self.network = network
         self._reported = False
-
-    @classmethod
-    def of(cls, spec: Spec, network: Network) -> Self:
-        """The scorer of a network that --lm names."""
-        return cls(spec.name, network)
 
     @property
     def model(self) -> str:
@@ -323,6 +319,8 @@ class MaskedScorer(NetworkScorer):
     Hypotheses that differ in one token are the same where that is masked: such contexts are computed once.
     """
 
+    masks = True
+
     def __init__(self, name: str, network: Network, within_word: bool = False) -> None:
         super().__init__(name, network)
         self._within_word = within_word
@@ -377,19 +375,22 @@ def right_tokens(lm: LanguageModel, questions: Sequence[Question]) -> list[npt.N
         UserError: the model is no network, one that predicts no tokens or each of them several times, or one behind a
             cache, another case or neighbours.
     """
-    if not isinstance(lm, NetworkScorer) or not lm.predicts_tokens:
-        able = ", ".join(name for name in NETWORKS.names if not NETWORKS[name].replaces)
+    if not capabilities_of(lm).predicts_tokens:
+        able = ", ".join(
+            name for name in KINDS.names if KINDS[name].is_network and KINDS[name].capabilities.predicts_tokens
+        )
         raise UserError(
             f"--accuracy: not for {lm.name}; give {able} or a folder of hf-masked or hf-causal, without --cache, "
             "--case, --context and --engine"
         )
-    if lm.passes > 1:
-        raise UserError(f"--accuracy: {lm.name} predicts each token {lm.passes} times; leave out orders")
-    sentences = lm.encoded(questions)
+    scorer = cast(NetworkScorer, lm)
+    if scorer.passes > 1:
+        raise UserError(f"--accuracy: {lm.name} predicts each token {scorer.passes} times; leave out orders")
+    sentences = scorer.encoded(questions)
     found = [np.zeros(len(sentence.ids), dtype=np.bool_) for sentence in sentences]
-    for batch, rows, targets, spans in lm.requests(sentences):
-        right = (lm.network.most_probable(batch, rows).cpu() == targets % lm.network.vocabulary).numpy()
+    for batch, rows, targets, spans in scorer.requests(sentences):
+        right = (scorer.network.most_probable(batch, rows).cpu() == targets % scorer.network.vocabulary).numpy()
         for sentence, first, which in spans:
             values = right[which]
             found[sentence][first : first + len(values)] = values
-    return [right[lm.scored(sentence)] for right, sentence in zip(found, sentences, strict=True)]
+    return [right[scorer.scored(sentence)] for right, sentence in zip(found, sentences, strict=True)]

@@ -6,23 +6,20 @@ import hashlib
 import logging
 from collections.abc import Callable, Sequence
 from copy import copy
-from functools import cached_property, partial
+from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Self, cast
+from typing import Self, cast
 
 from torch import Tensor
 
 from rescore.errors import UserError
-from rescore.lms.base import DEFAULT, ComputeOptions, LanguageModel, Question, TokenScores, Wrapped
+from rescore.lms.base import ComputeOptions, LanguageModel, Question, Spec, TokenScores, Wrapped
 from rescore.lms.neural import checkpoint
 from rescore.lms.neural.blocks import Batch
-from rescore.lms.neural.config import NetworkConfig
+from rescore.lms.neural.config import NetworkConfig, network_kind
 from rescore.lms.neural.passes import CONTEXT_TOKEN, Encoded, NetworkScorer
 from rescore.lms.neural.precision import choose_device, choose_precision, convert, token_budget
-from rescore.parts import NETWORKS, resolve
-
-if TYPE_CHECKING:
-    from rescore.lms.backends import Spec
 
 log = logging.getLogger(__name__)
 
@@ -109,7 +106,8 @@ class WindowNetwork(OwnNetwork):
         self._context = context
         self._frame = (network.before, network.after)
         self.before, self.after, self.end = [], [], []
-        self._scores_end = not NETWORKS[network.network.config.kind].after  # as causal networks do
+        kind = network_kind(network.network.config.kind)
+        self._scores_end = not kind.capabilities.context[1]  # as causal networks do
         self.longest = network.positions - len(network.before) - len(network.after)
         """Tokens of a sentence, at most."""
         self.positions *= self.network.config.sentences
@@ -196,11 +194,11 @@ class ContextScorer(_AmongScorer):
         if number > before:
             learned = f"was trained with --context {before}" if before else "was trained on single sentences"
             raise UserError(f"{self.name}: context={number}, but it {learned}; train one with --context {number}")
-        self.context = self._context
+        self.capabilities = replace(self.capabilities, context=self._context)
 
     @cached_property
     def fingerprint(self) -> str:
-        return hashlib.sha256(f"{self.context} {self._alone.fingerprint}".encode()).hexdigest()
+        return hashlib.sha256(f"{self._context} {self._alone.fingerprint}".encode()).hexdigest()
 
 
 class PairScorer(_AmongScorer):
@@ -211,7 +209,7 @@ class PairScorer(_AmongScorer):
 
     def __init__(self, make: Make, network: OwnNetwork, channel: bool) -> None:
         super().__init__(make, network, (1, 0))
-        self.reads_source, self._channel = True, channel
+        self.capabilities, self._channel = replace(self.capabilities, source=True), channel
 
     @cached_property
     def fingerprint(self) -> str:
@@ -227,15 +225,12 @@ class PairScorer(_AmongScorer):
         return super().score([Question(text, before=(given,)) for given, text in pairs])
 
 
-def load(spec: Spec, computing: ComputeOptions = DEFAULT) -> LanguageModel:
-    """The scorer that suits a kind of network (`NETWORKS`).
+def load(spec: Spec, computing: ComputeOptions, make: Make) -> LanguageModel:
+    """A network's scorer, for sentences alone, among neighbours or behind their sources.
 
     Raises:
         UserError: the model's files are missing or damaged, or it was not trained for what it is asked for.
     """
-    scorer = NETWORKS[spec.kind].scorer
-    assert scorer is not None
-    make = partial(resolve(scorer), spec)
     network = OwnNetwork(spec.path, spec.kind, computing)
     channel = "channel" in spec.options
     if spec.context:

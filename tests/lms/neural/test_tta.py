@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from rescore.lms.neural.blocks import Batch, Block
 from rescore.lms.neural.config import NAMED, NetworkConfig
 from rescore.lms.neural.precision import convert
-from rescore.lms.tta import TTA, Phrases
+from rescore.lms.tta.network import TTA, Phrases
 
 VOCABULARY, SIZE = 50, 16
 SENTENCE = st.lists(st.integers(5, VOCABULARY - 1), min_size=1, max_size=SIZE - 2)
@@ -188,9 +188,9 @@ def test_phrases_change_nothing_at_first() -> None:
 
 
 def test_named_sizes_are_the_papers() -> None:
-    base = NAMED["base"]
+    base = NAMED["base"]()
     assert (base.layers, base.d_model, base.heads, base.d_ff, base.max_positions) == (3, 512, 8, 2048, 128)
-    made = TTA(NAMED["small"])
+    made = TTA(NAMED["small"]())
     assert sum(value.numel() for value in made.parameters()) == 8000 * 256 + 128 * 256 + 3 * (
         4 * (256 * 256 + 256) + (256 * 1024 + 1024) + (1024 * 256 + 256) + 4 * 256
     )

@@ -13,8 +13,7 @@ from rescore.errors import UserError
 from rescore.lms.neural.config import NetworkConfig
 from rescore.lms.neural.tokenizer import Tokenizer, train_words
 from rescore.lms.neural.training.hypernyms import HypernymClasses, WordNet, classes
-from rescore.lms.neural.training.loop import Recipe
-from rescore.lms.neural.training.objectives import CausalLanguageModelling, ObjectiveOptions, class_cross_entropy
+from rescore.lms.neural.training.objectives import CausalLanguageModelling, class_cross_entropy
 from tests.conftest import SENTENCES, Run, assert_one_line_error
 from tests.lms.training.test_loop import FRAMED, LENGTHS, trainer
 
@@ -89,7 +88,7 @@ def test_classes_come_before_words(tokenizer: Tokenizer) -> None:
     """Constant pacing: in 80 % of the steps of the first 12 %, and in none behind."""
     of = np.arange(tokenizer.vocab_size)
     of[8] = 7
-    curriculum, example = HypernymClasses(of), CausalLanguageModelling(tokenizer)(FRAMED, LENGTHS, [0])
+    curriculum, example = HypernymClasses(of), CausalLanguageModelling()(FRAMED, LENGTHS, [0])
     changed = [curriculum(example, done, [0, step]) for done in (0.0, 0.119) for step in range(300)]
     assert 0.75 < np.mean([one.classes is not None for one in changed]) < 0.85
     assert {tuple(one.targets.tolist()) for one in changed} == {(7, 7, 9, 3, 5, 3), (7, 8, 9, 3, 5, 3)}
@@ -118,12 +117,14 @@ def test_command(rescore: Run, tmp_path: Path, tokenizer: Tokenizer, config: Net
     assert "changes nothing" not in done.stderr
     assert done.returncode == 0 and "1 hypernyms are classes of 2 tokens" in done.stderr, done.stderr
     judge = ["train", "--lm", "electra", "--generator", "tta", "--hypernyms", ".", "--out", "x"]
-    assert_one_line_error(rescore(*judge), "a electra predicts no words")
+    assert_one_line_error(
+        rescore(*judge), "--hypernyms is for tta, bilm, unilm, unilm-bw, lstm, lstm-bw, permutation, unified; it does"
+    )
 
 
 def test_words_are_learned_in_the_end(tmp_path: Path, tokenizer: Tokenizer, config: NetworkConfig) -> None:
-    recipe = Recipe(steps=150, batch_tokens=500, learning_rate=1e-2, dropout=0.0, objective=ObjectiveOptions())
-    made = trainer(tmp_path, tokenizer, replace(config, kind="unilm"), recipe, repeats=5)
+    settings = {"steps": 150, "batch_tokens": 500, "learning_rate": 1e-2, "dropout": 0.0}
+    made = trainer(tmp_path, tokenizer, replace(config, kind="unilm"), settings, repeats=5)
     of = np.arange(tokenizer.vocab_size)
     of[100:200] = 100
     made._curriculum = HypernymClasses(of)

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from rescore.cli.training import neural
 from rescore.errors import UserError
 from rescore.lms.backends import shipped_models
 from rescore.lms.neural import checkpoint
+from rescore.lms.neural.options import model_folder
 from rescore.lms.neural.tokenizer import Tokenizer
 from rescore.lms.neural.training import optimizer
 from rescore.lms.neural.training.corpus import MOST_HELD_OUT, Corpus, encode_corpus
@@ -89,10 +89,10 @@ def test_an_adapted_model_is_resumed_and_names_its_base_and_text(tmp_path: Path)
 
 
 def test_shipped_models_to_start_from() -> None:
-    assert neural._model_folder("--init", "tta-small") == shipped_models() / "tta-small"
-    assert neural._model_folder("--init", str(shipped_models() / "tta")) == shipped_models() / "tta"
+    assert model_folder("--init", "tta-small") == shipped_models() / "tta-small"
+    assert model_folder("--init", str(shipped_models() / "tta")) == shipped_models() / "tta"
     with pytest.raises(UserError, match=r"--init no-such: no such folder; .* tta-small"):
-        neural._model_folder("--init", "no-such")
+        model_folder("--init", "no-such")
 
 
 @pytest.mark.parametrize(("sentences", "kept"), [(5, 1), (400, 20), (50_000, MOST_HELD_OUT)])

@@ -2,40 +2,45 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
 import subprocess
 import sys
 import time
-from dataclasses import asdict, replace
+from dataclasses import replace
 from itertools import permutations
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+from safetensors import safe_open
 from torch.nn import functional as F
 
 from rescore.errors import UserError
 from rescore.lms.neural import checkpoint
 from rescore.lms.neural.config import NetworkConfig
+from rescore.lms.neural.kind import NeuralKind
+from rescore.lms.neural.options import Lesson, MaskingOptions, NeuralOptions
 from rescore.lms.neural.tokenizer import Tokenizer
 from rescore.lms.neural.training.corpus import Corpus, SentenceBatch, encode_corpus, encode_pairs
-from rescore.lms.neural.training.loop import STATE, Device, Recipe, Trainer, _check_same
+from rescore.lms.neural.training.loop import STATE, Device, Trainer, _check_same
 from rescore.lms.neural.training.objectives import (
     BackwardLanguageModelling,
     CausalLanguageModelling,
     ContextObjective,
-    LanguageAutoencoding,
     MaskedLanguageModelling,
     Objective,
-    ObjectiveOptions,
-    PermutationLanguageModelling,
+    Task,
     tied_cross_entropy,
 )
 from rescore.lms.neural.training.optimizer import optimizers
-from rescore.lms.neural.training.train import turns
-from rescore.lms.unified import SequenceToSequence, Unified
+from rescore.lms.permutation.network import PermutationLanguageModelling
+from rescore.lms.tta.network import LanguageAutoencoding
+from rescore.lms.unified.network import SequenceToSequence, Unified
+from rescore.parts import KINDS
 from tests.conftest import SENTENCES, Run, assert_one_line_error
 
 CPU = Device(torch.device("cpu"), torch.float32, compiled=False)
@@ -56,7 +61,7 @@ def test_loss_and_gradients_are_those_of_cross_entropy() -> None:
 
 def test_language_autoencoding_predicts_the_sentence_and_not_its_frame(tokenizer: Tokenizer) -> None:
     tokens = torch.tensor([[2, 7, 8, 3], [2, 9, 3, 0]])
-    example = LanguageAutoencoding(tokenizer)(tokens, torch.tensor([4, 3]), [0])
+    example = LanguageAutoencoding()(tokens, torch.tensor([4, 3]), [0])
     assert example.predicted.tolist() == [[False, True, True, False], [False, True, False, False]]
     assert example.targets.tolist() == [7, 8, 9] and example.tokens is tokens
 
@@ -78,19 +83,19 @@ def test_masked_language_modelling_always_masks(tokenizer: Tokenizer) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "size", "masked"),
+    ("rate", "cap", "size", "masked"),
     [
-        (ObjectiveOptions(), 100, 15),
-        (ObjectiveOptions(), 20, 3),
-        (ObjectiveOptions(), 2, 1),
-        (ObjectiveOptions(mask_cap=4), 100, 4),
-        (ObjectiveOptions(mask_cap=4), 12, 2),
-        (ObjectiveOptions(mask_rate=0.5), 10, 5),
+        (0.15, None, 100, 15),
+        (0.15, None, 20, 3),
+        (0.15, None, 2, 1),
+        (0.15, 4, 100, 4),
+        (0.15, 4, 12, 2),
+        (0.5, None, 10, 5),
     ],
 )
-def test_so_many_tokens_are_masked(options: ObjectiveOptions, size: int, masked: int, tokenizer: Tokenizer) -> None:
+def test_so_many_tokens_are_masked(rate: float, cap: int | None, size: int, masked: int, tokenizer: Tokenizer) -> None:
     """In every sentence, whatever stands beside it in the batch; each token as often as the others."""
-    objective = MaskedLanguageModelling(tokenizer, options)
+    objective = MaskedLanguageModelling(tokenizer, rate, cap)
     tokens = torch.full((400, 110), 7)
     lengths = torch.where(torch.arange(400) % 2 == 0, size + 2, 110)
     predicted = objective(tokens, lengths, [0]).predicted[::2]
@@ -101,12 +106,10 @@ def test_so_many_tokens_are_masked(options: ObjectiveOptions, size: int, masked:
 
 
 def test_options_of_objectives(tokenizer: Tokenizer) -> None:
-    both = LanguageAutoencoding(tokenizer, ObjectiveOptions(predict_frame=True))(FRAMED, LENGTHS, [0])
-    assert both.targets.tolist() == [2, 7, 8, 9, 3, 2, 5, 3]
-    assert "25 % masked, at most 4" in MaskedLanguageModelling(tokenizer, ObjectiveOptions(0.25, 4)).perplexity
+    assert "25 % masked, at most 4" in MaskedLanguageModelling(tokenizer, 0.25, 4).perplexity
     for wrong in ({"mask_rate": 0.0}, {"mask_rate": 1.0}, {"mask_cap": 0}):
         with pytest.raises(UserError, match="--mask-"):
-            ObjectiveOptions(**wrong)
+            MaskingOptions(**wrong)
 
 
 def test_permutation_language_modelling_numbers_the_order(tokenizer: Tokenizer) -> None:
@@ -125,60 +128,79 @@ def test_permutation_language_modelling_numbers_the_order(tokenizer: Tokenizer) 
 
 def test_options_of_the_command_reach_the_objective(monkeypatch: pytest.MonkeyPatch, rescore: Run) -> None:
     """Each by its own name."""
-    asked: list[ObjectiveOptions] = []
-    monkeypatch.setattr(
-        "rescore.lms.neural.training.train.train", lambda *given, **options: asked.append(given[2].objective)
-    )
-    rescore("train", "--lm", "tta", "--predict-frame", "--out", "x")
-    rescore("train", "--lm", "bilm", "--mask-rate", "0.2", "--mask-cap", "4", "--out", "x")
+    asked: list[NeuralOptions] = []
+    monkeypatch.setattr("rescore.lms.neural.training.train.train", lambda kind, options, report: asked.append(options))
+    rescore("train", "--lm", "tta", "--phrases", "8", "--pairs", "a", "b", "--out", "x")
+    rescore("train", "--lm", "bilm", "--mask-rate", "0.2", "--mask-cap", "4", "--out", "x", "--no-compile")
     rescore("train", "--lm", "electra", "--confusions", "l.json", "--out", "x")
+    pairs = (Path("a"), Path("b"))
     assert asked == [
-        ObjectiveOptions(predict_frame=True),
-        ObjectiveOptions(mask_rate=0.2, mask_cap=4),
-        ObjectiveOptions(confusions="l.json"),
+        KINDS["tta"].Options(phrases=8, pairs=pairs, out=Path("x")),
+        KINDS["bilm"].Options(mask_rate=0.2, mask_cap=4, out=Path("x"), compiled=False),
+        KINDS["electra"].Options(confusions="l.json", out=Path("x")),
     ]
 
 
 def test_causal_language_modelling_predicts_the_next(tokenizer: Tokenizer) -> None:
-    example = CausalLanguageModelling(tokenizer)(FRAMED, LENGTHS, [0])
+    example = CausalLanguageModelling()(FRAMED, LENGTHS, [0])
     assert example.predicted.sum(dim=1).tolist() == [4, 2] and example.targets.tolist() == [7, 8, 9, 3, 5, 3]
-    example = BackwardLanguageModelling(tokenizer)(FRAMED, LENGTHS, [0])
+    example = BackwardLanguageModelling()(FRAMED, LENGTHS, [0])
     assert example.tokens.tolist() == [[2, 9, 8, 7, 3], [2, 5, 3, 0, 0]]
     assert example.targets.tolist() == [9, 8, 7, 3, 5, 3]
 
 
 @pytest.mark.parametrize("kind", ["bilm", "unilm", "unilm-bw", "lstm", "lstm-bw", "permutation", "unified"])
 def test_other_kinds_learn(tmp_path: Path, tokenizer: Tokenizer, config: NetworkConfig, kind: str) -> None:
-    recipe = Recipe(steps=150, batch_tokens=500, learning_rate=1e-2, dropout=0.0)
-    made = trainer(tmp_path, tokenizer, replace(config, kind=kind), recipe, repeats=5)
+    settings = {"steps": 150, "batch_tokens": 500, "learning_rate": 1e-2, "dropout": 0.0}
+    made = trainer(tmp_path, tokenizer, replace(config, kind=kind), settings, repeats=5)
     made.validate(lambda line: None)
     before = made.progress.validation_loss
     after = made.run(lambda line: None).validation_loss
     assert before is not None and after is not None and after < before - 0.5
 
 
-def trainer(folder: Path, tokenizer: Tokenizer, config: NetworkConfig, recipe: Recipe, repeats: int = 1) -> Trainer:
+def tasks_of(
+    config: NetworkConfig, tokenizer: Tokenizer, options: NeuralOptions, *corpora: Corpus | None
+) -> list[Task]:
+    """What a network learns from a text, and perhaps from pairs."""
+    kind: NeuralKind = KINDS[config.kind](config.kind)
+    return kind.tasks(Lesson(tokenizer, config, options, *corpora))
+
+
+def options_of(config: NetworkConfig, settings: dict[str, Any]) -> NeuralOptions:
+    """Options of a training that makes such a network."""
+    more: dict[str, Any] = {"context": config.neighbours[0]} if config.sentences > 1 else {}
+    if config.kind == "unified":
+        more["pairs"] = (Path("text"), Path("swapped"))
+    options: NeuralOptions = KINDS[config.kind].Options(**settings, **more)
+    return options
+
+
+def trainer(
+    folder: Path, tokenizer: Tokenizer, config: NetworkConfig, settings: dict[str, Any], repeats: int = 1
+) -> Trainer:
     folder.mkdir(exist_ok=True)
     (folder / "text").write_text("\n".join(SENTENCES * repeats))
     os.utime(folder / "text", ns=(0, 0))
     encode_corpus(folder / "text", tokenizer, folder / "corpus", 22)
-    torch.manual_seed(recipe.seed)
-    corpus = Corpus(folder / "corpus", tokenizer, 20, recipe.seed, config.sentences)
+    options = options_of(config, settings)
+    torch.manual_seed(options.seed)
+    corpus = Corpus(folder / "corpus", tokenizer, 20, options.seed, config.sentences)
     translations = None
     if config.kind == "unified":
         (folder / "swapped").write_text("\n".join(" ".join(reversed(line.split())) for line in SENTENCES * repeats))
         os.utime(folder / "swapped", ns=(0, 0))
         encode_pairs(folder / "text", folder / "swapped", tokenizer, folder / "pairs", 90)
-        translations = Corpus(folder / "pairs", tokenizer, 10, recipe.seed)
+        translations = Corpus(folder / "pairs", tokenizer, 10, options.seed)
         config = replace(config, max_positions=92, bi_source=True)
-    made = turns(config.kind, tokenizer, corpus, translations, config.sentences > 1, recipe.objective)
-    return Trainer(checkpoint.build(config), tokenizer, made, recipe, CPU, folder)
+    tasks = tasks_of(config, tokenizer, options, corpus, translations)
+    return Trainer(checkpoint.build(config), tokenizer, tasks, options, CPU, folder)
 
 
 def test_it_learns(tmp_path: Path, tokenizer: Tokenizer, config: NetworkConfig) -> None:
     said: list[str] = []
-    recipe = Recipe(steps=150, batch_tokens=500, learning_rate=1e-2, dropout=0.0)
-    made = trainer(tmp_path, tokenizer, config, recipe, repeats=5)  # so that what is held out can be known
+    settings = {"steps": 150, "batch_tokens": 500, "learning_rate": 1e-2, "dropout": 0.0}
+    made = trainer(tmp_path, tokenizer, config, settings, repeats=5)  # so that what is held out can be known
     made.validate(said.append)
     before = made.progress.validation_loss
     progress = made.run(said.append)
@@ -200,9 +222,9 @@ def test_sentences_are_learned_among_others(
     encode_corpus(tmp_path / "text", tokenizer, tmp_path / "corpus", 22)
     corpus = Corpus(tmp_path / "corpus", tokenizer, 20, 0, config.sentences)
     torch.manual_seed(0)
-    made = turns(kind, tokenizer, corpus, context=True)
-    recipe = Recipe(steps=400, batch_tokens=1000, learning_rate=1e-2, dropout=0.0)
-    losses = Trainer(checkpoint.build(config), tokenizer, made, recipe, CPU, tmp_path).run(lambda line: None).losses
+    options = options_of(config, {"steps": 400, "batch_tokens": 1000, "learning_rate": 1e-2, "dropout": 0.0})
+    tasks = tasks_of(config, tokenizer, options, corpus)
+    losses = Trainer(checkpoint.build(config), tokenizer, tasks, options, CPU, tmp_path).run(lambda line: None).losses
     assert losses["context"] < losses[kind] - 0.5, losses
 
 
@@ -211,10 +233,10 @@ def test_windows_predict_words_and_show_frames(tokenizer: Tokenizer) -> None:
     tokens = torch.tensor([[bos, 10, 11, eos, bos, 12, eos], [bos, 13, eos, pad, pad, pad, pad]])
     lengths = torch.tensor([7, 3])
     numbered = torch.tensor([bos, 10, 11, eos, bos + size, 12 + size, eos + size])
-    alone = ContextObjective(LanguageAutoencoding(tokenizer), tokenizer)(tokens, lengths, [0])
+    alone = ContextObjective(LanguageAutoencoding(), tokenizer)(tokens, lengths, [0])
     assert torch.equal(alone.tokens[0], numbered) and alone.targets.tolist() == [10, 11, 12, 13]
     assert alone.predicted[0].tolist() == [False, True, True, False, False, True, False]
-    causal = ContextObjective(CausalLanguageModelling(tokenizer), tokenizer)(tokens, lengths, [0])
+    causal = ContextObjective(CausalLanguageModelling(), tokenizer)(tokens, lengths, [0])
     assert torch.equal(causal.tokens[0], numbered) and causal.targets.tolist() == [10, 11, eos, 12, eos, 13, eos]
     assert causal.predicted[0].tolist() == [True, True, True, False, True, True, False]
     for seed in range(30):
@@ -240,8 +262,8 @@ def test_sequence_to_sequence_predicts_the_second_side(tokenizer: Tokenizer) -> 
 
 
 def test_a_unified_network_learns_each_reading(tmp_path: Path, tokenizer: Tokenizer, config: NetworkConfig) -> None:
-    recipe = Recipe(steps=150, batch_tokens=500, learning_rate=1e-2, dropout=0.0)
-    made = trainer(tmp_path, tokenizer, replace(config, kind="unified"), recipe, repeats=5)
+    settings = {"steps": 150, "batch_tokens": 500, "learning_rate": 1e-2, "dropout": 0.0}
+    made = trainer(tmp_path, tokenizer, replace(config, kind="unified"), settings, repeats=5)
     made.validate(lambda line: None)
     before = dict(made.progress.losses)
     after = made.run(lambda line: None).losses
@@ -286,12 +308,12 @@ def test_resume_is_exact(
     phrases: int,
 ) -> None:
     config = replace(config, kind=kind, phrases=phrases).with_neighbours(neighbours)
-    recipe = Recipe(steps=30, batch_tokens=300, learning_rate=1e-2, dropout=0.1, checkpoint_seconds=0.0)
-    recipe = replace(recipe, objective=ObjectiveOptions(generator=str(model)))
-    whole = trainer(tmp_path / "whole", tokenizer, config, recipe)
+    settings = {"steps": 30, "batch_tokens": 300, "learning_rate": 1e-2, "dropout": 0.1, "checkpoint_seconds": 0.0}
+    settings |= {"generator": str(model)} if kind == "electra" else {}
+    whole = trainer(tmp_path / "whole", tokenizer, config, settings)
     whole.run(lambda line: None)
 
-    first = trainer(tmp_path / "killed", tokenizer, config, recipe)
+    first = trainer(tmp_path / "killed", tokenizer, config, settings)
     step = first.update
 
     def step_until_killed(objective: Objective, batch: SentenceBatch) -> tuple[float, int]:
@@ -302,7 +324,7 @@ def test_resume_is_exact(
     monkeypatch.setattr(first, "update", step_until_killed)
     with pytest.raises(KilledError):
         first.run(lambda line: None)
-    second = trainer(tmp_path / "killed", tokenizer, config, recipe)
+    second = trainer(tmp_path / "killed", tokenizer, config, settings)
     second.resume()
     assert second.progress.step == 13
     second.run(lambda line: None)
@@ -312,7 +334,7 @@ def test_resume_is_exact(
 
 
 def test_rate_rises_and_falls(tmp_path: Path, tokenizer: Tokenizer, config: NetworkConfig) -> None:
-    made = trainer(tmp_path, tokenizer, config, Recipe(steps=100, learning_rate=1.0, warmup=0.1, decay=0.2))
+    made = trainer(tmp_path, tokenizer, config, {"steps": 100, "learning_rate": 1.0, "warmup": 0.1, "decay": 0.2})
     rates = []
     for made.progress.step in range(100):
         rates.append(made.learning_rate())
@@ -322,28 +344,52 @@ def test_rate_rises_and_falls(tmp_path: Path, tokenizer: Tokenizer, config: Netw
 
 
 def test_resume_refuses(tmp_path: Path, tokenizer: Tokenizer, config: NetworkConfig) -> None:
-    made = trainer(tmp_path, tokenizer, config, Recipe(steps=1, batch_tokens=300))
+    made = trainer(tmp_path, tokenizer, config, {"steps": 1, "batch_tokens": 300})
     with pytest.raises(UserError, match="nothing to resume"):
         made.resume()
     made.save()
-    other = trainer(tmp_path, tokenizer, config, Recipe(steps=1, batch_tokens=400))
+    other = trainer(tmp_path, tokenizer, config, {"steps": 1, "batch_tokens": 400})
     with pytest.raises(UserError, match="batch_tokens 300, not 400"):
         other.resume()
-    other = trainer(tmp_path, tokenizer, replace(config, d_ff=128), Recipe(steps=1, batch_tokens=300))
+    other = trainer(tmp_path, tokenizer, replace(config, d_ff=128), {"steps": 1, "batch_tokens": 300})
     with pytest.raises(UserError, match="was made with d_ff 64, not 128"):
         other.resume()
-    younger = {**asdict(other.recipe), **other.belongs_to, "network": other.belongs_to["network"] | {"later": 1}}
+    younger = {**other.belongs_to, "network": other.belongs_to["network"] | {"later": 1}}
     with pytest.raises(UserError, match="was made with later 1, not None"):
-        _check_same(tmp_path, younger, asdict(other.recipe) | other.belongs_to)
+        _check_same(tmp_path, younger, other.belongs_to)
     (tmp_path / STATE).write_bytes(b"x" * 20)
     with pytest.raises(UserError, match="not a whole safetensors file"):
         made.resume()
 
 
+def test_states_of_former_versions(tmp_path: Path, tokenizer: Tokenizer, config: NetworkConfig) -> None:
+    """They name the options of all kinds."""
+    config = replace(config, kind="bilm")
+    made = trainer(tmp_path, tokenizer, config, {"steps": 1, "batch_tokens": 300, "mask_cap": 4})
+    made.save()
+    path = tmp_path / STATE
+    former = {"mask_rate": 0.15, "mask_cap": 4, "cloze": False, "predict_frame": False, "generator": None}
+    former |= {"confusions": None, "hypernyms": None}
+    recipe = {"steps": 1, "batch_tokens": 300, "optimizer": "muon", "seed": 0, "clip": 1.0}
+    belongs = {name: value for name, value in made.belongs_to.items() if name not in {*recipe, "objective"}}
+    for changed, message in (({}, None), ({"predict_frame": True}, "was made with predict_frame True, not False")):
+        with safe_open(path, framework="pt") as file:
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
+            progress = file.metadata()["progress"]
+        whole = json.dumps(recipe | {"objective": former | changed})
+        about = {"progress": progress, "recipe": whole, "belongs_to": json.dumps(belongs)}
+        checkpoint.write_tensors(path, tensors, about)
+        if message is None:
+            made.resume()
+        else:
+            with pytest.raises(UserError, match=message):
+                made.resume()
+
+
 def test_bfloat16_stays_close(tmp_path: Path, tokenizer: Tokenizer, config: NetworkConfig) -> None:
-    recipe = Recipe(steps=40, batch_tokens=500, learning_rate=5e-3, dropout=0.0)
-    full = trainer(tmp_path, tokenizer, config, recipe).run(lambda line: None)
-    half = trainer(tmp_path, tokenizer, config, recipe)
+    settings = {"steps": 40, "batch_tokens": 500, "learning_rate": 5e-3, "dropout": 0.0}
+    full = trainer(tmp_path, tokenizer, config, settings).run(lambda line: None)
+    half = trainer(tmp_path, tokenizer, config, settings)
     half.device = Device(torch.device("cpu"), torch.bfloat16, compiled=False)
     found = half.run(lambda line: None)
     assert found.validation_loss == pytest.approx(full.validation_loss, rel=0.02)
@@ -424,7 +470,6 @@ def test_command_masks_as_it_is_told(rescore: Run, tmp_path: Path) -> None:
     assert "pseudo-perplexity (at 50 % masked, at most 4)" in (tmp_path / "lm" / "README.md").read_text()
     resumed = rescore(*command, "bilm", "--steps", "4", "--resume")
     assert resumed.returncode == 2 and "was made with mask_rate 0.5, not 0.15" in resumed.stderr
-    assert_one_line_error(rescore(*command, "bilm", "--predict-frame"), "--predict-frame is for tta")
     command = (*command[:-2], "other", "--lm")
     assert_one_line_error(rescore(*command, "tta", "--mask-cap", "4"), "--mask-cap is for bilm, electra, unified")
 

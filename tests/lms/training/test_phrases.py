@@ -10,12 +10,11 @@ import pytest
 import torch
 
 from rescore.errors import UserError
+from rescore.lms import kind_of
 from rescore.lms.neural import checkpoint
 from rescore.lms.neural.config import NetworkConfig
 from rescore.lms.neural.tokenizer import Tokenizer
-from rescore.lms.neural.training.loop import Device, Recipe
-from rescore.lms.neural.training.train import Shape, Sources, train
-from rescore.lms.tta import TTA, Phrases
+from rescore.lms.tta.network import TTA, Phrases
 from tests.conftest import SENTENCES
 
 
@@ -25,11 +24,13 @@ class Workshop:
 
     def train(self, out: str, steps: int, kind: str = "tta", *, resume: bool = False, **shape: Any) -> TTA:
         folder = self.folder
-        recipe = Recipe(steps=steps, batch_tokens=300, dropout=0.0, checkpoint_seconds=0.0)
-        tokenizer = None if "init" in shape else folder / "tokenizer.json"
-        sources = Sources(folder / "text", tokenizer=tokenizer, held_out=20)
-        made = Shape(kind, **({"config": str(folder / "c.json")} | shape))
-        train(made, sources, recipe, Device.choose("cpu", "float32", False), folder / out, resume=resume)
+        settings = {"text": folder / "text", "held_out": 20, "batch_tokens": 300, "dropout": 0.0}
+        settings |= {"steps": steps, "checkpoint_seconds": 0.0, "resume": resume, "out": folder / out}
+        settings |= {"device": "cpu", "precision": "float32", "compiled": False}
+        settings |= {} if "init" in shape else {"tokenizer": folder / "tokenizer.json"}
+        train_kind = kind_of(kind)
+        assert train_kind.Options is not None
+        train_kind.train(train_kind.Options(**({"config": str(folder / "c.json")} | settings | shape)))
         network = checkpoint.load(folder / out)[0]
         assert isinstance(network, TTA)
         return network
@@ -58,12 +59,12 @@ def test_a_model_without_them_gets_them(workshop: Workshop) -> None:
     folder = workshop.folder
     plain = workshop.train("plain", 2)
     assert not plain.phrases
-    more = workshop.train("more", 0, init=folder / "plain", phrases=16)
+    more = workshop.train("more", 0, init=str(folder / "plain"), phrases=16)
     tokens, lengths = torch.tensor([[2, 9, 8, 7, 3]]), torch.tensor([5])
     with torch.no_grad():
         assert torch.allclose(plain(tokens, lengths), more(tokens, lengths), atol=1e-5)
-    assert workshop.train("kept", 1, init=folder / "more").config.phrases == 16
+    assert workshop.train("kept", 1, init=str(folder / "more")).config.phrases == 16
     with pytest.raises(UserError, match="has phrase keys of 16 units"):
-        workshop.train("x", 1, init=folder / "more", phrases=64)
-    with pytest.raises(UserError, match="a bilm has none"):
-        workshop.train("y", 1, "bilm", init=folder / "plain", phrases=64)
+        workshop.train("x", 1, init=str(folder / "more"), phrases=64)
+    with pytest.raises(UserError, match="phrases is 64; a bilm has none, tta may"):
+        NetworkConfig("bilm", phrases=64)

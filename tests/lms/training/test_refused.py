@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from rescore.lms.backends import shipped_models
+from rescore.lms.folders import claimed
 from rescore.lms.neural.config import NetworkConfig
 from tests.conftest import Run, assert_one_line_error
 
@@ -45,3 +47,47 @@ def test_what_would_have_no_effect(rescore: Run, tmp_path: Path) -> None:
     pairs = ("--pairs", "text.txt", "text.txt")
     done = rescore("train", "--lm", "unified", *TINY, *pairs, "--reading", "l2r", "--steps", "1", "--out", "x")
     assert_one_line_error(done, "--reading l2r: learns from single sentences; leave out --pairs")
+
+
+def test_a_model_without_a_training_is_not_overwritten(rescore: Run, tmp_path: Path) -> None:
+    """As every shipped or downloaded one."""
+    tiny(tmp_path)
+    for name in ("config.json", "model.safetensors", "tokenizer.json"):
+        (tmp_path / "lm").mkdir(exist_ok=True)
+        (tmp_path / "lm" / name).write_bytes((shipped_models() / "tta-small" / name).read_bytes())
+    before = {path.name: path.read_bytes() for path in (tmp_path / "lm").iterdir()}
+    done = rescore("train", "--lm", "tta", *TINY, "--steps", "1", "--out", "lm")
+    assert_one_line_error(done, "--out lm: holds a model; give another folder, or delete this one")
+    assert {path.name: path.read_bytes() for path in (tmp_path / "lm").iterdir()} == before
+
+
+def test_two_trainings_in_one_folder(rescore: Run, tmp_path: Path) -> None:
+    tiny(tmp_path)
+    (tmp_path / "lm").mkdir()
+    with claimed(tmp_path / "lm"):
+        done = rescore("train", "--lm", "tta", *TINY, "--steps", "1", "--out", "lm")
+        assert_one_line_error(done, "--out lm: another training writes there; wait for it, or give another folder")
+        assert not list((tmp_path / "lm").iterdir())
+    assert rescore("train", "--lm", "tta", *TINY, "--steps", "1", "--out", "lm").returncode == 0
+
+
+def test_options_of_another_kind(rescore: Run, tmp_path: Path) -> None:
+    """Refused in one line that names the kinds that have it; a kind's own help shows its options alone."""
+    tiny(tmp_path)
+    for kind, option, able in (
+        ("tta", ("--mask-rate", "0.2"), "--mask-rate is for bilm, electra, unified; it does not apply to --lm tta"),
+        (
+            "ngram",
+            ("--steps", "2"),
+            "--steps is for tta, bilm, unilm, unilm-bw, lstm, lstm-bw, permutation, electra, unif",
+        ),
+        ("bilm", ("--order", "2"), "--order is for ngram; it does not apply to --lm bilm"),
+        ("unilm-bw", ("--context", "2"), "--context is for tta, bilm, unilm; it does not apply to --lm unilm-bw"),
+    ):
+        assert_one_line_error(rescore("train", "--lm", kind, "--text", "text.txt", "--out", "x", *option), able)
+    assert_one_line_error(rescore("train", "--lm", "tta", "--out", "x", "--predict-frame"), "No such option")
+    assert not (tmp_path / "x").exists()
+    helps = (rescore("train", "--lm", kind, "--help").stdout for kind in ("unified", "ngram"))
+    own, other = (text.partition("\nOptions:")[2] for text in helps)
+    assert "--reading" in own and "--pairs" in own and "--steps" in own and "--order" not in own
+    assert "--order" in other and "--steps" not in other and "--pairs" not in other

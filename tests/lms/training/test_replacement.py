@@ -13,12 +13,10 @@ import torch
 
 from rescore.errors import UserError
 from rescore.lms import ComputeOptions, alone, load
-from rescore.lms.electra import Confused, ReplacedTokenDetection, Sampled
+from rescore.lms.electra.network import Confused, ReplacedTokenDetection, Sampled, generators
 from rescore.lms.neural import checkpoint
 from rescore.lms.neural.config import NetworkConfig
 from rescore.lms.neural.tokenizer import Tokenizer
-from rescore.lms.neural.training.loop import Recipe
-from rescore.lms.neural.training.objectives import ObjectiveOptions
 from rescore.nbest import Hypothesis, NbestList
 from tests.conftest import SENTENCES, Run, assert_one_line_error, write_json
 from tests.lms.test_neural import short
@@ -32,7 +30,7 @@ def batch(tokenizer: Tokenizer, sentence: str, times: int) -> tuple[torch.Tensor
 
 
 def test_what_was_replaced_is_told(tokenizer: Tokenizer, model: Path) -> None:
-    objective = ReplacedTokenDetection(tokenizer, ObjectiveOptions(mask_rate=0.25, generator=str(model)))
+    objective = ReplacedTokenDetection(generators(tokenizer, model, None), 0.25)
     tokens, lengths = batch(tokenizer, SENTENCES[0], 200)
     example = objective(tokens, lengths, [3])
     own = (tokens > 4) & (tokens != tokenizer.eos)
@@ -82,7 +80,7 @@ def test_confusions_are_those_of_lists(tokenizer: Tokenizer) -> None:
 
 def test_both_generators_are_used_alike(tokenizer: Tokenizer, model: Path) -> None:
     tokens, lengths = torch.tensor([[2, 7, 3]]).repeat(4000, 1), torch.full((4000,), 3)
-    objective = ReplacedTokenDetection(tokenizer, ObjectiveOptions(generator=str(model)))
+    objective = ReplacedTokenDetection(generators(tokenizer, model, None))
     other = Confused([], tokenizer)
     other.counts = {7: {9: 1}}
     before = (objective(tokens, lengths, [0]).tokens[:, 1] == 9).float().mean().item()
@@ -92,9 +90,8 @@ def test_both_generators_are_used_alike(tokenizer: Tokenizer, model: Path) -> No
 
 
 def test_it_learns(tmp_path: Path, tokenizer: Tokenizer, config: NetworkConfig, model: Path) -> None:
-    options = ObjectiveOptions(generator=str(model))
-    recipe = Recipe(steps=150, batch_tokens=500, learning_rate=1e-2, dropout=0.0, objective=options)
-    made = trainer(tmp_path, tokenizer, replace(config, kind="electra"), recipe, repeats=5)
+    settings = {"steps": 150, "batch_tokens": 500, "learning_rate": 1e-2, "dropout": 0.0, "generator": str(model)}
+    made = trainer(tmp_path, tokenizer, replace(config, kind="electra"), settings, repeats=5)
     made.validate(lambda line: None)
     before = made.progress.validation_loss
     after = made.run(lambda line: None).validation_loss
@@ -132,9 +129,9 @@ def test_wrong_generators_are_refused(
     rescore: Run, tokenizer: Tokenizer, models: dict[str, Path], tmp_path: Path
 ) -> None:
     with pytest.raises(UserError, match="nothing makes replacements"):
-        ReplacedTokenDetection(tokenizer)
+        generators(tokenizer, None, None)
     with pytest.raises(UserError, match="is a bilm, not a tta"):
-        ReplacedTokenDetection(tokenizer, ObjectiveOptions(generator=str(models["bilm"])))
+        generators(tokenizer, models["bilm"], None)
     (tmp_path / "text").write_text("\n".join(SENTENCES), encoding="utf-8")
     train = ["train", "--lm", "electra", "--text", tmp_path / "text", "--out", "lm"]
     assert_one_line_error(rescore(*train), "learns from replaced tokens; give --generator tta")
@@ -143,7 +140,7 @@ def test_wrong_generators_are_refused(
     assert Confused([NbestList("u", [])], tokenizer).counts == {}
     lists = write_json(tmp_path / "l.json", {"u": {"ref": "the", "hyp_1": {"score": -1, "text": "the old clock"}}})
     with pytest.raises(UserError, match="no hypothesis has another token in the place of one"):
-        ReplacedTokenDetection(tokenizer, ObjectiveOptions(generator=str(models["tta"]), confusions=str(lists)))
+        generators(tokenizer, models["tta"], str(lists))
 
 
 def test_generators_that_cannot_do_it(

@@ -8,6 +8,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -18,19 +19,18 @@ from rescore.lms.neural import checkpoint
 from rescore.lms.neural.config import NetworkConfig
 from rescore.lms.neural.tokenizer import Tokenizer
 from rescore.lms.neural.training.corpus import Corpus, SentenceBatch, encode_corpus
-from rescore.lms.neural.training.loop import Recipe, Trainer
+from rescore.lms.neural.training.loop import Trainer
 from rescore.lms.neural.training.objectives import (
     Example,
-    LanguageAutoencoding,
     MaskedLanguageModelling,
     Objective,
     inner_positions,
 )
-from rescore.lms.neural.training.sentence_order import OrderClassifier, SentenceOrder, order_task
-from rescore.lms.neural.training.train import turns
+from rescore.lms.neural.training.sentence_order import OrderClassifier, SentenceOrder
+from rescore.lms.tta.network import LanguageAutoencoding
 from tests.conftest import SENTENCES, Run, assert_one_line_error
 from tests.lms.training.test_corpus import BUDGET, epoch_of, sentences
-from tests.lms.training.test_loop import CPU, KilledError
+from tests.lms.training.test_loop import CPU, KilledError, options_of, tasks_of
 
 
 def corpus_of(folder: Path, documents: Sequence[Sequence[str]], tokenizer: Tokenizer, held_out: int = 20) -> Corpus:
@@ -69,32 +69,34 @@ def slowly(pair: Sequence[int], swapped: bool, eos: int) -> list[int]:
     return [pair[0], *(other if swapped else one), eos, *(one if swapped else other), eos]
 
 
-@pytest.mark.parametrize("kind", [LanguageAutoencoding, MaskedLanguageModelling])
-def test_half_of_the_pairs_are_swapped(tmp_path: Path, tokenizer: Tokenizer, kind: type) -> None:
+@pytest.mark.parametrize("masked", [False, True])
+def test_half_of_the_pairs_are_swapped(tmp_path: Path, tokenizer: Tokenizer, masked: bool) -> None:
     pairs = corpus_of(tmp_path, [SENTENCES], tokenizer).pairs(60)
-    objective = SentenceOrder("sop", kind(tokenizer), tokenizer, 8)
+    objective = SentenceOrder(
+        "sop", MaskedLanguageModelling(tokenizer) if masked else LanguageAutoencoding(), tokenizer, 8
+    )
     told: list[bool] = []
     for number, batch in zip(range(200), pairs.batches(400), strict=False):
         tokens, lengths = torch.from_numpy(batch.tokens), torch.from_numpy(batch.lengths)
         example = objective(tokens, lengths, [7, number])
-        assert example.swapped is not None
-        assert abs(2 * int(example.swapped.sum()) - len(tokens)) <= 1
-        told += example.swapped.tolist()
+        assert example.labels is not None
+        assert abs(2 * int(example.labels.sum()) - len(tokens)) <= 1
+        told += example.labels.tolist()
         shown = example.tokens.clone()
         shown[example.predicted] = example.targets  # what was masked
-        for row, (length, swap) in enumerate(zip(lengths.tolist(), example.swapped.tolist(), strict=True)):
+        for row, (length, swap) in enumerate(zip(lengths.tolist(), example.labels.tolist(), strict=True)):
             pair = tokens[row, :length].tolist()
             assert shown[row, :length].tolist() == slowly(pair, swap, tokenizer.eos)
             assert not shown[row, length:].any()
         assert not set(example.targets.tolist()) & {tokenizer.bos, tokenizer.eos, tokenizer.pad}
         again = objective(tokens, lengths, [7, number])
-        assert torch.equal(again.swapped, example.swapped) and torch.equal(again.tokens, example.tokens)
+        assert torch.equal(again.labels, example.labels) and torch.equal(again.tokens, example.tokens)
     assert abs(sum(told) / len(told) - 0.5) < 0.02
     # A pair is not swapped for ever, and the one batch of one pair is as often swapped as not.
-    single = [objective(tokens[:1], lengths[:1], [number]).swapped for number in range(200)]
+    single = [objective(tokens[:1], lengths[:1], [number]).labels for number in range(200)]
     assert 70 < sum(map(int, single)) < 130
     # Nor does its place in the batch say it: two neighbours are as often alike as chance has it.
-    four = [objective(tokens[:4], lengths[:4], [number]).swapped for number in range(200)]
+    four = [objective(tokens[:4], lengths[:4], [number]).labels for number in range(200)]
     alike = [bool(one[0] == one[1]) for one in four if one is not None]
     assert len(tokens) >= 4 and 40 < sum(alike) < 100  # of two and two a third
 
@@ -103,7 +105,7 @@ def test_what_the_classifier_reads(tokenizer: Tokenizer) -> None:
     """[BOS] alone, or the sentences' own tokens."""
     bos, eos = tokenizer.bos, tokenizer.eos
     tokens = torch.tensor([[bos, 10, 11, eos, 12, eos], [bos, 13, eos, tokenizer.mask, eos, 0]])
-    example = Example(tokens, torch.tensor([6, 5]), tokens > 9, tokens[tokens > 9], swapped=torch.tensor([True, False]))
+    example = Example(tokens, torch.tensor([6, 5]), tokens > 9, tokens[tokens > 9], labels=torch.tensor([True, False]))
     torch.manual_seed(0)
     hidden = torch.randn(2, 6, 8)
     vectors = {
@@ -125,17 +127,15 @@ def trainer(
     documents: Sequence[Sequence[str]],
     tokenizer: Tokenizer,
     config: NetworkConfig,
-    recipe: Recipe,
+    settings: dict[str, Any],
     order: str | None,
     held_out: int = 20,
 ) -> Trainer:
     corpus = corpus_of(folder, documents, tokenizer, held_out)
-    torch.manual_seed(recipe.seed)
-    made = turns(config.kind, tokenizer, corpus)
+    options = options_of(config, settings | {"sentence_order": order})
+    torch.manual_seed(options.seed)
     network = checkpoint.build(config)
-    if order is not None:
-        made.append(order_task(order, made[0], config, tokenizer))
-    return Trainer(network, tokenizer, made, recipe, CPU, folder)
+    return Trainer(network, tokenizer, tasks_of(config, tokenizer, options, corpus), options, CPU, folder)
 
 
 def successors(tokenizer: Tokenizer) -> list[list[str]]:
@@ -157,14 +157,14 @@ def successors(tokenizer: Tokenizer) -> list[list[str]]:
 def test_order_is_learned(tmp_path: Path, tokenizer: Tokenizer, config: NetworkConfig, kind: str, order: str) -> None:
     """And not without the option, where a classifier is trained on what the network has learned."""
     config = replace(config, kind=kind, layers=2)
-    recipe = Recipe(steps=200, batch_tokens=250, learning_rate=1e-2, dropout=0.0)
+    settings = {"steps": 200, "batch_tokens": 250, "learning_rate": 1e-2, "dropout": 0.0}
     documents = successors(tokenizer)
-    asked = trainer(tmp_path / "asked", documents, tokenizer, config, recipe, order, 200)
+    asked = trainer(tmp_path / "asked", documents, tokenizer, config, settings, order, 200)
     accuracy = asked.run(lambda line: None).accuracies[order]
-    unasked = trainer(tmp_path / "unasked", documents, tokenizer, config, recipe, None, 200)
+    unasked = trainer(tmp_path / "unasked", documents, tokenizer, config, settings, None, 200)
     unasked.run(lambda line: None)
-    pairs = trainer(tmp_path / "pairs", documents, tokenizer, config, replace(recipe, steps=100), order, 200)
-    pairs.turns = pairs.turns[1:]
+    pairs = trainer(tmp_path / "pairs", documents, tokenizer, config, settings | {"steps": 100}, order, 200)
+    pairs.schedule = pairs.schedule[1:]
     pairs.tasks = {order: pairs.tasks[order]}
     pairs.network.load_state_dict(unasked.network.state_dict())
     for value in pairs.network.parameters():
@@ -183,10 +183,10 @@ def test_resume_is_exact(
     order: str,
 ) -> None:
     config = replace(config, kind=kind, max_positions=62)
-    recipe = Recipe(steps=20, batch_tokens=300, learning_rate=1e-2, dropout=0.1, checkpoint_seconds=0.0)
+    settings = {"steps": 20, "batch_tokens": 300, "learning_rate": 1e-2, "dropout": 0.1, "checkpoint_seconds": 0.0}
 
     def made(name: str) -> Trainer:
-        return trainer(tmp_path / name, [SENTENCES], tokenizer, config, recipe, order)
+        return trainer(tmp_path / name, [SENTENCES], tokenizer, config, settings, order)
 
     whole = made("whole")
     whole.run(lambda line: None)
@@ -210,14 +210,14 @@ def test_resume_is_exact(
     assert torch.equal(whole.heads[order].linear.weight, second.heads[order].linear.weight)
     assert whole.heads[order].linear.weight.any()
     assert second.progress.accuracies == whole.progress.accuracies
-    other = trainer(tmp_path / "killed", [SENTENCES], tokenizer, config, recipe, "srp" if order == "sop" else "sop")
+    other = trainer(tmp_path / "killed", [SENTENCES], tokenizer, config, settings, "srp" if order == "sop" else "sop")
     with pytest.raises(UserError, match="was made with tasks"):
         other.resume()
 
 
 def test_validation_is_of_the_usual_objective(tmp_path: Path, tokenizer: Tokenizer, config: NetworkConfig) -> None:
     config = replace(config, max_positions=62)
-    made = trainer(tmp_path, [SENTENCES], tokenizer, config, Recipe(steps=0, batch_tokens=300), "srp")
+    made = trainer(tmp_path, [SENTENCES], tokenizer, config, {"steps": 0, "batch_tokens": 300}, "srp")
     torch.nn.init.normal_(made.heads["srp"].linear.weight)
     said: list[str] = []
     made.validate(said.append)
@@ -250,10 +250,16 @@ def test_the_command(rescore: Run, tmp_path: Path) -> None:
     card = (tmp_path / "order/README.md").read_text()
     assert "validation accuracy of sentence order, sop" in card and "sop: validation loss" in done.stderr
     for more, part in (
-        (("--lm", "unilm", "--sentence-order", "sop"), "--sentence-order is for tta, bilm; a unilm"),
+        (
+            ("--lm", "unilm", "--sentence-order", "sop"),
+            "--sentence-order is for tta, bilm; it does not apply to --lm unilm",
+        ),
         (("--lm", "tta", "--sentence-order", "srp", "--context", "1"), "--sentence-order cannot be had with --context"),
         (("--lm", "tta", "--sentence-order", "srp", "--pairs", "text", "text"), "cannot be had with --context or"),
-        (("--lm", "ngram", "--sentence-order", "srp"), "--sentence-order does not apply to --lm ngram"),
+        (
+            ("--lm", "ngram", "--sentence-order", "srp"),
+            "--sentence-order is for tta, bilm; it does not apply to --lm ngram",
+        ),
         (("--lm", "tta", "--sentence-order", "nsp"), "sop"),
     ):
         assert_one_line_error(rescore("train", "--text", "text", "--out", "x", *more), part)

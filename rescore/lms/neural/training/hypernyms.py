@@ -17,7 +17,7 @@ import torch
 
 from rescore.errors import UserError
 from rescore.lms.neural.tokenizer import Tokenizer
-from rescore.lms.neural.training.objectives import Example
+from rescore.lms.neural.training.objectives import Curriculum, Example
 
 log = logging.getLogger(__name__)
 
@@ -114,7 +114,7 @@ def classes(folder: Path, tokenizer: Tokenizer, counts: npt.NDArray[np.int64]) -
     return np.array([token if name is None else numbers.setdefault(name, token) for token, name in enumerate(names)])
 
 
-class HypernymClasses:
+class HypernymClasses(Curriculum):
     """A `Curriculum`: targets are replaced by their classes in the beginning of a training.
 
     In the thesis classes have embeddings of their own, and take the place of tokens in the input, too. Here the

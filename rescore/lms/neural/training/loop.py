@@ -24,55 +24,21 @@ from rescore.errors import UserError
 from rescore.lms.neural import checkpoint
 from rescore.lms.neural.blocks import Network
 from rescore.lms.neural.config import NetworkConfig
+from rescore.lms.neural.options import NeuralOptions
 from rescore.lms.neural.precision import choose_device
 from rescore.lms.neural.tokenizer import Tokenizer
-from rescore.lms.neural.training.corpus import Corpus, SentenceBatch
+from rescore.lms.neural.training.corpus import SentenceBatch
 from rescore.lms.neural.training.objectives import (
-    USUAL,
     Curriculum,
     Example,
     Objective,
-    ObjectiveOptions,
+    Task,
     class_cross_entropy,
     tied_cross_entropy,
 )
 from rescore.lms.neural.training.optimizer import Interrupts, Pace, optimizers
 
 STATE = "training.safetensors"
-
-
-@dataclass(frozen=True, slots=True)
-class Recipe:
-    """How to train. Either `steps` or `minutes` says for how long.
-
-    The learning rate is constant between warm-up and decay, so that training can be stopped, prolonged and ended at any
-    time (Hägele et al. 2024: a decay over the last fifth loses nothing against a cosine).
-    """
-
-    steps: int | None = None
-    minutes: float | None = None
-    batch_tokens: int = 4096
-    optimizer: str = "muon"
-    """`muon`, or `adamw`."""
-    learning_rate: float = 1e-3
-    warmup: float = 0.02  # of the whole training
-    decay: float = 0.2  # of the whole training, at its end
-    weight_decay: float = 0.01
-    dropout: float = 0.1
-    clip: float = 1.0
-    seed: int = 0
-    checkpoint_seconds: float = 300.0
-    validation_seconds: float = 600.0
-    objective: ObjectiveOptions = USUAL
-
-
-@dataclass(frozen=True, slots=True)
-class Task:
-    """What is learned from which text; `name` parts it from a network's other tasks."""
-
-    name: str
-    corpus: Corpus
-    objective: Objective
 
 
 @dataclass(slots=True)
@@ -127,33 +93,35 @@ def _cpu_multiplies_bfloat16() -> bool:
 
 
 class Trainer:
-    """One network, its tasks, one recipe. `run` trains to the end; `resume` first puts everything back as it was."""
+    """One network, its tasks, its options. `run` trains to the end; `resume` first puts everything back as it was."""
 
     def __init__(
         self,
         network: Network,
         tokenizer: Tokenizer,
-        turns: Sequence[Task],
-        recipe: Recipe,
+        schedule: Sequence[Task],
+        options: NeuralOptions,
         device: Device,
         folder: Path,
         curriculum: Curriculum | None = None,
     ) -> None:
         """
         Args:
-            turns: the task of each batch, over and over; a task may have several turns.
+            schedule: the task of each batch, over and over; a task may be in it several times.
             curriculum: what changes examples by how much of the training is done; not those of validation.
         """
         self._curriculum = curriculum
         self.network = network.to(device.device)
-        self.network.set_dropout(recipe.dropout)
-        self.tokenizer, self.recipe, self.device, self.folder = tokenizer, recipe, device, folder
-        self.turns = list(turns)
-        self.tasks = {task.name: task for task in turns}
+        self.network.set_dropout(options.dropout)
+        self.tokenizer, self.options, self.device, self.folder = tokenizer, options, device, folder
+        self.schedule = list(schedule)
+        self.tasks = {task.name: task for task in schedule}
         self.progress = TrainingState()
-        self.heads = nn.ModuleDict({task.name: head for task in turns if (head := _head(task.objective)) is not None})
+        heads = {name: task.objective.head for name, task in self.tasks.items()}
+        self.heads = nn.ModuleDict({name: head for name, head in heads.items() if head is not None})
+        self.about_heads = {name: head.about for name, head in heads.items() if head is not None}
         self.heads.to(device.device)
-        self.optimizers = optimizers(network, recipe.optimizer, recipe.weight_decay, self.heads)
+        self.optimizers = optimizers(network, options.optimizer, options.weight_decay, self.heads)
         self._model: Callable[..., Tensor] = _Hidden(network)
         if device.compiled:
             self._model = torch.compile(self._model, dynamic=True)
@@ -167,36 +135,38 @@ class Trainer:
         return {
             "network": asdict(self.network.config),
             "tokenizer": self.tokenizer.fingerprint,
-            "text": " ".join(dict.fromkeys(task.corpus.fingerprint for task in self.turns)),
-            "held_out": self.turns[0].corpus.held_out_sentences,
-            "tasks": " ".join(task.name for task in self.turns),
+            "text": " ".join(dict.fromkeys(task.corpus.fingerprint for task in self.schedule)),
+            "held_out": self.schedule[0].corpus.held_out_sentences,
+            "tasks": " ".join(task.name for task in self.schedule),
             "replacements": self.replacements,
+            "objective": self.options.objective,
+            **{name: getattr(self.options, name) for name in ("batch_tokens", "seed", "optimizer")},
         }
 
     @property
     def replacements(self) -> str:
-        """What makes replacements, where tokens are replaced; empty where none are."""
-        return ", ".join(filter(None, (getattr(task.objective, "replacements", "") for task in self.tasks.values())))
+        """What else than texts the tasks' examples are made of; empty where it is nothing."""
+        return ", ".join(filter(None, (task.objective.replacements for task in self.tasks.values())))
 
     def learning_rate(self) -> float:
         """Linear warm-up, constant, linear decay to zero, by the share of the steps (or minutes) that is done."""
-        done, recipe = self._done(), self.recipe
-        rise = done / recipe.warmup if recipe.warmup else 1.0
-        fall = (1.0 - done) / recipe.decay if recipe.decay else 1.0
-        return recipe.learning_rate * max(0.0, min(rise, fall, 1.0))
+        done, options = self._done(), self.options
+        rise = done / options.warmup if options.warmup else 1.0
+        fall = (1.0 - done) / options.decay if options.decay else 1.0
+        return options.learning_rate * max(0.0, min(rise, fall, 1.0))
 
     def _done(self) -> float:
-        if self.recipe.minutes is not None:
-            return self.progress.seconds / (60 * self.recipe.minutes)
-        assert self.recipe.steps is not None
-        return (self.progress.step + 1) / (self.recipe.steps + 1)  # the first step learns, and so does the last
+        if self.options.minutes is not None:
+            return self.progress.seconds / (60 * self.options.minutes)
+        assert self.options.steps is not None
+        return (self.progress.step + 1) / (self.options.steps + 1)  # the first step learns, and so does the last
 
     def _share(self) -> float:
         """How much of the whole training is done."""
-        return self._done() if self.recipe.steps is None else self.progress.step / max(self.recipe.steps, 1)
+        return self._done() if self.options.steps is None else self.progress.step / max(self.options.steps, 1)
 
     def run(self, report: Callable[[str], None]) -> TrainingState:
-        """Train until the recipe's end; returns where it ended.
+        """Train until the end; returns where it ended.
 
         Ctrl-C and SIGTERM save the state after the update that is under way, and then do what they usually do. Killed,
         the state of the last checkpoint stays.
@@ -207,7 +177,7 @@ class Trainer:
         return self.progress
 
     def _run(self, report: Callable[[str], None], interrupts: Interrupts) -> None:
-        recipe, progress = self.recipe, self.progress
+        options, progress = self.options, self.progress
         main = self.device.rank == 0
         bar = tqdm(
             desc="train",
@@ -220,13 +190,13 @@ class Trainer:
         saved = validated = time.monotonic()
         pace = Pace(progress.tokens, progress.seconds, self._share())
         batches = self._batches()
-        while (self._done() < 1) if recipe.minutes is not None else (progress.step < (recipe.steps or 0)):
+        while (self._done() < 1) if options.minutes is not None else (progress.step < (options.steps or 0)):
             began = time.monotonic()
             loss, tokens = self.update(*next(batches))
             if not math.isfinite(loss):
                 raise UserError(
                     f"the loss is {loss} after {progress.step} steps; train with a lower --learning-rate than "
-                    f"{recipe.learning_rate:g}"
+                    f"{options.learning_rate:g}"
                 )
             now = time.monotonic()
             progress.step += 1
@@ -242,10 +212,10 @@ class Trainer:
             if main and bar.disable and pace.due(progress.step):
                 now_at = pace.line(progress.tokens, progress.seconds, self._share())
                 report(f"step {progress.step}  tokens {progress.tokens:,}  loss {loss:.3f}  {now_at}")
-            if main and now - validated > recipe.validation_seconds:
+            if main and now - validated > options.validation_seconds:
                 self.validate(report)
                 validated = time.monotonic()
-            if main and now - saved > recipe.checkpoint_seconds:
+            if main and now - saved > options.checkpoint_seconds:
                 self.save()
                 saved = time.monotonic()
         else:
@@ -257,14 +227,14 @@ class Trainer:
 
     def _batches(self) -> Iterator[tuple[Objective, SentenceBatch]]:
         """Batches and what is asked of them, from the step on where training stands."""
-        rounds, begun = divmod(self.progress.step, len(self.turns))
+        rounds, begun = divmod(self.progress.step, len(self.schedule))
         streams = {}
         for name, task in self.tasks.items():
-            taken = [turn.name for turn in self.turns].count(name) * rounds
-            taken += [turn.name for turn in self.turns[:begun]].count(name)
-            streams[name] = task.corpus.batches(self.recipe.batch_tokens, taken, self.device.rank, self.device.world)
-        for turn in islice(cycle(self.turns), begun, None):
-            yield turn.objective, next(streams[turn.name])
+            names = [task.name for task in self.schedule]
+            taken = names.count(name) * rounds + names[:begun].count(name)
+            streams[name] = task.corpus.batches(self.options.batch_tokens, taken, self.device.rank, self.device.world)
+        for task in islice(cycle(self.schedule), begun, None):
+            yield task.objective, next(streams[task.name])
 
     def update(self, objective: Objective, batch: SentenceBatch) -> tuple[float, int]:
         """One update. Returns the loss a token of this process's share, and the tokens of all processes."""
@@ -281,7 +251,7 @@ class Trainer:
             for part in (value.grad for value in self.heads.parameters() if value.grad is not None):
                 torch.distributed.all_reduce(part)
                 part /= self.device.world
-        nn.utils.clip_grad_norm_(self.network.parameters(), self.recipe.clip)
+        nn.utils.clip_grad_norm_(self.network.parameters(), self.options.clip)
         for optimizer in self.optimizers:
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
@@ -302,7 +272,7 @@ class Trainer:
     def _loss(self, objective: Objective, batch: SentenceBatch) -> tuple[Tensor, int]:
         """Sum of the losses of a batch's predicted tokens, and their number; that of a head is added for each token."""
         device = self.device.device
-        seed = [self.recipe.seed, self.progress.step, self.device.rank]
+        seed = [self.options.seed, self.progress.step, self.device.rank]
         example = objective(torch.from_numpy(batch.tokens), torch.from_numpy(batch.lengths), seed)
         if self._curriculum is not None:
             example = self._curriculum(example, self._share(), seed)
@@ -310,8 +280,8 @@ class Trainer:
         with torch.autocast(device.type, self.device.precision, enabled=self.device.precision != torch.float32):
             hidden = self._model(example.tokens, example.lengths)
         loss = self._cross_entropy(hidden[example.predicted].to(self.device.precision), example)
-        if (head := _head(objective)) is not None:
-            loss = loss + len(example.targets) * head.loss(hidden, example)
+        if objective.head is not None:
+            loss = loss + len(example.targets) * objective.head.loss(hidden, example)
         return loss, len(example.targets)
 
     def _cross_entropy(self, hidden: Tensor, example: Example) -> Tensor:
@@ -339,9 +309,9 @@ class Trainer:
     def _validation_loss(self, task: Task) -> float:
         total, count = 0.0, 0
         right: list[bool] = []
-        head = _head(task.objective)
-        for batch in task.corpus.held_out(self.recipe.batch_tokens):
-            seed = [self.recipe.seed, count]  # the same masks at every validation
+        head = task.objective.head
+        for batch in task.corpus.held_out(self.options.batch_tokens):
+            seed = [self.options.seed, count]  # the same masks at every validation
             example = task.objective(torch.from_numpy(batch.tokens), torch.from_numpy(batch.lengths), seed)
             example = example.to(self.device.device)
             hidden = self.network(example.tokens, example.lengths)
@@ -364,7 +334,6 @@ class Trainer:
             tensors["random.cuda"] = torch.cuda.get_rng_state()
         about = {
             "progress": json.dumps(asdict(self.progress)),
-            "recipe": json.dumps(asdict(self.recipe)),
             "belongs_to": json.dumps(self.belongs_to),
         }
         whole = {name: value.contiguous() for name, value in tensors.items()}
@@ -374,7 +343,7 @@ class Trainer:
         """Read what `save` wrote.
 
         Raises:
-            UserError: there is no such file, it is damaged, or it belongs to another network or recipe.
+            UserError: there is no such file, it is damaged, or it belongs to another network or other options.
         """
         path = self.folder / STATE
         if not path.is_file():
@@ -385,10 +354,10 @@ class Trainer:
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
         except (SafetensorError, OSError) as error:
             raise UserError(f"{path}: not a whole safetensors file ({error})") from None
-        before = json.loads(about["recipe"]) | json.loads(about.get("belongs_to", "{}"))
+        before = json.loads(about.get("recipe", "{}")) | json.loads(about.get("belongs_to", "{}"))
         if "network" in before:  # fields that are younger than the file have their usual values
             before["network"] = asdict(NetworkConfig()) | before["network"]
-        _check_same(path, before, asdict(self.recipe) | self.belongs_to)
+        _check_same(path, before, self.belongs_to)
         self.progress = TrainingState(**json.loads(about["progress"]))
         self.network.load_state_dict(_with_prefix(tensors, "model."))
         self.heads.load_state_dict(_with_prefix(tensors, "heads."))
@@ -418,18 +387,20 @@ class _Hidden(nn.Module):
         return self.network(tokens, lengths)
 
 
-def _head(objective: Objective) -> Any:
-    """What predicts something of whole sequences beside the tokens, such as `OrderClassifier`; None mostly."""
-    return getattr(objective, "head", None)
-
-
 def _with_prefix(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
     return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
+
+
+USUAL = {"mask_rate": 0.15, "mask_cap": None, "cloze": False, "predict_frame": False} | dict.fromkeys(
+    ("generator", "confusions", "hypernyms")
+)
+"""Options of objectives that every state had before each kind of network had its own, and their usual values."""
 
 
 def _check_same(path: Path, before: dict[str, Any], now: dict[str, Any]) -> None:
     # How long training goes on and how often it saves may change; what decides the batches, or the network, may not.
     decisive = ("batch_tokens", "seed", "optimizer", "objective", "network", "tokenizer", "text", "held_out")
+    before, now = (some | {"objective": USUAL | some.get("objective", {})} for some in (before, now))
     for name in ("tasks", *decisive, "replacements"):
         there, here = before.get(name), now[name]
         if there == here:

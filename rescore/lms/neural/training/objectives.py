@@ -1,4 +1,4 @@
-"""What networks learn from a batch of sentences, or of pairs."""
+"""What networks learn from a batch of sentences, or of pairs: the objectives that several kinds share, and losses."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from rescore.errors import UserError
-from rescore.lms.neural.blocks import padding_mask
 from rescore.lms.neural.tokenizer import Tokenizer
+from rescore.lms.neural.training.corpus import Corpus
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +25,7 @@ class Example:
     predicted: Tensor  # (batch, n), True at the positions whose hidden vector predicts a token
     targets: Tensor  # (number of predicted positions,), in row-major order
     classes: Tensor | None = None  # (vocabulary,), the class of each token where targets are classes
-    swapped: Tensor | None = None  # (batch,), True where the two sentences of a pair are not in their order
+    labels: Tensor | None = None  # (batch,), what a head is to say of each sequence
 
     def to(self, device: torch.device) -> Example:
         if device.type == "cpu":
@@ -36,53 +35,44 @@ class Example:
         return Example(**moved)
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectiveOptions:
-    """Options of objectives; each takes what it knows.
+class Head(nn.Module):
+    """What predicts something of whole sequences beside the tokens; for training only: no model has its weights."""
 
-    Raises:
-        UserError: a value is out of range.
-    """
+    about: ClassVar[str]
+    """What it predicts, for the card."""
 
-    mask_rate: float = 0.15
-    """Share of a sentence's tokens that are masked, rounded, at least one token."""
-    mask_cap: int | None = None
-    """So many at most; the dissertation's chapter 3 has 4."""
-    cloze: bool = False
-    """Whether a `unified` network predicts masked tokens in all its readings, as in the paper."""
-    predict_frame: bool = False
-    """Whether a T-TA learns to predict [BOS] and [EOS], too, as in the authors' code."""
-    generator: str | None = None
-    """The folder of a T-TA that makes the replacements that a discriminator is to find."""
-    confusions: str | None = None
-    """N-best lists: what stands in one place of the hypotheses of a list is another kind of replacement."""
+    def loss(self, hidden: Tensor, example: Example) -> Tensor:
+        """The mean of -log p of the labels, natural log, of hidden vectors (batch, n, d)."""
+        raise NotImplementedError
 
-    hypernyms: str | None = None
-    """WordNet's folder: at first the classes of rare nouns are predicted; see `lms.neural.training.hypernyms`."""
-
-    def __post_init__(self) -> None:
-        if not 0 < self.mask_rate < 1:
-            raise UserError(f"--mask-rate {self.mask_rate:g}: expected a share between 0 and 1")
-        if self.mask_cap is not None and self.mask_cap < 1:
-            raise UserError(f"--mask-cap {self.mask_cap}: expected a number from 1 on")
+    def right(self, hidden: Tensor, example: Example) -> Tensor:
+        """(batch,), whether the more probable label is the right one."""
+        raise NotImplementedError
 
 
-USUAL = ObjectiveOptions()
+class Objective:
+    """Turns a batch of sentences into an example."""
 
-
-class Objective(Protocol):
-    """Turns a batch of sentences into an example. `perplexity` is the name of exp(loss)."""
-
-    @property
-    def perplexity(self) -> str: ...
-
-    @property
-    def predicts_end(self) -> bool:
-        """Whether [EOS] is among what is predicted."""
-        ...
+    perplexity: str = "perplexity"
+    """The name of exp(loss)."""
+    predicts_end: bool = False
+    """Whether [EOS] is among what is predicted."""
+    head: Head | None = None
+    replacements: str = ""
+    """What else than the text the examples are made of, with a digest: a saved state belongs to it."""
 
     def __call__(self, tokens: Tensor, lengths: Tensor, seed: Sequence[int]) -> Example:
         """tokens (batch, n) with [BOS] and [EOS], lengths (batch,); `seed` decides whatever is random."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What is learned from which text; `name` parts it from a network's other tasks."""
+
+    name: str
+    corpus: Corpus
+    objective: Objective
 
 
 class Curriculum(Protocol):
@@ -94,56 +84,42 @@ class Curriculum(Protocol):
             done: the share of the training that is done. seed: as that of an objective.
         """
 
-
-class LanguageAutoencoding:
-    """LAE (section 4.1 of the T-TA paper): every token of the intact sentence is predicted.
-
-    [BOS] and [EOS] are context, predicted with `predict_frame` only: nothing that is scored depends on how well they
-    are.
-    """
-
-    perplexity: ClassVar[str] = "pseudo-perplexity"
-    predicts_end: ClassVar[bool] = False
-
-    def __init__(self, tokenizer: Tokenizer, options: ObjectiveOptions = USUAL) -> None:
-        self._frame = options.predict_frame
-
-    def __call__(self, tokens: Tensor, lengths: Tensor, seed: Sequence[int]) -> Example:
-        predicted = padding_mask(lengths, tokens.shape[1]) if self._frame else inner_positions(tokens, lengths)
-        return Example(tokens, lengths, predicted, tokens[predicted])
+    def __str__(self) -> str:
+        """What it does, in a line."""
 
 
-class MaskedLanguageModelling:
+class MaskedLanguageModelling(Objective):
     """MLM as the dissertation trains the biLM (chapters 3 and 4).
 
     15 % of a sentence's tokens (or as options say), at least one, are replaced by [MASK], always: none is kept or
     swapped, since scoring always masks. Single sentences, no next-sentence objective.
     """
 
-    predicts_end: ClassVar[bool] = False
-
-    def __init__(self, tokenizer: Tokenizer, options: ObjectiveOptions = USUAL) -> None:
-        self._mask, self._options = tokenizer.mask, options
-        most = "" if options.mask_cap is None else f", at most {options.mask_cap}"
-        self.perplexity = f"pseudo-perplexity (at {100 * options.mask_rate:g} % masked{most})"
+    def __init__(self, tokenizer: Tokenizer, rate: float = 0.15, cap: int | None = None) -> None:
+        """
+        Args:
+            rate: share of a sentence's tokens that are masked, rounded, at least one token.
+            cap: the most masked tokens; the dissertation's chapter 3 has 4.
+        """
+        self._mask, self._rate, self._cap = tokenizer.mask, rate, cap
+        most = "" if cap is None else f", at most {cap}"
+        self.perplexity = f"pseudo-perplexity (at {100 * rate:g} % masked{most})"
 
     def __call__(self, tokens: Tensor, lengths: Tensor, seed: Sequence[int]) -> Example:
         return self.masked(tokens, lengths, inner_positions(tokens, lengths), seed)
 
     def masked(self, tokens: Tensor, lengths: Tensor, maskable: Tensor, seed: Sequence[int]) -> Example:
         """The same with tokens that may be masked: (batch, n), True there."""
-        predicted = torch.from_numpy(some_of(maskable.numpy(), self._options, np.random.default_rng(list(seed))))
+        predicted = torch.from_numpy(
+            some_of(maskable.numpy(), self._rate, self._cap, np.random.default_rng(list(seed)))
+        )
         return Example(tokens.masked_fill(predicted, self._mask), lengths, predicted, tokens[predicted])
 
 
-class CausalLanguageModelling:
+class CausalLanguageModelling(Objective):
     """CLM (section 3 of the T-TA paper): every token, and [EOS], is predicted from those before it."""
 
-    perplexity: ClassVar[str] = "perplexity"
-    predicts_end: ClassVar[bool] = True
-
-    def __init__(self, tokenizer: Tokenizer, options: ObjectiveOptions = USUAL) -> None:
-        pass
+    predicts_end = True
 
     def __call__(self, tokens: Tensor, lengths: Tensor, seed: Sequence[int]) -> Example:
         positions = torch.arange(tokens.shape[1], device=tokens.device)
@@ -158,28 +134,7 @@ class BackwardLanguageModelling(CausalLanguageModelling):
         return super().__call__(mirrored(tokens, lengths), lengths, seed)
 
 
-class PermutationLanguageModelling:
-    """PLM (Yang et al. 2019): every token is predicted from those before it in a random order of the sentence.
-
-    [BOS] and [EOS] are context for all: what is learned is log p(sentence | its length). Unlike XLNet, which predicts
-    the last tokens of an order only, all are predicted: the first ones are factors of the score, too.
-    """
-
-    perplexity: ClassVar[str] = "perplexity (in a random order, given the length)"
-    predicts_end: ClassVar[bool] = False
-
-    def __init__(self, tokenizer: Tokenizer, options: ObjectiveOptions = USUAL) -> None:
-        self._size = tokenizer.vocab_size
-
-    def __call__(self, tokens: Tensor, lengths: Tensor, seed: Sequence[int]) -> Example:
-        predicted = inner_positions(tokens, lengths)
-        lots = np.random.default_rng(list(seed)).random(tokens.shape)
-        lots[~predicted.numpy()] = np.inf
-        ranks = torch.from_numpy(lots.argsort(axis=1).argsort(axis=1) + 1) * predicted
-        return Example(tokens + ranks * self._size, lengths, predicted, tokens[predicted])
-
-
-class ContextObjective:
+class ContextObjective(Objective):
     """Another objective, for windows of consecutive sentences: each is read among the others (Segatron).
 
     A window comes as [BOS] one [EOS] [BOS] other [EOS]; nothing predicts a [BOS], and only what predicts the next token
@@ -217,13 +172,13 @@ def inner_positions(tokens: Tensor, lengths: Tensor) -> Tensor:
 
 
 def some_of(
-    inner: npt.NDArray[np.bool_], options: ObjectiveOptions, lots: np.random.Generator
+    inner: npt.NDArray[np.bool_], rate: float, cap: int | None, random: np.random.Generator
 ) -> npt.NDArray[np.bool_]:
-    """Some of the positions (batch, n): of each row as many as `mask_rate` and `mask_cap` say."""
-    numbers = np.rint(options.mask_rate * inner.sum(axis=1)).clip(1, options.mask_cap).astype(int)
-    drawn = lots.random(inner.shape)
+    """Some of the positions (batch, n): of each row this share, at least one and at most `cap`."""
+    numbers = np.rint(rate * inner.sum(axis=1)).clip(1, cap).astype(int)
+    drawn = random.random(inner.shape)
     drawn[~inner] = np.inf
-    ranks = drawn.argsort(axis=1).argsort(axis=1)  # of each token's lot in its sentence
+    ranks = drawn.argsort(axis=1).argsort(axis=1)  # of each token's random key in its sentence
     return inner & (ranks < numbers[:, None])
 
 
@@ -291,7 +246,7 @@ def tied_cross_entropy(
     return _TiedCrossEntropy.apply(hidden, embeddings, targets, rows)
 
 
-class SourceObjective:
+class SourceObjective(Objective):
     """Another objective, for the second of two sentences; the first is seen by all positions and not predicted.
 
     A pair comes as [BOS] source [EOS] [BOS] target [EOS].

@@ -19,24 +19,23 @@ from rescore.lms.neural.blocks import padding_mask
 from rescore.lms.neural.config import NetworkConfig
 from rescore.lms.neural.tokenizer import Tokenizer
 from rescore.lms.neural.training.corpus import Corpus
-from rescore.lms.neural.training.loop import Task
-from rescore.lms.neural.training.objectives import ContextObjective, Example, Objective
-
-ORDERS = ("sop", "srp")
+from rescore.lms.neural.training.objectives import ContextObjective, Example, Head, Objective, Task
 
 
-class OrderClassifier(nn.Module):
+class OrderClassifier(Head):
     """Softmax over two orders, of one vector of a pair."""
+
+    about = "sentence order"
 
     def __init__(self, name: str, width: int, frame: Sequence[int]) -> None:
         """
         Args:
-            name: one of `ORDERS`. width: of the vectors. frame: the tokens that are not the sentences'.
+            name: `sop` or `srp`. width: of the vectors. frame: the tokens that are not the sentences'.
         """
         super().__init__()
         self._first, self._frame = name == "sop", list(frame)
         self.linear = nn.Linear(width, 2)
-        nn.init.zeros_(self.linear.weight)  # no lots are drawn: what else is random stays what it is without
+        nn.init.zeros_(self.linear.weight)  # nothing random is drawn: what else is random stays what it is without
         nn.init.zeros_(self.linear.bias)
 
     def forward(self, hidden: Tensor, example: Example) -> Tensor:
@@ -53,16 +52,16 @@ class OrderClassifier(nn.Module):
 
     def loss(self, hidden: Tensor, example: Example) -> Tensor:
         """The mean of -log p of the orders, natural log."""
-        assert example.swapped is not None
-        return F.cross_entropy(self(hidden, example), example.swapped.long())
+        assert example.labels is not None
+        return F.cross_entropy(self(hidden, example), example.labels.long())
 
     def right(self, hidden: Tensor, example: Example) -> Tensor:
         """(batch,), whether the more probable order is the right one."""
-        assert example.swapped is not None
-        return self(hidden, example).argmax(dim=1) == example.swapped
+        assert example.labels is not None
+        return self(hidden, example).argmax(dim=1) == example.labels
 
 
-class SentenceOrder:
+class SentenceOrder(Objective):
     """Another objective, for pairs of consecutive sentences, half of which are swapped; `head` says which.
 
     A pair comes as [BOS] one [EOS] other [EOS], as in BERT; no [EOS] is predicted.
@@ -74,19 +73,19 @@ class SentenceOrder:
         self.head = OrderClassifier(name, width, (tokenizer.bos, tokenizer.eos))
 
     def __call__(self, tokens: Tensor, lengths: Tensor, seed: Sequence[int]) -> Example:
-        lots = np.random.default_rng([*seed, 2])
+        random = np.random.default_rng([*seed, 2])
         # If their number is odd, chance decides of which order there is one more.
-        swapped = torch.from_numpy((lots.permutation(len(tokens)) + lots.integers(2)) % 2 == 1)
+        swapped = torch.from_numpy((random.permutation(len(tokens)) + random.integers(2)) % 2 == 1)
         shown = tokens.clone()
         for row in swapped.nonzero()[:, 0].tolist():
             inner = tokens[row, 1 : lengths[row] - 1]
             end = int((inner == self._eos).nonzero()[0])
             shown[row, 1 : lengths[row] - 1] = torch.cat([inner[end + 1 :], inner[end : end + 1], inner[:end]])
-        return replace(self._objective(shown, lengths, seed), swapped=swapped)
+        return replace(self._objective(shown, lengths, seed), labels=swapped)
 
 
 def order_task(name: str, usual: Task, config: NetworkConfig, tokenizer: Tokenizer) -> Task:
-    """What `name`, one of `ORDERS`, adds to the usual task of a network.
+    """What `name`, `sop` or `srp`, adds to the usual task of a network.
 
     Args:
         usual: of a corpus whose windows are pairs.

@@ -1,21 +1,21 @@
-"""A permutation language model (XLNet) with the blocks of a T-TA."""
+"""The network of a permutation language model, its scores, and what it learns."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from rescore.lms.base import Capabilities, Spec
 from rescore.lms.neural.blocks import padding_mask
 from rescore.lms.neural.passes import Encoded, Network, NetworkScorer, Request
-from rescore.lms.tta import TTA
-
-if TYPE_CHECKING:
-    from rescore.lms.backends import Spec
+from rescore.lms.neural.tokenizer import Tokenizer
+from rescore.lms.neural.training.objectives import Example, Objective, inner_positions
+from rescore.lms.tta.network import TTA
 
 
 class Permutation(TTA):
@@ -43,6 +43,8 @@ class PermutationScorer(NetworkScorer):
     The score of each order is normalised; that of several is the mean of theirs, a lower bound of the log-probability
     under their mixture. Orders are those of `order`: sentences of one length are read in the same ones.
     """
+
+    capabilities = Capabilities(vectors=True, predicts_tokens=True)
 
     def __init__(self, name: str, network: Network, orders: int = 1, seed: int = 0) -> None:
         """
@@ -76,3 +78,23 @@ def order(length: int, which: int, seed: int) -> npt.NDArray[np.int64]:
     """The order number `which` of a sentence of so many tokens: their places (length,), first that which is predicted
     first. It depends on nothing else, so that hypotheses of one length are compared in one order."""
     return np.random.default_rng([seed, which, length]).permutation(length)
+
+
+class PermutationLanguageModelling(Objective):
+    """PLM (Yang et al. 2019): every token is predicted from those before it in a random order of the sentence.
+
+    [BOS] and [EOS] are context for all: what is learned is log p(sentence | its length). Unlike XLNet, which predicts
+    the last tokens of an order only, all are predicted: the first ones are factors of the score, too.
+    """
+
+    perplexity = "perplexity (in a random order, given the length)"
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._size = tokenizer.vocab_size
+
+    def __call__(self, tokens: Tensor, lengths: Tensor, seed: Sequence[int]) -> Example:
+        predicted = inner_positions(tokens, lengths)
+        keys = np.random.default_rng(list(seed)).random(tokens.shape)
+        keys[~predicted.numpy()] = np.inf
+        ranks = torch.from_numpy(keys.argsort(axis=1).argsort(axis=1) + 1) * predicted
+        return Example(tokens + ranks * self._size, lengths, predicted, tokens[predicted])

@@ -1,4 +1,4 @@
-"""A discriminator of replaced tokens (ELECTRA): network, scores, and what it learns from."""
+"""The network of a discriminator of replaced tokens, its scores, and what it learns from."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from enum import IntEnum
 from pathlib import Path
-from typing import ClassVar, Protocol
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -18,30 +18,29 @@ from torch import Tensor, nn
 
 from rescore import formats
 from rescore.errors import UserError
+from rescore.lms.base import Capabilities
 from rescore.lms.neural import checkpoint
 from rescore.lms.neural.blocks import Batch
 from rescore.lms.neural.config import NetworkConfig
 from rescore.lms.neural.encoder import Encoder
 from rescore.lms.neural.passes import Encoded, NetworkScorer, Request
 from rescore.lms.neural.tokenizer import Tokenizer
-from rescore.lms.neural.training.objectives import USUAL, Example, ObjectiveOptions, inner_positions, some_of
+from rescore.lms.neural.training.objectives import Example, Objective, inner_positions, some_of
 from rescore.nbest import NbestList
 
 
-class Verdict(IntEnum):
+class Label(IntEnum):
     ORIGINAL = 0
     REPLACED = 1
 
 
 class Electra(Encoder):
-    """A biLM whose softmax is over two verdicts, not over the vocabulary. Nothing is masked, and one pass is enough."""
-
-    causal = False
+    """A biLM whose softmax is over two labels, not over the vocabulary. Nothing is masked, and one pass is enough."""
 
     def __init__(self, config: NetworkConfig) -> None:
         super().__init__(config)
-        self.verdict_embedding = nn.Embedding(len(Verdict), config.d_model)
-        self.output_bias = nn.Parameter(torch.zeros(len(Verdict)))
+        self.verdict_embedding = nn.Embedding(len(Label), config.d_model)
+        self.output_bias = nn.Parameter(torch.zeros(len(Label)))
         nn.init.normal_(self.verdict_embedding.weight, std=config.d_model**-0.5)
 
     @property
@@ -52,11 +51,11 @@ class Electra(Encoder):
 class ElectraScorer(NetworkScorer):
     """Of each token of the intact sentence, how probable it is that nobody has put it in another one's place."""
 
-    predicts_tokens = False
+    capabilities = Capabilities(pseudo=True, vectors=True)
 
     def requests(self, sentences: Sequence[Encoded]) -> Iterator[Request]:
         for request in super().requests(sentences):
-            yield request._replace(targets=torch.full_like(request.targets, Verdict.ORIGINAL))
+            yield request._replace(targets=torch.full_like(request.targets, Label.ORIGINAL))
 
 
 Tokens = npt.NDArray[np.int64]
@@ -66,7 +65,9 @@ class Generator(Protocol):
     name: str
     """What it is, and a digest of what it draws from."""
 
-    def __call__(self, tokens: Tensor, lengths: Tensor, at: Tensor, lots: np.random.Generator) -> tuple[Tensor, Tensor]:
+    def __call__(
+        self, tokens: Tensor, lengths: Tensor, at: Tensor, random: np.random.Generator
+    ) -> tuple[Tensor, Tensor]:
         """Tokens (k,) for the positions at (k,) of sentences (batch, n), and whether there is one (k,)."""
 
 
@@ -87,13 +88,15 @@ class Sampled:
         self.name = f"{folder.resolve().name}@{_digest((folder / 'model.safetensors').read_bytes())}"
 
     @torch.no_grad()
-    def __call__(self, tokens: Tensor, lengths: Tensor, at: Tensor, lots: np.random.Generator) -> tuple[Tensor, Tensor]:
+    def __call__(
+        self, tokens: Tensor, lengths: Tensor, at: Tensor, random: np.random.Generator
+    ) -> tuple[Tensor, Tensor]:
         hidden = self._network.predict(Batch(tokens, lengths, at))
         logits = hidden @ self._network.output_weight.T
         if self._network.output_bias is not None:
             logits += self._network.output_bias
         logits[:, self._special] = -torch.inf
-        noise = torch.Generator().manual_seed(int(lots.integers(2**62)))
+        noise = torch.Generator().manual_seed(int(random.integers(2**62)))
         drawn = logits.softmax(-1).multinomial(1, generator=noise)[:, 0]
         return drawn, torch.ones_like(drawn, dtype=torch.bool)
 
@@ -114,65 +117,69 @@ class Confused:
         self.counts = {token: dict(sorted(found.items())) for token, found in counts.items()}
         self.name = f"confusions@{_digest(json.dumps(self.counts, sort_keys=True).encode())}"
 
-    def __call__(self, tokens: Tensor, lengths: Tensor, at: Tensor, lots: np.random.Generator) -> tuple[Tensor, Tensor]:
+    def __call__(
+        self, tokens: Tensor, lengths: Tensor, at: Tensor, random: np.random.Generator
+    ) -> tuple[Tensor, Tensor]:
         found = tokens.flatten()[at].clone()
         there = torch.zeros(len(at), dtype=torch.bool)
         for place, token in enumerate(found.tolist()):
             if others := self.counts.get(token):
                 shares = np.array(list(others.values())) / sum(others.values())
-                found[place], there[place] = int(lots.choice(list(others), p=shares)), True
+                found[place], there[place] = int(random.choice(list(others), p=shares)), True
         return found, there
 
 
-class ReplacedTokenDetection:
+def generators(tokenizer: Tokenizer, folder: Path | None, confusions: str | None) -> list[Generator]:
+    """What makes replacements: the T-TA in a folder, the confusions of N-best lists, or both.
+
+    Raises:
+        UserError: there is neither, or one cannot be read or has another vocabulary.
+    """
+    made: list[Generator] = [] if folder is None else [Sampled(folder, tokenizer)]
+    if confusions is not None:
+        confused = Confused(formats.read([confusions]), tokenizer)
+        if not confused.counts:
+            raise UserError(
+                f"--confusions {confusions}: no hypothesis has another token in the place of one; "
+                "give lists of several hypotheses"
+            )
+        made.append(confused)
+    if not made:
+        raise UserError("nothing makes replacements; give --generator, the folder of a tta, or --confusions LISTS")
+    return made
+
+
+class ReplacedTokenDetection(Objective):
     """Of every token of a sentence in which some were replaced: whether it is the original one.
 
-    A share of the tokens (`mask_rate`) is replaced. Where both generators have a token for a position, each of them is
-    taken as often. What is replaced by itself is original, as in the paper.
+    Where several generators have a token for a position, each of them is taken as often. What is replaced by itself is
+    original, as in the paper.
     """
 
-    perplexity: ClassVar[str] = "perplexity of original or replaced"
-    predicts_end: ClassVar[bool] = False
+    perplexity = "perplexity of original or replaced"
 
-    def __init__(self, tokenizer: Tokenizer, options: ObjectiveOptions = USUAL) -> None:
+    def __init__(self, generators: Sequence[Generator], rate: float = 0.15, cap: int | None = None) -> None:
         """
-        Raises:
-            UserError: there is no generator, or one cannot be read or has another vocabulary.
+        Args:
+            rate: share of a sentence's tokens that are replaced, at least one. cap: the most.
         """
-        self._options = options
-        self._generators: list[Generator] = []
-        if options.generator is not None:
-            self._generators.append(Sampled(Path(options.generator), tokenizer))
-        if options.confusions is not None:
-            confused = Confused(formats.read([options.confusions]), tokenizer)
-            if not confused.counts:
-                raise UserError(
-                    f"--confusions {options.confusions}: no hypothesis has another token in the place of one; "
-                    "give lists of several hypotheses"
-                )
-            self._generators.append(confused)
-        if not self._generators:
-            raise UserError("nothing makes replacements; give --generator, the folder of a tta, or --confusions LISTS")
-
-    @property
-    def replacements(self) -> str:
-        """What makes the replacements."""
-        return ", ".join(generator.name for generator in self._generators)
+        self._generators, self._rate, self._cap = list(generators), rate, cap
+        self.replacements = ", ".join(generator.name for generator in generators)
 
     def __call__(self, tokens: Tensor, lengths: Tensor, seed: Sequence[int]) -> Example:
-        lots = np.random.default_rng(list(seed))
+        random = np.random.default_rng(list(seed))
         inner = inner_positions(tokens, lengths)
-        at = torch.from_numpy(some_of(inner.numpy(), self._options, lots)).flatten().nonzero()[:, 0]
+        at = torch.from_numpy(some_of(inner.numpy(), self._rate, self._cap, random)).flatten().nonzero()[:, 0]
         shown = tokens.flatten().clone()
         taken = torch.zeros(len(at), dtype=torch.long)
         for generator in self._generators:
-            drawn, there = generator(tokens, lengths, at, lots)
+            drawn, there = generator(tokens, lengths, at, random)
             taken += there
-            ours = there & (torch.from_numpy(lots.random(len(at))) * taken < 1)
+            ours = there & (torch.from_numpy(random.random(len(at))) * taken < 1)
             shown[at[ours]] = drawn[ours]
         shown = shown.view(tokens.shape)
-        verdicts = torch.where(shown == tokens, int(Verdict.ORIGINAL), int(Verdict.REPLACED))
-        return Example(shown, lengths, inner, verdicts[inner])
+        labels = torch.where(shown == tokens, int(Label.ORIGINAL), int(Label.REPLACED))
+        return Example(shown, lengths, inner, labels[inner])
 
 
 def _digest(content: bytes) -> str:

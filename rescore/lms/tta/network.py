@@ -1,6 +1,6 @@
-"""The Transformer-based Text Autoencoder (Shin et al. 2020), and its phrase keys.
+"""The network of a T-TA and what it learns.
 
-Phrase keys: what a T-TA looks at is a token with the two before it, or with the two behind it.
+With phrase keys a T-TA looks at a token with the two before it, or with the two behind it.
 
 Keys and values of the paper's T-TA are single tokens, so no layer sees a phrase. Here each token has two of them: from
 the left, E(x_j) + P_j + f(x_j, x_j-1, x_j-2), which only positions behind j look at, and from the right, E(x_j) + P_j +
@@ -10,7 +10,7 @@ first query at i is P_i plus what the phrases on both sides of i add to it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, cast
 
 import torch
@@ -20,6 +20,7 @@ from torch.nn import functional as F
 from rescore.lms.neural.blocks import Batch, Packing, Transformer, additive, attend, padding_mask
 from rescore.lms.neural.config import NetworkConfig
 from rescore.lms.neural.tokenizer import MASK_ID
+from rescore.lms.neural.training.objectives import Example, Objective, inner_positions
 
 WIDTH = 3
 """Tokens in a phrase."""
@@ -228,3 +229,16 @@ def asked_together(at: Tensor, rows: int, columns: int) -> tuple[Packing, Tensor
     rank = torch.arange(len(row), device=row.device) - torch.searchsorted(row, row)  # of a query in its row
     width = int(rank.max()) + 1
     return Packing(row * width + rank, rows, width), column
+
+
+class LanguageAutoencoding(Objective):
+    """LAE (section 4.1 of the T-TA paper): every token of the intact sentence is predicted.
+
+    [BOS] and [EOS] are context: nothing that is scored depends on how well they are predicted.
+    """
+
+    perplexity = "pseudo-perplexity"
+
+    def __call__(self, tokens: Tensor, lengths: Tensor, seed: Sequence[int]) -> Example:
+        predicted = inner_positions(tokens, lengths)
+        return Example(tokens, lengths, predicted, tokens[predicted])

@@ -1,4 +1,4 @@
-"""One network, four attention masks (Dong et al. 2019, UniLM): what a position may see is decided by its segment.
+"""The network of several readings, its scores, and what it learns: a position's segment decides what it may see.
 
 A token of segment s has the number `id + s * vocab_size`: batches, trees and masked copies are what they are for the
 other networks, and say with their tokens in which way they are to be read.
@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from enum import IntEnum
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar
+from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from rescore.errors import UserError
-from rescore.lms.base import DEFAULT, ComputeOptions, Question
+from rescore.lms.base import Capabilities, ComputeOptions, Question, Spec
 from rescore.lms.neural.blocks import padding_mask
 from rescore.lms.neural.causal import (
     LARGEST_TREE,
@@ -43,21 +43,14 @@ from rescore.lms.neural.passes import (
 from rescore.lms.neural.scoring import OwnNetwork
 from rescore.lms.neural.tokenizer import Tokenizer
 from rescore.lms.neural.training.objectives import (
-    USUAL,
     BackwardLanguageModelling,
     CausalLanguageModelling,
     Example,
     MaskedLanguageModelling,
     Objective,
-    ObjectiveOptions,
     inner_positions,
     mirrored,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from rescore.lms.backends import Spec
 
 
 class Segment(IntEnum):
@@ -84,8 +77,6 @@ class Unified(Encoder):
     do; the others predict the next token, as uniLM does: all tokens are learned from instead of 15 %.
     """
 
-    causal = False
-
     def __init__(self, config: NetworkConfig) -> None:
         super().__init__(config)
         self.segment_embedding = nn.Embedding(Segment.SECOND, config.d_model)
@@ -107,21 +98,6 @@ class Unified(Encoder):
         return padding_mask(lengths, size)[:, None, :] & (before | open_to_all[:, None, :])
 
 
-def load(spec: Spec, computing: ComputeOptions = DEFAULT) -> NetworkScorer:
-    """`unified:READING:DIR`, the reading one of `READINGS`.
-
-    Raises:
-        UserError: no reading is named, or two; the model's files are missing or damaged, or it was not trained for it.
-    """
-    known = {option for name in READINGS for option in name.split(":")}
-    named = sorted(option for option in spec.options if option in known)
-    make = next((make for name, make in READINGS.items() if sorted(name.split(":")) == named), None)
-    if make is None:
-        given = " and ".join(named) or "nothing"
-        raise UserError(f"--lm unified: expected one of {', '.join(READINGS)} as in unified:bi:DIR, found {given}")
-    return make(spec, computing)
-
-
 def _masked(spec: Spec, computing: ComputeOptions) -> NetworkScorer:
     return masked_scorer(spec, UnifiedNetwork(spec.path, computing, Segment.BOTH))
 
@@ -136,7 +112,7 @@ def _backward(spec: Spec, computing: ComputeOptions) -> NetworkScorer:
 
 def _masked_pair(spec: Spec, computing: ComputeOptions, channel: bool) -> NetworkScorer:
     scorer = masked_scorer(spec, PairNetwork(spec.path, computing, channel))
-    scorer.reads_source = True
+    scorer.capabilities = replace(scorer.capabilities, source=True, vectors=False)
     return scorer
 
 
@@ -214,7 +190,7 @@ class SourceScorer(CausalScorer):
     more than half of the network's positions is cut there; a longer target is read in overlapping windows.
     """
 
-    reads_source = True
+    capabilities = Capabilities(source=True, predicts_tokens=True)
 
     def __init__(self, name: str, network: UnifiedNetwork, channel: bool) -> None:
         super().__init__(name, network)
@@ -263,25 +239,19 @@ class SourceScorer(CausalScorer):
             yield as_request(together, network.pad, True)
 
 
-MIXTURE = ("bi", "l2r", "seq2seq", "bi:source", "r2l", "seq2seq")
-"""Which of them each batch is for, in turn: a third from both sides, a third with a source, a sixth in each direction
-(Dong et al. 2019, section 2.3). There, what is read from both sides is two sentences; here every second time."""
-PAIRED = ("bi:source", "seq2seq")
-"""Those that are learned from pairs."""
+def objectives(
+    tokenizer: Tokenizer, cloze: bool = False, rate: float = 0.15, cap: int | None = None
+) -> dict[str, Objective]:
+    """The objectives of a `unified` network, by the reading that they train.
 
-
-def needs_second(readings: Sequence[str]) -> bool:
-    """Whether a network that learns these readings (none: all) needs `NetworkConfig.bi_source`."""
-    return "bi:source" in (readings or MIXTURE)
-
-
-def objectives(tokenizer: Tokenizer, options: ObjectiveOptions = USUAL) -> dict[str, Objective]:
-    """The objectives of a `unified` network, by the reading that they train."""
-    masked = MaskedLanguageModelling(tokenizer, options)
+    Args:
+        cloze: whether all readings predict masked tokens. rate, cap: as in `MaskedLanguageModelling`.
+    """
+    masked = MaskedLanguageModelling(tokenizer, rate, cap)
     directed: tuple[Objective, Objective, Objective] = (
         (Cloze(masked), Cloze(masked, backwards=True), ClozeOfPairs(masked, tokenizer))
-        if options.cloze
-        else (CausalLanguageModelling(tokenizer), BackwardLanguageModelling(tokenizer), SequenceToSequence(tokenizer))
+        if cloze
+        else (CausalLanguageModelling(), BackwardLanguageModelling(), SequenceToSequence(tokenizer))
     )
     forward, backward, pairs = directed
     return {
@@ -293,7 +263,7 @@ def objectives(tokenizer: Tokenizer, options: ObjectiveOptions = USUAL) -> dict[
     }
 
 
-class SegmentObjective:
+class SegmentObjective(Objective):
     """Another objective, for a `unified` network: all tokens in one segment."""
 
     def __init__(self, objective: Objective, segment: Segment, tokenizer: Tokenizer) -> None:
@@ -305,13 +275,13 @@ class SegmentObjective:
         return replace(example, tokens=example.tokens + self._shift)
 
 
-class Cloze:
+class Cloze(Objective):
     """Masked tokens are predicted at their places, as `bi` does it; where a position sees only what is before it, from
     that. [EOS] is one of them. All masked ones are [MASK], where the paper keeps a tenth and swaps a tenth: scoring
     always masks.
     """
 
-    predicts_end: ClassVar[bool] = True
+    predicts_end = True
 
     def __init__(self, masked: MaskedLanguageModelling, backwards: bool = False) -> None:
         self.perplexity = masked.perplexity.removeprefix("pseudo-")
@@ -330,13 +300,11 @@ def _sides(tokens: Tensor, eos: int, first: Segment = Segment.SOURCE, second: Se
     return torch.where(source, int(first), int(second))
 
 
-class MaskedPairs:
+class MaskedPairs(Objective):
     """Masked tokens of two sentences are predicted from all of both; their [EOS] are context.
 
     A pair comes as [BOS] one [EOS] other [EOS].
     """
-
-    predicts_end: ClassVar[bool] = False
 
     def __init__(self, masked: MaskedLanguageModelling, tokenizer: Tokenizer) -> None:
         self.perplexity = masked.perplexity
@@ -349,14 +317,14 @@ class MaskedPairs:
         return replace(example, tokens=example.tokens + segments * self._size)
 
 
-class ClozeOfPairs:
+class ClozeOfPairs(Objective):
     """The same of pairs: in both sides tokens are masked; those of the source are predicted from all of the source,
     those of the target, its [EOS] with them, from the source and the target before them.
 
     A pair comes as [BOS] source [EOS] target [EOS]. The first [EOS] tells where the target begins, and stays.
     """
 
-    predicts_end: ClassVar[bool] = True
+    predicts_end = True
 
     def __init__(self, masked: MaskedLanguageModelling, tokenizer: Tokenizer) -> None:
         self.perplexity = masked.perplexity.removeprefix("pseudo-")
@@ -370,14 +338,13 @@ class ClozeOfPairs:
         return replace(example, tokens=example.tokens + segments * self._size)
 
 
-class SequenceToSequence:
+class SequenceToSequence(Objective):
     """The target's tokens, and its [EOS], are predicted from the source and the target before them (UniLM).
 
     A pair comes as [BOS] source [EOS] target [EOS].
     """
 
-    perplexity: ClassVar[str] = "perplexity"
-    predicts_end: ClassVar[bool] = True
+    predicts_end = True
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._eos, self._size = tokenizer.eos, tokenizer.vocab_size

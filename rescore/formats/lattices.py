@@ -1,0 +1,251 @@
+"""Word lattices as text: HTK's and SRILM's SLF, Kaldi's archives, OpenFst's lines; each becomes an N-best list.
+
+SLF and OpenFst have one file per utterance. Kaldi's archives come from `lattice-copy ark:- ark,t:-`, with compact
+lattices or `--write-compact=false`. A folder holds any of these files. Lattices are read one after another.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rescore.errors import UserError
+from rescore.formats import slf
+from rescore.formats.lattice_paths import ACOUSTIC, LANGUAGE, Arcs, Lattice, as_score, is_silent, state_number
+from rescore.formats.lines import table
+from rescore.formats.source import ReadOptions, Source
+from rescore.formats.text import plain
+from rescore.nbest import FIRST_PASS, Column, Hypothesis, NbestList
+
+SIZE = 100
+"""Hypotheses of a list, by default."""
+SYMBOLS = "words.txt"
+"""The symbol table beside the lattices, where --symbols names no other."""
+_WEIGHT = re.compile(r"[-+]?(?:\d+\.?\d*(?:e[-+]?\d+)?|\.\d+|inf|infinity|nan)", re.IGNORECASE)
+_LATTICE_FILE = re.compile(r"\.(?:slf|lat|htk)(?:\.gz|\.xz)?$")
+_ENDINGS = re.compile(r"(?:\.(?:slf|lat|htk|fst|txt))*(?:\.gz|\.xz)?$")
+_FINAL = -1
+"""A state after all final ones: the weight of a final state is on an epsilon arc to it."""
+
+
+def sniff(source: Source) -> bool:
+    if source.is_folder:
+        return any(_is_lattice(Source(path).head) for path in _files(source.path)[:1])
+    return _is_lattice(source.head)
+
+
+def _is_lattice(head: str) -> bool:
+    """Whether the text begins as SLF, as one of Kaldi's archives, or as lines of OpenFst."""
+    lines = _filled(head)[:20]
+    if not lines or slf.begins(lines[0]) or _is_binary(head):
+        return bool(lines)
+    if len(lines[0].split()) == 1:
+        return len(lines) > 1 and _is_arc(lines[1])
+    return _is_arc(lines[0]) and all(map(_is_arc_or_final, lines)) and not all(map(_is_nbest, lines))
+
+
+def _filled(head: str) -> list[str]:
+    """The lines at the beginning of a file that are neither empty nor comments."""
+    return [line for line in head.split("\n", 40)[:40] if line.strip() and not line.startswith("#")]
+
+
+def _is_arc(line: str) -> bool:
+    """Whether the cells of a line are two states, one or two labels, and perhaps a weight."""
+    cells = line.split()
+    states = 3 <= len(cells) <= 5 and cells[0].isdecimal() and cells[1].isdecimal()
+    return states and (len(cells) < 5 or _is_weight(cells[4]))
+
+
+def _is_arc_or_final(line: str) -> bool:
+    cells = line.split()
+    return (len(cells) < 3 and cells[0].isdecimal()) or _is_arc(line)
+
+
+def _is_nbest(line: str) -> bool:
+    """Whether this may be a line of SRILM's N-best lists: the third cell is the number of the words that follow."""
+    cells = line.split()
+    return len(cells) > 2 and cells[2] == str(len(cells) - 3)
+
+
+def _is_weight(cell: str) -> bool:
+    return all(_WEIGHT.fullmatch(part) for part in cell.split(",")[:2])
+
+
+def _is_binary(head: str) -> bool:
+    return head.partition(" ")[2].startswith("\0B")
+
+
+def _files(folder: Path) -> list[Path]:
+    """The files with the endings of lattices; where there are none, all but the symbol table."""
+    files = sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
+    return [path for path in files if _LATTICE_FILE.search(path.name)] or [
+        path for path in files if path.name != SYMBOLS
+    ]
+
+
+def read(source: Source, options: ReadOptions) -> Iterator[NbestList]:
+    """The best --nbest-size (100) different texts of each lattice.
+
+    `s2s` is the score of the toolkit. SLF: the scores of the links with the scales of the header, and the word penalty.
+    Kaldi: minus the sum of graph cost and acoustic cost. OpenFst: minus the weight. --acoustic-scale replaces the scale
+    of the acoustic scores.
+    """
+    for name, lattice in lattices(source, options):
+        hypotheses: dict[str, Hypothesis] = {}
+        for sequence in lattice.best(options.size or SIZE):
+            text = plain(" ".join(sequence.words))  # of several spellings in subwords, the best counts
+            hypotheses.setdefault(text, Hypothesis(text, {FIRST_PASS: sequence.score, **sequence.columns}))
+        columns = next(iter(hypotheses.values())).scores.keys() - {FIRST_PASS}
+        provenance = {column: Column.component("lattice") for column in sorted(columns)}
+        yield NbestList(name, list(hypotheses.values()), provenance=provenance)
+
+
+def fewest_errors(
+    source: Source,
+    options: ReadOptions,
+    references: Mapping[str, Sequence[str]],
+    normalise: Callable[[str], Sequence[str]],
+) -> dict[str, tuple[int, int]]:
+    """By id, the smallest edit distance between the reference of an utterance and any path, and the reference's words.
+
+    Lattices of subwords are left out, and lattices without a reference.
+
+    Args:
+        references: texts by id; of several the nearest counts. normalise: the words of a text, as they are compared.
+    """
+    errors = {}
+    for name, lattice in lattices(source, options):
+        whole_words = not any("\u2581" in word or "@@" in word for word in lattice.vocabulary)
+        if whole_words and references.get(name):
+            texts = [normalise(text) for text in references[name]]
+            errors[name] = min((lattice.fewest_errors(words, normalise), len(words)) for words in texts)
+    return errors
+
+
+def lattices(source: Source, options: ReadOptions) -> Iterator[tuple[str, Lattice]]:
+    """The lattices of a file or a folder, each with the id of its utterance.
+
+    Raises:
+        UserError: a file is no lattice, or is damaged; a lattice has a cycle, or no path to a final state.
+    """
+    for one in [Source(path, source.warnings) for path in _files(source.path)] if source.is_folder else [source]:
+        lines = _filled(one.head)
+        if _is_binary(one.head):
+            raise UserError(f"{one.name}: a binary archive; write it as text with: lattice-copy ark:IN ark,t:OUT")
+        if not lines:
+            raise UserError(f"{one.name}: is empty")
+        name = "stdin" if one.is_stdin else _ENDINGS.sub("", one.path.name)
+        if slf.begins(lines[0]):
+            yield from slf.read(one, name, options)
+        else:
+            yield from _transducers(one, name, _Symbols(one, options), options)
+
+
+class _Symbols:
+    """The words of labels: as they stand, or by a symbol table where they are numbers."""
+
+    def __init__(self, source: Source, options: ReadOptions) -> None:
+        self._path = Path(options.symbols) if options.symbols else source.path.parent / SYMBOLS
+        self._required = options.symbols is not None
+        self._table: dict[str, str] | None = None
+
+    def words(self, labels: set[str], place: str) -> dict[str, str]:
+        """The word of each label; empty for epsilon and silence.
+
+        Raises:
+            UserError: there is no symbol table, or it does not have a label.
+        """
+        if self._required or all(map(str.isdecimal, labels)):
+            words = {label: self._word(label, place) for label in labels}
+        else:
+            words = {label: label for label in labels}
+        return {label: "" if is_silent(word) else word for label, word in words.items()}
+
+    def _word(self, label: str, place: str) -> str:
+        if label == "0":
+            return ""
+        if self._table is None:
+            if not self._required and not self._path.is_file():
+                raise UserError(f"{place}: words are numbers; give their symbol table with --symbols {SYMBOLS}")
+            self._table = {number: word for word, number in table(self._path).items()}
+            self._table |= {word: word for word in self._table.values()}  # texts that int2sym.pl wrote
+        if label not in self._table:
+            raise UserError(f"{place}: label {label[:40]} is not in {self._path}; give the lattices' own --symbols")
+        return self._table[label]
+
+
+def _transducers(source: Source, name: str, symbols: _Symbols, options: ReadOptions) -> Iterator[tuple[str, Lattice]]:
+    """The lattices of Kaldi's archive (an id, lines, an empty line, and so on), or the lattice of OpenFst's lines."""
+    current: _Transducer | None = None
+    for number, line in enumerate(source.lines(), 1):
+        cells = line.split(None, 1)
+        if current is None and cells:
+            current = _Transducer(source.name)
+            if len(line.split()) == 1:  # an id, since the first line of OpenFst's is an arc
+                current = _Transducer(f"{source.name}: utterance {cells[0]}", cells[0])
+                continue
+        if current is not None and cells:
+            current.lines.append((number, line))
+        elif current is not None and current.name:
+            yield current.name, current.lattice(source.name, symbols, options)
+            current = None
+    if current is not None:
+        if current.name:
+            raise UserError(f"{current.place}: no empty line after it, with which Kaldi ends a lattice; truncated?")
+        yield name, current.lattice(source.name, symbols, options)
+
+
+@dataclass(slots=True)
+class _Transducer:
+    """The lines of one lattice."""
+
+    place: str
+    name: str = ""
+    """The id in one of Kaldi's archives."""
+    lines: list[tuple[int, str]] = field(default_factory=list)
+
+    def lattice(self, file: str, symbols: _Symbols, options: ReadOptions) -> Lattice:
+        """The lattice that the lines describe; its start is the first state."""
+        widths = {len(cells) for _, cells in self._cells()}
+        if not widths <= {1, 2, 3, 4, 5}:
+            number = next(number for number, cells in self._cells() if len(cells) > 5)
+            raise UserError(f"{file}: line {number}: expected `start end label [label] [weight]` or `state [weight]`")
+        # As fstcompile reads them: an acceptor has one label, all else has two, and the second is the word.
+        acceptor = 5 not in widths and (3 in widths or any(_has_weight(cells) for _, cells in self._cells()))
+        label = 2 if acceptor else 3
+        if 5 in widths and 3 in widths:
+            raise UserError(f"{self.place}: lines of 3 cells and of 5; truncated?")
+        words = symbols.words({cells[label] for _, cells in self._cells() if len(cells) > 2}, self.place)
+        arcs, finals = Arcs(), False
+        for number, cells in self._cells():
+            place, final = f"{file}: line {number}", len(cells) < 3
+            weight = cells[1:] if final else cells[label + 1 :]
+            scores = _scores(weight[0], place) if weight else {}
+            state, target = state_number(cells[0], place), _FINAL if final else state_number(cells[1], place)
+            arcs.add(state, target, "" if final else words[cells[label]], scores)
+            finals |= final
+        if not finals:
+            raise UserError(f"{self.place}: no final state; truncated?")
+        if FIRST_PASS in arcs.columns and len(arcs.columns) > 1:
+            raise UserError(f"{self.place}: weights of one cost and of two; expected `graph,acoustic` or one cost")
+        acoustic_scale = 1.0 if options.acoustic_scale is None else options.acoustic_scale
+        scales = {FIRST_PASS: 1.0, LANGUAGE: 1.0, ACOUSTIC: acoustic_scale}
+        return Lattice(self.place, arcs, arcs.sources[0], _FINAL, scales)
+
+    def _cells(self) -> Iterator[tuple[int, list[str]]]:
+        """The number and the cells of each line; kept as text, since cells take several times the memory."""
+        return ((number, line.split()) for number, line in self.lines)
+
+
+def _has_weight(cells: list[str]) -> bool:
+    """Whether the fourth of four cells is a weight, and no label."""
+    return len(cells) == 4 and not cells[3].isdecimal() and _is_weight(cells[3])
+
+
+def _scores(weight: str, place: str) -> dict[str, float]:
+    """The scores that a weight stands for: Kaldi's `graph,acoustic` with or without transition ids, or one cost."""
+    costs = weight.split(",", 2)
+    names = (FIRST_PASS,) if len(costs) == 1 else (LANGUAGE, ACOUSTIC)
+    return {name: as_score(cost, place, -1.0) for name, cost in zip(names, costs, strict=False)}

@@ -1,0 +1,370 @@
+"""Options of trainings of networks: those of all kinds, and those that several kinds share, with what they change."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from rescore.errors import UserError
+from rescore.lms.backends import parse, shipped
+from rescore.lms.neural.config import NAMED, NetworkConfig
+from rescore.lms.options import PairOptions, TextOptions, TokenizerOptions, option
+
+if TYPE_CHECKING:
+    from rescore.lms.neural.tokenizer import Tokenizer
+    from rescore.lms.neural.training.corpus import Corpus
+    from rescore.lms.neural.training.objectives import Curriculum, Task
+
+STEPS = 100_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class NeuralOptions(TextOptions, TokenizerOptions):
+    """How a network is trained. Either `steps` or `minutes` says for how long.
+
+    The learning rate is constant between warm-up and decay, so that training can be stopped, prolonged and ended at any
+    time (Hägele et al. 2024: a decay over the last fifth loses nothing against a cosine).
+
+    The methods are what shared code asks; a class with further options extends those that its options change.
+    """
+
+    title: ClassVar[str] = "Networks"
+
+    config: str = option("base", "base, small, or a config.json.", metavar="NAME|FILE")
+    vocabulary: str | None = option(
+        None,
+        "For a new tokenizer: WordPieces, or the most frequent words, all others being unknown.  [default: wordpiece]",
+        choices=("wordpiece", "words"),
+    )
+    size: int | None = option(
+        None,
+        "For a new tokenizer: its tokens.  [default: as --config says]",
+        metavar="N",
+        low=6,
+        high=10_000_000,
+    )
+    steps: int | None = option(
+        None,
+        f"Number of updates; 0 writes a random model.  [default: {STEPS} without --minutes]",
+        low=0,
+    )
+    minutes: float | None = option(
+        None, "How long to train, instead of --steps.", low=0, high=10_000_000, open_low=True
+    )
+    init: str | None = option(
+        None,
+        "Start from this model's weights and tokenizer: a shipped one's name, such as tta, or a folder.",
+        metavar="NAME|DIR",
+    )
+    resume: bool = option(False, "Go on after the last checkpoint in --out.")
+    batch_tokens: int = option(4096, "Tokens in a batch, padding included.", low=8)
+    optimizer: str = option(
+        "muon",
+        "Muon for the layers' matrices and AdamW for the rest, or AdamW for all.",
+        choices=("muon", "adamw"),
+    )
+    learning_rate: float = option(1e-3, "The highest, after warm-up.", low=0, high=10)
+    warmup: float = option(0.02, "Share of the training in which the rate rises.", low=0, high=1)
+    decay: float = option(0.2, "Share of the training, at its end, in which the rate falls to 0.", low=0, high=1)
+    dropout: float = option(0.1, low=0, high=1, open_high=True)
+    weight_decay: float = option(0.01, low=0, high=10)
+    held_out: int | None = option(
+        None, "Sentences kept for validation.  [default: a twentieth of the text, at most 2000]", low=1
+    )
+    checkpoint_seconds: float = option(300.0, "How often the state is saved.", low=0, high=1e7)
+    seed: int = option(0, low=0, high=2**63 - 1)
+    precision: str = option("auto", choices=("auto", "bfloat16", "float32"))
+    compiled: bool | None = option(None, "torch.compile.  [default: on CUDA]", "--compile/--no-compile")
+    device: str | None = option(None, "cpu, cuda or cuda:N.  [default: cuda where there is one]", metavar="NAME")
+    clip: float = 1.0
+    """The largest norm of a gradient."""
+    validation_seconds: float = 600.0
+    """How often the validation loss is measured."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.warmup + self.decay > 1:
+            raise UserError(f"--warmup {self.warmup:g} and --decay {self.decay:g} are more than the whole training")
+        if self.steps is not None and self.minutes is not None:
+            raise UserError("--steps and --minutes exclude each other")
+        if (self.tokenizer or self.init) and (self.vocabulary or self.size):
+            raise UserError("--vocabulary and --size are for a new tokenizer; this model has one already")
+        if self.tokenizer is not None and self.init is not None:
+            raise UserError("--tokenizer and --init exclude each other: a model's weights belong to its tokenizer")
+        if self.steps is None and self.minutes is None:
+            object.__setattr__(self, "steps", STEPS)
+
+    @property
+    def start(self) -> Path | None:
+        """The folder of the model to start from.
+
+        Raises:
+            UserError: there is none of the name in `init`.
+        """
+        return None if self.init is None else model_folder("--init", self.init)
+
+    @property
+    def given_tokenizer(self) -> Path | None:
+        """A tokenizer.json that is taken instead of a new one."""
+        return self.tokenizer
+
+    @property
+    def main(self) -> Path | None:
+        """The text that sentences, the lexicon and the tokenizer are taken from."""
+        return self.text
+
+    @property
+    def translations(self) -> tuple[Path, Path] | None:
+        """Sentences and their translations."""
+        return None
+
+    @property
+    def reads_more(self) -> bool:
+        """Whether the network learns to read more than the text."""
+        return False
+
+    @property
+    def apart(self) -> bool:
+        """Whether the two sides of a pair are sentences of their own, each with [BOS] and [EOS]."""
+        return True
+
+    @property
+    def objective(self) -> dict[str, Any]:
+        """What decides what is learned from a text, by the option's name; a saved state belongs to it."""
+        return {}
+
+    @property
+    def named_config(self) -> NetworkConfig:
+        """What `config` names.
+
+        Raises:
+            UserError: it is neither a named size nor a file.
+        """
+        if self.config in NAMED:
+            return NAMED[self.config]()
+        if not Path(self.config).is_file():
+            raise UserError(f"--config {self.config}: neither a file nor one of {', '.join(NAMED)}")
+        return NetworkConfig.load(Path(self.config))
+
+    def sized(self, kind: str, tokenizer: Tokenizer) -> NetworkConfig:
+        """The configuration of the network: a named size with the tokenizer's vocabulary, or that of the model to start
+        from, with what the options add.
+
+        Raises:
+            UserError: the options do not fit the model or each other.
+        """
+        if self.start is not None:
+            return self.shaped(replace(NetworkConfig.load(self.start / "config.json"), kind=kind))
+        return self.shaped(replace(self.named_config, kind=kind, vocab_size=tokenizer.vocab_size))
+
+    def shaped(self, config: NetworkConfig) -> NetworkConfig:
+        """A configuration with what the options add to it.
+
+        Raises:
+            UserError: it cannot be added.
+        """
+        return config
+
+    def window(self, config: NetworkConfig) -> int:
+        """How many consecutive sentences are held out, or trained on, together."""
+        return 1
+
+    def tasks(self, usual: Task, lesson: Lesson) -> list[Task]:
+        """What is learned, batch by batch, where the kind's own task is `usual`."""
+        return [usual]
+
+    def curriculum(self, tokenizer: Tokenizer, counts: npt.NDArray[np.int64]) -> Curriculum | None:
+        """What changes examples by how much of the training is done.
+
+        Args:
+            counts: (vocabulary,), how often each token occurs in the text.
+        """
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Lesson:
+    """What tasks are made of."""
+
+    tokenizer: Tokenizer
+    config: NetworkConfig
+    options: NeuralOptions
+    text: Corpus
+    pairs: Corpus | None = None
+
+
+def model_folder(given: str, name: str) -> Path:
+    """Where the model is that an option names: a folder, or `[KIND:]DIR` and shipped names as --lm takes them.
+
+    Args:
+        given: the option, for messages.
+
+    Raises:
+        UserError: there is neither.
+    """
+    if Path(name).is_dir():
+        return Path(name)
+    try:
+        spec = parse(name)
+    except UserError:
+        spec = None
+    if spec is None or spec.options or not spec.path.is_dir():
+        raise UserError(f"{given} {name}: no such folder; give one, or a shipped model: {', '.join(shipped())}")
+    return spec.path
+
+
+@dataclass(frozen=True, kw_only=True)
+class MaskingOptions(NeuralOptions):
+    """Of kinds that change a share of a sentence's tokens, and learn from these."""
+
+    mask_rate: float = option(
+        0.15,
+        "Share of a sentence's tokens that are masked, at least one.",
+        low=0,
+        high=1,
+        open_low=True,
+        open_high=True,
+    )
+    mask_cap: int | None = option(
+        None,
+        "At most N masked tokens (4 in the first paper on scoring with them).  [default: no limit]",
+        metavar="N",
+        low=1,
+    )
+
+    @property
+    def objective(self) -> dict[str, Any]:
+        return super().objective | {"mask_rate": self.mask_rate, "mask_cap": self.mask_cap}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ContextOptions(NeuralOptions):
+    """Of kinds that learn to read neighbours, in every second batch a window of consecutive sentences."""
+
+    context: int = option(
+        0,
+        "Learn to read N neighbouring lines on each side as well (a causal network: before); an empty line ends a "
+        "document.",
+        metavar="N",
+        low=0,
+    )
+
+    @property
+    def reads_more(self) -> bool:
+        return self.context > 0 or super().reads_more
+
+    def shaped(self, config: NetworkConfig) -> NetworkConfig:
+        config = super().shaped(config)
+        if not self.context:
+            return config
+        wanted = config.with_neighbours(self.context)
+        if config.sentences not in (1, wanted.sentences):
+            raise UserError(f"--context {self.context}: the model reads {config.neighbours[0]} neighbours on a side")
+        return wanted
+
+    def window(self, config: NetworkConfig) -> int:
+        return config.sentences if self.context else super().window(config)
+
+    def tasks(self, usual: Task, lesson: Lesson) -> list[Task]:
+        from rescore.lms.neural.training.objectives import ContextObjective, Task
+
+        found = super().tasks(usual, lesson)
+        if self.context:
+            objective = ContextObjective(usual.objective, lesson.tokenizer)
+            found.append(Task("context", lesson.text.windows(), objective))
+        return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class TranslationOptions(NeuralOptions, PairOptions):
+    """Of kinds that learn from pairs; the text is the second side where there is no other."""
+
+    @property
+    def main(self) -> Path | None:
+        return self.text or (self.pairs[1] if self.pairs else None)
+
+    @property
+    def translations(self) -> tuple[Path, Path] | None:
+        return self.pairs
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceOptions(TranslationOptions):
+    """Of kinds that learn from pairs to read the source before a translation; where there is a text, too, every second
+    batch is of that."""
+
+    @property
+    def reads_more(self) -> bool:
+        return self.pairs is not None or super().reads_more
+
+    def shaped(self, config: NetworkConfig) -> NetworkConfig:
+        config = super().shaped(config)
+        if self.pairs is None:
+            if config.source:
+                raise UserError(f"{self.start or self.config}: reads a source; give --pairs SOURCE TARGET")
+            return config
+        if config.sentences > 1 and not config.source:
+            raise UserError("--context and --pairs exclude each other: what comes first is a neighbour, or a source")
+        return replace(config, sentences=2, source=True)
+
+    def tasks(self, usual: Task, lesson: Lesson) -> list[Task]:
+        from rescore.lms.neural.training.objectives import SourceObjective, Task
+
+        found = super().tasks(usual, lesson)
+        if lesson.pairs is not None:
+            found.append(Task("pairs", lesson.pairs, SourceObjective(usual.objective, lesson.tokenizer)))
+        return found if self.text is not None or lesson.pairs is None else found[1:]
+
+
+@dataclass(frozen=True, kw_only=True)
+class HypernymOptions(NeuralOptions):
+    """Of kinds that predict tokens: see `rescore.lms.neural.training.hypernyms`."""
+
+    hypernyms: str | None = option(
+        None,
+        "WordNet's folder: at first the classes of rare nouns are predicted, then the nouns.",
+        metavar="DIR",
+    )
+
+    @property
+    def objective(self) -> dict[str, Any]:
+        return super().objective | {"hypernyms": self.hypernyms}
+
+    def curriculum(self, tokenizer: Tokenizer, counts: npt.NDArray[np.int64]) -> Curriculum | None:
+        if self.hypernyms is None:
+            return super().curriculum(tokenizer, counts)
+        from rescore.lms.neural.training.hypernyms import HypernymClasses
+
+        return HypernymClasses.read(Path(self.hypernyms), tokenizer, counts)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OrderOptions(NeuralOptions):
+    """Of kinds that see a sentence from both sides: see `rescore.lms.neural.training.sentence_order`."""
+
+    sentence_order: str | None = option(
+        None,
+        "Learn also whether two consecutive lines are swapped, from [BOS] (sop) or the mean vector (srp); an empty "
+        "line ends a document.",
+        choices=("sop", "srp"),
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.sentence_order is not None and self.reads_more:
+            raise UserError("--sentence-order cannot be had with --context or --pairs")
+
+    def window(self, config: NetworkConfig) -> int:
+        return 2 if self.sentence_order is not None else super().window(config)
+
+    def tasks(self, usual: Task, lesson: Lesson) -> list[Task]:
+        found = super().tasks(usual, lesson)
+        if self.sentence_order is not None:
+            from rescore.lms.neural.training.sentence_order import order_task
+
+            found.append(order_task(self.sentence_order, usual, lesson.config, lesson.tokenizer))
+        return found

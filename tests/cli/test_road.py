@@ -1,0 +1,256 @@
+"""What reports say of how weights were tuned, by every road; and weights of another model are refused."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import rescore as package
+from rescore import formats
+from rescore.errors import UserError
+from rescore.metrics import choose_metric, value
+from rescore.metrics.wer import ErrorRate
+from rescore.nbest import CHANNEL, COMBINED, EDITS, Hypothesis, NbestList
+from rescore.reports.analysis import analyse
+from rescore.reports.check import compare
+from rescore.reports.outlook import outlook
+from rescore.reports.results import Dev, Measured, evaluate, measured, render, worse
+from rescore.tuning import TuningOptions, Weights, tune, tuned_in_folds
+from rescore.tuning.folds import split
+from rescore.tuning.weights import Unproven
+from tests.conftest import Run, assert_one_line_error
+from tests.lms.test_ngram import ARPA
+
+ORIGIN = {"model": "tta", "fingerprint": "ab" * 32, "norm": "sum", "precision": "float32"}
+
+
+def noise(number: int, seed: int, strength: float = 0.0) -> list[dict[str, Any]]:
+    """Lists whose LM scores are noise, and with a strength also know the right text."""
+    random = np.random.default_rng(seed)
+    lists = []
+    for index in range(number):
+        texts = ["a b c d", "a b c x", "a b y x"]
+        random.shuffle(texts)
+        hyps = [
+            {
+                "text": text,
+                "score": -float(rank),
+                "scores": {"tta": float(random.normal(0, 3)) + strength * (text == "a b c d")},
+            }
+            for rank, text in enumerate(texts)
+        ]
+        lists.append({"id": f"{'ab'[index % 2]}{index:03d}", "ref": "a b c d", "hyps": hyps})
+    return lists
+
+
+def write_lines(path: Path, lists: list[dict[str, Any]], **origin: str) -> Path:
+    lines = [{"columns": {"tta": ORIGIN | origin}}, *lists]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("options", [(), ("--no-bagging",), ("--plateau",), ("--condition", "^(.)")])
+def test_the_outlook_tunes_its_folds_as_the_weights_were_tuned(
+    rescore: Run, tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    lists = formats.read([write_lines(tmp_path / "dev.jsonl", noise(60, 1, 1.0))])
+    assert rescore("tune", "dev.jsonl", *options, "-o", "w.json").returncode == 0
+    done = rescore("analyse", "dev.jsonl", "--weights", "w.json", "-o", "a.json")
+    assert done.returncode == 0, done.stderr
+    shown = json.loads((tmp_path / "a.json").read_text())["outlook"]
+    how = TuningOptions(
+        bagging="--no-bagging" not in options,
+        plateau="--plateau" in options,
+        condition="^(.)" if "--condition" in options else None,
+    )
+    weights = Weights.load(tmp_path / "w.json")
+    assert weights.options == how
+    metric = choose_metric("wer", lists)
+    texts, _ = tuned_in_folds(split([nbest.id for nbest in lists], 5), metric, lists, ["tta"], how)
+    expected = value(metric, np.sum([one.counts for one in measured(metric, lists, texts)], axis=0))
+    assert shown["folds"] == 5 and shown["reranked"] == pytest.approx(expected)
+
+
+def test_folds_are_what_is_written_and_shown(rescore: Run, tmp_path: Path) -> None:
+    """With `--folds` lists, texts, page and figures are those of the folds, not of weights of all lists."""
+    (tmp_path / "lm.arpa").write_text(ARPA, encoding="utf-8")
+    lists = noise(40, 3, 1.0)
+    random = np.random.default_rng(3)
+    for entry in lists:
+        for hypothesis in entry["hyps"]:
+            hypothesis["text"] = hypothesis["text"].replace("a", str(random.choice(["the", "old", "a"])))
+    write_lines(tmp_path / "l.jsonl", lists)
+    outputs = ["-o", "out.jsonl", "--best", "best", "--report", "r.json", "--save-weights", "w.json"]
+    done = rescore("l.jsonl", "--lm", "ngram:lm.arpa", "--folds", "4", "--no-bagging", *outputs)
+    assert done.returncode == 0, done.stderr
+    ranked = {nbest.id: nbest.hypotheses[0].text for nbest in formats.read([tmp_path / "out.jsonl"])}
+    best = dict(line.split(" ", 1) for line in (tmp_path / "best").read_text().splitlines())
+    assert ranked == best
+    report = json.loads((tmp_path / "r.json").read_text())
+    assert report["dev"]["reranked"] == report["metrics"][0]["reranked"] and len(report["dev"]["folds"]) == 4
+    assert "each fold was decided with weights of the others: ngram" in done.stdout
+    # `analyse` cuts the same folds again, with the same options.
+    assert rescore("score", "l.jsonl", "--lm", "ngram:lm.arpa", "-o", "s.jsonl").returncode == 0
+    assert rescore("analyse", "s.jsonl", "--weights", "w.json", "-o", "a.json").returncode == 0
+    shown = json.loads((tmp_path / "a.json").read_text())["outlook"]
+    assert shown["folds"] == 4 and shown["reranked"] == pytest.approx(report["metrics"][0]["reranked"])
+
+
+def test_the_page_shows_the_folds_that_decided(tmp_path: Path) -> None:
+    lists = formats.read([write_lines(tmp_path / "l.jsonl", noise(40, 5))])
+    metric, parts = ErrorRate(), split([nbest.id for nbest in lists], 4)
+    options = TuningOptions(bagging=False, folds=4)
+    texts, _ = tuned_in_folds(parts, metric, lists, ["tta"], options)
+    weights = replace(tune(metric, lists, ["tta"], "l", options)[0], tuned=parts.signature(lists))
+    shown = analyse(metric, lists, weights, texts, lists).outlook
+    results, _ = evaluate(metric, lists, weights, texts=texts)
+    in_sample, _ = evaluate(metric, lists, weights)
+    assert shown.folds == 4 and shown.reranked == pytest.approx(results.reranked) != in_sample.reranked
+
+
+def test_weights_of_these_lists_without_folds_say_that_they_flatter(tmp_path: Path) -> None:
+    lists = formats.read([write_lines(tmp_path / "l.jsonl", noise(6, 5))])  # too few for folds
+    shown = outlook(ErrorRate(), lists, tune(ErrorRate(), lists, ["tta"], "l", TuningOptions(bagging=False))[0])
+    assert shown.flatters and not shown.folds
+
+
+def test_who_respells_is_not_told_to_respell() -> None:
+    def new(text: str) -> Hypothesis:
+        return Hypothesis(text, {"s2s": 0.0, "lm": 5.0, CHANNEL: -1.0, EDITS: 1.0, COMBINED: 1.0})
+
+    old = {"lm": 0.0, CHANNEL: 0.0, EDITS: 0.0, COMBINED: 0.0}
+    lists = [
+        NbestList(str(index), [Hypothesis("a x y", {"s2s": 0.0, **old}), new("a b y")], ("a b c",))
+        for index in range(12)
+    ]
+    shown = outlook(ErrorRate(), lists, Weights({"s2s": 0.5, "lm": 0.5}, "given"))
+    assert shown.oracle == pytest.approx(100 / 3) and shown.share == pytest.approx(1.0)
+    assert not any("respelling" in line for line in shown.next)
+    # Where tuning refused respelling, what may not win is no possible gain.
+    from rescore.tuning.weights import NEVER
+
+    off = outlook(ErrorRate(), lists, Weights({"s2s": 0.5, "lm": 0.5, EDITS: NEVER}, "given"))
+    assert off.oracle == off.first_pass == pytest.approx(200 / 3)
+    assert any("another recogniser" in line for line in off.next)
+    assert not any("respelling" in line for line in off.next)
+
+
+def test_the_true_reason_of_a_weight_of_zero(rescore: Run, tmp_path: Path) -> None:
+    write_lines(tmp_path / "dev.jsonl", noise(60, 1))
+    optimum = json.loads(rescore("tune", "dev.jsonl", "--no-bagging").stdout)
+    done = rescore("tune", "dev.jsonl", "-o", "w.json")
+    assert done.returncode == 0
+    weights = json.loads((tmp_path / "w.json").read_text())
+    assert weights["weights"]["tta"] == 0 and weights["unproven"]["weights"] == {"tta": optimum["weights"]["tta"]}
+    assert weights["unproven"]["value"] == optimum["tuned_for"]["value"] < optimum["tuned_for"]["first_pass"]
+    assert "gains less than two standard errors" in done.stderr and "--no-bagging" in done.stderr
+    shown = rescore("rerank", "dev.jsonl", "--weights", "w.json", "--report", "r.json")
+    assert shown.returncode == 0
+    results = package.evaluate(formats.read([tmp_path / "dev.jsonl"]), Weights.load(tmp_path / "w.json"))
+    assert "the weight is 0: the best one on dev.jsonl, tta 0." in render(results)
+    none = Dev("d", 1, 5.0, 5.0)
+    assert "no weight above 0 is better" in render(replace(results, dev=none))
+
+
+def test_weights_of_another_model(rescore: Run, tmp_path: Path) -> None:
+    write_lines(tmp_path / "dev.jsonl", noise(30, 1, 3.0))
+    write_lines(tmp_path / "test.jsonl", noise(30, 2, 3.0), fingerprint="cd" * 32)
+    assert rescore("tune", "dev.jsonl", "-o", "w.json").returncode == 0
+    for command in (
+        ("rerank", "test.jsonl", "-o", "out.jsonl"),
+        ("rerank", "test.jsonl", "--report", "r.json"),
+        ("analyse", "test.jsonl"),
+        ("confidence", "test.jsonl", "-o", "c.jsonl"),
+    ):
+        done = rescore(*command, "--weights", "w.json")
+        assert_one_line_error(done, "column tta comes from tta@cdcd", "tta@abab", "--force-weights")
+        done = rescore(*command, "--weights", "w.json", "--force-weights")
+        assert done.returncode == 0, done.stderr
+    assert ",forced|" in json.loads((tmp_path / "r.json").read_text())["signature"]
+    lists, weights = formats.read([tmp_path / "test.jsonl"]), Weights.load(tmp_path / "w.json")
+    with pytest.raises(UserError, match="tuned on scores"):
+        package.evaluate(lists, weights)
+    # Another precision of the same model is no other model; and what is not recorded is taken as it is.
+    write_lines(tmp_path / "bf16.jsonl", noise(30, 2, 3.0), precision="bf16")
+    assert rescore("rerank", "bf16.jsonl", "--weights", "w.json").returncode == 0
+    (tmp_path / "bare.jsonl").write_text("".join(json.dumps(entry) + "\n" for entry in noise(30, 2)))
+    assert rescore("rerank", "bare.jsonl", "--weights", "w.json").returncode == 0
+
+
+def test_a_channel_of_the_lists_that_are_decided(rescore: Run, tmp_path: Path) -> None:
+    write_lines(tmp_path / "l.jsonl", noise(12, 1))
+    for more in ((), ("--report", "r.json")):
+        done = rescore("rerank", "l.jsonl", "--respell", "2", "--channel", "folds", *more)
+        assert_one_line_error(done, "--channel folds learns from the references of these very lists")
+
+
+def figures(name: str, first_pass: float, reranked: float, p_value: float) -> Measured:
+    return Measured(name, name == "BLEU", first_pass, 0.0, reranked, p_value, {}, {}, {}, "")
+
+
+def test_a_metric_that_is_worse_gets_one_line() -> None:
+    (line,) = worse(figures("CER", 1.31, 1.42, 0.0001))
+    assert line.startswith("CER is significantly worse than the first pass: 1.31 -> 1.42, p = 0.0001")
+    assert "--metric cer" in line and list(worse(figures("BLEU", 30.0, 29.0, 0.01)))
+    for fine in (("CER", 1.42, 1.31, 0.001), ("CER", 1.31, 1.42, 0.2), ("BLEU", 29.0, 30.0, 0.001)):
+        assert not list(worse(figures(*fine)))
+
+
+def test_outputs_for_other_references_are_not_compared(rescore: Run, tmp_path: Path) -> None:
+    first = noise(4, 1)
+    other = [entry | {"ref": "q r"} for entry in first]
+    for name, lists in (("a.jsonl", first), ("b.jsonl", other)):
+        (tmp_path / name).write_text("".join(json.dumps(entry) + "\n" for entry in lists))
+    done = rescore("eval", "a.jsonl", "b.jsonl")
+    assert_one_line_error(done, "b.jsonl: utterance a000 has another reference than in a.jsonl")
+    assert rescore("eval", "a.jsonl", "a.jsonl").returncode == 0
+
+
+def test_a_text_that_somebody_chose_has_no_weights_in_its_signature(rescore: Run, tmp_path: Path) -> None:
+    (tmp_path / "ref").write_text("u1 a b\nu2 c\n")
+    (tmp_path / "mbr").write_text("u1 a b\nu2 d\n")
+    done = rescore("eval", "mbr", "--ref", "ref")
+    assert done.returncode == 0 and "w:s2s" not in done.stdout and "tuned:" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--best", "out.stm"), "stm has times"),
+        (("--best", "out.trn"), "cannot be written in this format"),
+        (("--html", "out.html"), "--html needs references"),
+        (("--best", "folder"), "is a folder"),
+    ],
+)
+def test_outputs_are_checked_before_anything_is_computed(
+    rescore: Run, tmp_path: Path, options: tuple[str, ...], message: str
+) -> None:
+    (tmp_path / "folder").mkdir()
+    lists = [{"id": "u 1", "hyps": [{"text": "a", "score": -1}]}]
+    (tmp_path / "l.jsonl").write_text(json.dumps(lists[0]) + "\n")
+    # The model is not there: whoever loads it says so.
+    done = rescore("l.jsonl", "--lm", "ngram:no.arpa", "--weight", "0.5", *options)
+    assert_one_line_error(done, message)
+
+
+def test_check_compares_weights_by_what_they_choose(tmp_path: Path) -> None:
+    lists = formats.read([write_lines(tmp_path / "l.jsonl", noise(30, 1, 3.0))])
+    golden, near, far = (package.evaluate(lists, {"s2s": 1 - weight, "tta": weight}) for weight in (0.5, 0.50001, 0.0))
+    assert golden.signature != near.signature.replace("0.49999", "0.5")
+    assert {one.verdict for one in compare(golden, near, 0.05)} == {"same"}
+    assert any(one.name == "weights" for one in compare(golden, far, 0.05))
+    assert "w:s2s=0.33333|" in package.evaluate(lists, {"s2s": 1 / 3}).signature
+
+
+def test_unproven_weights_are_read_again(tmp_path: Path) -> None:
+    weights = Weights(
+        {"s2s": 1.0, "tta": 0.0}, "tuned on dev", options=TuningOptions(("words",), negative=("in",), folds=3),
+        unproven=Unproven({"tta": 0.2}, 4.4, -0.1, 0.5), folds=({"s2s": 0.5, "tta": 0.5},),
+    )  # fmt: skip
+    weights.save(tmp_path / "w.json")
+    assert Weights.load(tmp_path / "w.json") == weights

@@ -1,0 +1,310 @@
+"""Whose a hypothesis is: kept from where it is made to the decision, which it may be kept out of."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rescore import formats, metrics, pipeline
+from rescore.decision import Decision, best, combine, rerank
+from rescore.errors import UserError
+from rescore.expansion import Lexicon, Respelling, recombine
+from rescore.expansion.channel import collect
+from rescore.expansion.recombine import merge
+from rescore.nbest import (
+    ROLES,
+    Column,
+    Hypothesis,
+    NbestList,
+    Origin,
+    Role,
+    component_columns,
+    first_pass_indices,
+    ranked_by_means,
+    ranking,
+    score_columns,
+)
+from rescore.tuning import TuningOptions, Weights, tune
+from rescore.tuning.joint import tune_jointly
+from tests.conftest import ROOT, Run, assert_one_line_error, read_report
+
+OURS, MERGED, RECOMBINED, RESPELLED = Origin.FIRST_PASS, Origin.MERGED, Origin.RECOMBINED, Origin.RESPELLED
+
+
+def listed(*scored: tuple[str, float], reference: str = "right", name: str = "u") -> NbestList:
+    return NbestList(name, [Hypothesis(text, {"s2s": score}) for text, score in scored], (reference,))
+
+
+def origins(nbest: NbestList) -> dict[str, Origin]:
+    return {hypothesis.text: hypothesis.origin for hypothesis in nbest.hypotheses}
+
+
+A = listed(("a b", -1.0), ("a c", -2.0))
+B = listed(("right", -1.0))
+C = listed(("other", -1.0))
+
+
+def test_what_is_made_of_merged_lists_keeps_the_origins(tmp_path: Path) -> None:
+    (merged,) = merge([A], {"b": [B]})
+    (twice,) = merge([merged], {"c": [C]})
+    assert origins(twice) == {"a b": OURS, "a c": OURS, "right": MERGED, "other": MERGED}
+    assert twice.column("missing.s2s") == [0.0, 0.0, 1.0, 1.0] and twice.column("missing.b") == [1.0, 1.0, 0.0, 1.0]
+    more = recombine(replace(twice, hypotheses=[*twice.hypotheses, Hypothesis("x b", twice.hypotheses[1].scores)]))
+    assert origins(more)["x c"] is RECOMBINED and origins(more)["right"] is MERGED
+    assert first_pass_indices(more) == [0, 1, 4]
+    assert sum(collect([twice]).values()) == sum(collect([A]).values())  # a channel learns of the toolkit's own
+    for file in ("l.json", "l.jsonl"):
+        formats.write([more], str(tmp_path / file))
+        (again,) = formats.read([tmp_path / file])
+        assert again == more and origins(rerank(again, {"s2s": 1.0})) == origins(more)
+
+
+def test_the_oracle_of_merged_lists_has_both_figures(rescore: Run, tmp_path: Path) -> None:
+    poor = [listed(("wrong", -1.0), ("odd", -2.0), name=f"u{index}") for index in range(6)]
+    good = [listed(("right", -1.0), name=f"u{index}") for index in range(6)]
+    for name, lists in (("poor", poor), ("good", good)):
+        formats.write(lists, str(tmp_path / f"{name}.jsonl"))
+    assert rescore("merge", "poor.jsonl", "good.jsonl", "-o", "both.jsonl").returncode == 0
+    ways = (
+        ("both.jsonl", "--recombine", "5"),
+        ("poor.jsonl", "--with", "good.jsonl", "--folds", "2", "--recombine", "5"),
+    )
+    for way in ways:
+        done = rescore(*way, "--report", "r.json")
+        assert done.returncode == 0, done.stderr
+        report = read_report(tmp_path / "r.json")
+        assert (report["oracle"], report["own_oracle"]) == (0.0, 100.0)
+        assert "oracle of the toolkit's own  100.00" in done.stdout
+
+
+def test_an_oracle_is_not_beaten() -> None:
+    """A chosen text is one of those that the oracle is the best of."""
+    nbest = NbestList(
+        "u", [Hypothesis("wrong", {"s2s": -1.0}), Hypothesis("right", {"s2s": -1.0, "x": 1.0}, RESPELLED)], ("right",)
+    )
+    nbest.hypotheses[0].scores["x"] = 0.0
+    results, _ = pipeline.evaluate([nbest], Weights({"s2s": 1.0, "x": 1.0}, "given"), pipeline.RunConfig())
+    assert results.reranked == results.oracle == 0.0 and results.metrics[0].own_oracle == 100.0
+
+
+def test_files_of_before_are_read(tmp_path: Path) -> None:
+    """The column `combined` told what the toolkit had not given; a channel's column alone had a record."""
+    scores = [
+        {"combined": 0.0, "channel": 0.0, "edits": 0.0, "missing.s2s": 0.0},
+        {"combined": 1.0, "channel": -2.0, "edits": 1.0, "missing.s2s": 0.0},
+        {"combined": 1.0, "channel": 0.0, "edits": 0.0, "missing.s2s": 1.0},
+        {"combined": 1.0, "channel": 0.0, "edits": 0.0, "missing.s2s": 0.0},
+    ]
+    record = {"norm": "sum", "precision": "float32"}
+    columns = {
+        "channel": {"model": "respell:5:v2", "fingerprint": "ab", **record},
+        "missing.s2s": {"model": "merged", "fingerprint": "", "norm": "sum", "precision": ""},
+        "tokens": {"model": "tta", "fingerprint": "cd", **record},
+        "tta": {"model": "tta", "fingerprint": "cd", **record},
+    }
+    hyps = [{"text": str(rank), "score": -1.0, "scores": one} for rank, one in enumerate(scores)]
+    lines = [{"columns": columns}, {"id": "u", "hyps": hyps}]
+    (tmp_path / "l.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    (nbest,) = formats.read([tmp_path / "l.jsonl"])
+    assert list(origins(nbest).values()) == [OURS, RESPELLED, MERGED, RECOMBINED]
+    assert "combined" not in nbest.hypotheses[0].scores and score_columns(nbest) == []
+    assert component_columns(nbest) == ["missing.s2s"]
+    roles = {name: nbest.role(name) for name in ("channel", "edits", "tokens", "tta", "s2s")}
+    assert roles == {
+        "channel": Role.CHANNEL, "edits": Role.COUNT, "tokens": Role.COUNT, "tta": Role.LM, "s2s": Role.FIRST_PASS,
+    }  # fmt: skip
+    formats.write([nbest], str(tmp_path / "again.json"))
+    assert formats.read([tmp_path / "again.json"]) == [nbest]
+
+
+def test_formats_without_origins_say_so(rescore: Run, tmp_path: Path) -> None:
+    formats.write(list(merge([A], {"b": [B]})), str(tmp_path / "l.jsonl"))
+    done = rescore("convert", "l.jsonl", "-o", "l.csv")
+    assert done.returncode == 0 and "which hypotheses the toolkit did not give" in done.stderr
+
+
+def test_of_equals_the_own_wins_everywhere(rescore: Run, tmp_path: Path) -> None:
+    """First pass, decision, reranked lists, 1-best, tuning and a format without scores."""
+    lists = [
+        NbestList(
+            f"u{index}", [Hypothesis("new", {"s2s": -1.0}, RESPELLED), Hypothesis("own", {"s2s": -1.0})], ("own",)
+        )
+        for index in range(3)
+    ]
+    assert ranking(lists[0], [-1.0, -1.0]) == [1, 0] and best(lists, {"s2s": 1.0}) == [1, 1, 1]
+    for rule, scale in (("best", None), ("mbr", 1.0), ("rover", 1.0)):
+        assert Decision(rule, scale).texts(metrics.choose_metric("wer", lists), lists, {"s2s": 1.0}) == ["own"] * 3
+    formats.write(lists, str(tmp_path / "l.jsonl"))
+    (tmp_path / "w.json").write_text('{"weights": {"s2s": 1}}', encoding="utf-8")
+    done = rescore("rerank", "l.jsonl", "-o", "o.jsonl", "--best", "o.txt", "--report", "r.json")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "o.txt").read_text().split() == ["own"] * 3
+    assert [one.hypotheses[0].text for one in formats.read([tmp_path / "o.jsonl"])] == ["own"] * 3
+    report = read_report(tmp_path / "r.json")
+    assert report["first_pass"] == report["reranked"] == 0.0
+    assert rescore("rerank", "l.jsonl").stdout.split()[1::2] == ["own"] * 3  # as a stream
+    assert rescore("l.jsonl").stdout.count("0.00") >= 2
+    assert rescore("convert", "l.jsonl", "--to", "opennmt", "-o", "o.onmt").returncode == 0
+    assert (tmp_path / "o.onmt").read_text().split()[:2] == ["own", "new"]
+    _, tuned = tune(metrics.choose_metric("wer", lists), lists, [], options=TuningOptions(("words",)))
+    assert tuned.first_pass == 0.0
+
+
+def test_recombined_lists_have_the_first_pass_of_the_lists(rescore: Run, tmp_path: Path) -> None:
+    """Without weights nothing changes, by no road."""
+    lists = formats.read([ROOT / "data" / "dev.json"])[:40]
+    formats.write(lists, str(tmp_path / "l.jsonl"))
+    formats.write(list(pipeline.expand(lists, pipeline.RunConfig(recombine=20))), str(tmp_path / "more.jsonl"))
+    plain = json.loads(rescore("eval", "l.jsonl", "--json").stdout)["systems"][0]["value"]
+    assert rescore("rerank", "more.jsonl", "-o", "sorted.jsonl", "--best", "best.trn").returncode == 0
+    assert json.loads(rescore("eval", "more.jsonl", "--json").stdout)["systems"][0]["value"] == plain
+    first = {one.id: one.hypotheses[0].text for one in formats.read([tmp_path / "sorted.jsonl"])}
+    assert [first[one.id] for one in lists] == [one.hypotheses[best([one], {"s2s": 1.0})[0]].text for one in lists]
+
+
+def spelled() -> list[NbestList]:
+    """Of each list the respelled hypotheses agree with each other: their expected loss is the least."""
+    hypotheses = [
+        Hypothesis("a b c d", {"s2s": -1.0, "channel": 0.0, "edits": 0.0}),
+        Hypothesis("w b x y", {"s2s": -1.1, "channel": 0.0, "edits": 0.0}),
+        Hypothesis("a b x d", {"s2s": -1.1, "channel": 0.0, "edits": 1.0}, RESPELLED),
+    ]
+    return [NbestList(f"u{index}", hypotheses, ("a b c d",)) for index in range(9)]
+
+
+def test_what_is_excluded_neither_wins_nor_votes() -> None:
+    lists, metric = spelled(), metrics.choose_metric("wer", spelled())
+    weights = Weights({"s2s": 1.0}, "given", excluded=frozenset({RESPELLED}))
+    plain = [replace(nbest, hypotheses=nbest.hypotheses[:2]) for nbest in lists]
+    for rule, scale in (("mbr", 0.01), ("mbr", 1.0), ("rover", 0.01), ("best", None)):
+        decide = Decision(rule, scale)
+        assert decide.texts(metric, lists, weights.of) == decide.texts(metric, plain, weights.of)
+    assert combine(lists[0], weights.of).tolist() == [-1.0, -1.1, -np.inf]
+    assert rerank(lists[0], weights.of).hypotheses[-1].origin is RESPELLED
+    only = [replace(nbest, hypotheses=nbest.hypotheses[2:]) for nbest in lists]
+    assert Decision("best").texts(metric, only, weights.of) == ["a b x d"] * 9  # nothing else is there
+
+
+def test_excluded_origins_are_in_the_weights_file(tmp_path: Path) -> None:
+    weights = Weights(
+        {"s2s": 1.0}, "given", condition="(u)", conditions={"u": {"s2s": 1.0}}, excluded=frozenset({RESPELLED, MERGED}),
+        excluded_in={"u": frozenset({RESPELLED})},
+    )  # fmt: skip
+    weights.save(tmp_path / "w.json")
+    assert Weights.load(tmp_path / "w.json") == weights
+    assert weights.of(spelled()[0]).excluded == {RESPELLED}
+    assert weights.exclusions == ("merged", "respelled", "respelled@u")
+
+
+def test_a_weight_that_excluded_is_read_as_excluded_origins(tmp_path: Path) -> None:
+    before = {"s2s": 0.6, "tta": 0.4, "channel": 0.0, "edits": -1e6}
+    for edits, excluded, left in ((-1e6, {RESPELLED}, {"s2s", "tta"}), (-9.0, set(), set(before))):
+        content = {"weights": before | {"edits": edits}, "conditions": {"c": before | {"edits": edits}}}
+        (tmp_path / "w.json").write_text(json.dumps(content), encoding="utf-8")
+        weights = Weights.load(tmp_path / "w.json")
+        assert weights.excluded == excluded and set(weights.weights) == set(weights.conditions["c"]) == left
+        assert weights.excluded_in == ({"c": {RESPELLED}} if excluded else {})
+
+
+def test_no_size_of_a_weight_is_a_mark() -> None:
+    """Scores may have any unit: a penalty of thousands for each word excludes nothing."""
+
+    def lists(unit: float) -> list[NbestList]:
+        texts = {"a b c": -1.5, "a b c d": -1.0, "a b": -1.9, "a b c d e": -0.5}
+        return [
+            listed(*((text, unit * score) for text, score in texts.items()), reference="a b" if index % 4 else "a b c")
+            for index in range(40)
+        ]
+
+    metric = metrics.choose_metric("wer", lists(1.0))
+    small, large = (tune_jointly(metric, lists(unit), {"s2s": 1.0, "words": 0.0}) for unit in (1.0, 1e4))
+    assert small.value < 20 and large.value == small.value and small.weights["words"] < -0.1
+    assert large.weights["words"] == pytest.approx(1e4 * small.weights["words"], rel=1e-6) and not large.excluded
+
+
+def test_plain_and_respelled_lists_are_not_mixed(rescore: Run, tmp_path: Path) -> None:
+    plain = [listed(("right", -1.0), ("wrong", -2.0), name=f"p{index}") for index in range(4)]
+    formats.write(plain, str(tmp_path / "plain.jsonl"))
+    respelling = Respelling(5, Lexicon({"right": 5, "wrong": 3}, 8))
+    formats.write(respelling(replace(one, id=f"r{one.id}") for one in plain), str(tmp_path / "respelled.jsonl"))
+    for files in (("plain.jsonl", "respelled.jsonl"), ("respelled.jsonl", "plain.jsonl")):
+        done = rescore("tune", *files, "--decide", "rover")
+        assert_one_line_error(done, "respell all lists, or none")
+        assert "channel" in done.stderr
+
+
+def test_the_order_of_fairseqs_file_is_no_mean(rescore: Run, tmp_path: Path) -> None:
+    lines = ["S-0\tx", "T-0\ta b c", "H-0\t-1\ta b c", "P-0\t-1 -1 -1 -1", "H-0\t-2\ta b", "P-0\t-2 -2 -2"]
+    (tmp_path / "log").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    assert ranked_by_means(formats.read([tmp_path / "log"]))
+    ranked = formats.read([tmp_path / "log"], s2s="rank")
+    assert not ranked_by_means(ranked) and pipeline.RunConfig().for_lists(ranked).norm == "sum"
+    assert ranked[0].hypotheses[1].scores["sum"] < 0 and score_columns(ranked[0]) == []
+
+
+def test_scored_lists_are_not_merged(rescore: Run, tmp_path: Path) -> None:
+    scored = replace(A, hypotheses=[replace(one, scores=one.scores | {"tta": -1.0}) for one in A.hypotheses])
+    with pytest.raises(UserError, match="has scores tta already; merge lists before they are scored"):
+        list(merge([scored], {"b": [B]}))
+
+
+@pytest.mark.parametrize("name", ["channel", "words", "tokens", "edits", "combined"])
+def test_reserved_names_are_not_taken(name: str, rescore: Run, tmp_path: Path) -> None:
+    """A column of a user's table is no channel, and a file called `words.json` counts nothing."""
+    (tmp_path / "l.csv").write_text(f"id,text,score,{name}\nu,a b,-1,0.5\nu,a,-2,1\n", encoding="utf-8")
+    done = rescore("convert", "l.csv", "-o", "l.jsonl")
+    assert done.returncode == 0 and f"column {name} is called {name}.2 here" in done.stderr
+    (nbest,) = formats.read([tmp_path / "l.jsonl"])
+    assert nbest.column(f"{name}.2") == [0.5, 1.0] and score_columns(nbest) == [f"{name}.2"]
+    assert nbest.column("words") == [2.0, 1.0]
+    formats.write([listed(("a b", -3.0))], str(tmp_path / f"{name}.json"))
+    formats.write([listed(("a c", -3.0))], str(tmp_path / "l.json"))
+    done = rescore("merge", "l.json", f"{name}.json", "-o", "both.jsonl")
+    assert done.returncode == 0 and f"has the column {name}.2" in done.stderr
+    (both,) = formats.read([tmp_path / "both.jsonl"])
+    assert set(component_columns(both)) == {f"{name}.2", f"missing.{name}.2", "missing.s2s"}
+
+
+def test_counts_are_no_first_pass(rescore: Run, tmp_path: Path) -> None:
+    formats.write([A], str(tmp_path / "l.jsonl"))
+    assert_one_line_error(rescore("l.jsonl", "--s2s", "words"), "no score 'words'")
+    (tmp_path / "l.csv").write_text("id,text,words\nu,a b,0.5\nu,a,1\n", encoding="utf-8")
+    (nbest,) = formats.read([tmp_path / "l.csv"], s2s="words")
+    assert nbest.column("s2s") == [0.5, 1.0] and nbest.column("words") == [2.0, 1.0]
+
+
+def test_a_scorer_called_score(rescore: Run, tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text("def score(texts):\n    return [-float(len(text)) for text in texts]\n")
+    from rescore.lms import with_own_columns
+    from rescore.lms.function import FunctionModel
+
+    def score(texts: list[str]) -> list[float]:
+        return [-float(len(text)) for text in texts]
+
+    (model,) = with_own_columns([FunctionModel(score)])
+    assert model.name == "score.2"
+
+
+def test_the_record_says_the_role() -> None:
+    nbest = replace(
+        listed(("a b", -1.0)),
+        provenance={"am": Column.component("kaldi"), "tokens": Column("tta", "ab", "count", "", Role.COUNT)},
+    )
+    for hypothesis in nbest.hypotheses:
+        hypothesis.scores |= {"am": -1.0, "tokens": 2.0, "mine": 0.5, "sum": -3.0}
+    assert score_columns(nbest) == ["mine"] and component_columns(nbest) == ["am"]
+    assert nbest.columns(Role.COUNT) == ["tokens"] and nbest.columns(Role.FIRST_PASS) == ["s2s", "sum"]
+    assert ROLES["channel"] is Role.CHANNEL
+
+
+def test_minus_infinity_of_another_system_is_its_own_affair() -> None:
+    """What that system did not propose gets its worst finite score, and stays possible."""
+    other = listed(("a c", -4.0), ("q", -np.inf))
+    (merged,) = merge([A], {"b": [other]})
+    assert dict(zip([one.text for one in merged.hypotheses], merged.column("b"), strict=True)) == {
+        "a b": -4.0, "a c": -4.0, "q": -np.inf,
+    }  # fmt: skip

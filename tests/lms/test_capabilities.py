@@ -1,0 +1,71 @@
+"""What models and their kinds say of themselves; nobody has to import PyTorch to ask a kind."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from rescore.lms import Capabilities, Question, TokenScores, capabilities_of, is_pseudo, kind_of, load
+from rescore.lms.base import Public
+from rescore.lms.cache import Cached
+from rescore.lms.context import Recased
+from rescore.lms.folders import FromHub
+from rescore.parts import KINDS
+
+NETWORKS = [name for name in KINDS.names if KINDS[name].is_network]
+
+
+@pytest.mark.parametrize("kind", NETWORKS)
+def test_models_are_as_their_kind_says(kind: str, models: dict[str, Path]) -> None:
+    options = {"bilm": ["", "intact:", "within-word-l2r:"], "unified": ["bi:", "l2r:", "r2l:", "seq2seq:", "channel:"]}
+    for option in options.get(kind, [""]):
+        found = capabilities_of(load(f"{kind}:{option}{models[kind]}"))
+        assert found.pseudo == is_pseudo(f"{kind}:{option.rstrip(':')}"), option
+        assert found.predicts_tokens == kind_of(kind).capabilities.predicts_tokens
+        assert found.source == (option in ("seq2seq:", "channel:")) and found.context == (0, 0)
+        assert found.vectors != found.source
+
+
+class Plain:
+    """A model of a user's."""
+
+    name = model = "plain"
+    precision, fingerprint = "float64", "0" * 64
+
+    def score(self, questions: Sequence[Question]) -> list[TokenScores]:
+        return []
+
+
+class Reader(Plain):
+    reads_source, context = True, (1, 2)
+
+
+def test_models_without_the_attribute() -> None:
+    assert capabilities_of(Plain()) == Capabilities()
+    assert capabilities_of(Reader()) == Capabilities(source=True, context=(1, 2))
+
+
+def test_wrappers_pass_on_what_a_model_reads(tmp_path: Path, models: dict[str, Path]) -> None:
+    for lm in (Reader(), load(f"tta:{models['tta']}")):
+        inner = capabilities_of(lm)
+        for wrapped in (Cached(lm, tmp_path), Recased(lm, "lower"), FromHub(lm, "a@b"), Public(lm)):
+            expected = Capabilities(inner.pseudo, inner.source, inner.context)
+            assert capabilities_of(wrapped) == expected, wrapped  # type: ignore[arg-type]
+
+
+def test_kinds_cost_no_pytorch() -> None:
+    code = (
+        "import sys; from rescore.lms import is_pseudo; from rescore.parts import KINDS\n"
+        "assert is_pseudo('tta') and all(KINDS[name].options is not None for name in KINDS.names)\n"
+        "from rescore.cli.main import main\n"
+        "sys.argv = ['rescore', 'train', '--lm', 'tta', '--help']\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "assert not {'torch', 'transformers'} & set(sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0 and "--phrases" in done.stdout, done.stderr

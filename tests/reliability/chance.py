@@ -1,0 +1,178 @@
+"""What chance alone does: p-values of equal systems, intervals of a known error rate, tuning on columns of noise.
+
+    python -m tests.reliability.chance --sets 2000
+
+prints the figures of docs/reliability.md. Each figure is a share of simulated sets; seeds are fixed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from rescore import decision
+from rescore.metrics import list_statistics, total, value
+from rescore.metrics.significance import (
+    confidence_interval,
+    matched_pairs,
+    paired_bootstrap,
+    paired_interval,
+    paired_randomisation,
+)
+from rescore.metrics.wer import ErrorRate
+from rescore.nbest import FIRST_PASS, Hypothesis, NbestList
+from rescore.tuning import TuningOptions, tune
+
+WORDS = 12
+"""In each reference."""
+RATE = 0.1
+"""The true error rate of both systems."""
+LEVEL = 0.05
+METRIC = ErrorRate()
+
+Wrong = npt.NDArray[np.bool_]
+
+
+def wrong_words(random: np.random.Generator, utterances: int, systems: int = 2) -> Wrong:
+    """(systems, utterances, words) which words are wrong, by chance alone; utterances are easy or hard for all systems,
+    as they are in real sets."""
+    difficulty = random.beta(0.5, 0.5 * (1 - RATE) / RATE, utterances)
+    return random.random((systems, utterances, WORDS)) < difficulty[:, None]
+
+
+def counts(wrong: Wrong) -> npt.NDArray[np.int64]:
+    """(utterances, 4) the statistics of WER, where each wrong word is a substitution."""
+    errors = wrong.sum(axis=1)
+    return np.stack([errors, 0 * errors, 0 * errors, 0 * errors + WORDS], axis=1).astype(np.int64)
+
+
+def texts(wrong: Wrong) -> list[str]:
+    """The same as texts: every other utterance of an error loses the word instead."""
+    return [
+        " ".join("x" * (place % 2) if bad else f"w{place}" for place, bad in enumerate(row)) or "x"
+        for row in wrong.tolist()
+    ]
+
+
+def of_mapsswe(one: Wrong, other: Wrong, trials: int) -> float:
+    reference = " ".join(f"w{place}" for place in range(WORDS))
+    return matched_pairs([reference] * len(one), texts(one), texts(other)).p_value
+
+
+def of_randomisation(one: Wrong, other: Wrong, trials: int) -> float:
+    return paired_randomisation(METRIC, list(counts(one)), list(counts(other)), trials)
+
+
+def of_bootstrap(one: Wrong, other: Wrong, trials: int) -> float:
+    return paired_bootstrap(METRIC, list(counts(one)), list(counts(other)), trials)
+
+
+def of_sacrebleus_bootstrap(one: Wrong, other: Wrong, trials: int) -> float:
+    """sacreBLEU's formula, to compare with: absolute differences of samples, less their mean."""
+    random = np.random.default_rng(12345)
+    drawn = random.integers(0, len(one), (trials, len(one)))
+    errors = counts(other)[:, 0] - counts(one)[:, 0]
+    away = np.abs(errors[drawn].sum(axis=1))
+    return (int((away - away.mean() >= abs(errors.sum()) - 1e-12).sum()) + 1) / (trials + 1)
+
+
+TESTS: dict[str, Callable[[Wrong, Wrong, int], float]] = {
+    "randomisation": of_randomisation,
+    "bootstrap": of_bootstrap,
+    "mapsswe": of_mapsswe,
+}
+
+
+def rejected(
+    test: Callable[[Wrong, Wrong, int], float], sets: int, utterances: int, trials: int, seed: int = 0
+) -> float:
+    """The share of pairs of equal systems that a test calls different at `LEVEL`."""
+    random = np.random.default_rng(seed)
+    return float(np.mean([test(*wrong_words(random, utterances), trials) < LEVEL for _ in range(sets)]))
+
+
+def at_most(sets: int, share: float = LEVEL, deviations: float = 3.0) -> float:
+    """What a share of so many sets can be by chance: so many standard deviations above."""
+    return share + deviations * math.sqrt(share * (1 - share) / sets)
+
+
+def covered(sets: int, utterances: int, seed: int = 0) -> tuple[float, float]:
+    """The share of sets whose 95 % interval holds the true error rate, and the true difference (0) of two systems."""
+    random = np.random.default_rng(seed)
+    held = [0, 0]
+    for _ in range(sets):
+        one, other = (list(counts(wrong)) for wrong in wrong_words(random, utterances))
+        low, high = confidence_interval(METRIC, one)
+        held[0] += low <= 100 * RATE <= high
+        low, high = paired_interval(METRIC, one, other)
+        held[1] += low <= 0 <= high
+    return held[0] / sets, held[1] / sets
+
+
+DEPTH = 5
+
+
+def noisy_lists(random: np.random.Generator, utterances: int, columns: int) -> list[NbestList]:
+    """Lists whose first-pass scores know something about errors, and whose other columns know nothing."""
+    reference = " ".join(f"w{place}" for place in range(WORDS))
+    lists = []
+    for index in range(utterances):
+        wrong = wrong_words(random, DEPTH, 1)[0]
+        first = -wrong.sum(axis=1) + random.normal(size=DEPTH)
+        noise = random.normal(size=(columns, DEPTH))
+        hypotheses = [
+            Hypothesis(text, {FIRST_PASS: float(score)} | {f"noise{k}": float(noise[k, place]) for k in range(columns)})
+            for place, (text, score) in enumerate(zip(texts(wrong), first, strict=True))
+        ]
+        lists.append(NbestList(f"u{index}", hypotheses, (reference,)))
+    return lists
+
+
+def harmed(sets: int, utterances: int, columns: int, seed: int = 0, bagging: bool = True) -> tuple[float, float, float]:
+    """Tuning on columns of noise: the share of sets with a weight, and the change of the error rate of other lists.
+
+    Returns:
+        the share; the mean and the worst change, in points.
+    """
+    random = np.random.default_rng(seed)
+    weighed, changes = 0, []
+    for _ in range(sets):
+        dev, test = (noisy_lists(random, utterances, columns) for _ in range(2))
+        weights, tuned = tune(
+            METRIC, dev, [f"noise{k}" for k in range(columns)], options=TuningOptions(bagging=bagging)
+        )
+        weighed += tuned.helps
+        statistics = list_statistics(METRIC, test)
+        before, after = (
+            value(METRIC, total(statistics, decision.best(test, some))) for some in ({FIRST_PASS: 1.0}, weights.weights)
+        )
+        changes.append(after - before)
+    return weighed / sets, float(np.mean(changes)), float(np.max(changes))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sets", type=int, default=2_000)
+    sets = parser.parse_args().sets
+    print(f"equal systems called different at {LEVEL}, of {sets:,} pairs")
+    for utterances in (20, 100, 500):
+        shares = {name: rejected(test, sets, utterances, 1_000) for name, test in TESTS.items() if name != "mapsswe"}
+        shares["sacreBLEU's bootstrap"] = rejected(of_sacrebleus_bootstrap, sets, utterances, 1_000)
+        shares["mapsswe"] = rejected(of_mapsswe, max(1, sets * 20 // utterances), utterances, 0)
+        print(f"  {utterances} utterances: " + ", ".join(f"{name} {100 * one:.1f} %" for name, one in shares.items()))
+        one, other = covered(sets, utterances)
+        print(f"    95 % intervals hold: error rate {100 * one:.1f} %, difference {100 * other:.1f} %")
+    for columns in (1, 3):
+        for bagging in (True, False):
+            share, mean, worst = harmed(max(1, sets // 20), 100, columns, bagging=bagging)
+            how = "default" if bagging else "--no-bagging"
+            print(f"columns of noise: {columns}, {how}: weight in {100 * share:.0f} % of {max(1, sets // 20)} sets")
+            print(f"    WER of other lists: mean {mean:+.3f}, worst {worst:+.2f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,124 @@
+"""What must not change a choice: the unit of scores, the order of columns, of hypotheses and of lists."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from rescore.decision import Decision
+from rescore.decision.confidence import networks
+from rescore.metrics.wer import ErrorRate
+from rescore.nbest import Hypothesis, NbestList
+from rescore.tuning import TuningOptions, Weights, tune
+from rescore.tuning.calibration import Calibration, calibrate
+from rescore.tuning.joint import Risk, losses, tune_jointly, tune_scale, warn_at_end
+from rescore.tuning.search import significantly_better
+
+WER = ErrorRate()
+
+
+def noisy(seed: int = 0, number: int = 40, unit: float = 1.0) -> list[NbestList]:
+    """Lists of texts that agree with the reference more or less, with two columns that know a little of it."""
+    random = np.random.default_rng(seed)
+    lists = []
+    for index in range(number):
+        reference = random.choice(list("abcdef"), 6)
+        hypotheses = []
+        for _ in range(6):
+            wrong = random.random(6) < 0.3
+            text = np.where(wrong, random.choice(list("abcdef"), 6), reference)
+            errors = float((text != reference).sum())
+            scores = {name: unit * float(random.normal(-errors, spread)) for name, spread in COLUMNS.items()}
+            hypotheses.append(Hypothesis(" ".join(text), scores))
+        lists.append(NbestList(f"u{index}", hypotheses, (" ".join(reference),)))
+    return lists
+
+
+COLUMNS = {"s2s": 2.0, "x": 2.0, "a": 3.0}
+
+
+@pytest.mark.parametrize("unit", [1000.0, 0.001])
+@pytest.mark.parametrize("rule", ["best", "mbr", "rover"])
+def test_the_unit_of_scores_changes_nothing(rule: str, unit: float) -> None:
+    choices = []
+    for factor in (1.0, unit):
+        dev, test = noisy(1, unit=factor), noisy(2, unit=factor)
+        weights, tuned = tune(WER, dev, ["x"], options=TuningOptions(decide=Decision(rule)))
+        choices.append((weights.decision.texts(WER, test, weights.of), tuned.value))
+    assert choices[0] == choices[1]
+
+
+@pytest.mark.parametrize("unit", [1000.0, 0.001])
+def test_the_unit_of_scores_changes_no_confidence(unit: float) -> None:
+    confidences = []
+    for factor in (1.0, unit):
+        lists = noisy(3, unit=factor)
+        texts = Decision().texts(WER, lists, {"s2s": 1.0})
+        calibration = calibrate(lists, texts, Weights({"s2s": 1.0}, "given"), WER.words)
+        found = networks(lists, texts, {"s2s": 1.0})
+        confidences.append(np.concatenate([calibration.confidences(network) for network in found]))
+    assert confidences[0] == pytest.approx(confidences[1], abs=1e-9)
+
+
+@pytest.mark.parametrize("decide", ["best", "mbr"])
+def test_the_order_of_columns_changes_no_weight(decide: str) -> None:
+    lists = noisy(4)
+    options = TuningOptions(("words",), decide=Decision(decide))
+    one, other = (tune(WER, lists, columns, options=options)[0] for columns in (["x", "a"], ["a", "x"]))
+    assert one.weights == other.weights and one.decision == other.decision
+    assert list(one.weights)[:3] == ["s2s", "x", "a"] and list(other.weights)[:3] == ["s2s", "a", "x"]
+
+
+def test_one_list_is_no_evidence() -> None:
+    better, worse = np.array([[0, 5]]), np.array([[5, 5]])
+    assert not significantly_better(WER, better, worse)
+    lists = [
+        NbestList("u", [Hypothesis("b", {"s2s": -1.0, "x": -9.0}), Hypothesis("a", {"s2s": -2.0, "x": 0.0})], ("a",))
+    ]
+    weights, tuned = tune(WER, lists, ["x"])
+    assert weights.weights["x"] == 0.0 and not tuned.helps
+
+
+def test_tuning_begins_at_the_best_score_also_where_the_first_pass_has_no_weight() -> None:
+    """A first pass that is noise, and a column that is right: the search has to begin at the column alone."""
+    lists = noisy(5)
+    for nbest in lists:
+        for rank, hypothesis in enumerate(nbest.hypotheses):
+            hypothesis.scores["s2s"] = 1e6 * float((rank * 7 + len(nbest.id)) % 6)  # nothing near 0 helps
+    start = {"s2s": 0.0, "x": 1.0}
+    risk = Risk.of(WER, lists, list(start), losses)
+    scales = [risk.value(np.array([0.0, scale])) for scale in (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)]
+    found = tune_jointly(WER, lists, start, bagging=False)
+    assert found.value <= min(scales)
+
+
+def test_a_scale_at_the_end_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        warn_at_end(1.0, [0.5, 1.0, 2.0], "x")
+        assert not caplog.text
+        warn_at_end(2.0, [0.5, 1.0, 2.0], "--decide rover")
+    assert "--decide rover: the best scale of the posteriors, 2, is at the end" in caplog.text
+
+
+def test_the_order_of_lists_and_hypotheses_changes_nothing() -> None:
+    lists = noisy(6)
+    turned = [replace(nbest, hypotheses=nbest.hypotheses[::-1]) for nbest in lists[::-1]]
+    for rule in ("mbr", "rover"):
+        decisions = [tune_scale(rule, WER, some, {"s2s": 1.0}) for some in (lists, turned)]
+        assert decisions[0].scale == pytest.approx(decisions[1].scale)
+
+
+def test_alternatives_share_what_a_word_leaves() -> None:
+    nbest = NbestList(
+        "u", [Hypothesis("a", {"s2s": -1.0}), Hypothesis("b", {"s2s": -1.2}), Hypothesis("c", {"s2s": -9})]
+    )
+    (network,) = networks([nbest], ["a"], {"s2s": 1.0})
+    posterior = float(network.confidences(1.0)[0])
+    calibrated = Calibration(1.0, (0.0,), (0.9,))
+    (word,) = calibrated.words(network, 5)
+    assert word.confidence == 0.9 and sum(mass for _, mass in word.alternatives) == pytest.approx(0.1)
+    (plain,) = Calibration().words(network, 5)
+    assert plain.confidence == posterior and sum(mass for _, mass in plain.alternatives) == pytest.approx(1 - posterior)
