@@ -24,7 +24,7 @@ def tta_seconds(lm: LanguageModel, config: NetworkConfig, texts: Sequence[str]) 
 def bare_seconds(
     config: NetworkConfig, positions: int, predictions: int, device: torch.device, dtype: torch.dtype
 ) -> float:
-    """Measured now, in this process, at `ROWS` rows a product; the median of several each.
+    """MetricResult now, in this process, at `ROWS` rows a product; the median of several each.
 
     Args:
         positions: how many go through the layers. predictions: how many through the vocabulary.

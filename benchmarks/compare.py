@@ -27,8 +27,9 @@ import torch.utils.data  # for minicons, which uses it without importing it
 
 import models
 import rescore
+from rescore import styles
 from rescore.lms.neural.config import NetworkConfig
-from rescore.reports import speed, styles
+from rescore.reports import speed
 
 Score = Callable[[Sequence[str]], object]
 BATCHES = (1, 8, 32, 100)
@@ -58,6 +59,7 @@ def main(
         made = {kind: models.make(kind, size, Path(folder) / kind) for kind in ("tta", "bilm", "unilm")}
         _networks(row, made, texts, repeats)
         _at_twenty_words(row, made, texts)
+        _behind_a_prompt(row, models.causal(size, Path(folder) / "causal"), texts, repeats)
         if shutil.which("query"):
             _ngram(row, Path(ngram) if ngram else _small_ngram(Path(folder)), Path(folder), texts, repeats)
         else:
@@ -138,6 +140,36 @@ def _at_twenty_words(row: Callable[..., None], made: dict[str, Path], texts: lis
     row("20 words: T-TA in batches, against a biLM's masked copies", found["together"], found["masked"], "ms")
     row("20 words: T-TA one at a time, against a biLM's masked copies", found["alone"], found["masked"], "ms")
     row("20 words: the same, logits at every position", found["alone"], found["masked, all logits"], "ms")
+
+
+def _behind_a_prompt(row: Callable[..., None], folder: Path, texts: list[str], repeats: int) -> None:
+    """A causal model of transformers behind a prompt of 200 tokens."""
+    import transformers
+
+    model = transformers.AutoModelForCausalLM.from_pretrained(folder)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    ids = tokenizer(" ".join(texts), add_special_tokens=False)["input_ids"]
+    prompt = f"{tokenizer.decode(ids[:200])} "
+    lm = rescore.load(f"hf-causal:{folder}", prompt=f"{prompt}{{text}}")
+    some = [text for text in texts if len(text.split()) < 100][:100]
+    slow = some[:20]  # the prompt takes most of the time, whichever hypothesis stands behind it
+
+    @torch.inference_mode()
+    def alone(these: Sequence[str]) -> list[float]:
+        return [_behind(model, tokenizer, prompt, text) for text in these]
+
+    theirs, wanted = _once(alone, slow)
+    ours = max(_rates([lm.score], some, repeats))
+    differ = _difference(lm.score(slow), wanted)
+    row("hf-causal behind 200 tokens, against one sequence a hypothesis", ours, theirs, differ=differ)
+
+
+def _behind(model: Any, tokenizer: Any, prompt: str, text: str) -> float:
+    """log p of a text behind a prompt, as transformers gives it."""
+    shown = len(tokenizer(prompt, add_special_tokens=False)["input_ids"])
+    ids = [tokenizer.bos_token_id, *tokenizer(prompt + text, add_special_tokens=False)["input_ids"]]
+    log_probs = model(input_ids=torch.tensor([ids])).logits[0, :-1].log_softmax(-1)
+    return log_probs.gather(-1, torch.tensor(ids[1:])[:, None])[shown:].sum().item()
 
 
 def _ngram(row: Callable[..., None], model: Path, folder: Path, texts: list[str], repeats: int) -> None:

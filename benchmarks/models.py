@@ -80,6 +80,29 @@ def twin(folder: Path) -> tuple[Any, Any]:
     return model, tokenizer
 
 
+def causal(size: str, folder: Path, positions: int = 512) -> Path:
+    """A random LLaMA of a named size with more positions, in Hugging Face's layout."""
+    import transformers
+
+    sizes = NAMED[size]
+    tokenizer = twin(make("unilm", size, folder / "unilm"))[1]
+    config = transformers.LlamaConfig(
+        vocab_size=sizes.vocab_size,
+        hidden_size=sizes.d_model,
+        num_hidden_layers=sizes.layers,
+        num_attention_heads=sizes.heads,
+        intermediate_size=sizes.d_ff,
+        max_position_embeddings=positions,
+        bos_token_id=tokenizer.bos_token_id,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+    )
+    torch.manual_seed(0)
+    transformers.LlamaForCausalLM(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
 def _copy_weights(network: Transformer, model: Any) -> None:
     scale = network.scale
     embeddings = model.bert.embeddings

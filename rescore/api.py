@@ -6,6 +6,10 @@
     ...         rescore.Hypothesis("the old clock sticked on the wall", {"s2s": -4.0}),
     ...         rescore.Hypothesis("the old clock ticked on the wall", {"s2s": -4.5}),
     ...     ], references=("the old clock ticked on the wall",)),
+    ...     rescore.NbestList("u2", [
+    ...         rescore.Hypothesis("she red the letter again", {"s2s": -3.0}),
+    ...         rescore.Hypothesis("she read the letter again", {"s2s": -3.5}),
+    ...     ], references=("she read the letter again",)),
     ... ]
     >>> scored = rescore.score(lists, "tta")
     >>> weights = rescore.tune(scored)
@@ -13,7 +17,7 @@
     'the old clock ticked on the wall'
     >>> results = rescore.evaluate(scored, weights)
     >>> f"{results.metric} {results.first_pass:.2f} -> {results.reranked:.2f}"
-    'WER 14.29 -> 0.00'
+    'WER 16.67 -> 0.00'
 
 All scores are natural logs, higher is better. Whatever is the caller's to mend is a `UserError` with one line of text.
 """

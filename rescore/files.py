@@ -139,7 +139,7 @@ KEPT_OF_NAME = 150
 """Bytes of it in the name of what is written beside."""
 
 
-def inside(folder: Path, name: str, what: str) -> Path:
+def path_for(folder: Path, name: str, what: str) -> Path:
     """The path of a file in a folder, called after something that an input named: a column, an utterance.
 
     Args:
@@ -155,7 +155,7 @@ def inside(folder: Path, name: str, what: str) -> Path:
     return folder / name
 
 
-def beside(path: Path) -> Path:
+def temporary_path(path: Path) -> Path:
     """Where a file or folder is written before it takes the place of `path`: `.NAME.MACHINE-PID.tmp`, beside it.
 
     What writers of the same name left there that were killed, on this machine, is removed.
@@ -198,7 +198,7 @@ def replacing(path: Path) -> Iterator[Path]:
         yield path
         return
     path = path.resolve()  # what a link leads to is written, the link stays
-    temporary = beside(path)
+    temporary = temporary_path(path)
     try:
         yield temporary
         temporary.chmod(path.stat().st_mode & 0o7777 if path.exists() else 0o666 & ~_umask())

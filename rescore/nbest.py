@@ -92,9 +92,12 @@ ROLES = {
 }
 """The roles of the names that are reserved; a column of any other name is an LM's, unless its record says more."""
 
-RESERVED = frozenset({*ROLES, RANK, "combined", "score"})
-"""Names that no file and no user can give to a column: the roles' own; the order of the file; the mark by which files
-used to tell new hypotheses; and the first pass as tables call it."""
+SCORE = "score"
+"""What files call the first pass."""
+
+RESERVED = frozenset({*ROLES, "combined", SCORE})
+"""Names that no file and no user can give to a column: those that have a role; the mark by which files used to tell new
+hypotheses; and what files call the first pass."""
 
 
 def free_name(name: str, taken: Collection[str] = ()) -> str:

@@ -150,6 +150,10 @@ KINDS: Registry[Any] = Registry(
         "hf-masked": ("rescore.lms.huggingface:MaskedKind", "masked model of Hugging Face's transformers"),
         "hf-causal": ("rescore.lms.huggingface:CausalKind", "causal model of Hugging Face's transformers"),
         "hf-seq2seq": ("rescore.lms.huggingface:Seq2SeqKind", "translation model of Hugging Face's transformers"),
+        "qe": (
+            "rescore.lms.quality_estimation:QualityKind",
+            "translation quality, estimated without references by COMET-QE or CometKiwi",
+        ),
         "server": ("rescore.lms.server:ServerKind", "URL#MODEL of a vLLM, SGLang or llama-cpp-python server"),
     },
 )

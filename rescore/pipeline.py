@@ -99,6 +99,8 @@ def run(
         warn_of_scales(lists, dev)
     parts = split([nbest.id for nbest in lists], config.folds, config.speaker) if config.folds else None
     config, clock = config.for_lists(lists), _Clock()
+    if any(nbest.references for nbest in lists):
+        config.metric(lists)  # whether it can be measured there: dev lists may have words that test lists lack
     metric, others = remembered(config.metric(dev or lists)), config.others(lists)
     lms = models_for(config, load, lists, dev or [])
     warn_of_seen(config.lms, lists)

@@ -70,7 +70,7 @@ class Signature:
                 f"{_quoted(column.precision)}"
             )
         if self.excluded:
-            yield f"without:{_quoted_but_at(','.join(self.excluded))}"
+            yield f"without:{','.join(map(_quoted, self.excluded))}"
         if self.decision != "best":
             yield f"decide:{_quoted(self.decision)}" + ("" if self.scale is None else f",{self.scale:.{DIGITS}g}")
         if self.tuned:
@@ -113,7 +113,7 @@ class Signature:
                         unquote(model), fingerprint, unquote(norm), unquote(precision)
                     )
                 elif key == "without":
-                    single["excluded"] = tuple(unquote(value).split(","))
+                    single["excluded"] = tuple(map(unquote, value.split(",")))
                 elif key == "decide":
                     rule, comma, scale = value.partition(",")
                     single |= {"decision": unquote(rule), "scale": float(scale) if comma else None}

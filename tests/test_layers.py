@@ -46,6 +46,7 @@ WITH_TORCH = (
     "lms/permutation/network.py",
     "lms/electra/network.py",
     "lms/unified/network.py",
+    "lms/quality_estimation.py",
     "embeddings",
     "reports/speed.py",
     "engines/cluster.py",

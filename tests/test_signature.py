@@ -31,6 +31,7 @@ COLUMNS = st.builds(Column, NAMES, st.from_regex(r"[0-9a-f]{12}", fullmatch=True
         weights=st.dictionaries(NAMES, NUMBERS),
         conditions=st.dictionaries(NAMES, st.dictionaries(NAMES, NUMBERS)),
         columns=st.dictionaries(NAMES, COLUMNS),
+        excluded=st.lists(NAMES).map(tuple),
         decision=st.sampled_from(["best", "mbr"]),
         tuned=st.none() | NAMES,
         test=st.none() | NAMES,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rescore.cli import options
-from rescore.cli.options.base import GroupedCommand, bundled
+from rescore.cli.options.base import GroupedCommand, option_group
 from rescore.files import shown
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ class SystemOptions:
         return read_merged(lists, self.dev_with if dev else self.others, names, inputs, normaliser)
 
 
-system_options = bundled(
+system_options = option_group(
     "systems",
     SystemOptions,
     "Several systems",

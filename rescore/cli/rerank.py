@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rescore.cli import options
-from rescore.cli.options.base import MAIN, GroupedCommand, bundled
+from rescore.cli.options.base import MAIN, GroupedCommand, option_group
 
 if TYPE_CHECKING:
     from rescore.cli.options.outputs import Times
@@ -61,7 +61,7 @@ class Outputs:
                     pass
 
 
-output_options = bundled(
+output_options = option_group(
     "outputs",
     Outputs,
     MAIN,

@@ -71,7 +71,8 @@ def command(
     config = options.run_config(
         search, expansion, decide, measure, dev=shown(", ".join(nbest)), columns=column, nth=nth, **bonuses
     )
-    lists = list(pipeline.expand(inputs.read(nbest, need_references=True), config))
+    dev = inputs.read(nbest, need_references=True)
+    lists = list(pipeline.expand(dev, config, dev))
     metric = config.metric(lists)
     weights, tuned = pipeline.tune(lists, config, metric=metric)
     if output == "-":

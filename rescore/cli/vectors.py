@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rescore.cli import options
-from rescore.cli.options.base import GroupedCommand, Number, OneOf, bundled
+from rescore.cli.options.base import GroupedCommand, Number, OneOf, option_group
 from rescore.parts import PROBES
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class LayersType(click.ParamType):  # type: ignore[type-arg]  # generic in newer
         return next(iter(mix)) if len(mix) == 1 else mix
 
 
-vector_options = bundled(
+vector_options = option_group(
     "vectors",
     VectorsOptions,
     "Vectors",

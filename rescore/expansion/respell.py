@@ -319,8 +319,14 @@ class Respelling:
         """
         self._number, self._lexicon, self._dev = number, lexicon, dev
         self._name = channel or ("dev" if dev is not None and len(dev) >= LEARNABLE else "shipped")
-        if channel is None:
+        if channel is None and dev is not None:
             log.info("--channel %s, as no other is given", self._name)
+        elif channel is None:
+            log.warning(
+                "--channel shipped, as no other is given: with %d dev lists `run` learns a channel from them; for its "
+                "figures give --channel folds for dev lists, else a folder of `rescore train --lm channel`",
+                LEARNABLE,
+            )
 
     def __call__(self, lists: Iterable[NbestList], own: bool = False) -> Iterator[NbestList]:
         """Copies of the lists with new hypotheses, a stream; of unsuited lists, with the columns alone.

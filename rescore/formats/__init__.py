@@ -22,7 +22,7 @@ from rescore.formats.references import References, open_references, read_referen
 from rescore.formats.source import NO_SCORES, TWICE, InputWarnings, ReadOptions, Source, input_waits
 from rescore.formats.text import has_entities
 from rescore.formats.writing import opened
-from rescore.nbest import FIRST_PASS, FORMER_FIRST_PASS, RANK, RESERVED, SUM, WORDS, NbestList, free_name
+from rescore.nbest import FIRST_PASS, FORMER_FIRST_PASS, RANK, RESERVED, SCORE, SUM, WORDS, NbestList, free_name
 from rescore.parts import FORMATS
 
 log = logging.getLogger(__name__)
@@ -269,8 +269,8 @@ def _rank(nbest: NbestList) -> None:
         hypothesis.scores = {FIRST_PASS: -math.log(place), **hypothesis.scores, **kept}
 
 
-READERS_OWN = {FIRST_PASS, SUM, FORMER_FIRST_PASS}
-"""Reserved names under which readers keep the first pass in its forms."""
+READERS_OWN = {FIRST_PASS, SUM, FORMER_FIRST_PASS, SCORE}
+"""Reserved names that readers and writers of files deal with themselves: those of the first pass in its forms."""
 
 
 def _rename_reserved(nbest: NbestList, renamed: set[str]) -> None:

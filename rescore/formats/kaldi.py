@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO
 
 from rescore.errors import UserError
-from rescore.files import inside
+from rescore.files import path_for
 from rescore.formats.lines import as_number, grouped, split_id, table
 from rescore.formats.source import ReadOptions, Source
 from rescore.formats.text import plain
@@ -120,7 +120,7 @@ def write(lists: Iterable[NbestList], path: str) -> None:
                 changed |= not same
                 for name, score in costs.items():
                     if name not in files:
-                        files[name] = stack.enter_context(opened(str(inside(target, name, "the column"))))
+                        files[name] = stack.enter_context(opened(str(path_for(target, name, "the column"))))
                     files[name].write(f"{key} {-score!r}\n")
     if changed:
         log.warning("%s: not written: first-pass scores other than lm + am / 12, which Kaldi's files make", path)

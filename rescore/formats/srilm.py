@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from rescore.errors import UserError
-from rescore.files import inside
+from rescore.files import path_for
 from rescore.formats.lines import as_number
 from rescore.formats.source import ReadOptions, Source
 from rescore.formats.text import plain
@@ -110,7 +110,7 @@ def write(lists: Iterable[NbestList], path: str) -> None:
     lost: dict[str, None] = {}
     with new_folder(path) as target:
         for nbest in check_holds(lists, frozenset({ACOUSTIC, LANGUAGE}), path):
-            with opened(str(inside(target, f"{checked_id(nbest, path, '/.')}.gz", "the id"))) as file:
+            with opened(str(path_for(target, f"{checked_id(nbest, path, '/.')}.gz", "the id"))) as file:
                 for hypothesis in nbest.hypotheses:
                     acoustic, language = _written(hypothesis, lost)
                     words = line(hypothesis.text)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO
 
 from rescore.errors import UserError
-from rescore.files import beside, replacing
+from rescore.files import replacing, temporary_path
 from rescore.formats.text import plain
 from rescore.nbest import FIRST_PASS, NbestList, Origin, ranking
 
@@ -63,7 +63,7 @@ def new_folder(path: str) -> Iterator[Path]:
     if path == "-":
         raise UserError("this format is a folder; give one with -o")
     target = Path(path).resolve()
-    temporary = beside(target)
+    temporary = temporary_path(target)
     try:
         if target.is_dir() and any(target.iterdir()):
             raise UserError(f"{path}: holds files already; give a new folder, or remove this one first")

@@ -90,7 +90,7 @@ def load(spec: str, computing: ComputeOptions = DEFAULT) -> LanguageModel:
 def load_all(
     specs: Sequence[str], computing: ComputeOptions = DEFAULT, cache: str | Path | None = None
 ) -> list[LanguageModel]:
-    """Several language models, each with a column of its own: of equal names the later ones are numbered.
+    """Several language models, each with a column of its own: of equal names the later are called after their folders.
 
     Args:
         cache: a folder in which their scores are kept.
@@ -104,7 +104,7 @@ def load_all(
     models = [load(spec, computing) for spec in specs]
     if cache is not None:
         models = [Cached(model, Path(cache)) for model in models]
-    return with_own_columns(models)
+    return with_own_columns(models, specs=specs)
 
 
 FOLDER_NAME = re.compile(r"(?!mean$)[\w-]{1,40}")
@@ -127,7 +127,8 @@ def with_own_columns(
     Args:
         heads: a list of each set that will be scored. specs: how the models were named, where they were.
     """
-    folders = [parse(spec).path.name for spec in specs] if len(specs) == len(models) else [""] * len(models)
+    places = [parse(spec).path.name.partition(".")[0] for spec in specs] if len(specs) == len(models) else []
+    labels_of = [(place,) if places.count(place) == 1 and FOLDER_NAME.fullmatch(place) else () for place in places]
     found: list[LanguageModel] = []
 
     def taken(lm: LanguageModel) -> bool:
@@ -141,10 +142,9 @@ def with_own_columns(
             )
         )
 
-    for model, folder in zip(models, folders, strict=True):
+    for model, place in zip(models, labels_of or [()] * len(models), strict=True):
         lm = model
-        named = (folder,) if FOLDER_NAME.fullmatch(folder) else ()
-        labels = chain(named, map(str, count(2)))
+        labels = chain(place, map(str, count(2)))
         while taken(lm):
             lm = copy.copy(model)  # the caller's model keeps its name
             lm.name = f"{model.name}.{next(labels)}"

@@ -101,6 +101,8 @@ class Lexicon:
             raise UserError(
                 f"{path}: line {number}: expected a word and its count; write the file anew with `rescore train`"
             ) from None
+        if not counts:
+            raise UserError(f"{path}: has no words; write the file anew with `rescore train`")
         return cls(counts, max(total, sum(counts.values())), str(path))
 
 

@@ -60,7 +60,7 @@ class Comet:
 
     @cached_property
     def settings(self) -> dict[str, str]:
-        with open(_checkpoint(self._folder), "rb") as file:
+        with open(checkpoint_of(self._folder), "rb") as file:
             return {"comet": hashlib.file_digest(file, "sha256").hexdigest()[:8]}
 
     @property
@@ -73,6 +73,8 @@ class Comet:
 
     def statistics(self, hypotheses: Sequence[Translation], references: Sequence[Sequence[str]]) -> Counts:
         """Columns: the score in units of 1e-6, and 1."""
+        if not hypotheses:
+            return np.zeros((0, 2), dtype=np.int64)
         triples = [
             (source, text, reference)
             for (source, text), several in zip(hypotheses, references, strict=True)
@@ -120,26 +122,42 @@ class Comet:
                 self._known.update(zip(some, embedded.clone(), strict=True))
 
 
-def _checkpoint(folder: Path) -> Path:
+def checkpoint_of(folder: Path) -> Path:
+    """The file of a model's weights."""
     return folder / "checkpoints" / "model.ckpt"
 
 
-def _load(folder: Path) -> Any:
-    for path in (folder / "hparams.yaml", _checkpoint(folder)):
+def settings_of(folder: Path) -> Path:
+    """The file that names a model's class and its encoder."""
+    return folder / "hparams.yaml"
+
+
+def load_checkpoint(folder: Path) -> Any:
+    """A model of unbabel-comet, of any class, on the CPU.
+
+    Raises:
+        UserError: unbabel-comet is not installed, or the folder has no such model.
+    """
+    for path in (settings_of(folder), checkpoint_of(folder)):
         if not path.is_file():
             raise UserError(f"{path}: no such file; expected a COMET model, hparams.yaml and checkpoints/model.ckpt")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of its dependencies, about each other
             import comet
-            from comet.models import RegressionMetric
     except ImportError as error:
         raise UserError(f"COMET needs unbabel-comet ({error}); install it with: pip install 'rescore[comet]'") from None
     logging.getLogger("pytorch_lightning").setLevel(logging.ERROR)
     try:
-        model = comet.load_from_checkpoint(str(_checkpoint(folder)), local_files_only=True)
+        return comet.load_from_checkpoint(str(checkpoint_of(folder)), local_files_only=True)
     except Exception as error:  # whatever the library raises for a folder that it cannot read
         raise UserError(f"{folder}: unbabel-comet cannot load it ({' '.join(str(error).split())[:200]})") from None
+
+
+def _load(folder: Path) -> Any:
+    model = load_checkpoint(folder)
+    from comet.models import RegressionMetric
+
     if type(model) is not RegressionMetric:
         raise UserError(f"{folder}: is a {type(model).__name__}; models that need a source and a reference are read")
     return model.eval().to("cuda" if torch.cuda.is_available() else "cpu")

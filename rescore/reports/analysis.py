@@ -52,7 +52,7 @@ class Length:
 
 
 @dataclass(frozen=True, slots=True)
-class Moves:
+class Changes:
     """How often another hypothesis was chosen, and what that did to the utterance."""
 
     moved: int
@@ -82,7 +82,7 @@ class Analysis:
     signature: str
     by_depth: list[Depth]
     by_length: list[Length]
-    moves: Moves
+    moves: Changes
     outlook: Outlook
     """Whether it is worth it."""
     by_position: list[Position] = field(default_factory=list)
@@ -90,7 +90,7 @@ class Analysis:
     broken: list[Confusion] = field(default_factory=list)
     correlations: list[Correlation] = field(default_factory=list)
     by_class: list[ClassErrors] = field(default_factory=list)
-    respelled: Moves | None = None
+    respelled: Changes | None = None
     """How many words were respelled in what was chosen, and what each alone does; None for lists without that."""
     lattice_oracle: float | None = None
     """WER of the path nearest to the reference in each lattice; None where lists do not come from lattices."""
@@ -126,7 +126,7 @@ def analyse(
     )
     if lists and EDITS in lists[0].hypotheses[0].scores:
         counts = [(one.times, *(one.effects or (0, 0, 0))) for one in respellings(metric, lists, texts)]
-        result.respelled = Moves(*np.sum([(0, 0, 0, 0), *counts], axis=0).tolist())
+        result.respelled = Changes(*np.sum([(0, 0, 0, 0), *counts], axis=0).tolist())
     if metric.words is not None and metric.unit == "word":
         references = [nbest.references for nbest in lists]
         outputs = [one.text for one in first], [one.text for one in reranked]
@@ -153,13 +153,13 @@ def _by_length(
     return classes
 
 
-def _moves(metric: Metric, first: Sequence[Chosen], reranked: Sequence[Chosen]) -> Moves:
+def _moves(metric: Metric, first: Sequence[Chosen], reranked: Sequence[Chosen]) -> Changes:
     changes = []
     for old, new in zip(first, reranked, strict=True):
         if old.text != new.text:
             before, after = metric.sentence_values(np.stack([old.counts, new.counts]))
             changes.append(np.sign(after - before) * (1 if metric.higher_is_better else -1))
-    return Moves(len(changes), changes.count(1), changes.count(-1), changes.count(0))
+    return Changes(len(changes), changes.count(1), changes.count(-1), changes.count(0))
 
 
 def _correlations(

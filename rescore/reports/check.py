@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 
 from rescore.errors import UserError
 from rescore.parts import STYLES
-from rescore.reports.results import CHOICES, Measured, Results, worse
+from rescore.reports.results import CHOICES, MetricResult, Results, worse
 from rescore.signature import COMPARABLE, Signature
 from rescore.styles import p_value, text
 from rescore.version import VERSION
@@ -76,19 +76,19 @@ def espnet(results: Sequence[Results]) -> dict[str, list[list[str]]]:
     return tables
 
 
-def _value_row(figures: Measured, utterances: int, which: str, name: str) -> list[str]:
+def _value_row(figures: MetricResult, utterances: int, which: str, name: str) -> list[str]:
     bounds = "{:.2f}-{:.2f}".format(*figures.intervals[which]) if which in figures.intervals else ""
     return [name, f"{utterances}", f"{getattr(figures, which):.2f}", bounds, _p(figures, which)]
 
 
-def _p(figures: Measured, which: str) -> str:
+def _p(figures: MetricResult, which: str) -> str:
     """The p-value of the difference from the first pass, marked where the row is significantly worse."""
     if which != "reranked":
         return ""
     return p_value(figures.p_value) + (" worse" if any(worse(figures)) else "")
 
 
-def _error_row(figures: Measured, utterances: int, which: str, name: str) -> list[str]:
+def _error_row(figures: MetricResult, utterances: int, which: str, name: str) -> list[str]:
     counts = figures.counts[which]
     units = counts["ref_words"] if "ref_words" in counts else counts["ref_characters"]
     sub, dele, ins = (counts[kind] for kind in ("substitutions", "deletions", "insertions"))
@@ -134,7 +134,7 @@ def _name(results: Results) -> str:
     return f"{results.dataset}, {results.system}"
 
 
-def _column(results: Results, figures: Measured) -> str:
+def _column(results: Results, figures: MetricResult) -> str:
     return f"{results.dataset} {figures.metric}"
 
 
@@ -206,7 +206,7 @@ def _choices(results: Results) -> object:
     return results.changed, {one.metric: one.counts.get("reranked") for one in results.metrics}
 
 
-def _figures(golden: Measured, now: Measured, first: bool, tolerance: float) -> list[Finding]:
+def _figures(golden: MetricResult, now: MetricResult, first: bool, tolerance: float) -> list[Finding]:
     """The figures of one metric; those of the first go by their own names."""
     return [
         _figure(

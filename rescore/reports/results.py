@@ -49,7 +49,7 @@ CHOICES = ("first_pass", "oracle", "reranked")
 
 
 @dataclass(slots=True)
-class Measured:
+class MetricResult:
     """The texts of a run under one metric."""
 
     metric: Annotated[str, described("Its name.")]
@@ -81,7 +81,7 @@ def measure(
     decide: Decision,
     first: Sequence[int],
     texts: Sequence[str],
-) -> Measured:
+) -> MetricResult:
     """One metric of the first pass, the oracle, and the texts that were chosen."""
     warn_of_unspaced(metric, lists)
     statistics = list_statistics(metric, lists)
@@ -94,7 +94,7 @@ def measure(
     sums = {name: np.sum([one.counts for one in choice], axis=0) for name, choice in chosen.items()}
     values = {name: value(metric, counts) for name, counts in sums.items()}
     changed = any(old.text != new.text for old, new in zip(chosen["first_pass"], chosen["reranked"], strict=True))
-    return Measured(
+    return MetricResult(
         metric=metric.name,
         higher_is_better=metric.higher_is_better,
         **values,
@@ -198,12 +198,12 @@ def choose(lists: Sequence[NbestList], statistics: Sequence[Counts], choice: Seq
     ]
 
 
-def table(found: Measured) -> str:
+def table(found: MetricResult) -> str:
     """The three figures with their confidence intervals and counts."""
     return text(cells(found))
 
 
-def cells(found: Measured) -> list[list[str]]:
+def cells(found: MetricResult) -> list[list[str]]:
     """The rows of the table."""
     names = [name for name in next(iter(found.counts.values())) if name not in ("ref_words", "ref_characters")]
     rows = [["", found.metric, "95 % CI", *(SHORT.get(name, name) for name in names)]]
@@ -218,7 +218,7 @@ def cells(found: Measured) -> list[list[str]]:
     return rows
 
 
-def gain(found: Measured) -> str:
+def gain(found: MetricResult) -> str:
     """By how much reranking changed the figure, and how sure that is: one line."""
     difference = found.reranked - found.first_pass
     if found.p_value is None and not difference:
@@ -232,7 +232,7 @@ SIGNIFICANT = 0.05
 """The p-value below which a difference is called significant."""
 
 
-def worse(figures: Measured) -> Iterator[str]:
+def worse(figures: MetricResult) -> Iterator[str]:
     """One line where reranking is significantly worse than the first pass under a metric."""
     change = figures.reranked - figures.first_pass
     is_worse = change < 0 if figures.higher_is_better else change > 0
@@ -267,7 +267,7 @@ class Dev:
     ] = ()
 
     @classmethod
-    def of(cls, weights: Weights, held_out: Measured | None = None) -> Dev | None:
+    def of(cls, weights: Weights, held_out: MetricResult | None = None) -> Dev | None:
         """What weights record of their tuning; None where they were given.
 
         Args:
@@ -311,7 +311,7 @@ class Results:
         described("Origins of hypotheses that may not win, such as `respelled`, or `respelled@CONDITION`."),
     ] = field(default_factory=list)
     metrics: Annotated[
-        list[Measured],
+        list[MetricResult],
         described("The figures under each metric; the first is what weights are tuned for. Empty without references."),
     ] = field(default_factory=list)
     ref_words: Annotated[int | None, described("Words in the (first) references.")] = None
@@ -325,7 +325,7 @@ class Results:
     stages: Annotated[dict[str, float], described("The seconds of each.")] = field(default_factory=dict)
 
     @property
-    def main(self) -> Measured | None:
+    def main(self) -> MetricResult | None:
         """The figures of the first metric; None where the lists have no references."""
         return self.metrics[0] if self.metrics else None
 
@@ -547,7 +547,7 @@ def _faults(results: Results) -> Iterator[str]:
         yield f"utterances is {results.utterances}"
 
 
-def _unequal(one: Measured) -> Iterator[str]:
+def _unequal(one: MetricResult) -> Iterator[str]:
     names = set(one.counts["first_pass"]) if "first_pass" in one.counts else set()
     if one.metric in ("WER", "CER"):
         names |= ERRORS | {"ref_words" if one.metric == "WER" else "ref_characters"}

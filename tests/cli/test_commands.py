@@ -92,7 +92,7 @@ def test_stages_in_a_pipe(rescore: Run, lists: Path, model: Path) -> None:
     scored = rescore("score", "-", "--lm", f"tta:{model}", input=lists.read_text())
     assert scored.returncode == 0, scored.stderr
     record, first = map(json.loads, scored.stdout.splitlines()[:2])
-    assert record["columns"]["tta"].keys() == {"model", "fingerprint", "norm", "precision"}
+    assert record["columns"]["tta"].keys() == {"model", "fingerprint", "norm", "precision", "role"}
     assert first["id"] == "u0" and set(first["hyps"][0]["scores"]) == {"tta", "tokens"}
     assert json.loads(rescore("tune", "-", input=scored.stdout).stdout)["weights"].keys() == {"s2s", "tta"}
 

@@ -10,9 +10,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from rescore.formats.stream import LiveInput
 
 from rescore.engines import windows
+from rescore.formats.source import LiveInput
 from rescore.lms.context import Placed
 from rescore.nbest import Hypothesis, NbestList
 from tests.lms.test_ngram import ARPA

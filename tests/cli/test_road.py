@@ -14,14 +14,14 @@ import rescore as package
 from rescore import formats
 from rescore.errors import UserError
 from rescore.metrics import choose_metric, value
+from rescore.metrics.significance import split
 from rescore.metrics.wer import ErrorRate
-from rescore.nbest import CHANNEL, COMBINED, EDITS, Hypothesis, NbestList
+from rescore.nbest import CHANNEL, EDITS, Hypothesis, NbestList, Origin
 from rescore.reports.analysis import analyse
 from rescore.reports.check import compare
 from rescore.reports.outlook import outlook
-from rescore.reports.results import Dev, Measured, evaluate, measured, render, worse
+from rescore.reports.results import Dev, MetricResult, evaluate, measured, render, worse
 from rescore.tuning import TuningOptions, Weights, tune, tuned_in_folds
-from rescore.tuning.folds import split
 from rescore.tuning.weights import Unproven
 from tests.conftest import Run, assert_one_line_error
 from tests.lms.test_ngram import ARPA
@@ -121,9 +121,9 @@ def test_weights_of_these_lists_without_folds_say_that_they_flatter(tmp_path: Pa
 
 def test_who_respells_is_not_told_to_respell() -> None:
     def new(text: str) -> Hypothesis:
-        return Hypothesis(text, {"s2s": 0.0, "lm": 5.0, CHANNEL: -1.0, EDITS: 1.0, COMBINED: 1.0})
+        return Hypothesis(text, {"s2s": 0.0, "lm": 5.0, CHANNEL: -1.0, EDITS: 1.0}, Origin.RESPELLED)
 
-    old = {"lm": 0.0, CHANNEL: 0.0, EDITS: 0.0, COMBINED: 0.0}
+    old = {"lm": 0.0, CHANNEL: 0.0, EDITS: 0.0}
     lists = [
         NbestList(str(index), [Hypothesis("a x y", {"s2s": 0.0, **old}), new("a b y")], ("a b c",))
         for index in range(12)
@@ -132,9 +132,7 @@ def test_who_respells_is_not_told_to_respell() -> None:
     assert shown.oracle == pytest.approx(100 / 3) and shown.share == pytest.approx(1.0)
     assert not any("respelling" in line for line in shown.next)
     # Where tuning refused respelling, what may not win is no possible gain.
-    from rescore.tuning.weights import NEVER
-
-    off = outlook(ErrorRate(), lists, Weights({"s2s": 0.5, "lm": 0.5, EDITS: NEVER}, "given"))
+    off = outlook(ErrorRate(), lists, Weights({"s2s": 0.5, "lm": 0.5}, "given", excluded=frozenset({Origin.RESPELLED})))
     assert off.oracle == off.first_pass == pytest.approx(200 / 3)
     assert any("another recogniser" in line for line in off.next)
     assert not any("respelling" in line for line in off.next)
@@ -189,8 +187,8 @@ def test_a_channel_of_the_lists_that_are_decided(rescore: Run, tmp_path: Path) -
         assert_one_line_error(done, "--channel folds learns from the references of these very lists")
 
 
-def figures(name: str, first_pass: float, reranked: float, p_value: float) -> Measured:
-    return Measured(name, name == "BLEU", first_pass, 0.0, reranked, p_value, {}, {}, {}, "")
+def figures(name: str, first_pass: float, reranked: float, p_value: float) -> MetricResult:
+    return MetricResult(name, name == "BLEU", first_pass, 0.0, reranked, p_value, {}, {}, {}, "")
 
 
 def test_a_metric_that_is_worse_gets_one_line() -> None:
@@ -254,3 +252,58 @@ def test_unproven_weights_are_read_again(tmp_path: Path) -> None:
     )  # fmt: skip
     weights.save(tmp_path / "w.json")
     assert Weights.load(tmp_path / "w.json") == weights
+
+
+def test_a_list_of_words_that_only_dev_lists_have(rescore: Run, tmp_path: Path) -> None:
+    (tmp_path / "words").write_text("d\n")
+    dev, test = noise(12, 1), [entry | {"id": f"t{entry['id']}", "ref": "a b"} for entry in noise(12, 2)]
+    for name, lists in (("dev.jsonl", dev), ("test.jsonl", test)):
+        (tmp_path / name).write_text("".join(json.dumps(entry) + "\n" for entry in lists))
+    listed = ("--metric", "bwer", "--words", "words")
+    done = rescore("test.jsonl", "--lm", "ngram:no.arpa", "--dev", "dev.jsonl", *listed)
+    assert_one_line_error(done, "no word of the references is a word of this list")
+
+
+def test_a_lexicon_without_words(rescore: Run, tmp_path: Path) -> None:
+    (tmp_path / "lexicon").write_text("0\n")
+    (tmp_path / "l.jsonl").write_text("".join(json.dumps(entry) + "\n" for entry in noise(4, 1)))
+    done = rescore("rerank", "l.jsonl", "--respell", "2", "--lexicon", "lexicon")
+    assert_one_line_error(done, "lexicon: has no words")
+
+
+def test_the_scale_of_confidences(rescore: Run, tmp_path: Path) -> None:
+    (tmp_path / "l.jsonl").write_text("".join(json.dumps(entry) + "\n" for entry in noise(4, 1)))
+    for scale in ("0.000001", "100"):
+        done = rescore("confidence", "l.jsonl", "--scale", scale, "-o", f"{scale}.jsonl")
+        assert done.returncode == 0, done.stderr
+    flat, sharp = (
+        [word["confidence"] for line in (tmp_path / f"{scale}.jsonl").read_text().splitlines()
+         for word in json.loads(line)["words"]] for scale in ("0.000001", "100")
+    )  # fmt: skip
+    assert min(sharp) > 0.99 and min(flat) < 0.7
+    done = rescore("confidence", "l.jsonl", "--scale", "2", "--dev", "l.jsonl", "-o", "c.jsonl")
+    assert_one_line_error(done, "--scale gives what --dev calibrates")
+
+
+FAIRSEQ = "S-0\tq\nT-0\tx y\nH-0\t-0.5\tx y\nP-0\t-0.5 -0.5\nH-0\t-0.7\tx z\nP-0\t-0.5 -0.5\n"
+
+
+def test_a_folder_of_fairseq_logs_is_an_output(rescore: Run, tmp_path: Path) -> None:
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "generate-test.txt").write_text(FAIRSEQ)
+    (tmp_path / "ref").write_text("x y\n")
+    for more in ((), ("--ref", "ref")):
+        done = rescore("eval", "logs", "--metric", "wer", *more)
+        assert done.returncode == 0 and done.stdout.splitlines()[1].split()[:2] == ["logs", "0.00"], done.stderr
+
+
+def test_models_of_one_kind_are_called_after_their_folders(rescore: Run, tmp_path: Path) -> None:
+    for folder in ("news", "talks", "mean"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "lm.arpa").write_text(ARPA)
+        (tmp_path / f"{folder}.arpa").symlink_to(tmp_path / folder / "lm.arpa")
+    (tmp_path / "l.jsonl").write_text("".join(json.dumps(entry) + "\n" for entry in noise(4, 1)))
+    lms = [option for name in ("news", "talks", "mean") for option in ("--lm", f"ngram:{name}.arpa")]
+    assert rescore("score", "l.jsonl", *lms, "-o", "s.jsonl").returncode == 0
+    scores = formats.read([tmp_path / "s.jsonl"])[0].hypotheses[0].scores
+    assert list(scores) == ["s2s", "tta", "ngram", "ngram.talks", "ngram.2"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 
 from rescore import formats, pipeline
 from rescore.errors import UserError
-from rescore.expansion import Channel, Lexicon, Respelling
+from rescore.expansion import Channel, Lexicon, Respelling, respell
 from rescore.expansion.channel import collect, learn
 from rescore.expansion.respell import SELECTION, unsuited
 from rescore.lms.function import FunctionModel
@@ -156,6 +157,19 @@ def test_no_channel_learns_from_the_lists_that_are_decided(config: RunConfig, re
     formats.write(test[:2], "two.jsonl")  # each would have its channel from the other one alone
     done = rescore("score", "two.jsonl", "--lm", "tta-small", "--respell", "5", "--channel", "folds")
     assert_one_line_error(done, "2 utterances cannot be learned from the others")
+
+
+def test_a_channel_is_learned_once(config: RunConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of all dev lists for the test lists, and of three parts of them for themselves."""
+    learned: list[str] = []
+
+    def counted(pairs: Counter[tuple[str, str]], source: str = "") -> Channel:
+        learned.append(source)
+        return learn(pairs, source)
+
+    monkeypatch.setattr(respell, "learn", counted)
+    pipeline.run(made(6, 1), config, made(30, 2), lambda: [FunctionModel(known)])
+    assert len(learned) == 4 and learned.count("30 lists") == 1
 
 
 def test_a_channel_of_these_dev_lists_is_named(

@@ -25,38 +25,33 @@ TRIPLES = [
 ]
 
 
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def build(folder: Path, kind: str, **more: Any) -> Path:
+    """A folder with a tiny model of a class of unbabel-comet."""
     pytest.importorskip("comet", reason="needs pip install 'rescore[comet]'", exc_type=ImportError)
     import torch
     import yaml
-    from comet.models import RegressionMetric
+    from comet.models import str2model
     from transformers import BertConfig, BertModel
 
-    folder = tmp_path_factory.mktemp("comet")
     encoder = folder / "encoder"
-    encoder.mkdir()
+    encoder.mkdir(parents=True)
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
     (encoder / "vocab.txt").write_text("\n".join([*special, *WORDS]) + "\n")
     torch.manual_seed(0)
     sizes = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 16}
     BertModel(BertConfig(vocab_size=len(special) + len(WORDS), **sizes)).save_pretrained(encoder)
-    settings: dict[str, Any] = {
-        "encoder_model": "BERT",
-        "pretrained_model": str(encoder),
-        "layer": "mix",
-        "pool": "avg",
-        "hidden_sizes": [8],
-        "class_identifier": "regression_metric",
-    }
-    made = RegressionMetric(**{name: value for name, value in settings.items() if name != "class_identifier"})
-    (folder / "hparams.yaml").write_text(yaml.safe_dump(settings))
+    settings = {"encoder_model": "BERT", "pretrained_model": str(encoder), "hidden_sizes": [8], **more}
+    network = str2model[kind](**settings)
+    (folder / "hparams.yaml").write_text(yaml.safe_dump({**settings, "class_identifier": kind}))
     (folder / "checkpoints").mkdir()
-    torch.save(
-        {"state_dict": made.state_dict(), "hyper_parameters": dict(made.hparams), "pytorch-lightning_version": "2.2.0"},
-        folder / "checkpoints" / "model.ckpt",
-    )
+    weights = {"state_dict": network.state_dict(), "hyper_parameters": dict(network.hparams)}
+    torch.save({**weights, "pytorch-lightning_version": "2.2.0"}, folder / "checkpoints" / "model.ckpt")
     return folder
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build(tmp_path_factory.mktemp("comet") / "model", "regression_metric", layer="mix", pool="avg")
 
 
 def own(model: Path, triples: list[tuple[str, str, str]]) -> np.ndarray:
@@ -82,6 +77,7 @@ def test_scores_are_those_of_the_library(model: Path) -> None:
     )
     np.testing.assert_allclose(metric.sentence_values(rows) / 100, own(model, TRIPLES), atol=1e-5)
     assert metric.values(rows.sum(axis=0)[None])[0] == pytest.approx(100 * own(model, TRIPLES).mean(), abs=1e-3)
+    assert metric.statistics([], []).shape == (0, 2)
     texts = ["the old house", "a house", "the clock"]
     every = [("das haus", one, other) for one in texts for other in texts]
     losses = metric.pair_losses([Translation("das haus", text) for text in texts])

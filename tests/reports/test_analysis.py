@@ -13,7 +13,7 @@ from rescore.metrics.mt import Bleu
 from rescore.metrics.normalise import Normaliser
 from rescore.metrics.wer import ErrorRate
 from rescore.nbest import Column, Hypothesis, NbestList
-from rescore.reports.analysis import Correlation, Length, Moves, analyse
+from rescore.reports.analysis import Changes, Correlation, Length, analyse
 from rescore.reports.outlook import Depth, WrongWords
 from rescore.reports.words import ClassErrors, Confusion, Position, by_class
 from rescore.tuning import FIRST_PASS_ALONE, Weights
@@ -41,7 +41,7 @@ HALF = Weights({"s2s": 0.5, "lm": 0.5}, "given")
 
 def test_counts_by_hand() -> None:
     found = analyse(ErrorRate(), LISTS, HALF)
-    assert found.moves == Moves(moved=3, better=1, worse=1, same=1)
+    assert found.moves == Changes(moved=3, better=1, worse=1, same=1)
     assert found.by_depth == [Depth(1, pytest.approx(100 * 2 / 12)), Depth(2, pytest.approx(100 * 1 / 12))]
     assert found.by_length == [
         Length(0, 5, 3, pytest.approx(100 * 2 / 6), pytest.approx(100 * 2 / 6)),
@@ -91,7 +91,7 @@ def test_the_texts_of_the_decision_count() -> None:
     texts = ("a b c d", "x y z", "x y")
     lists = [NbestList("u", [hypothesis(text, -1 - rank / 9, 0) for rank, text in enumerate(texts)], ("x y z",))]
     mbr = replace(FIRST_PASS_ALONE, decision=Decision("mbr", 1.0))
-    assert analyse(ErrorRate(), lists, mbr).moves == Moves(moved=1, better=1, worse=0, same=0)
+    assert analyse(ErrorRate(), lists, mbr).moves == Changes(moved=1, better=1, worse=0, same=0)
     assert "|decide:mbr,1|" in analyse(ErrorRate(), lists, mbr).signature
     assert analyse(ErrorRate(), lists, FIRST_PASS_ALONE).moves.moved == 0
     assert analyse(ErrorRate(), lists, FIRST_PASS_ALONE, ["x y q"]).broken == []  # a text of no hypothesis

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rescore.metrics import choose_metric
 from rescore.nbest import Hypothesis, NbestList, Origin
-from rescore.reports.analysis import Moves, analyse
+from rescore.reports.analysis import Changes, analyse
 from rescore.reports.analysis import render as render_analysis
 from rescore.reports.words import Respelled, respellings
 from rescore.reports.words import render_respellings as render
@@ -40,7 +40,7 @@ def test_the_analysis_counts_them() -> None:
     metric = choose_metric("wer", LISTS)
     weights = Weights({"s2s": 1.0, "edits": 0.1}, "given")
     found = analyse(metric, LISTS, weights, TEXTS)
-    assert found.respelled == Moves(4, 2, 1, 1)
+    assert found.respelled == Changes(4, 2, 1, 1)
     assert "respelled words: 4, better 2, worse 1, neither 1" in render_analysis(found)
     plain = [NbestList(nbest.id, [Hypothesis(nbest.hypotheses[0].text, {"s2s": -1.0})], ("x",)) for nbest in LISTS]
     assert analyse(metric, plain, Weights({"s2s": 1.0}, "given")).respelled is None

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from rescore import formats
 from rescore.decision import Decision
 from rescore.decision.confidence import networks
 from rescore.metrics.wer import ErrorRate
@@ -16,6 +18,7 @@ from rescore.tuning import TuningOptions, Weights, tune
 from rescore.tuning.calibration import Calibration, calibrate
 from rescore.tuning.joint import Risk, losses, tune_jointly, tune_scale, warn_at_end
 from rescore.tuning.search import significantly_better
+from tests.conftest import Run
 
 WER = ErrorRate()
 
@@ -122,3 +125,11 @@ def test_alternatives_share_what_a_word_leaves() -> None:
     assert word.confidence == 0.9 and sum(mass for _, mass in word.alternatives) == pytest.approx(0.1)
     (plain,) = Calibration().words(network, 5)
     assert plain.confidence == posterior and sum(mass for _, mass in plain.alternatives) == pytest.approx(1 - posterior)
+
+
+def test_calibration_on_the_lists_themselves_is_said(rescore: Run, tmp_path: Path) -> None:
+    formats.write(noisy(7), str(tmp_path / "l.jsonl"))
+    formats.write([replace(nbest, id=f"other{nbest.id}") for nbest in noisy(8)], str(tmp_path / "dev.jsonl"))
+    for dev, said in (("l.jsonl", True), ("dev.jsonl", False)):
+        done = rescore("confidence", "l.jsonl", "--dev", dev, "-o", "words.jsonl")
+        assert done.returncode == 0 and ("40 of 40 test utterances are in the dev lists" in done.stderr) == said

@@ -14,7 +14,7 @@ import click
 from tqdm import tqdm
 
 from rescore import parts
-from rescore.cli.options.base import OneOf, bundled
+from rescore.cli.options.base import OneOf, option_group
 from rescore.cli.options.deciding import DecisionOptions as DecisionOptions
 from rescore.cli.options.deciding import ExpansionOptions as ExpansionOptions
 from rescore.cli.options.deciding import MeasureOptions as MeasureOptions
@@ -95,7 +95,7 @@ class ReportOptions:
                     file.write(check.render_overview([results], "espnet", style, about) + "\n")
 
 
-report_options = bundled(
+report_options = option_group(
     "reporting",
     ReportOptions,
     "Report",
@@ -127,7 +127,7 @@ class TestOptions:
         return PairedTest(self.test, self.by_speaker or bool(self.speaker), self.speaker or SPEAKER)
 
 
-test_options = bundled(
+test_options = option_group(
     "significance",
     TestOptions,
     "Significance",

@@ -160,20 +160,20 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 MAIN = "Options"
 
 
-def bundled(
-    name: str, bundle: type[Any], title: str, options: list[Callable[[Command], Command]]
+def option_group(
+    name: str, group: type[Any], title: str, options: list[Callable[[Command], Command]]
 ) -> Callable[[Command], Command]:
     """A decorator that gives a command some options together, as one argument: an object made of them.
 
     Args:
-        name: of the argument. bundle: a dataclass with one field per option. title: of these options in the help.
+        name: of the argument. group: a dataclass with one field per option. title: of these options in the help.
     """
 
     def decorate(command: Command) -> Command:
         @wraps(command)
         def wrapped(**values: Any) -> Any:
-            mine = {field.name: values.pop(field.name) for field in fields(bundle)}
-            return command(**{name: bundle(**mine)}, **values)
+            mine = {field.name: values.pop(field.name) for field in fields(group)}
+            return command(**{name: group(**mine)}, **values)
 
         result: Any = wrapped
         before = len(getattr(command, "__click_params__", []))

@@ -1,4 +1,4 @@
-"""Options that say what is decided: each bundle gives fields of `RunConfig`, where the defaults are."""
+"""Options that say what is decided: each group gives fields of `RunConfig`, where the defaults are."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import click
 
 from rescore import parts
-from rescore.cli.options.base import MAIN, BonusType, Number, OneOf, WithTable, bundled
+from rescore.cli.options.base import MAIN, BonusType, Number, OneOf, WithTable, option_group
 from rescore.files import shown
 
 if TYPE_CHECKING:
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
 
 
 class Deciding(Protocol):
-    """A bundle of options that decide something."""
+    """A group of options that decide something."""
 
     def fields(self) -> dict[str, Any]:
         """Fields of `RunConfig`."""
         ...
 
 
-def run_config(*bundles: Deciding, **more: Any) -> RunConfig:
+def run_config(*groups: Deciding, **more: Any) -> RunConfig:
     """What the options of a command decide together."""
     from rescore.config import RunConfig
 
-    for bundle in bundles:
-        more |= bundle.fields()
+    for group in groups:
+        more |= group.fields()
     return RunConfig(**more)
 
 
@@ -87,7 +87,7 @@ class MeasureOptions:
         return self
 
 
-metric_options = bundled(
+metric_options = option_group(
     "measure",
     MeasureOptions,
     "What is measured",
@@ -148,7 +148,7 @@ class DecisionOptions:
         return {"decide": self.decide, "scale": self.scale}
 
 
-decision_options = bundled(
+decision_options = option_group(
     "decide",
     DecisionOptions,
     "Decision",
@@ -185,7 +185,7 @@ class ExpansionOptions:
         return {name: getattr(self, name) for name in names}
 
 
-expansion_options = bundled(
+expansion_options = option_group(
     "expansion",
     ExpansionOptions,
     "New hypotheses",
@@ -244,7 +244,7 @@ components_option = click.option(
 )
 
 
-search_options = bundled(
+search_options = option_group(
     "search",
     SearchOptions,
     MAIN,
@@ -301,7 +301,7 @@ class WeightOptions:
         }
 
 
-weight_options = bundled(
+weight_options = option_group(
     "weights",
     WeightOptions,
     MAIN,
@@ -358,7 +358,7 @@ class TunedWeights:
         return Weights.load(Path(self.weights)) if self.weights else FIRST_PASS_ALONE
 
 
-tuned_weights_options = bundled(
+tuned_weights_options = option_group(
     "weights",
     TunedWeights,
     MAIN,

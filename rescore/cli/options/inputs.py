@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rescore import parts
-from rescore.cli.options.base import Field, Number, OneOf, bundled
+from rescore.cli.options.base import Field, Number, OneOf, option_group
 
 if TYPE_CHECKING:
     from rescore.formats import ReadOptions
@@ -125,7 +125,7 @@ class InputOptions:
         return formats.read_output(path, self.references(), allow_missing=self.allow_missing, **self._how())
 
 
-input_options = bundled(
+input_options = option_group(
     "inputs",
     InputOptions,
     "Lists and references",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rescore import parts
-from rescore.cli.options.base import Command, OneOf, WithTable, bundled
+from rescore.cli.options.base import Command, OneOf, WithTable, option_group
 
 if TYPE_CHECKING:
     from rescore.lms import LanguageModel
@@ -164,5 +164,5 @@ _LM_DETAILS: list[Callable[[Any], Any]] = [
         help="With ray: the number of workers.  [default: one per GPU or core]",
     ),
 ]
-lm_options = bundled("lms", LanguageModelOptions, "Language models", [_lm_option(True), *_LM_DETAILS])
-optional_lm_options = bundled("lms", LanguageModelOptions, "Language models", [_lm_option(False), *_LM_DETAILS])
+lm_options = option_group("lms", LanguageModelOptions, "Language models", [_lm_option(True), *_LM_DETAILS])
+optional_lm_options = option_group("lms", LanguageModelOptions, "Language models", [_lm_option(False), *_LM_DETAILS])

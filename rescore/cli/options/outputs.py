@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rescore.cli.options.base import MAIN, bundled
+from rescore.cli.options.base import MAIN, option_group
 
 if TYPE_CHECKING:
     from rescore.formats.references import RecordingSegment
@@ -180,7 +180,7 @@ class RunOutputs:
             return confidences(*run, None, self.alternatives)
 
 
-run_outputs = bundled(
+run_outputs = option_group(
     "outputs",
     RunOutputs,
     MAIN,

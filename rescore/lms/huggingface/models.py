@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, Protocol, cast
 
@@ -118,6 +120,8 @@ class HuggingFaceNetwork:
     """A model folder in Hugging Face's layout as a `Network`. Weights are safetensors; nothing in it is executed."""
 
     cloze: int | None = None
+    _kept: tuple[tuple[int, ...], Any] = ((), None)
+    """The tokens of the last past, and their keys and values."""
 
     def __init__(self, folder: Path, masked: bool, computing: ComputeOptions, neighbours: int = 0) -> None:
         """
@@ -199,6 +203,28 @@ class HuggingFaceNetwork:
             return False
         return True
 
+    @cached_property
+    def keeps_past(self) -> bool:
+        """Whether the model continues keys and values of all tokens before: tried on three tokens behind three."""
+        config = self._model.config.get_text_config()
+        if any(getattr(config, name, None) for name in ("sliding_window", "attention_chunk_size")):
+            return False  # beyond its window, such a model is to see less than all
+        if not self.reads_trees:
+            return False
+        tokens = torch.arange(config.vocab_size)[-6:]
+        chain = Tree(torch.arange(3)[None], torch.ones(1, 3, 3, dtype=torch.bool).tril())
+        near = 1e-3 if self.precision == "float32" else 0.1
+        try:
+            with torch.inference_mode():
+                whole = self._logits(Batch(tokens[None], torch.tensor([6]), torch.arange(3, 6)))
+                past = tuple(tokens[:3].tolist())
+                behind = self._logits(Batch(tokens[None, 3:], torch.tensor([3]), torch.arange(3), chain, past))
+                torch.testing.assert_close(behind, whole, atol=near, rtol=near)
+        except (AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
+            log.debug("%s: keeps no past (%s)", self._folder, error)
+            return False
+        return True
+
     def encode(self, questions: Sequence[Question]) -> list[Encoded]:
         if not questions:
             return []
@@ -264,25 +290,52 @@ class HuggingFaceNetwork:
         only. What a model does to its logits afterwards is left to the model.
         """
         batch = batch.to(self._device)
-        inputs: dict[str, Tensor] = {"input_ids": batch.tokens}
+        inputs: dict[str, Any] = {"input_ids": batch.tokens}
         if batch.tree:
             dtype = DTYPES[self.precision]
             mask = torch.zeros(batch.tree.visible.shape, dtype=dtype, device=self._device)
             mask.masked_fill_(~batch.tree.visible, torch.finfo(dtype).min)
-            inputs |= {"attention_mask": mask[:, None], "position_ids": batch.tree.depth}
+            mask = torch.nn.functional.pad(mask, (len(batch.past), 0))
+            inputs |= {"attention_mask": mask[:, None], "position_ids": batch.tree.depth + len(batch.past)}
+            if batch.past:
+                inputs |= {"past_key_values": self._past(batch.past, len(batch.tokens)), "use_cache": True}
         else:
             columns = torch.arange(batch.tokens.shape[1], device=self._device)
             inputs["attention_mask"] = (columns < batch.lengths[:, None]).long()
-        head = self._model.get_output_embeddings()
-        if head is None:
-            return self._model(**inputs).logits.flatten(0, 1)[batch.at].float()
-        hook = head.register_forward_pre_hook(lambda module, given: (given[0].flatten(0, 1)[batch.at],))
-        try:
-            logits = self._model(**inputs).logits
-        finally:
-            hook.remove()
+        logits = self._logits_at(batch.at, inputs)
         assert logits.shape[0] == len(batch.at)
         return logits.float()
+
+    def _logits_at(self, at: Tensor, inputs: dict[str, Any]) -> Tensor:
+        head = self._model.get_output_embeddings()
+        if head is None:
+            return cast(Tensor, self._model(**inputs).logits.flatten(0, 1)[at])
+        hook = head.register_forward_pre_hook(lambda module, given: (given[0].flatten(0, 1)[at],))
+        try:
+            return cast(Tensor, self._model(**inputs).logits)
+        finally:
+            hook.remove()
+
+    def _past(self, tokens: tuple[int, ...], rows: int) -> Any:
+        """The keys and values of tokens, once for each row. The tokens that the last past began with are not read
+        again."""
+        known, cache = self._kept
+        if known != tokens:
+            self._kept = (), None
+            equal = (one == other for one, other in zip(known, tokens, strict=False))
+            common = sum(1 for _ in takewhile(bool, equal))
+            cache = cache if common else _empty_cache()
+            if 0 < common < len(known):
+                cache.crop(common - len(known))
+            if rest := tokens[common:]:
+                ids = torch.tensor([rest], device=self._device)
+                seen = torch.ones(1, len(tokens), dtype=torch.long, device=self._device)
+                inputs = {"input_ids": ids, "attention_mask": seen, "past_key_values": cache, "use_cache": True}
+                self._logits_at(torch.tensor([len(rest) - 1], device=self._device), inputs)
+            self._kept = tokens, cache
+        cache = copy.deepcopy(cache)
+        cache.batch_repeat_interleave(rows)
+        return cache
 
     @property
     def layers(self) -> int:
@@ -319,6 +372,12 @@ def _nearest(sentence: Encoded, room: int) -> Encoded | None:
     before = min(left, max(beside // 2, beside - right))
     kept = slice(own.start - before, own.stop + min(right, beside - before))
     return Encoded(sentence.ids[kept], sentence.words[kept])
+
+
+def _empty_cache() -> Any:
+    from transformers import DynamicCache
+
+    return DynamicCache()
 
 
 def _frame(tokenizer: Any) -> tuple[list[int], list[int]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 from typing import NamedTuple
 
 import numpy as np
@@ -15,6 +16,8 @@ from rescore.lms.neural.passes import Encoded, NetworkScorer, Request, Span, bat
 
 LARGEST_TREE = 512
 """Nodes of a tree; attention grows with their square."""
+SHORTEST_PAST = 32
+"""Tokens that are kept rather than read with each tree, at least."""
 ATTENTION_COST = 1000
 """In a tree of n nodes, m more attend to n instead of few: as costly as the projections of n m / ATTENTION_COST."""
 
@@ -27,13 +30,24 @@ class Window(NamedTuple):
     sentence: int
     first: int
 
+    @property
+    def past(self) -> tuple[int, ...]:
+        """The tokens before the first that predicts."""
+        return self.tokens[: self.scored.start - 1]
+
+    def without_past(self) -> Window:
+        """The window from the first token that predicts on."""
+        begin = self.scored.start - 1
+        return self._replace(tokens=self.tokens[begin:], scored=slice(1, self.scored.stop - begin))
+
 
 class CausalScorer(NetworkScorer):
     """log p(sentence): each token, and the end where the network has a token for it, given those before.
 
     Without a token in front of the sentence, its first token is context only and not scored.
 
-    Sequences that begin alike share what they have in common: an N-best list is read as a tree.
+    Sequences that begin alike share what they have in common: an N-best list is read as a tree. If the tokens before
+    the hypotheses and the hypotheses exceed a tree, a network that can keep what it has read reads those tokens once.
     """
 
     capabilities = Capabilities(vectors=True, predicts_tokens=True)
@@ -62,17 +76,13 @@ class CausalScorer(NetworkScorer):
                     shift = len(network.before) - start
                     tokens = (*network.before, *sentence.ids[start:stop])
                     paths.append(Window(tokens, slice(first + shift, last + shift), index, first))
-        trees = list(
-            prefix_trees(
-                sorted(paths, key=lambda path: path.tokens),
-                network.reads_trees,
-                min(LARGEST_TREE, network.batch_tokens),
-                cloze=network.cloze,
-            )
-        )
-        trees.sort(key=lambda tree: tree.size)
-        for some in batches(trees, lambda tree: tree.size, network.batch_tokens):
-            yield as_request(some, network.pad, network.reads_trees)
+        paths.sort(key=lambda path: path.tokens)
+        largest = min(LARGEST_TREE, network.batch_tokens)
+        for past, some in behind_pasts(paths, largest) if network.keeps_past else [((), paths)]:
+            trees = list(prefix_trees(some, network.reads_trees, largest, cloze=network.cloze, past=len(past)))
+            trees.sort(key=lambda tree: tree.size)
+            for together in batches(trees, lambda tree: tree.size, network.batch_tokens):
+                yield as_request(together, network.pad, network.reads_trees, past)
 
 
 class BackwardScorer(CausalScorer):
@@ -85,6 +95,23 @@ class BackwardScorer(CausalScorer):
 
     def _result(self, sentence: Encoded, log_probs: Values) -> TokenScores:
         return super()._result(Encoded(sentence.ids[::-1], sentence.words[::-1]), log_probs[::-1])
+
+
+def behind_pasts(paths: Sequence[Window], largest: int) -> Iterator[tuple[tuple[int, ...], list[Window]]]:
+    """Sorted paths by the tokens before them that are worth keeping, without these tokens; last those without any.
+
+    Tokens are worth keeping where they and all that comes behind them may exceed the largest tree.
+    """
+    others: list[Window] = []
+    for past, group in groupby(paths, key=lambda path: path.past):
+        some = list(group)
+        size = len(past) + sum(len(path.tokens) - len(past) for path in some)
+        if len(some) > 1 and len(past) >= SHORTEST_PAST and size > largest:
+            yield past, [path.without_past() for path in some]
+        else:
+            others += some
+    if others:
+        yield (), others
 
 
 class PrefixTree:
@@ -167,14 +194,23 @@ class PrefixTree:
 
 
 def prefix_trees(
-    paths: Sequence[Window], share: bool, largest: int, stem: Sequence[int] = (), cloze: int | None = None
+    paths: Sequence[Window],
+    share: bool,
+    largest: int,
+    stem: Sequence[int] = (),
+    cloze: int | None = None,
+    past: int = 0,
 ) -> Iterator[PrefixTree]:
-    """Cut sorted paths into trees, each behind the stem, where sharing what two have in common no longer pays."""
+    """Cut sorted paths into trees, each behind the stem, where sharing what two have in common no longer pays.
+
+    Args:
+        past: how many tokens before all trees the network has read already; a tree of its own attends to them again.
+    """
     tree = PrefixTree(stem, cloze)
     for path in paths:
         shared = tree.shared(path)
         more = len(path.tokens) - shared
-        common = len(stem) + shared
+        common = past + len(stem) + shared
         if tree.read and not (share and tree.size + more <= largest and common * ATTENTION_COST > tree.size * more):
             yield tree
             tree = PrefixTree(stem, cloze)
@@ -183,8 +219,8 @@ def prefix_trees(
         yield tree
 
 
-def as_request(trees: Sequence[PrefixTree], pad: int, share: bool) -> Request:
-    """A batch of trees; without `share` these are sequences."""
+def as_request(trees: Sequence[PrefixTree], pad: int, share: bool, past: tuple[int, ...] = ()) -> Request:
+    """A batch of trees behind the tokens of `past`; without `share` these are sequences."""
     tokens, lengths = padded([tree.sequence for tree in trees], pad)
     at: list[int] = []
     rows: list[int] = []
@@ -201,5 +237,5 @@ def as_request(trees: Sequence[PrefixTree], pad: int, share: bool) -> Request:
     if share:
         depth, _ = padded([tree.positions for tree in trees], 0)
         structure = Tree(depth, torch.from_numpy(np.stack([tree.visible(tokens.shape[1]) for tree in trees])))
-    batch = Batch(tokens, lengths, torch.tensor(at), structure)
+    batch = Batch(tokens, lengths, torch.tensor(at), structure, past)
     return Request(batch, torch.tensor(rows), torch.tensor(targets), spans)

@@ -75,6 +75,11 @@ class Network(Protocol):
         """Whether batches may be trees."""
         ...
 
+    @property
+    def keeps_past(self) -> bool:
+        """Whether trees may stand behind tokens that the network reads once and keeps (`Batch.past`)."""
+        ...
+
     def encode(self, questions: Sequence[Question]) -> list[Encoded]:
         """What is read of each: the text, and what else a network of this kind reads beside it."""
         ...

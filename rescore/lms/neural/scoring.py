@@ -28,6 +28,7 @@ class OwnNetwork:
     """A model folder of ours (rescore/lms/neural/checkpoint.py) as a `Network`."""
 
     reads_trees = True
+    keeps_past = False
     cloze: int | None = None
 
     def __init__(self, folder: Path, kind: str, computing: ComputeOptions) -> None:

@@ -1,0 +1,233 @@
+"""What says nothing about which hypothesis is right changes no choice: under every decision, on every road."""
+
+from __future__ import annotations
+
+import random
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rescore import pipeline
+from rescore.expansion import Lexicon
+from rescore.expansion.recombine import merge
+from rescore.lms.function import FunctionModel
+from rescore.metrics import Normaliser
+from rescore.nbest import FIRST_PASS, Column, Hypothesis, NbestList
+from rescore.pipeline import RunConfig
+
+WORDS = ("gardener", "lantern", "harbour", "kettle", "meadow", "ladder", "candle", "winter", "orchard", "pepper")
+LEXICON = Lexicon(dict.fromkeys((*WORDS, "the", "old", "by"), 100), 10_000)
+LENGTH = 6
+PARTS = ("decoder", "ctc")
+DEV, TEST = 16, 12
+
+Lists = list[NbestList]
+
+
+def noise(text: str, seed: int) -> float:
+    """A number between -1 and 1 that depends on the text alone."""
+    return zlib.crc32(f"{seed} {text.lower()}".encode()) / 2**31 - 1
+
+
+def errors(text: str, reference: str) -> int:
+    pairs = zip(text.lower().split(), reference.split(), strict=False)
+    return sum(one != other for one, other in pairs) + abs(len(text.split()) - LENGTH)
+
+
+def hypothesis(text: str, reference: str, seed: int) -> Hypothesis:
+    """First-pass scores that know something about errors, and the two parts that they are the sum of."""
+    parts = [-errors(text, reference) / 2 + noise(f"{text} {reference}", seed + part) for part in range(2)]
+    return Hypothesis(text, {FIRST_PASS: sum(parts), **dict(zip(PARTS, parts, strict=True))})
+
+
+def system(number: int, seed: int, systems: int = 0) -> Lists:
+    """Lists of one system; `systems` tells those of the same utterances apart."""
+    utterances, draw = random.Random(seed), random.Random(f"{seed} {systems}")
+    provenance = {name: Column.component("espnet") for name in PARTS}
+    lists = []
+    for index in range(number):
+        words = [utterances.choice(WORDS) for _ in range(LENGTH)]
+        texts: dict[str, None] = {}
+        while len(texts) < 5:
+            heard = list(words)
+            for place in draw.sample(range(LENGTH), draw.choice((0, 1, 1, 2, 3))):
+                heard[place] = draw.choice((draw.choice(WORDS), words[place].replace("d", "t").replace("tt", "t")))
+            texts[" ".join(heard[: draw.choice((LENGTH, LENGTH, LENGTH - 1))])] = None
+        reference = " ".join(words)
+        hypotheses = [hypothesis(text, reference, 10 * systems) for text in texts]
+        lists.append(NbestList(f"talk-{index:03d}", hypotheses, (reference,), provenance=provenance))
+    return lists
+
+
+@dataclass(frozen=True)
+class Known:
+    """A language model: words that it does not know cost."""
+
+    scale: float
+    cost: float
+    seed: int
+
+    def __call__(self, sentences: Sequence[str]) -> list[float]:
+        return [
+            self.scale
+            * (noise(text, self.seed) - self.cost * sum(word not in LEXICON for word in text.lower().split()))
+            for text in sentences
+        ]
+
+
+def models(scale: float = 1.0, backwards: bool = False) -> list[FunctionModel]:
+    found = []
+    for name, function in (("first", Known(scale, 1.5, 1)), ("second", Known(scale, 0.5, 2))):
+        model = FunctionModel(function)
+        model.name = model.model = name
+        found.append(model)
+    return found[::-1] if backwards else found
+
+
+def changed(change: Callable[[NbestList], NbestList]) -> Callable[[Lists], Lists]:
+    return lambda lists: [change(nbest) for nbest in lists]
+
+
+def scored(change: Callable[[float, NbestList], float]) -> Callable[[Lists], Lists]:
+    """Each score of each list changed."""
+    return changed(
+        lambda nbest: replace(
+            nbest,
+            hypotheses=[
+                replace(one, scores={name: change(score, nbest) for name, score in one.scores.items()})
+                for one in nbest.hypotheses
+            ],
+        )
+    )
+
+
+def shuffled(nbest: NbestList) -> NbestList:
+    hypotheses = list(nbest.hypotheses)
+    random.Random(nbest.id).shuffle(hypotheses)
+    return replace(nbest, hypotheses=hypotheses)
+
+
+def worst_twice(nbest: NbestList) -> NbestList:
+    worst = min(nbest.hypotheses, key=lambda one: one.scores[FIRST_PASS])
+    return replace(nbest, hypotheses=[*nbest.hypotheses, replace(worst, scores=dict(worst.scores))])
+
+
+def impossible(nbest: NbestList) -> NbestList:
+    scores = dict.fromkeys(nbest.hypotheses[0].scores, float("-inf"))
+    return replace(nbest, hypotheses=[Hypothesis(nbest.references[0] + " so", scores), *nbest.hypotheses])
+
+
+def upper(nbest: NbestList) -> NbestList:
+    return replace(nbest, hypotheses=[replace(one, text=one.text.upper()) for one in nbest.hypotheses])
+
+
+@dataclass(frozen=True)
+class Change:
+    """What is done to the lists of each system, and to the models."""
+
+    lists: Callable[[Lists], Lists] = list
+    scale: float = 1.0
+    """Of the models' scores."""
+    backwards: bool = False
+    """Whether the models come in another order."""
+
+
+CHANGES = {
+    "hypotheses shuffled": Change(changed(shuffled)),
+    "constants added": Change(scored(lambda score, nbest: score + 10 * noise(nbest.id, 3))),
+    "times 1000": Change(scored(lambda score, _: 1000 * score), scale=1000.0),
+    "times 0.001": Change(scored(lambda score, _: score / 1000), scale=0.001),
+    "worst twice": Change(changed(worst_twice)),
+    "-inf added": Change(changed(impossible)),
+    "ids renamed": Change(changed(lambda nbest: replace(nbest, id=f"z{nbest.id[::-1]}"))),
+    "upper case": Change(changed(upper)),
+    "lists in another order": Change(lambda lists: lists[::-1]),
+    "--lm in another order": Change(backwards=True),
+}
+ROADS = ("plain", "--with", "--respell", "--components")
+DECISIONS = ("best", "mbr", "rover")
+
+
+@pytest.fixture(scope="module")
+def lexicon(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("lexicon") / "lexicon.txt.xz"
+    LEXICON.save(path)
+    return path
+
+
+@cache
+def chosen(road: str, decide: str, name: str | None, lexicon: Path) -> dict[str, str]:
+    """The text chosen for each reference; in lower case."""
+    change = CHANGES[name] if name else Change()
+    config = RunConfig(decide=decide, components=road in ("--with", "--components"), bagging=False)
+    if road == "--respell":
+        config = replace(config, respell=4, channel="shipped", lexicon=str(lexicon))
+    sets = []
+    for number, seed in ((DEV, 1), (TEST, 2)):
+        lists = change.lists(system(number, seed))
+        if road == "--with":
+            lists = list(merge(lists, {"other": change.lists(system(number, seed, 1))}, Normaliser()))
+        if road not in ("--components", "--with"):
+            lists = [
+                replace(nbest, provenance={}, hypotheses=[_alone(one) for one in nbest.hypotheses]) for nbest in lists
+            ]
+        sets.append(lists)
+    dev, test = sets
+    outcome = pipeline.run(test, config, dev, lambda: models(change.scale, change.backwards))
+    return {nbest.references[0]: text.lower() for nbest, text in zip(outcome.lists, outcome.texts, strict=True)}
+
+
+def _alone(one: Hypothesis) -> Hypothesis:
+    return Hypothesis(one.text, {FIRST_PASS: one.scores[FIRST_PASS]})
+
+
+SCALES = "scales of posteriors, and bonuses for words, are searched in absolute terms"
+NATS = "log-probabilities of the channel and the lexicon are natural logs, and so are the scores beside them"
+TWICE = "a text that a list has twice has twice the probability"
+IMPOSSIBLE = "what a system did not propose has its worst score, also where that is -inf"
+ORDER = "columns are searched in the order of --lm"
+OPEN = {
+    "times 1000": {
+        SCALES: "plain-mbr plain-rover --with-mbr --with-rover --components-mbr --components-rover",
+        NATS: "--respell-mbr --respell-rover",
+    },
+    "times 0.001": {
+        SCALES: "plain-best plain-mbr plain-rover --with-best --with-mbr --with-rover "
+        "--components-best --components-mbr --components-rover",
+        NATS: "--respell-mbr --respell-rover",
+    },
+    "worst twice": {TWICE: "plain-mbr plain-rover --components-mbr --components-rover"},
+    "-inf added": {IMPOSSIBLE: "--with-rover"},
+    "--lm in another order": {ORDER: "--with-best --components-mbr"},
+}
+"""Changes that change choices: why, and on which roads to which decisions."""
+
+
+def cases() -> Iterator[Any]:
+    """Every road, decision and change; what is `OPEN` has to fail."""
+    for road, decide, name in product(ROADS, DECISIONS, CHANGES):
+        reasons = [why for why, where in OPEN.get(name, {}).items() if f"{road}-{decide}" in where.split()]
+        marks = [pytest.mark.xfail(strict=True, reason=why) for why in reasons]
+        yield pytest.param(road, decide, name, marks=marks)
+
+
+@pytest.mark.parametrize(("road", "decide", "name"), list(cases()))
+def test_choices_are_equal(road: str, decide: str, name: str, lexicon: Path) -> None:
+    assert chosen(road, decide, name, lexicon) == chosen(road, decide, None, lexicon)
+
+
+@pytest.mark.parametrize("decide", DECISIONS)
+@pytest.mark.parametrize("road", ROADS)
+def test_choices_are_not_those_of_the_first_pass(road: str, decide: str, lexicon: Path) -> None:
+    """Without which they would be equal for another reason."""
+    first = {
+        nbest.references[0]: max(nbest.hypotheses, key=lambda one: one.scores[FIRST_PASS]).text
+        for nbest in system(TEST, 2)
+    }
+    assert chosen(road, decide, None, lexicon) != first
