@@ -17,10 +17,11 @@ from torch import Tensor
 from rescore.errors import UserError
 from rescore.lms.base import DEFAULT, ComputeOptions, Question, Template
 from rescore.lms.folders import check_files, check_sizes, content_digest
+from rescore.lms.huggingface.placement import Placement
 from rescore.lms.neural.blocks import Batch, Tree
 from rescore.lms.neural.causal import CausalScorer
 from rescore.lms.neural.passes import CONTEXT_TOKEN, Encoded, Network, NetworkScorer, masked_scorer
-from rescore.lms.neural.precision import DTYPES, choose_device, choose_precision, quantised
+from rescore.lms.neural.precision import quantised
 
 if TYPE_CHECKING:
     from rescore.lms.backends import Spec
@@ -123,10 +124,9 @@ class HuggingFaceNetwork:
         """
         self._folder, self._neighbours = folder, neighbours
         check_files(folder)
-        self._model, self._tokenizer = _load(folder, masked)
-        self._device = choose_device(computing.device)
-        self.precision = choose_precision(computing.precision, self._device)
-        self._model.to(self._device, DTYPES[self.precision])
+        self._placement = Placement(folder, computing)
+        self._device, self.precision = self._placement.device, self._placement.precision
+        self._model, self._tokenizer = _load(folder, masked, self._placement)
         self.positions = _positions(self._model, self._tokenizer)
         if self.positions < 1:
             raise UserError(f"{folder}: reads sequences of {self.positions} tokens, as its config.json says; none fits")
@@ -163,8 +163,12 @@ class HuggingFaceNetwork:
         other[-1] = (tokens[-1] + vocabulary // 3 + 1) % vocabulary
         with torch.inference_mode():
             one, two = (self._model(input_ids=some[None]).logits[0, :-1].float() for some in (tokens, other))
-        near = 1e-4 if self.precision == "float32" else 1e-2
-        if not torch.allclose(one, two, atol=near, rtol=near):
+        if self.precision == "8bit":  # outliers change how the other tokens of a batch are rounded
+            alike = bool((one - two).abs().mean() < 0.05 * one.std())
+        else:
+            near = 1e-4 if self.precision == "float32" else 1e-2
+            alike = torch.allclose(one, two, atol=near, rtol=near)
+        if not alike:
             raise UserError(
                 f"{self._folder}: not a causal model: a later word changes what it predicts before; is it hf-masked?"
             )
@@ -281,7 +285,7 @@ class HuggingFaceNetwork:
         batch = batch.to(self._device)
         inputs: dict[str, Any] = {"input_ids": batch.tokens}
         if batch.tree:
-            dtype = DTYPES[self.precision]
+            dtype = self._placement.dtype
             mask = torch.zeros(batch.tree.visible.shape, dtype=dtype, device=self._device)
             mask.masked_fill_(~batch.tree.visible, torch.finfo(dtype).min)
             mask = torch.nn.functional.pad(mask, (len(batch.past), 0))
@@ -360,7 +364,7 @@ def _nearest(sentence: Encoded, room: int) -> Encoded | None:
     return Encoded(sentence.ids[kept], sentence.words[kept])
 
 
-def _load(folder: Path, masked: bool) -> tuple[Any, Any]:
+def _load(folder: Path, masked: bool, placement: Placement) -> tuple[Any, Any]:
     try:
         import transformers
     except ImportError:
@@ -369,10 +373,11 @@ def _load(folder: Path, masked: bool) -> tuple[Any, Any]:
     transformers.logging.disable_progress_bar()
     logging.getLogger("transformers").setLevel(logging.ERROR)
     kind: Any = transformers.AutoModelForMaskedLM if masked else transformers.AutoModelForCausalLM
-    safely = {"local_files_only": True, "trust_remote_code": False}
+    safely: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
     check_sizes(folder)
     try:
         tokenizer = transformers.AutoTokenizer.from_pretrained(str(folder), **safely)
+        safely |= placement.loading
         model, about = kind.from_pretrained(str(folder), use_safetensors=True, output_loading_info=True, **safely)
     except Exception as error:  # whatever the library raises for a folder that it cannot read
         raise UserError(f"{folder}: transformers cannot load it ({' '.join(str(error).split())[:200]})") from None
@@ -382,6 +387,7 @@ def _load(folder: Path, masked: bool) -> tuple[Any, Any]:
         raise UserError(f"{folder}: no weights for {missing}; it was not trained as a {name} language model")
     if not tokenizer.is_fast:
         raise UserError(f"{folder}: no tokenizer.json, and none could be made; save it from a fast tokenizer")
+    placement.settle(model)
     return model.eval(), tokenizer
 
 

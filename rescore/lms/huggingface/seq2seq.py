@@ -19,7 +19,7 @@ from rescore.errors import UserError
 from rescore.lms import base
 from rescore.lms.base import DEFAULT, ComputeOptions, Question, TokenScores
 from rescore.lms.folders import check_files, check_sizes, content_digest
-from rescore.lms.neural.precision import DTYPES, choose_device, choose_precision
+from rescore.lms.huggingface.placement import Placement
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -58,13 +58,12 @@ class Seq2SeqLM:
         self.name = self.model = name
         self._folder, self._channel, self._codes = folder, channel, (source, target)
         check_files(folder)
-        self._model, self._tokenizer = _load(folder)
-        self._set_languages(source, target)
-        self._device = choose_device(computing.device)
-        self.precision = choose_precision(computing.precision, self._device)
+        self._placement = Placement(folder, computing)
+        self._device, self.precision = self._placement.device, self._placement.precision
         if self.precision == "int8":
             raise UserError("--precision int8 is not for hf-seq2seq; give float32 or bf16")
-        self._model.to(self._device, DTYPES[self.precision])
+        self._model, self._tokenizer = _load(folder, self._placement)
+        self._set_languages(source, target)
         vocabulary = self._model.get_output_embeddings().weight.shape[0]
         self._budget = computing.batch_tokens or max(64, min(4096, LOGITS // vocabulary))
 
@@ -153,21 +152,23 @@ class Seq2SeqLM:
         return [results[index] for index in range(len(rows))]
 
 
-def _load(folder: Path) -> tuple[Any, Any]:
+def _load(folder: Path, placement: Placement) -> tuple[Any, Any]:
     try:
         import transformers
     except ImportError:
         raise UserError("hf-seq2seq needs transformers; install it with: pip install 'rescore[hf]'") from None
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
-    safely = {"local_files_only": True, "trust_remote_code": False}
+    safely: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
     check_sizes(folder)
     try:
         tokenizer: Any = transformers.AutoTokenizer.from_pretrained(str(folder), **safely)
         kind: Any = transformers.AutoModelForSeq2SeqLM
+        safely |= placement.loading
         model, about = kind.from_pretrained(str(folder), use_safetensors=True, output_loading_info=True, **safely)
     except Exception as error:  # whatever the library raises for a folder that it cannot read
         raise UserError(f"{folder}: transformers cannot load it ({' '.join(str(error).split())[:200]})") from None
     if about["missing_keys"]:
         raise UserError(f"{folder}: no weights for {sorted(about['missing_keys'])[0]}; it is not a translation model")
+    placement.settle(model)
     return model.eval(), tokenizer
