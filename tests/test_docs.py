@@ -21,6 +21,7 @@ from rescore.lms import backends
 from rescore.lms.neural import checkpoint
 from rescore.lms.neural.config import NetworkConfig
 from rescore.lms.neural.tokenizer import Tokenizer
+from rescore.signature import Signature
 from tests.cli.test_recipe import espnet1, espnet2
 from tests.conftest import ROOT, SENTENCES, Run, read_report, run_main, some_lists
 from tests.lms.test_huggingface import build as causal_model
@@ -226,6 +227,21 @@ def test_links_lead_somewhere() -> None:
     for page in PAGES:
         for link in re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text(encoding="utf-8")):
             assert (page.parent / link).exists(), f"{page.name}: {link}"
+
+
+def test_signatures_beside_the_results_are_whole() -> None:
+    """Each is one that `rescore` reads; no page shows one itself."""
+    files = sorted((ROOT / "docs" / "results").glob("*.json"))
+    assert files
+    for path in files:
+        for row, signature in json.loads(path.read_text(encoding="utf-8"))["signatures"].items():
+            if "|w:" not in signature:  # the form before weights of columns had fields of their own
+                continue
+            read = Signature.parse(signature)
+            assert read.metric in ("WER", "BLEU") and read.versions["rescore"], (path.name, row)
+            assert read.tuned and read.weights, (path.name, row)
+    for page in (ROOT / "docs" / "results").glob("*.md"):
+        assert not re.search(r"\|tuned:\d+@", page.read_text(encoding="utf-8")), page.name
 
 
 def test_the_notebook_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
