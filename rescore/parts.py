@@ -91,6 +91,8 @@ class Backend:
     """Makes a `LanguageModel` of a `Spec` and `ComputeOptions`; "module:function" is imported when it is used."""
     options: tuple[str, ...] = ()
     """How else than usually it can score; a case (`rescore.lms.context`) can be named with every kind."""
+    readings: tuple[str, ...] = ()
+    """The options of each model that KIND:all stands for, joined by colons."""
     pseudo: bool = False
     """Whether scores are pseudo-log-likelihoods."""
     pseudo_with: str | None = None
@@ -291,7 +293,12 @@ BACKENDS: Registry[Backend] = Registry(
         **{name: (NETWORKS[name].backend, NETWORKS.about(name)) for name in NETWORKS.names},
         "ngram": (Backend("rescore.lms.ngram:load", uses_torch=False), "ARPA file or KenLM binary"),
         "lexical": (
-            Backend("rescore.lms.lexical.model:load", ("channel", "coverage", "length"), uses_torch=False),
+            Backend(
+                "rescore.lms.lexical.model:load",
+                ("channel", "coverage", "length"),
+                readings=("", "channel", "coverage", "channel:coverage", "length"),
+                uses_torch=False,
+            ),
             "translation model of single words, of Brown et al. 1993",
         ),
         "hf-masked": (

@@ -5,6 +5,7 @@ A model scores sentences (`LanguageModel`), and `BACKENDS` is the table of the k
 
 from rescore.lms.backends import (
     describe,
+    each,
     is_pseudo,
     load,
     load_all,
@@ -28,6 +29,7 @@ __all__ = [
     "alone",
     "column_name",
     "describe",
+    "each",
     "is_pseudo",
     "load",
     "load_all",

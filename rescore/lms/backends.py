@@ -22,6 +22,9 @@ from rescore.parts import BACKENDS, did_you_mean
 
 log = logging.getLogger(__name__)
 
+ALL = "all"
+"""The option that stands for all readings of a kind that has several."""
+
 
 @dataclass(frozen=True, slots=True)
 class Spec:
@@ -82,7 +85,7 @@ def parse(spec: str) -> Spec:
         if not kind:
             raise UserError(f"--lm {spec}: {error}; give KIND or KIND:PATH") from None
     options = []
-    known = (*BACKENDS[kind].options, *CASES)
+    known = (*BACKENDS[kind].options, *([ALL] if BACKENDS[kind].readings else []), *CASES)
     while rest and (rest[0] in known or "".join(rest[0].partition("=")[:2]) in known):
         options.append(rest.pop(0))
     if BACKENDS[kind].remote:
@@ -103,13 +106,36 @@ def parse(spec: str) -> Spec:
     return Spec(kind, tuple(options), path)
 
 
+def each(specs: Sequence[str]) -> list[str]:
+    """The specs with a spec for each model: `lexical:all:DIR` becomes the five readings of `lexical`.
+
+    Raises:
+        UserError: as `parse`; `all` has other options beside it than a case.
+    """
+    single = []
+    for spec in specs:
+        found = parse(spec)
+        if ALL not in found.options:
+            single.append(spec)
+            continue
+        others = [option for option in found.options if option != ALL]
+        if set(others) - set(CASES):
+            raise UserError(f"--lm {spec}: {ALL} stands for all readings; leave out {others[0]}, or {ALL}")
+        for reading in BACKENDS[found.kind].readings:
+            single.append(":".join(filter(None, [found.kind, reading, *others, str(found.path)])))
+    return single
+
+
 def load(spec: str, computing: ComputeOptions = DEFAULT) -> LanguageModel:
     """The language model that --lm names.
 
     Raises:
-        UserError: the name is unknown, or the model's files are missing or damaged.
+        UserError: the name is unknown or stands for several models, or the model's files are missing or damaged.
     """
     found = parse(spec)
+    if ALL in found.options:
+        single = each([spec])
+        raise UserError(f"--lm {spec}: stands for {len(single)} models, and a single model is needed; give {single[0]}")
     cases = [option for option in found.options if option in CASES]
     if len(cases) > 1:
         raise UserError(f"--lm {spec}: {cases[0]} and {cases[1]} exclude each other")
@@ -129,11 +155,13 @@ def load_all(
     """Several language models, each with a column of its own: of equal names the later ones are numbered.
 
     Args:
+        specs: as `each` takes them.
         cache: a folder in which their scores are kept.
 
     Raises:
         UserError: as `load`.
     """
+    specs = each(specs)
     for spec in dict.fromkeys(specs):
         if specs.count(spec) > 1:
             log.warning("--lm %s is given %d times; once is enough", spec, specs.count(spec))

@@ -158,8 +158,8 @@ def load(spec: Spec, computing: ComputeOptions) -> LexicalLM:
     Raises:
         UserError: the folder is no such model, or options exclude each other.
     """
-    if "length" in spec.options and len(spec.options) > 1:
-        raise UserError(f"--lm {spec.name}: length has no other options")
+    if "length" in spec.options and {"channel", "coverage"} & set(spec.options):
+        raise UserError(f"--lm {spec.name}: length goes with neither channel nor coverage")
     return LexicalLM(spec.name, spec.path, spec.options)
 
 
