@@ -34,8 +34,10 @@ def _with_all_options(command: Any) -> Any:
 @click.option(
     "--pairs",
     nargs=2,
+    multiple=True,
     metavar="SOURCE TARGET",
-    help="unified, lexical; tta, bilm, which then read the source: sentences and their translations, line by line.",
+    help="unified, lexical; tta, bilm, which then read the source: sentences and their translations, line by line. "
+    "lexical: may be repeated.",
 )
 @click.option("--out", required=True, metavar="DIR", help="The model's folder; --lm KIND:DIR scores with it.")
 @click.option("--tokenizer", metavar="FILE", help="A tokenizer.json.  [default: train one on the text]")
@@ -52,7 +54,7 @@ def command(
     /,
     lm: str,
     text: str | None,
-    pairs: tuple[str, str] | None,
+    pairs: tuple[tuple[str, str], ...],
     out: str,
     tokenizer: str | None,
     normalize: str | None,
@@ -79,11 +81,13 @@ def command(
         raise click.UsageError("--text -: the text is read more than once; give a file")
     if pairs and lm not in module.PAIRED:
         raise click.UsageError(f"--pairs does not apply to --lm {lm}")
+    if len(pairs) > 1 and lm != "lexical":
+        raise click.UsageError(f"--lm {lm} takes --pairs once; put the texts into one file for each language")
     common = Common(
         lm,
         Path(out),
         Path(text) if text else None,
-        (Path(pairs[0]), Path(pairs[1])) if pairs else None,
+        tuple((Path(source), Path(target)) for source, target in pairs),
         Path(tokenizer) if tokenizer else None,
         normalize,
     )

@@ -30,7 +30,7 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     folder: Path = tmp_path_factory.mktemp("lexical")
     for side, name in enumerate(("a.txt", "b.txt")):
         (folder / name).write_text("".join(f"{one[side]}\n" for one in pairs()), encoding="utf-8")
-    train(folder / "a.txt", folder / "b.txt", folder / "lm", LexicalRecipe(pieces=0, alignment=request.param))
+    train([(folder / "a.txt", folder / "b.txt")], folder / "lm", LexicalRecipe(pieces=0, alignment=request.param))
     return folder / "lm"
 
 
@@ -145,7 +145,7 @@ READINGS = ("lexical", "lexical:channel", "lexical:coverage", "lexical:channel:c
 
 
 @pytest.fixture
-def translations(tmp_path: Path) -> str:
+def translations(tmp_path: Path) -> Path:
     lists = {}
     for number, (source, target) in enumerate(pairs(12, seed=8)):
         worse = {"score": -1, "text": "falsch " + target}
@@ -153,7 +153,7 @@ def translations(tmp_path: Path) -> str:
     return write_json(tmp_path / "l.json", lists)
 
 
-def test_all_is_each_reading(folder: Path, rescore: Run, translations: str, tmp_path: Path) -> None:
+def test_all_is_each_reading(folder: Path, rescore: Run, translations: Path, tmp_path: Path) -> None:
     every = [part for name in READINGS for part in ("--lm", f"{name}:lower:{folder}")]
     short = rescore("score", translations, "--lm", f"lexical:all:lower:{folder}", "-o", "short.jsonl")
     assert short.returncode == 0, short.stderr
@@ -165,7 +165,7 @@ def test_all_is_each_reading(folder: Path, rescore: Run, translations: str, tmp_
     assert both[0].returncode == 0 and both[0].stdout == both[1].stdout
 
 
-def test_all_in_other_commands(folder: Path, rescore: Run, translations: str) -> None:
+def test_all_in_other_commands(folder: Path, rescore: Run, translations: Path) -> None:
     name = f"lexical:all:{folder}"
     compared = rescore("compare", translations, "--dev", translations, "--lm", name, "--style", "markdown")
     assert compared.returncode == 0 and all(f"| {reading} |" in compared.stdout for reading in READINGS)
@@ -178,7 +178,7 @@ def test_all_in_other_commands(folder: Path, rescore: Run, translations: str) ->
     assert taken_apart.stdout.split() == ["tta", *(f"{reading}:{folder}" for reading in READINGS)]
 
 
-def test_all_in_python(folder: Path, translations: str) -> None:
+def test_all_in_python(folder: Path, translations: Path) -> None:
     scored = api.score(api.read(translations), f"lexical:all:{folder}")
     assert [column for column in scored[0].provenance if column.startswith("lexical")] == list(READINGS)
     assert len(Rescorer(f"lexical:all:{folder}", dict.fromkeys(READINGS, 0.1)).lms) == 5

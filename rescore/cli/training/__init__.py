@@ -25,10 +25,16 @@ class Common:
     """What --lm says."""
     out: Path
     text: Path | None
-    pairs: tuple[Path, Path] | None
+    texts: tuple[tuple[Path, Path], ...]
+    """What --pairs says, each time."""
     tokenizer: Path | None
     normalisation: str | None
     """None where the user did not choose one."""
+
+    @property
+    def pairs(self) -> tuple[Path, Path] | None:
+        """The text of kinds that take a single --pairs."""
+        return self.texts[0] if self.texts else None
 
 
 class Way(Protocol):
