@@ -1,4 +1,4 @@
-"""What reads a source, of one size and one text: trains a row of the table in docs/results/translation.md, and measures it.
+"""What reads a source, of one size and one text: trains a row of docs/results/translation.md and measures it.
 
     python benchmarks/conditional.py --pairs train.de train.en --lists dev.generate.txt --out conditional ROW...
     python benchmarks/conditional.py --out conditional

@@ -97,33 +97,30 @@ def _with_ids(lines: list[str], name: str, references: ReferenceFile) -> dict[st
     return None
 
 
+TIMED = (".ctm", ".srt", ".vtt")
+"""Endings of files that have times of words."""
+
+
 def check(path: str, segments: Mapping[str, RecordingSegment] | None = None, lists: Iterable[NbestList] = ()) -> None:
     """See that the texts of lists can be written, before anything is computed.
 
     Raises:
-        UserError: stm has no times, or none of an utterance; an id has white space (or in trn a bracket), so that it
-            could not be read back.
+        UserError: stm has no times, or none of an utterance; CTM and subtitles have no times of words; an id has white
+            space (or in trn a bracket), so that it could not be read back.
     """
-    if path.endswith(".stm"):
-        if segments is None:
-            raise UserError(f"{path}: stm has times; give --segments FILE, Kaldi's `utterance recording start end`")
-        for nbest in lists:
-            if nbest.id not in segments:
-                raise UserError(f"{path}: no segment for utterance {nbest.id}")
-    elif path.endswith(TIMED):
-        for nbest in lists:
-            if not any(hypothesis.times for hypothesis in nbest.hypotheses):
-                raise UserError(
-                    f"{path}: utterance {nbest.id}: its list has no times of words; Whisper's, Vosk's, Azure's, "
-                    "Google's and sherpa's JSON may have them, or write .trn"
-                )
-    elif not path.endswith(".txt"):
-        for nbest in lists:
-            checked_id(nbest, path, "()" if path.endswith(".trn") else "")
-
-
-TIMED = (".ctm", ".srt", ".vtt")
-"""Endings of files that have times of words."""
+    ending = Path(path).suffix
+    if ending == ".stm" and segments is None:
+        raise UserError(f"{path}: stm has times; give --segments FILE, Kaldi's `utterance recording start end`")
+    for nbest in lists:
+        if ending in (".stm", *TIMED) and segments is not None and nbest.id not in segments:
+            raise UserError(f"{path}: no segment for utterance {nbest.id}")
+        if ending in TIMED and not any(hypothesis.times for hypothesis in nbest.hypotheses):
+            raise UserError(
+                f"{path}: utterance {nbest.id}: its list has no times of words; Whisper's, Vosk's, Azure's, Google's "
+                "and sherpa's JSON may have them, or write .trn"
+            )
+        if ending not in (".stm", ".txt", *TIMED):
+            checked_id(nbest, path, "()" if ending == ".trn" else "")
 
 
 class BestWriter:
@@ -137,22 +134,22 @@ class BestWriter:
         """`segments`: where utterances stand in their recordings, as stm needs; in CTM times count from there.
 
         Raises:
-            UserError: an stm has no segments.
+            UserError: see `check`.
         """
         self._path, self._file, self._segments = path, file, segments
         self._ending = Path(path).suffix
         self._cues = 0
         self._recordings: set[str] = set()
-        if self._ending == ".stm" and segments is None:
-            raise UserError(f"{path}: stm has times; give --segments FILE, Kaldi's `utterance recording start end`")
+        check(path, segments)
         if self._ending == ".vtt":
             file.write("WEBVTT\n")
 
     def write(self, nbest: NbestList, text: str) -> None:
         """
         Raises:
-            UserError: the id has white space (or in trn a bracket), so that it could not be read back; or has no times.
+            UserError: see `check`; or subtitles are of several recordings.
         """
+        check(self._path, self._segments, [nbest])
         text = " ".join(text.split())
         if self._ending in TIMED:
             self._write_times(nbest, text)
@@ -165,7 +162,6 @@ class BestWriter:
         if self._ending == ".txt":
             self._file.write(f"{text}\n")
             return
-        checked_id(nbest, self._path, "()" if self._ending == ".trn" else "")
         if self._ending == ".trn":
             self._file.write(f"{text} ({nbest.id})\n".lstrip())
         else:
@@ -174,15 +170,11 @@ class BestWriter:
     def _segment(self, nbest: NbestList) -> RecordingSegment:
         if self._segments is None:
             return RecordingSegment(nbest.recording or nbest.id, 0.0, 0.0)
-        if nbest.id not in self._segments:
-            raise UserError(f"{self._path}: no segment for utterance {nbest.id}")
         return self._segments[nbest.id]
 
     def _write_times(self, nbest: NbestList, text: str) -> None:
         at = self._segment(nbest)
-        check(self._path, self._segments, [nbest])
-        words = word_times(nbest, text) or []
-        words = [(word, at.start + start, at.start + end) for word, start, end in words]
+        words = [(word, at.start + start, at.start + end) for word, start, end in word_times(nbest, text) or []]
         if self._ending == ".ctm":
             for word, start, end in words:
                 self._file.write(f"{at.recording} 1 {start:.2f} {end - start:.2f} {word}\n")

@@ -108,8 +108,7 @@ def _read_object(source: Source) -> Iterator[NbestList]:
             _hypothesis(parsed(entry[key], _Hypothesis, f"{place}, {key}"), f"{place}, {key}") for _, key in numbered
         ]
         about = parsed(entry, _About, place)
-        lists = NbestList(name, hypotheses, _references(about.ref), _source(about.src), columns, about.recording)
-        yield _marked(lists)
+        yield _marked(NbestList(name, hypotheses, _references(about.ref), _source(about.src), columns, about.recording))
 
 
 def _read_lines(source: Source, skip: bool) -> Iterator[NbestList]:
@@ -143,9 +142,8 @@ def from_json(value: Any, place: str, columns: Mapping[str, Column]) -> NbestLis
     """
     entry = parsed(value, _List, place)
     hypotheses = [_hypothesis(hyp, f"{place}, hypothesis {rank}") for rank, hyp in enumerate(entry.hyps, 1)]
-    return _marked(
-        NbestList(str(entry.id), hypotheses, _references(entry.ref), _source(entry.src), columns, entry.recording)
-    )
+    about = _references(entry.ref), _source(entry.src), columns, entry.recording
+    return _marked(NbestList(str(entry.id), hypotheses, *about))
 
 
 def as_json(nbest: NbestList) -> dict[str, Any]:
@@ -217,9 +215,13 @@ def _entry(hypothesis: Hypothesis) -> dict[str, Any]:
     more = dict(hypothesis.scores)
     if FIRST_PASS in more:
         entry = {"score": more.pop(FIRST_PASS), **entry}
-    entry |= {"scores": more} if more else {}
-    entry |= {"origin": hypothesis.origin} if hypothesis.origin is not Origin.FIRST_PASS else {}
-    return entry | ({"times": hypothesis.times} if hypothesis.times else {})
+    if more:
+        entry["scores"] = more
+    if hypothesis.origin is not Origin.FIRST_PASS:
+        entry["origin"] = hypothesis.origin
+    if hypothesis.times:
+        entry["times"] = hypothesis.times
+    return entry
 
 
 def _about(nbest: NbestList) -> dict[str, Any]:

@@ -122,7 +122,7 @@ def _titles(columns: list[str], path: str) -> list[str]:
     for name in columns:
         title, number = name, 2
         while title.strip().lower() in {"", RANK, *ROLES} or title in titles or (title != name and title in columns):
-            title, number = f"{name}_{number}", number + 1
+            title, number = f"{name}.{number}", number + 1
         if title != name:
             log.warning("%s: the column %r is written as %s: the name has another meaning in tables", path, name, title)
         titles.append(title)

@@ -119,7 +119,7 @@ class ComputeOptions:
     """Where and how a network computes, and in what frame; None for what suits."""
 
     device: str | None = None
-    """cpu, cuda or cuda:N."""
+    """cpu, cuda, cuda:N or auto; a model of transformers is spread over all devices by `auto` or `auto:LIMITS`."""
     precision: str | None = None
     """float32, bf16, fp16 or int8."""
     batch_tokens: int | None = None

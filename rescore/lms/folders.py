@@ -117,11 +117,11 @@ def check_files(folder: Path) -> None:
         raise UserError(f"{folder}: no *.safetensors in it{found}; save the model with safe_serialization=True")
 
 
-def load_model(folder: Path, kind: str, about: str) -> tuple[Any, Any]:
+def load_model(folder: Path, kind: str, about: str, loading: Mapping[str, Any] | None = None) -> tuple[Any, Any]:
     """A model of transformers, ready to score, and its tokenizer; nothing in the folder is executed.
 
     Args:
-        kind: the library's class. about: what that is, for messages.
+        kind: the library's class. about: what that is, for messages. loading: further arguments of `from_pretrained`.
 
     Raises:
         UserError: transformers is not installed, or the folder is no such model or has pickled weights only.
@@ -139,7 +139,8 @@ def load_model(folder: Path, kind: str, about: str) -> tuple[Any, Any]:
     read: Any = getattr(transformers, kind)
     try:
         tokenizer: Any = transformers.AutoTokenizer.from_pretrained(str(folder), **safely)
-        model, loaded = read.from_pretrained(str(folder), use_safetensors=True, output_loading_info=True, **safely)
+        options = {"use_safetensors": True, "output_loading_info": True, **safely, **(loading or {})}
+        model, loaded = read.from_pretrained(str(folder), **options)
     except Exception as error:  # whatever the library raises for a folder that it cannot read
         raise UserError(f"{folder}: transformers cannot load it ({' '.join(str(error).split())[:200]})") from None
     if loaded["missing_keys"]:

@@ -448,7 +448,7 @@ def render(results: Results) -> str:
 
 
 def _weights(results: Results) -> str:
-    if set(results.weights) == {FIRST_PASS}:
+    if set(results.weights) == {FIRST_PASS} and not results.excluded:
         return "weights: the first pass alone" + ("" if results.origin == "first pass" else f" ({results.origin})")
     line = f"lambda: {_named(results.weights, results.excluded)} ({results.origin})"
     for name, weights in results.conditions.items():

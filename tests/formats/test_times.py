@@ -48,13 +48,13 @@ def test_sherpa_says_when_tokens_begin(tmp_path: Path) -> None:
 
 def test_changed_words_have_the_times_of_what_they_replaced() -> None:
     times = ((0.0, 1.0), (1.0, 2.0), (3.0, 4.0))
-    nbest = NbestList("u", [Hypothesis("a b c", {"s2s": -1.0}, times), Hypothesis("a x c", {"s2s": -2.0})])
+    nbest = NbestList("u", [Hypothesis("a b c", {"s2s": -1.0}, times=times), Hypothesis("a x c", {"s2s": -2.0})])
     assert word_times(nbest, "a x c") == [("a", 0.0, 1.0), ("x", 1.0, 2.0), ("c", 3.0, 4.0)]
     assert word_times(nbest, "a xx yy c") == [("a", 0, 1), ("xx", 1.0, 1.5), ("yy", 1.5, 2.0), ("c", 3, 4)]
     assert word_times(nbest, "a b n c") == [("a", 0, 1), ("b", 1, 2), ("n", 2.0, 3.0), ("c", 3, 4)]
     assert word_times(nbest, "b c d") == [("b", 1, 2), ("c", 3, 4), ("d", 4.0, 4.0)]
     assert word_times(nbest, "") == [] and word_times(NbestList("u", [Hypothesis("a")]), "a") is None
-    own = NbestList("u", [nbest.hypotheses[0], Hypothesis("a x c", {"s2s": -2.0}, ((0, 1), (1, 3), (3, 4)))])
+    own = NbestList("u", [nbest.hypotheses[0], Hypothesis("a x c", {"s2s": -2.0}, times=((0, 1), (1, 3), (3, 4)))])
     assert word_times(own, "a x c") == [("a", 0, 1), ("x", 1, 3), ("c", 3, 4)]
 
 

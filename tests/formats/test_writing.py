@@ -183,12 +183,12 @@ def test_sums_that_are_no_sums_of_tokens(total: float, rescore: Run, tmp_path: P
 
 def test_columns_of_a_table_whose_names_have_another_meaning(rescore: Run, tmp_path: Path) -> None:
     """A second column called score was written, and nothing could read it."""
-    scores = '{"score": -3, "Text": -4, "rank": -5, "score_2": -6, "lm": -7}'
+    scores = '{"score": -3, "Text": -4, "rank": -5, "lm": -7}'
     (tmp_path / "l.jsonl").write_text(f'{{"id": "u", "hyps": [{{"text": "a", "score": -1, "scores": {scores}}}]}}\n')
     for name in ("o.csv", "o.tsv"):
         done = rescore("convert", "l.jsonl", "-o", name)
-        assert done.returncode == 0 and "'score' is written as score_3" in done.stderr
+        assert done.returncode == 0 and "'Text' is written as Text.2" in done.stderr
         (hypothesis,) = formats.read([tmp_path / name])[0].hypotheses
         assert hypothesis.text == "a" and hypothesis.scores == {
-            "s2s": -1, "score_3": -3, "Text_2": -4, "rank_2": -5, "score_2": -6, "lm": -7
+            "s2s": -1, "score.2": -3, "Text.2": -4, "rank.2": -5, "lm": -7
         }  # fmt: skip

@@ -256,7 +256,9 @@ def test_errors_are_one_line_at_the_command_line(rescore: Run, bert: Path, tmp_p
     assert_one_line_error(rescore(lists, "--lm", "bert", "--weight", "0.3"), "'bert' is not one of")
     done = rescore(lists, "--lm", f"tta:{bert}", "--weight", "0.3")
     assert_one_line_error(done, "config.json: is a model of Hugging Face's transformers", f"name it hf-masked:{bert}")
-    assert_one_line_error(rescore(lists, "--lm", "hf-causal:nowhere", "--weight", "0.3"), "nowhere: no such folder")
+    assert_one_line_error(
+        rescore(lists, "--lm", "hf-causal:no/such/place", "--weight", "0.3"), "no/such/place: no such folder"
+    )
     done = rescore(lists, "--lm", f"hf-masked:{bert}", "--case", "sentence", "--weight", "0.3")
     assert done.returncode == 0 and "lm:hf-masked:sentence=hf-masked:sentence@" in done.stdout
 

@@ -15,7 +15,10 @@ if TYPE_CHECKING:
     from rescore.lms import LanguageModel
 
 device_option = click.option(
-    "--device", metavar="NAME", help="cpu, cuda or cuda:N.  [default: cuda where there is one]"
+    "--device",
+    metavar="NAME",
+    help="cpu, cuda or cuda:N; auto spreads hf models over GPUs, CPU and disk, auto:0=20GiB,cpu=64GiB within limits.  "
+    "[default: cuda where there is one]",
 )
 
 

@@ -17,11 +17,12 @@ from torch import Tensor
 
 from rescore.errors import UserError
 from rescore.lms.base import ComputeOptions, Question, Spec, Template
-from rescore.lms.folders import content_digest, load_model
+from rescore.lms.folders import check_files, content_digest, load_model
+from rescore.lms.huggingface.placement import Placement
 from rescore.lms.neural.blocks import Batch, Tree
 from rescore.lms.neural.causal import CausalScorer
 from rescore.lms.neural.passes import CONTEXT_TOKEN, Encoded, Network, NetworkScorer, masked_scorer
-from rescore.lms.neural.precision import DTYPES, choose_device, choose_precision, quantised
+from rescore.lms.neural.precision import quantised
 
 log = logging.getLogger(__name__)
 
@@ -129,15 +130,16 @@ class HuggingFaceNetwork:
             neighbours: so many on each side are read with a text, as one running text.
         """
         self._folder, self._neighbours = folder, neighbours
+        check_files(folder)
+        self._placement = Placement(folder, computing)
+        self._device, self.precision = self._placement.device, self._placement.precision
         kind = "masked" if masked else "causal"
         self._model, self._tokenizer = load_model(
-            folder, f"AutoModelFor{kind.capitalize()}LM", f"a {kind} language model"
+            folder, f"AutoModelFor{kind.capitalize()}LM", f"a {kind} language model", self._placement.loading
         )
+        self._placement.settle(self._model)
         if not self._tokenizer.is_fast:
             raise UserError(f"{folder}: no tokenizer.json, and none could be made; save it from a fast tokenizer")
-        self._device = choose_device(computing.device)
-        self.precision = choose_precision(computing.precision, self._device)
-        self._model.to(self._device, DTYPES[self.precision])
         self.positions = _positions(self._model, self._tokenizer)
         if self.positions < 1:
             raise UserError(f"{folder}: reads sequences of {self.positions} tokens, as its config.json says; none fits")
@@ -174,8 +176,12 @@ class HuggingFaceNetwork:
         other[-1] = (tokens[-1] + vocabulary // 3 + 1) % vocabulary
         with torch.inference_mode():
             one, two = (self._model(input_ids=some[None]).logits[0, :-1].float() for some in (tokens, other))
-        near = 1e-4 if self.precision == "float32" else 1e-2
-        if not torch.allclose(one, two, atol=near, rtol=near):
+        if self.precision == "8bit":  # outliers change how the other tokens of a batch are rounded
+            alike = bool((one - two).abs().mean() < 0.05 * one.std())
+        else:
+            near = 1e-4 if self.precision == "float32" else 1e-2
+            alike = torch.allclose(one, two, atol=near, rtol=near)
+        if not alike:
             raise UserError(
                 f"{self._folder}: not a causal model: a later word changes what it predicts before; is it hf-masked?"
             )
@@ -292,7 +298,7 @@ class HuggingFaceNetwork:
         batch = batch.to(self._device)
         inputs: dict[str, Any] = {"input_ids": batch.tokens}
         if batch.tree:
-            dtype = DTYPES[self.precision]
+            dtype = self._placement.dtype
             mask = torch.zeros(batch.tree.visible.shape, dtype=dtype, device=self._device)
             mask.masked_fill_(~batch.tree.visible, torch.finfo(dtype).min)
             mask = torch.nn.functional.pad(mask, (len(batch.past), 0))

@@ -18,8 +18,8 @@ from torch import Tensor
 from rescore.errors import UserError
 from rescore.lms import base
 from rescore.lms.base import Capabilities, ComputeOptions, Question, TokenScores
-from rescore.lms.folders import content_digest, load_model
-from rescore.lms.neural.precision import DTYPES, choose_device, choose_precision
+from rescore.lms.folders import check_files, content_digest, load_model
+from rescore.lms.huggingface.placement import Placement
 
 LOGITS = 2**25
 """The most logits of one batch: 128 MiB in float32."""
@@ -42,13 +42,16 @@ class Seq2SeqLM:
         """
         self.name = self.model = name
         self._folder, self._channel, self._codes = folder, channel, (source, target)
-        self._model, self._tokenizer = load_model(folder, "AutoModelForSeq2SeqLM", "a translation model")
-        self._set_languages(source, target)
-        self._device = choose_device(computing.device)
-        self.precision = choose_precision(computing.precision, self._device)
+        check_files(folder)
+        self._placement = Placement(folder, computing)
+        self._device, self.precision = self._placement.device, self._placement.precision
         if self.precision == "int8":
             raise UserError("--precision int8 is not for hf-seq2seq; give float32 or bf16")
-        self._model.to(self._device, DTYPES[self.precision])
+        self._model, self._tokenizer = load_model(
+            folder, "AutoModelForSeq2SeqLM", "a translation model", self._placement.loading
+        )
+        self._placement.settle(self._model)
+        self._set_languages(source, target)
         vocabulary = self._model.get_output_embeddings().weight.shape[0]
         self._budget = computing.batch_tokens or max(64, min(4096, LOGITS // vocabulary))
 

@@ -15,19 +15,22 @@ from torch import nn
 from rescore.errors import UserError
 from rescore.lms.neural.blocks import Block, Network, TiedSoftmax, split
 
+AUTO = "auto"
+"""All devices of the machine, for models that can be spread over them; `auto:LIMITS` limits their memory."""
+
 
 def choose_device(name: str | None) -> torch.device:
-    """The device called `name`, or CUDA where there is one.
+    """The device called `name`; without a name, or of several, CUDA where there is one.
 
     Raises:
         UserError: this machine has no such device.
     """
-    if name is None:
+    if name is None or name.partition(":")[0] == AUTO:
         name = "cuda" if torch.cuda.is_available() else "cpu"
     try:
         torch.empty(0, device=name)
     except (RuntimeError, AssertionError):  # PyTorch built without CUDA asserts
-        raise UserError(f"--device {name}: no such device here; expected cpu, cuda or cuda:N") from None
+        raise UserError(f"--device {name}: no such device here; expected cpu, cuda, cuda:N or auto") from None
     if torch.device(name).type == "cpu":  # PyTorch knows what the process is bound to, but no container's quota
         torch.set_num_threads(min(torch.get_num_threads(), usable_cores()))
     return torch.device(name)
