@@ -155,6 +155,7 @@ def with_own_columns(
     Args:
         heads: a list of each set that will be scored. specs: how the models were named, where they were.
     """
+    specs = each(specs)
     places = [parse(spec).path.name.partition(".")[0] for spec in specs] if len(specs) == len(models) else []
     labels_of = [(place,) if places.count(place) == 1 and FOLDER_NAME.fullmatch(place) else () for place in places]
     found: list[LanguageModel] = []
