@@ -99,7 +99,8 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.move(decoded / name, folder / "exp" / f"decode_{name}")
     (folder / "data" / "sentences.txt").write_text("\n".join(SENTENCES) + "\n", encoding="utf-8")
     (folder / "novels.txt").write_text("\n".join(SENTENCES) + "\n", encoding="utf-8")
-    for name in ("corpus.en", "train.de", "train.en"):
+    both = [f"{name}.{language}" for name in ("train", "general", "talks", "valid") for language in ("de", "en")]
+    for name in ("corpus.en", *both):
         few = [" ".join(line.split()[:4]) for line in SENTENCES]
         (folder / name).write_text("\n".join(few) + "\n", encoding="utf-8")
     for name in ("opus-mt-de-en", "opus-mt-en-de"):

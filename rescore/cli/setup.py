@@ -194,8 +194,9 @@ def _quoted(name: str) -> str:
 
 @click.command("recipe", cls=GroupedCommand, context_settings={"ignore_unknown_options": True})
 @click.option("--stamp", metavar="FILE", help="Write what the arguments stand for, if that changed.")
+@click.option("--each", "models", is_flag=True, help="Print the language models that the arguments stand for.")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
-def recipe_command(stamp: str | None, arguments: tuple[str, ...]) -> None:
+def recipe_command(stamp: str | None, models: bool, arguments: tuple[str, ...]) -> None:
     """Print the path of a Makefile fragment that turns decode folders into RESULTS.md, step by step.
 
     \b
@@ -204,8 +205,13 @@ def recipe_command(stamp: str | None, arguments: tuple[str, ...]) -> None:
     include $(shell rescore recipe)
 
     The fragment itself uses --stamp, which records options, the sizes and times of the files that arguments name (also
-    as KIND:PATH), and this program's version.
+    as KIND:PATH), and this program's version; and --each, which takes KIND:all:PATH apart.
     """
+    if models:
+        from rescore.lms import each
+
+        click.echo("\n".join(each(arguments)))
+        return
     if stamp is None:
         click.echo(str(files("rescore") / "recipe.mk"))
         return
