@@ -155,6 +155,17 @@ def warn_of_seen(specs: Sequence[str], lists: Sequence[NbestList]) -> None:
             )
 
 
+def warn_of_twice(lists: Iterable[NbestList], decide: Decision) -> bool:
+    """Warn where a decision by posteriors counts a hypothesis twice; returns whether there is such a list."""
+    if not decide.takes_scale:
+        return False
+    for nbest in lists:
+        if len({hypothesis.text for hypothesis in nbest.hypotheses}) < len(nbest.hypotheses):
+            log.warning("lists have a hypothesis twice (first: %s); %s counts both", nbest.id, decide.name)
+            return True
+    return False
+
+
 class Expansion:
     """Adds the new hypotheses that were asked for; made once for all lists of an experiment, so that a channel is
     learned once."""
@@ -283,6 +294,7 @@ def evaluate(
     weights = suited(weights, lists, config.force_weights)
     metric, *others = metrics or [config.metric(lists, weights), *config.others(lists, weights)]
     decide = config.decision(weights)
+    warn_of_twice(lists, decide)
     used = config.tunes or decide.name != "best"  # the first metric is what was tuned for, or what is expected
     if (unused := config.metrics[used:]) and not any(nbest.references for nbest in lists):
         log.warning("--metric %s: lists without references are not measured; give --ref FILE", ", ".join(unused))
@@ -331,9 +343,10 @@ def rerank(
             tuned on scores of another model.
     """
     lists = _expand_to_decide(lists, config)
-    decide, metric = config.decision(weights), None
+    decide, metric, warned = config.decision(weights), None, False
     for chunk in _chunks(lists, waits):
         suited(weights, chunk, config.force_weights)
+        warned = warned or (texts and warn_of_twice(chunk, decide))
         ranked = [decision.rerank(nbest, weights.of) for nbest in chunk]
         if not texts:
             yield from ((nbest, nbest.hypotheses[0].text) for nbest in ranked)

@@ -92,7 +92,7 @@ def iterate(
                 raise UserError(f"{place}: no hypotheses")
             if not any(hypothesis.scores for hypothesis in nbest.hypotheses):
                 if s2s != RANK:
-                    warnings.add("lists", NO_SCORES, place)
+                    warnings.add("list", NO_SCORES, place)
                 _rank(nbest)
             elif s2s == RANK:
                 _rank(nbest)
@@ -103,7 +103,7 @@ def iterate(
             scored = any(not column.is_component for column in nbest.provenance.values())
             reported = scored and not strict  # by the command that added the columns
             if not reported and len({hypothesis.text for hypothesis in nbest.hypotheses}) < len(nbest.hypotheses):
-                warnings.add("lists", TWICE, place)
+                warnings.add("list", TWICE, place)
             yield nbest
     if not quiet:
         warnings.report()

@@ -253,7 +253,7 @@ def _advice(found: Outlook, toolkit_oracle: float) -> list[str]:
     if found.words and found.words.wrong and found.words.absent > MANY_ABSENT * found.words.wrong:
         share = f"{100 * found.words.absent / found.words.wrong:.0f} %"
         how = "another recogniser" if found.respelled else "respelling, another recogniser"
-        advice.append(f"new hypotheses ({how}): no hypothesis has {share} of the missing words")
+        advice.append(f"new hypotheses ({how}): {share} of the missing words are in no hypothesis")
     return advice or ["nothing stands out: this LM takes most of what these lists hold"]
 
 

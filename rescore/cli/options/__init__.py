@@ -188,7 +188,9 @@ class LogProgress:
             of = f" of {self._total:,}" if self._total else ""
             rate = (self._done - self._done_before) / (now - self._reported)  # of the last minute
             self._reported, self._done_before = now, self._done
-            left = f", {(self._total - self._done) / rate / 60:.0f} minutes to go" if self._total and rate else ""
+            left = ""
+            if self._total and rate:
+                left = f", {counted(round((self._total - self._done) / rate / 60), 'minute')} to go"
             log.info("%s: %s%s %s, %.0f a second%s", self._label, f"{self._done:,}", of, self._unit, rate, left)
 
 
