@@ -119,7 +119,7 @@ def run(
             weights = config.given_weights(columns)
             if weights.tuned == "card":
                 recommended = weights.weights[columns[0]]
-                log.info("lambda %g, as the model card of %s recommends", recommended, config.lms[0])
+                log.info("weight %g, from the model card of %s", recommended, config.lms[0])
         else:
             if parts:
                 every = [*columns, *config.component_columns(scored)]
@@ -149,7 +149,8 @@ def warn_of_seen(specs: Sequence[str], lists: Sequence[NbestList]) -> None:
     for spec in specs:
         if references and (share := share_seen(parse(spec).path, references)) > SUSPICIOUS:
             log.warning(
-                "--lm %s: %.0f %% of the references are in its training text; its figures on these lists are too good",
+                "--lm %s: the training text of this model contains %.0f %% of the references; the figures on these "
+                "lists are too good",
                 spec,
                 100 * share,
             )
@@ -297,7 +298,9 @@ def evaluate(
     warn_of_twice(lists, decide)
     used = config.tunes or decide.name != "best"  # the first metric is what was tuned for, or what is expected
     if (unused := config.metrics[used:]) and not any(nbest.references for nbest in lists):
-        log.warning("--metric %s: lists without references are not measured; give --ref FILE", ", ".join(unused))
+        log.warning(
+            "--metric %s: the lists have no references, so nothing is measured; give --ref FILE", ", ".join(unused)
+        )
     in_folds = texts is not None
     results, texts = evaluate_weights(metric, lists, weights, decide, texts, others)
     results.system = system_name(weights, results.columns, decide.name)

@@ -179,7 +179,7 @@ def _open(path: Path) -> KenlmModel | ArpaModel:
         import kenlm
     except ImportError:
         if path.suffix == ".gz" or _is_text(path):
-            log.info("kenlm is not installed: %s is read in NumPy, which takes longer and gives the same scores", path)
+            log.info("kenlm is not installed: NumPy reads %s, which is slower but gives the same scores", path)
             return ArpaModel(path)
         raise UserError(
             f"{path}: a binary n-gram model needs kenlm, which a C++ compiler builds: pip install 'rescore[ngram]' (on "

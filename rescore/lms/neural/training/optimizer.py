@@ -10,7 +10,7 @@ from types import FrameType, TracebackType
 import torch
 from torch import nn
 
-from rescore.errors import UserError
+from rescore.errors import UserError, counted
 from rescore.lms.neural.blocks import Network
 
 
