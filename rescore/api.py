@@ -107,17 +107,19 @@ def load(
         prompt: for hf-causal and server, a template that ends with {text} and may have {src}; {text} alone is scored.
 
     Raises:
-        UserError: the name is unknown, or the model's files are missing or damaged.
+        UserError: the name is unknown or stands for several models, or the model's files are missing or damaged.
 
     Example:
         >>> scores = load("tta").score(["the clock ticked"])[0]
         >>> scores.tokens, scores.log_probs.shape
         (['the', 'clock', 'tick', '##ed'], (4,))
     """
-    from rescore.lms import ComputeOptions, load_all
+    from rescore.lms import ComputeOptions, load
     from rescore.lms.base import Public
+    from rescore.lms.cache import Cached
 
-    return Public(load_all([lm], ComputeOptions(device, precision, batch_tokens, prompt), cache)[0])
+    model = load(lm, ComputeOptions(device, precision, batch_tokens, prompt))
+    return Public(model if cache is None else Cached(model, Path(cache)))
 
 
 def score(
@@ -129,9 +131,9 @@ def score(
 
     Args:
         lists: N-best lists, or lists of texts, best first: their order is then the first pass.
-        lms: names as in `load`, or models, or functions that give each of some sentences a score (natural log); a
-            function's column is called after it. Where a name is taken, as by another model of the same kind, the
-            column is called `tta.2`.
+        lms: names as in `load`, and `lexical:all:DIR`, which is five models; or models; or functions that give each
+            of some sentences a score (natural log), whose column is called after the function. Where a name is taken,
+            as by another model of the same kind, the column is called `tta.2`.
         norm: `sum`, `mean` or `length^A` over tokens; None for the one that suits the first pass.
 
     Raises:
@@ -147,17 +149,24 @@ def score(
 
     every = checked_lists("score", lists, texts=True)
     config = pipeline.RunConfig(norm=norm).for_lists(every)
-    models = pipeline.models_for(config, lambda: [as_model(lm) for lm in lms], every)
+    models = pipeline.models_for(config, lambda: as_models(lms), every)
     return list(pipeline.score(every, models, config))
 
 
-def as_model(given: str | LanguageModel | Scorer) -> LanguageModel:
-    from rescore.lms import load
+def as_models(given: Iterable[str | LanguageModel | Scorer]) -> list[LanguageModel]:
+    from rescore.lms import each, load
+
+    return [
+        model
+        for one in given
+        for model in ([load(spec) for spec in each([one])] if isinstance(one, str) else [_as_model(one)])
+    ]
+
+
+def _as_model(given: LanguageModel | Scorer) -> LanguageModel:
     from rescore.lms.base import Public
     from rescore.lms.function import FunctionModel
 
-    if isinstance(given, str):
-        return load(given)
     if isinstance(given, Public):
         return given.lm
     if hasattr(given, "score") and hasattr(given, "fingerprint"):
@@ -383,7 +392,7 @@ def compare(
 
     config = pipeline.RunConfig(metrics=(metric,) if metric else (), norm=norm, decide=decision)
     sets = checked_lists("compare", lists), checked_lists("compare", dev)
-    return pipeline.compare(*sets, config, lambda: [as_model(lm) for lm in lms])
+    return pipeline.compare(*sets, config, lambda: as_models(lms))
 
 
 def wer(reference: str | Sequence[str], hypothesis: str | Sequence[str]) -> float:

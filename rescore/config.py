@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from rescore.decision import DECISIONS, Decision
 from rescore.errors import UserError
-from rescore.lms import LanguageModel, is_pseudo, recommended_weight
+from rescore.lms import LanguageModel, each, is_pseudo, recommended_weight
 from rescore.metrics import METRICS, Metric, MetricOptions, choose_metric
 from rescore.nbest import TOKENS, WORDS, NbestList, component_columns, ranked_by_means
 from rescore.tuning import FIRST_PASS_ALONE, TuningOptions, Weights
@@ -106,7 +106,7 @@ class RunConfig:
             if self.tunes and bonus is not None and not isinstance(bonus, bool):
                 raise UserError(f"{option} NUMBER goes with --weight; with --dev it is tuned")
         if not self.tunes and self.lms:
-            self.given_weights(self.lms)
+            self.given_weights(each(self.lms))
         return self
 
     def for_lists(self, lists: Sequence[NbestList]) -> RunConfig:

@@ -6,8 +6,8 @@
 #
 # Then `make` scores both sets, tunes on DEV, reranks TEST, and writes $(OUT)/RESULTS.md. Several test sets:
 # TESTS := clean other, and TEST_clean, TEST_other instead of TEST; each may have dev lists of its own, DEV_clean,
-# DEV_other. With several language models in LM each has a row, and all together. A path with a blank is quoted as in a
-# shell: DEV := 'my decode' --ref 'my text'. `make -j` does several steps at once.
+# DEV_other. With several language models in LM each has a row, and all together; KIND:all:PATH stands for several.
+# A path with a blank is quoted as in a shell: DEV := 'my decode' --ref 'my text'. `make -j` does several steps at once.
 
 RESCORE ?= rescore
 OUT ?= rescored
@@ -31,12 +31,13 @@ _honest = $(if $(findstring --channel folds,$(_of_tests))$(findstring --channel=
 folds would learn from the references of test lists; write it behind the lists of DEV, and behind those of TEST \
 --channel DIR, a folder that `rescore train --lm channel` made of the dev lists))
 
-_score = $(_honest)$(addprefix --lm ,$(LM)) $(SCORE_OPTIONS)
+_lms := $(if $(findstring :all,$(LM)),$(shell $(RESCORE) recipe --each $(LM)),$(LM))
+_score = $(_honest)$(addprefix --lm ,$(_lms)) $(SCORE_OPTIONS)
 # The name of the dev set that a test set is tuned on.
 _dev_of = $(if $(DEV_$(1)),$(1),dev)
 _devs := $(sort $(foreach set,$(TESTS),$(call _dev_of,$(set))))
 # 1, 2, ... where there are several language models.
-_each := $(if $(word 2,$(LM)),$(shell seq $(words $(LM))))
+_each := $(if $(word 2,$(_lms)),$(shell seq $(words $(_lms))))
 _results := $(foreach set,$(_devs:%=%.dev) $(TESTS),$(_each:%=$(OUT)/$(set).lm%.results.json) $(OUT)/$(set).results.json)
 
 .PHONY: rescore _always

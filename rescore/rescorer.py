@@ -71,7 +71,7 @@ class Rescorer:
                 or the weights need respelled lists.
         """
         given: Sequence[Given] = lm if isinstance(lm, (list, tuple)) else [cast(Given, lm)]
-        named = [api.as_model(one) for one in given]
+        named = api.as_models(given)
         if isinstance(weights, (str, Path)):
             weights = Weights.load(Path(weights))
         elif isinstance(weights, (int, float)):

@@ -21,6 +21,7 @@ from rescore.lms import backends
 from rescore.lms.neural import checkpoint
 from rescore.lms.neural.config import NetworkConfig
 from rescore.lms.neural.tokenizer import Tokenizer
+from rescore.signature import Signature
 from tests.cli.test_recipe import espnet1, espnet2
 from tests.conftest import ROOT, SENTENCES, Run, read_report, run_main, some_lists
 from tests.lms.test_huggingface import build as causal_model
@@ -98,7 +99,8 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.move(decoded / name, folder / "exp" / f"decode_{name}")
     (folder / "data" / "sentences.txt").write_text("\n".join(SENTENCES) + "\n", encoding="utf-8")
     (folder / "novels.txt").write_text("\n".join(SENTENCES) + "\n", encoding="utf-8")
-    for name in ("corpus.en", "train.de", "train.en"):
+    both = [f"{name}.{language}" for name in ("train", "general", "talks", "valid") for language in ("de", "en")]
+    for name in ("corpus.en", *both):
         few = [" ".join(line.split()[:4]) for line in SENTENCES]
         (folder / name).write_text("\n".join(few) + "\n", encoding="utf-8")
     for name in ("opus-mt-de-en", "opus-mt-en-de"):
@@ -115,7 +117,8 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copy(ROOT / "data" / "test.json", folder / "ref.json")
     lists = formats.read([folder / "test.json"])
     (folder / "ref.trn").write_text("".join(f"{one.references[0]} ({one.id})\n" for one in lists), encoding="utf-8")
-    shutil.copy(folder / "ref.trn", folder / "output.trn")
+    for name in ("output.trn", "other.trn"):
+        shutil.copy(folder / "ref.trn", folder / name)
     (folder / "en.glm").write_text("[it's] => [{it is / it has}] / [ ] __ [ ]\n", encoding="utf-8")
     (folder / "names.txt").write_text("\n".join(lists[0].references[0].split()), encoding="utf-8")
     pairs = "1\tthe old clock\tthe clock\n2\ta house\tthe house\n3\tan owl\tthe owl\n"
@@ -226,6 +229,21 @@ def test_links_lead_somewhere() -> None:
     for page in PAGES:
         for link in re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text(encoding="utf-8")):
             assert (page.parent / link).exists(), f"{page.name}: {link}"
+
+
+def test_signatures_beside_the_results_are_whole() -> None:
+    """Each is one that `rescore` reads; no page shows one itself."""
+    files = sorted((ROOT / "docs" / "results").glob("*.json"))
+    assert files
+    for path in files:
+        for row, signature in json.loads(path.read_text(encoding="utf-8"))["signatures"].items():
+            if "|w:" not in signature:  # the form before weights of columns had fields of their own
+                continue
+            read = Signature.parse(signature)
+            assert read.metric in ("WER", "BLEU") and read.versions["rescore"], (path.name, row)
+            assert read.tuned and read.weights, (path.name, row)
+    for page in (ROOT / "docs" / "results").glob("*.md"):
+        assert not re.search(r"\|tuned:\d+@", page.read_text(encoding="utf-8")), page.name
 
 
 def test_the_notebook_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

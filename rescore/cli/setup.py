@@ -194,8 +194,9 @@ def _quoted(name: str) -> str:
 
 @click.command("recipe", cls=GroupedCommand, context_settings={"ignore_unknown_options": True})
 @click.option("--stamp", metavar="FILE", help="Write a record of the arguments to FILE if the record has changed.")
+@click.option("--each", "models", is_flag=True, help="Print the language models that the arguments name.")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
-def recipe_command(stamp: str | None, arguments: tuple[str, ...]) -> None:
+def recipe_command(stamp: str | None, models: bool, arguments: tuple[str, ...]) -> None:
     """Print the path of a Makefile fragment that rescores decode folders step by step and writes RESULTS.md.
 
     \b
@@ -203,9 +204,14 @@ def recipe_command(stamp: str | None, arguments: tuple[str, ...]) -> None:
     TEST := exp/asr/decode_test --ref data/test/text
     include $(shell rescore recipe)
 
-    The fragment itself uses --stamp, to record the options, the version of rescore, and the sizes and times of the
-    files in the arguments (also in KIND:PATH).
+    The fragment itself uses --stamp and --each. --stamp records the options, the version of rescore, and the sizes and
+    times of the files in the arguments (also in KIND:PATH). --each replaces KIND:all:PATH by one model per reading.
     """
+    if models:
+        from rescore.lms import each
+
+        click.echo("\n".join(each(arguments)))
+        return
     if stamp is None:
         click.echo(str(files("rescore") / "recipe.mk"))
         return

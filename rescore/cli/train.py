@@ -122,10 +122,22 @@ def _parameter(name: str, hint: Any, default: Any, about: Option) -> click.Optio
         return click.Option(names, is_flag=True, default=None if optional else default, **shown)
     if not (optional or several or about.required):
         shown |= {"default": default, "show_default": True}
+    if several:
+        shown |= {"multiple": True}
+        kind = get_args(kind)[0]
     if get_origin(kind) is tuple:
-        shown |= {"multiple": True} if several else {"nargs": 2}
+        shown |= {"nargs": 2} if several else {"nargs": 2, "multiple": True, "callback": _single}
         kind = get_args(kind)[0]
     return click.Option(names, type=_type(kind, about), **shown)
+
+
+def _single(ctx: click.Context, param: click.Parameter, value: tuple[tuple[str, str], ...]) -> tuple[str, str] | None:
+    """The only value of an option that is not for several; click itself would silently take the last."""
+    if len(value) > 1:
+        raise click.UsageError(
+            f"--lm {ctx.params['lm']} takes {param.opts[0]} once; put the texts into one file for each language", ctx
+        )
+    return value[0] if value else None
 
 
 def _type(kind: type, about: Option) -> Any:
@@ -143,15 +155,18 @@ def _type(kind: type, about: Option) -> Any:
 
 def _value(hint: Any, value: Any) -> Any:
     """A value of the command line as the field has it."""
-    parts = str(hint)
-    if value is None or "Path" not in parts:
-        return value
-    return tuple(map(Path, value)) if "tuple" in parts else Path(value)
+    if isinstance(value, tuple):
+        return tuple(_value(hint, part) for part in value)
+    return value if value is None or "Path" not in str(hint) else Path(value)
 
 
 @click.command("train", cls=TrainCommand)
 @click.option(
-    "--lm", required=True, type=OneOfTrained(), help="Kind of model. `--lm NAME --help` lists the options of this kind."
+    "--lm",
+    required=True,
+    is_eager=True,
+    type=OneOfTrained(),
+    help="Kind of model. `--lm NAME --help` lists the options of this kind.",
 )
 @click.pass_context
 def command(ctx: click.Context, /, lm: str, **values: Any) -> None:

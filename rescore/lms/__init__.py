@@ -5,6 +5,7 @@ A model scores sentences (`LanguageModel`), and `KINDS` is the table of their ki
 
 from rescore.lms.backends import (
     describe,
+    each,
     is_pseudo,
     load,
     load_all,
@@ -42,6 +43,7 @@ __all__ = [
     "capabilities_of",
     "column_name",
     "describe",
+    "each",
     "is_pseudo",
     "kind_of",
     "load",

@@ -24,6 +24,9 @@ from rescore.parts import KINDS, did_you_mean
 
 log = logging.getLogger(__name__)
 
+ALL = "all"
+"""The option that stands for all readings of a kind that has several."""
+
 
 def shipped_models() -> Path:
     """The folder of shipped checkpoints: inside an installed package, or beside the package in a checkout."""
@@ -46,7 +49,7 @@ def parse(spec: str) -> Spec:
         if not kind:
             raise UserError(f"--lm {spec}: {error}; give KIND or KIND:PATH") from None
     options = []
-    known = (*kind_of(kind).options, *CASES)
+    known = (*kind_of(kind).options, *([ALL] if kind_of(kind).readings else []), *CASES)
     while rest and (rest[0] in known or "".join(rest[0].partition("=")[:2]) in known):
         options.append(rest.pop(0))
     if kind_of(kind).remote:
@@ -67,13 +70,36 @@ def parse(spec: str) -> Spec:
     return Spec(kind, tuple(options), path)
 
 
+def each(specs: Sequence[str]) -> list[str]:
+    """The specs with a spec for each model: `lexical:all:DIR` becomes the five readings of `lexical`.
+
+    Raises:
+        UserError: as `parse`; `all` has other options beside it than a case.
+    """
+    single = []
+    for spec in specs:
+        found = parse(spec)
+        if ALL not in found.options:
+            single.append(spec)
+            continue
+        others = [option for option in found.options if option != ALL]
+        if set(others) - set(CASES):
+            raise UserError(f"--lm {spec}: {ALL} stands for all readings; leave out {others[0]}, or {ALL}")
+        for reading in kind_of(found.kind).readings:
+            single.append(":".join(filter(None, [found.kind, reading, *others, str(found.path)])))
+    return single
+
+
 def load(spec: str, computing: ComputeOptions = DEFAULT) -> LanguageModel:
     """The language model that --lm names.
 
     Raises:
-        UserError: the name is unknown, or the model's files are missing or damaged.
+        UserError: the name is unknown or stands for several models, or the model's files are missing or damaged.
     """
     found = parse(spec)
+    if ALL in found.options:
+        single = each([spec])
+        raise UserError(f"--lm {spec}: stands for {len(single)} models, and a single model is needed; give {single[0]}")
     cases = [option for option in found.options if option in CASES]
     if len(cases) > 1:
         raise UserError(f"--lm {spec}: {cases[0]} and {cases[1]} exclude each other")
@@ -93,11 +119,13 @@ def load_all(
     """Several language models, each with a column of its own: of equal names the later are called after their folders.
 
     Args:
+        specs: as `each` takes them.
         cache: a folder in which their scores are kept.
 
     Raises:
         UserError: as `load`.
     """
+    specs = each(specs)
     for spec in dict.fromkeys(specs):
         if specs.count(spec) > 1:
             log.warning("--lm %s is given %d times; give it once", spec, specs.count(spec))
@@ -127,6 +155,7 @@ def with_own_columns(
     Args:
         heads: a list of each set that will be scored. specs: how the models were named, where they were.
     """
+    specs = each(specs)
     places = [parse(spec).path.name.partition(".")[0] for spec in specs] if len(specs) == len(models) else []
     labels_of = [(place,) if places.count(place) == 1 and FOLDER_NAME.fullmatch(place) else () for place in places]
     found: list[LanguageModel] = []

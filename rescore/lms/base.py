@@ -317,6 +317,8 @@ class Kind:
     capabilities: ClassVar[Capabilities] = Capabilities()
     options: ClassVar[tuple[str, ...]] = ()
     """How else than usually it can score; a case (`rescore.lms.context`) can be named with every kind."""
+    readings: ClassVar[tuple[str, ...]] = ()
+    """The options of each model that KIND:all stands for, joined by colons; empty where `all` is no option."""
     on_hub: ClassVar[bool] = False
     """Whether a path that is no folder is looked up as a name on the Hugging Face hub."""
     remote: ClassVar[bool] = False

@@ -225,6 +225,19 @@ def test_several_models_and_a_dev_set_for_each_test_set(tmp_path: Path) -> None:
     assert make(tmp_path, "-q").returncode == 0 or "rescore " not in make(tmp_path).stdout.replace("make: ", "")
 
 
+def test_a_name_for_several_models(tmp_path: Path) -> None:
+    for side in ("a", "b"):
+        (tmp_path / f"{side}.txt").write_text("das haus\ndie uhr\n", encoding="utf-8")
+    pairs = (str(tmp_path / "a.txt"), str(tmp_path / "b.txt"))
+    assert run_main("train", "--lm", "lexical", "--pairs", *pairs, "--pieces", "0", "--out", tmp_path / "lm").stderr
+    lines = [f"DEV := {fairseq(tmp_path, 'dev')}", f"TEST := {fairseq(tmp_path, 'test')}", "LM := lexical:all:lm"]
+    (tmp_path / "Makefile").write_text("\n".join([*lines, "include $(shell rescore recipe)"]), encoding="utf-8")
+    done = make(tmp_path)
+    assert done.returncode == 0, done.stderr
+    text = (tmp_path / "rescored" / "RESULTS.md").read_text()
+    assert "| test, lexical:channel:coverage |" in text and "| test, lexical:length |" in text
+
+
 def test_a_failing_step_leaves_no_half_file(tmp_path: Path) -> None:
     (tmp_path / "lm.arpa").write_text(ARPA, encoding="utf-8")
     (tmp_path / "Makefile").write_text(

@@ -11,9 +11,12 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
+from rescore import api
+from rescore.errors import UserError
 from rescore.lms import Question, load
 from rescore.lms.lexical.estimation import LexicalRecipe, train
 from rescore.lms.lexical.model import LexicalModel
+from rescore.rescorer import Rescorer
 from tests.conftest import Run, assert_one_line_error, write_json
 from tests.lms.training import lexical_definition
 from tests.lms.training.test_lexical import WORDS, pairs
@@ -27,7 +30,7 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     folder: Path = tmp_path_factory.mktemp("lexical")
     for side, name in enumerate(("a.txt", "b.txt")):
         (folder / name).write_text("".join(f"{one[side]}\n" for one in pairs()), encoding="utf-8")
-    train(folder / "a.txt", folder / "b.txt", folder / "lm", LexicalRecipe(pieces=0, alignment=request.param))
+    train([(folder / "a.txt", folder / "b.txt")], folder / "lm", LexicalRecipe(pieces=0, alignment=request.param))
     return folder / "lm"
 
 
@@ -136,6 +139,51 @@ def test_the_main_job_with_cache(folder: Path, rescore: Run, tmp_path: Path) -> 
     again = rescore("l.json", "--dev", "l.json", *lms, "--cache", "c")
     assert again.stdout == first.stdout and "0 were computed" in again.stderr
     assert_one_line_error(rescore("l.json", "--lm", f"lexical:length:channel:{folder}", "--weight", "0.1"), "length")
+
+
+READINGS = ("lexical", "lexical:channel", "lexical:coverage", "lexical:channel:coverage", "lexical:length")
+
+
+@pytest.fixture
+def translations(tmp_path: Path) -> Path:
+    lists = {}
+    for number, (source, target) in enumerate(pairs(12, seed=8)):
+        worse = {"score": -1, "text": "falsch " + target}
+        lists[f"u{number}"] = {"ref": target, "src": source, "hyp_1": worse, "hyp_2": {"score": -1.1, "text": target}}
+    return write_json(tmp_path / "l.json", lists)
+
+
+def test_all_is_each_reading(folder: Path, rescore: Run, translations: Path, tmp_path: Path) -> None:
+    every = [part for name in READINGS for part in ("--lm", f"{name}:lower:{folder}")]
+    short = rescore("score", translations, "--lm", f"lexical:all:lower:{folder}", "-o", "short.jsonl")
+    assert short.returncode == 0, short.stderr
+    assert rescore("score", translations, *every, "-o", "long.jsonl").returncode == 0
+    assert (tmp_path / "short.jsonl").read_text() == (tmp_path / "long.jsonl").read_text()
+    both = [
+        rescore(translations, "--dev", translations, *lms) for lms in (("--lm", f"lexical:all:lower:{folder}"), every)
+    ]
+    assert both[0].returncode == 0 and both[0].stdout == both[1].stdout
+
+
+def test_all_in_other_commands(folder: Path, rescore: Run, translations: Path) -> None:
+    name = f"lexical:all:{folder}"
+    compared = rescore("compare", translations, "--dev", translations, "--lm", name, "--style", "markdown")
+    assert compared.returncode == 0 and all(f"| {reading} |" in compared.stdout for reading in READINGS)
+    weighed = rescore(translations, "--lm", name, *(part for _ in READINGS for part in ("--weight", "0.1")))
+    assert weighed.returncode == 0, weighed.stderr
+    assert_one_line_error(rescore(translations, "--lm", name, "--weight", "0.1"), "5 --lm, but 1 --weight")
+    assert_one_line_error(rescore(translations, "--lm", f"lexical:all:channel:{folder}"), "leave out channel")
+    assert_one_line_error(rescore(translations, "--lm", "ngram:all:lm.arpa", "--weight", "0.1"), "lm.arpa")
+    taken_apart = rescore("recipe", "--each", "tta", name)
+    assert taken_apart.stdout.split() == ["tta", *(f"{reading}:{folder}" for reading in READINGS)]
+
+
+def test_all_in_python(folder: Path, translations: Path) -> None:
+    scored = api.score(api.read(translations), f"lexical:all:{folder}")
+    assert [column for column in scored[0].provenance if column.startswith("lexical")] == list(READINGS)
+    assert len(Rescorer(f"lexical:all:{folder}", dict.fromkeys(READINGS, 0.1)).lms) == 5
+    with pytest.raises(UserError, match=r"stands for 5 models.*; give lexical:"):
+        api.load(f"lexical:all:{folder}")
 
 
 def test_damaged_folders_are_told(folder: Path, rescore: Run, tmp_path: Path) -> None:

@@ -160,7 +160,9 @@ def progress_bar(total: int | None, label: str, unit: str = "hyp") -> tqdm | Log
 
 def scoring_bar(config: RunConfig, *sets: Sequence[NbestList] | None) -> tqdm | LogProgress:
     """A bar of the hypotheses of sets, for all models; how many there will be is not known of lists that grow."""
-    number = len(config.lms) * sum(len(nbest.hypotheses) for lists in sets for nbest in lists or ())
+    from rescore.lms import each
+
+    number = len(each(config.lms)) * sum(len(nbest.hypotheses) for lists in sets for nbest in lists or ())
     return progress_bar(
         None if config.recombine or config.respell else number or None, f"score {', '.join(config.lms)}"
     )

@@ -3,6 +3,7 @@ and the disk (accelerate); in 4 or 8 bits where the folder says so (bitsandbytes
 
 from __future__ import annotations
 
+import logging
 import re
 import tempfile
 from importlib.util import find_spec
@@ -89,3 +90,4 @@ def _bits(folder: Path) -> str | None:
 def _need(package: str, what: str) -> None:
     if find_spec(package) is None:
         raise UserError(f"{what} needs {package}; install it with: pip install 'rescore[large]'")
+    logging.getLogger(package).setLevel(logging.ERROR)

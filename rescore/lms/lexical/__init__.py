@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rescore.errors import UserError
 from rescore.lms.base import Capabilities, ComputeOptions, Kind, Report, Spec
-from rescore.lms.options import PairOptions, TokenizerOptions, TrainingOptions, option
+from rescore.lms.options import TokenizerOptions, TrainingOptions, option
 
 if TYPE_CHECKING:
     from rescore.lms.lexical.model import LexicalLM
@@ -18,12 +20,34 @@ class LexicalKind(Kind):
 
     capabilities = Capabilities(source=True)
     options = ("channel", "coverage", "length")
+    readings = ("", "channel", "coverage", "channel:coverage", "length")
 
     @dataclass(frozen=True, kw_only=True)
-    class Options(PairOptions, TokenizerOptions):
+    class Options(TokenizerOptions):
         title = "Lexical translation models"
         usual_normalisation = "folded"
 
+        pairs: tuple[tuple[Path, Path], ...] = option(
+            (),
+            "Sentences and their translations, line by line. May be repeated: each text is estimated apart, and the "
+            "counts are added with weights.",
+            metavar="SOURCE TARGET",
+        )
+        pairs_weight: tuple[float, ...] = option(
+            (),
+            "With several --pairs: how often a pair of each text counts, in their order.  [default: 1, or learned on "
+            "--dev-pairs]",
+            metavar="NUMBER",
+            low=0,
+            high=math.inf,
+            open_low=True,
+            open_high=True,
+        )
+        dev_pairs: tuple[Path, Path] | None = option(
+            None,
+            "With several --pairs: a held-out text; the weights of the texts are those that make it likeliest.",
+            metavar="SOURCE TARGET",
+        )
         alignment: str = option(
             "diagonal",
             "none: all source words are equally likely a priori (IBM Model 1); diagonal: source words at a "
@@ -46,12 +70,23 @@ class LexicalKind(Kind):
             metavar="NBEST",
         )
 
+        def __post_init__(self) -> None:
+            super().__post_init__()
+            if self.dev_pairs and self.pairs_weight:
+                raise UserError("--dev-pairs and --pairs-weight exclude each other")
+            if (self.dev_pairs or self.pairs_weight) and len(self.pairs) < 2:
+                raise UserError("--dev-pairs and --pairs-weight are for several --pairs")
+            if len(self.pairs_weight) not in (0, len(self.pairs)):
+                raise UserError(
+                    f"{len(self.pairs)} --pairs, but {len(self.pairs_weight)} --pairs-weight; give one for each --pairs"
+                )
+
     def load(self, spec: Spec, computing: ComputeOptions) -> LexicalLM:
         """`lexical[:channel][:coverage]:DIR`, `lexical:length:DIR`."""
         from rescore.lms.lexical.model import LexicalLM
 
-        if "length" in spec.options and len(spec.options) > 1:
-            raise UserError(f"--lm {spec.name}: length has no other options")
+        if "length" in spec.options and {"channel", "coverage"} & set(spec.options):
+            raise UserError(f"--lm {spec.name}: length goes with neither channel nor coverage")
         return LexicalLM(spec.name, spec.path, spec.options)
 
     def train(self, options: TrainingOptions, report: Report = lambda line: None) -> None:
@@ -59,12 +94,18 @@ class LexicalKind(Kind):
         from rescore.lms.lexical.estimation import LexicalRecipe, train
 
         assert isinstance(options, LexicalKind.Options)
-        if options.pairs is None:
+        if not options.pairs:
             raise UserError("no translations to train on; give --pairs SOURCE TARGET")
         train(
-            *options.pairs,
+            options.pairs,
             options.out,
-            LexicalRecipe(options.pieces, options.alignment, (options.iterations, options.iterations)),
+            LexicalRecipe(
+                options.pieces,
+                options.alignment,
+                (options.iterations, options.iterations),
+                weights=options.pairs_weight,
+            ),
+            dev=options.dev_pairs,
             lists=formats.read(list(options.lists)) if options.lists else [],
             tokenizer=options.tokenizer,
             normalisation=options.normalisation,

@@ -8,8 +8,9 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
-from itertools import chain
+from itertools import chain, product
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +18,7 @@ import numpy.typing as npt
 from rescore.errors import UserError
 from rescore.lms.context import best_text
 from rescore.lms.folders import card_head
-from rescore.lms.lexical.model import LexicalConfig, LexicalModel
+from rescore.lms.lexical.model import DIRECTIONS, LexicalConfig, LexicalModel
 from rescore.lms.lexical.table import (
     Alignment,
     Floats,
@@ -26,6 +27,7 @@ from rescore.lms.lexical.table import (
     Links,
     Smoothing,
     Texts,
+    added,
     distinct,
     portions,
     texts_of_words,
@@ -228,6 +230,8 @@ class LexicalRecipe:
     iterations: tuple[int, int] = (5, 5)
     """Of Model 1, and then with the alignment."""
     smoothing: Smoothing = field(default_factory=Smoothing)
+    weights: tuple[float, ...] = ()
+    """How often a pair of each text counts; empty: learned on a dev text, or 1 without such a text."""
 
     @property
     def unit(self) -> str:
@@ -246,18 +250,87 @@ class ParallelCorpus:
     def pairs(self) -> int:
         return len(self.sides[0].starts) - 1
 
-    def lengths(self) -> tuple[float, float]:
-        """Mean and standard deviation of ln((target words + 1) / (source words + 1))."""
+    @property
+    def ratios(self) -> Floats:
+        """(pairs,) ln((target words + 1) / (source words + 1))."""
         source, target = (np.log(side.lengths + 1.0) for side in self.sides)
-        return float((target - source).mean()), max(0.01, float((target - source).std()))
+        return np.asarray(target - source)
+
+
+class Estimate(NamedTuple):
+    """What EM leaves of a text, in one direction."""
+
+    table: LinkCounts
+    alignment: Alignment
+    perplexity: float
+
+
+FACTORS = (4.0, 2.0)
+"""By which the weights of texts are changed in the search."""
+LEAST_WEIGHT = 2.0**-10
+
+
+@dataclass(frozen=True, slots=True)
+class Mixture:
+    """Parallel texts that were estimated apart, and become a single model by the weighted sums of their counts."""
+
+    recipe: LexicalRecipe
+    tokenizer: Tokenizer
+    vocabulary: dict[str, int]
+    corpora: list[ParallelCorpus]
+    estimates: dict[str, list[Estimate]]
+    """Of each direction, in the order of the texts."""
+
+    def model(self, weights: Sequence[float]) -> LexicalModel:
+        """The model of the texts, a pair of each of which counts `weights` times."""
+        ratios = np.concatenate([corpus.ratios for corpus in self.corpora])
+        shares = np.repeat(weights, [corpus.pairs for corpus in self.corpora])
+        mean = float(np.average(ratios, weights=shares))
+        deviation = max(0.01, float(np.average((ratios - mean) ** 2, weights=shares)) ** 0.5)
+        alignments = {name: self._alignment(name, weights) for name in DIRECTIONS}
+        config = LexicalConfig(self.recipe.unit, mean, deviation, alignments, self.recipe.smoothing)
+        tables = {name: added([one.table for one in some], weights) for name, some in self.estimates.items()}
+        return LexicalModel(config, self.tokenizer, self.vocabulary, tables)
+
+    def _alignment(self, direction: str, weights: Sequence[float]) -> Alignment:
+        """With the mean of the texts' tensions."""
+        alignments = [one.alignment for one in self.estimates[direction]]
+        tensions = [one.tension for one in alignments if one.tension is not None]
+        if not tensions:
+            return alignments[0]
+        pairs = [weight * corpus.pairs for weight, corpus in zip(weights, self.corpora, strict=True)]
+        return replace(alignments[0], tension=float(np.average(tensions, weights=pairs)))
+
+    def learned(self, dev: ParallelCorpus) -> tuple[float, ...]:
+        """The weights, at most 1, that make a held-out text likeliest; in steps of a factor of 2."""
+
+        def likelihood(weights: tuple[float, ...]) -> float:
+            model = self.model(weights)
+            forth, back = dev.sides, dev.sides[::-1]
+            return sum(
+                float(model.log_probs(given.with_null(), predicted, name)[0].sum())
+                for name, (given, predicted) in zip(DIRECTIONS, (forth, back), strict=True)
+            )
+
+        best = (1.0,) * len(self.corpora)
+        value = likelihood(best)
+        for factor in FACTORS if len(best) > 1 else ():
+            better = True
+            while better:
+                better = False
+                for rank, change in product(range(len(best)), (1 / factor, factor)):
+                    trial = (*best[:rank], best[rank] * change, *best[rank + 1 :])
+                    if LEAST_WEIGHT <= trial[rank] <= 1 and (found := likelihood(trial)) > value:
+                        best, value, better = trial, found, True
+        return best
 
 
 def train(
-    source: Path,
-    target: Path,
+    texts: Sequence[tuple[Path, Path]],
     out: Path,
     recipe: LexicalRecipe,
     *,
+    dev: tuple[Path, Path] | None = None,
     lists: Sequence[NbestList] = (),
     tokenizer: Path | None = None,
     normalisation: str = "folded",
@@ -266,45 +339,63 @@ def train(
     """Estimate both directions and write the folder.
 
     Args:
-        lists: N-best lists whose sources and best first-pass texts are further pairs.
+        texts: source and target of each parallel text; each has tables of its own, whose weighted counts are added.
+        dev: a held-out text, on which the weights of several texts are learned.
+        lists: N-best lists whose sources and best first-pass texts are further pairs of the first text.
         tokenizer: a tokenizer.json whose normalisation, and for subwords whose vocabulary, is used.
 
     Raises:
         UserError: files are missing or do not fit together; a list has no source; no pair has words on both sides.
     """
 
-    def pairs() -> Iterator[list[SentencePair]]:
-        yield from read_pairs(source, target)
-        yield [(_source(nbest), best_text(nbest)) for nbest in lists]
+    def pairs(number: int) -> Iterator[list[SentencePair]]:
+        yield from read_pairs(*texts[number])
+        if number == 0:
+            yield [(_source(nbest), best_text(nbest)) for nbest in lists]
 
-    found = _tokenizer(recipe, pairs(), tokenizer, normalisation)
-    corpus = read(pairs(), found.words if recipe.unit == "word" else found.pieces)
+    every = range(len(texts))
+    found = _tokenizer(recipe, chain.from_iterable(map(pairs, every)), tokenizer, normalisation)
+    cut, vocabulary = found.words if recipe.unit == "word" else found.pieces, dict[str, int]()
+    corpora = [_some_pairs(read(pairs(number), cut, vocabulary), *texts[number]) for number in every]
+    held_out = _some_pairs(read(read_pairs(*dev), cut, dict(vocabulary)), *dev) if dev else None
+    number = sum(corpus.pairs for corpus in corpora)
+    report(f"{number:,} pairs, {len(vocabulary):,} different {recipe.unit}s")
+    out.mkdir(parents=True, exist_ok=True)
+    mixture = Mixture(recipe, found, vocabulary, corpora, {name: [] for name in DIRECTIONS})
+    for direction, estimates in mixture.estimates.items():
+        for rank, corpus in enumerate(corpora, 1):
+            text = f", text {rank}" if len(corpora) > 1 else ""
+            report(("target given source" if direction == "direct" else "source given target") + text)
+            estimates.append(_estimated(corpus, direction, len(vocabulary) + 1, out, recipe, report))
+    weights = recipe.weights or (mixture.learned(held_out) if held_out else (1.0,) * len(texts))
+    if len(texts) > 1:
+        report(f"weights of the texts: {_listed(weights)}")
+    model = mixture.model(weights)
+    model.save(out, _card(mixture, model, weights, len(lists)))
+
+
+def _estimated(
+    corpus: ParallelCorpus, direction: str, size: int, out: Path, recipe: LexicalRecipe, report: Callable[[str], None]
+) -> Estimate:
+    given, predicted = corpus.sides if direction == "direct" else corpus.sides[::-1]
+    begin = Alignment(TENSION if recipe.alignment == "diagonal" else None)
+    with tempfile.TemporaryDirectory(dir=out) as folder:
+        return Estimate(*estimate(given.with_null(), predicted, size, Path(folder), begin, recipe.iterations, report))
+
+
+def _some_pairs(corpus: ParallelCorpus, source: Path, target: Path) -> ParallelCorpus:
     if not corpus.pairs:
         raise UserError(f"{source}: no pair with words on both sides in it and {target}")
-    report(f"{corpus.pairs:,} pairs, {len(corpus.vocabulary):,} different {recipe.unit}s")
-    out.mkdir(parents=True, exist_ok=True)
-    begin = Alignment(TENSION if recipe.alignment == "diagonal" else None)
-    tables, alignments, perplexities = {}, {}, {}
-    for direction, (given, predicted) in {"direct": corpus.sides, "channel": corpus.sides[::-1]}.items():
-        report("target given source" if direction == "direct" else "source given target")
-        with tempfile.TemporaryDirectory(dir=out) as folder:
-            tables[direction], alignments[direction], perplexities[direction] = estimate(
-                given.with_null(),
-                predicted,
-                len(corpus.vocabulary) + 1,
-                Path(folder),
-                begin,
-                recipe.iterations,
-                report,
-            )
-    config = LexicalConfig(recipe.unit, *corpus.lengths(), alignments, recipe.smoothing)
-    model = LexicalModel(config, found, corpus.vocabulary, tables)
-    model.save(out, _card(recipe, corpus, model, perplexities, len(lists)))
+    return corpus
 
 
-def read(chunks: Iterable[Sequence[SentencePair]], cut: Callable[[Sequence[str]], list[list[str]]]) -> ParallelCorpus:
-    """Number the words of all pairs that have some on both sides."""
-    vocabulary: dict[str, int] = {}
+def read(
+    chunks: Iterable[Sequence[SentencePair]],
+    cut: Callable[[list[str]], list[list[str]]],
+    vocabulary: dict[str, int] | None = None,
+) -> ParallelCorpus:
+    """Number the words of all pairs that have some on both sides; a given vocabulary grows."""
+    vocabulary = {} if vocabulary is None else vocabulary
     ids, starts = (array("q"), array("q")), (array("q", [0]), array("q", [0]))
     for chunk in chunks:
         for both in zip(*(cut([pair[side] for pair in chunk]) for side in (0, 1)), strict=True):
@@ -339,24 +430,30 @@ def _source(nbest: NbestList) -> str:
     return nbest.source
 
 
-def _card(
-    recipe: LexicalRecipe, corpus: ParallelCorpus, model: LexicalModel, perplexities: dict[str, float], lists: int
-) -> str:
-    source, target = (len(side.ids) for side in corpus.sides)
+def _card(mixture: Mixture, model: LexicalModel, weights: Sequence[float], lists: int) -> str:
+    corpora, unit = mixture.corpora, mixture.recipe.unit
+    source, target = (sum(len(corpus.sides[side].ids) for corpus in corpora) for side in (0, 1))
     tensions = [f"{found.tension:.2f}" for found in model.config.alignment.values() if found.tension is not None]
-    return f"""{card_head("translation", {"kind": "lexical", "unit": recipe.unit, "recommended_weight": 0.1})}
+    perplexities = {name: [found.perplexity for found in some] for name, some in mixture.estimates.items()}
+    texts = ", ".join(f"{corpus.pairs:,} pairs at {weight:g}" for corpus, weight in zip(corpora, weights, strict=True))
+    return f"""{card_head("translation", {"kind": "lexical", "unit": unit, "recommended_weight": 0.1})}
 
 # lexical
 
 | | |
 | --- | --- |
-| model | IBM Model 1 of {recipe.unit}s, in both directions |
+| model | IBM Model 1 of {unit}s, in both directions |
 | alignment | {f"diagonal, tension {', '.join(tensions)}" if tensions else "none"} |
-| training data | {corpus.pairs:,} pairs, {source:,} and {target:,} {recipe.unit}s |
+| training data | {sum(corpus.pairs for corpus in corpora):,} pairs, {source:,} and {target:,} {unit}s |
+| weights of texts | {texts} |
 | pairs from N-best lists | {lists:,} |
 | entries | {", ".join(f"{len(table.words):,} ({name})" for name, table in model.tables.items())} |
-| perplexity in training | {", ".join(f"{value:.1f} ({name})" for name, value in perplexities.items())} |
+| perplexity in training | {"; ".join(f"{_listed(values, '.1f')} ({name})" for name, values in perplexities.items())} |
 | mean ratio of lengths | {math.exp(model.config.length_mean):.3f} |
 | recommended weight | 0.1, for `lexical:channel` as a mean; tune it on lists of your own and write it here |
 | licence | yours to choose |
 """
+
+
+def _listed(numbers: Iterable[float], style: str = "g") -> str:
+    return ", ".join(f"{number:{style}}" for number in numbers)

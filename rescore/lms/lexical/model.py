@@ -70,6 +70,23 @@ class LexicalModel:
             ]
         )
 
+    def log_probs(self, given: Texts, predicted: Texts, direction: str) -> tuple[Floats, Floats]:
+        """(words,) twice: ln p of each predicted word, and the share of it that is not due to a given word.
+
+        Args:
+            given: with NULL in front of each text. direction: a name of `DIRECTIONS`.
+        """
+        table, alignment = self.tables[direction], self.config.alignment[direction]
+        texts = texts_of_words(predicted)
+        found, unexplained = np.empty(len(texts)), np.empty(len(texts))
+        for some in portions(given.lengths[texts], LINKS):
+            links = Links(given, predicted, np.arange(some.start, some.stop), texts[some])
+            t = table.probabilities(links.given_words, links.predicted_words, self.config.smoothing)
+            joint = alignment.prior(links) * t
+            sums = links.sums(joint)
+            found[some], unexplained[some] = np.log(sums), joint[links.first] / sums
+        return found, unexplained
+
     def save(self, folder: Path, card: str) -> None:
         """Write the folder, the card with it."""
         folder.mkdir(parents=True, exist_ok=True)
@@ -179,7 +196,10 @@ class LexicalLM:
         given, predicted = (targets, sources) if channel else (sources, targets)
         unknown: dict[str, int] = {}
         numbers = self._model.numbered(predicted, unknown)
-        likelihood, unexplained = self._log_probs(self._model.numbered(given, unknown).with_null(), numbers, channel)
+        direction = "channel" if channel else "direct"
+        likelihood, unexplained = self._model.log_probs(
+            self._model.numbered(given, unknown).with_null(), numbers, direction
+        )
         values = -unexplained if "coverage" in self._options else likelihood
         beyond = len(self._model.vocabulary)
         results = []
@@ -188,21 +208,6 @@ class LexicalLM:
             foreign = tuple(np.flatnonzero(numbers.ids[span] > beyond).tolist())
             results.append(TokenScores(words, values[span], foreign))
         return results
-
-    def _log_probs(self, given: Texts, predicted: Texts, channel: bool) -> tuple[Floats, Floats]:
-        """(words,) twice: ln p of each predicted word, and the share of it that is not due to a given word."""
-        direction = "channel" if channel else "direct"
-        table = self._model.tables[direction]
-        alignment, smoothing = self._model.config.alignment[direction], self._model.config.smoothing
-        texts = texts_of_words(predicted)
-        found, unexplained = np.empty(len(texts)), np.empty(len(texts))
-        for some in portions(given.lengths[texts], LINKS):
-            links = Links(given, predicted, np.arange(some.start, some.stop), texts[some])
-            t = table.probabilities(links.given_words, links.predicted_words, smoothing)
-            joint = alignment.prior(links) * t
-            sums = links.sums(joint)
-            found[some], unexplained[some] = np.log(sums), joint[links.first] / sums
-        return found, unexplained
 
     def _length(self, source: int, target: int) -> TokenScores:
         """ln of the log-normal density of the ratio of lengths, as one token."""
