@@ -31,7 +31,8 @@ _honest = $(if $(findstring --channel folds,$(_of_tests))$(findstring --channel=
 folds would learn from the references of test lists; write it behind the lists of DEV, and behind those of TEST \
 --channel DIR, a folder that `rescore train --lm channel` made of the dev lists))
 
-_lms := $(if $(findstring :all,$(LM)),$(shell $(RESCORE) recipe --each $(LM)),$(LM))
+# Not at once: a Makefile may set LM behind the include.
+_lms = $(if $(findstring :all,$(LM)),$(shell $(RESCORE) recipe --each $(LM)),$(LM))
 _score = $(_honest)$(addprefix --lm ,$(_lms)) $(SCORE_OPTIONS)
 # The name of the dev set that a test set is tuned on.
 _dev_of = $(if $(DEV_$(1)),$(1),dev)

@@ -162,9 +162,11 @@ def test_help_is_quick_and_imports_no_torch() -> None:
     program = (
         "import sys\n"
         "from rescore.cli.main import cli\n"
-        "for arguments in (['--help'], ['run', '--help'], ['tune', '--help'], ['train', '--help']):\n"
+        "for arguments in (['--help'], ['run', '--help'], ['tune', '--help']):\n"
         "    cli(arguments, standalone_mode=False)\n"
-        "assert 'torch' not in sys.modules and 'numpy' not in sys.modules\n"
+        "assert 'numpy' not in sys.modules\n"
+        "cli(['train', '--help'], standalone_mode=False)\n"  # asks the kinds of models for their options
+        "assert 'torch' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)
 

@@ -171,7 +171,7 @@ def test_a_translator_is_measured_as_translations_are(tmp_path: Path) -> None:
     table = (tmp_path / "rescored" / "RESULTS.md").read_text()
     for metric in ("BLEU", "chrF", "TER"):
         rows = table.split(f"### {metric}\n\n")[1].splitlines()
-        assert rows[0] == f"| dataset | Snt | {metric} | 95 % CI |"
+        assert rows[0] == f"| dataset | Snt | {metric} | 95 % CI | p |"
         assert [row.split(" |")[0] for row in rows[2:6]] == [
             "| dev.dev, first pass", "| dev.dev, ngram", "| test, first pass", "| test, ngram",
         ]  # fmt: skip

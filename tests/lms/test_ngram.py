@@ -146,6 +146,7 @@ def test_training_and_query_agree(
     assert {path.name for path in (tmp_path / "lm").iterdir()} == {
         "lm.binary",
         "tokenizer.json",
+        "sentences.npy",
         "lexicon.txt.xz",
         "README.md",
     }

@@ -176,11 +176,12 @@ def test_names_of_files_that_are_not_utf8(rescore_process: Process, tmp_path: Pa
     (tmp_path / "lm.arpa").write_text(ARPA, encoding="utf-8")
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "dev\udcff.jsonl").touch()
+    write_json(tmp_path / "plain\udcff.json", {"u0": {"ref": "a", "hyp_1": {"score": -1, "text": "a"}}})
     for arguments, status in (
         (["tune", "dev\udcff.json", "--column", "x", "-o", "w\udcff.json"], 0),
         (["test\udcff.json", "--dev", "dev\udcff.json", "--lm", "ngram:lm.arpa", "--html", "p", "--report", "r"], 0),
         (["compare", "test\udcff.json", "--dev", "dev\udcff.json", "--lm", "ngram:lm.arpa"], 0),
-        (["merge", "dev\udcff.json", "test\udcff.json", "-o", "m.jsonl"], 0),
+        (["merge", "plain\udcff.json", "plain\udcff.json", "-o", "m.jsonl"], 0),
         (["eval", "dev\udcff.json", "test\udcff.json"], 0),
         (["init", "folder"], 2),
     ):
