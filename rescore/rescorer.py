@@ -8,7 +8,6 @@ The stages are those of the pipeline, so a choice is the one that `rescore score
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -23,11 +22,11 @@ from rescore.decision.rules import combine
 from rescore.errors import UserError
 from rescore.lms import LanguageModel, column_name, origin, with_own_columns
 from rescore.lms.base import capabilities_of
+from rescore.metrics.normalise import EXACT
 from rescore.nbest import EDITS, FIRST_PASS, TOKENS, WORDS, NbestList
-from rescore.tuning import Weights
+from rescore.tuning import Weights, suited
 from rescore.tuning.calibration import UNCALIBRATED, Calibration, calibrate
-
-log = logging.getLogger(__name__)
+from rescore.tuning.weights import misfit
 
 Given = str | LanguageModel | api.Scorer
 """A language model: its name as `rescore.load` takes it, a model, or a function of sentences."""
@@ -68,7 +67,8 @@ class Rescorer:
 
         Raises:
             UserError: a model or the weights cannot be loaded, a column that has a weight comes from none of the models
-                or the weights need respelled lists.
+                or from another one than that whose scores the weights were tuned on, or the weights need respelled
+                lists.
         """
         given: Sequence[Given] = lm if isinstance(lm, (list, tuple)) else [cast(Given, lm)]
         named = api.as_models(given)
@@ -90,13 +90,12 @@ class Rescorer:
         self.calibration = self._calibration(list(dev))
 
     def _check(self) -> None:
-        if self._config.respell or self.weights.weights.get(EDITS):
+        if self._config.respell or self._weighs(EDITS):
             raise UserError("these weights need respelled lists, which are made by `rescore run` and `rescore score`")
-        columns = {column_name(lm, str(self._config.norm)): lm for lm in self.lms}
-        for name, column in self.weights.columns.items():
-            lm = columns.get(name)
-            if lm and column.fingerprint != origin(lm, str(self._config.norm)).fingerprint:
-                log.warning("%s: the weights were tuned with another model (%s)", name, column.short)
+        norm = str(self._config.norm)
+        columns = {column_name(lm, norm): origin(lm, norm) for lm in self.lms}
+        if (fault := misfit(self.weights, columns)) and not self._config.force_weights:
+            raise UserError(fault)
         missing = [name for name in self.weights.columns if self._needs(name) and name not in columns]
         if missing:
             loaded = ", ".join(columns) or "none"
@@ -105,11 +104,17 @@ class Rescorer:
     def _needs(self, name: str) -> bool:
         """Whether a column that has a weight comes from a language model."""
         column = self.weights.columns[name]
-        return name not in (FIRST_PASS, WORDS, TOKENS) and not column.is_component and bool(self.weights.weights[name])
+        return name not in (FIRST_PASS, WORDS, TOKENS) and not column.is_component and self._weighs(name)
+
+    def _weighs(self, name: str) -> bool:
+        """Whether a column has a weight, under any condition."""
+        every = self.weights.conditions.values() or [self.weights.weights]
+        return any(weights.get(name) for weights in every)
 
     def _calibration(self, dev: list[NbestList]) -> Calibration:
         if not dev:
             return UNCALIBRATED
+        suited(self.weights, dev, self._config.force_weights)
         metric = self._config.metric(dev, self.weights)
         if metric.words is None:
             raise UserError(f"{metric.name} has no word errors; confidences cannot be calibrated under it")
@@ -153,7 +158,9 @@ class Rescorer:
         Args:
             alternatives: number of other words in each place, at most.
         """
-        return self.calibration.words(networks([choice.nbest], [choice.text], self.weights.of)[0], alternatives)
+        normaliser = self._config.metric([choice.nbest], self.weights).words or EXACT
+        network = networks([choice.nbest], [choice.text], self.weights.of, normaliser)[0]
+        return self.calibration.words(network, alternatives)
 
     @property
     def calibrated(self) -> bool:
