@@ -33,7 +33,9 @@ alternatives_option = click.option(
     help="At most N other words in the place of each word, with their posteriors (.jsonl, and the HTML page).",
 )
 segments_option = click.option(
-    "--segments", metavar="FILE", help="Kaldi's segments, with the times that a CTM of confidences (and stm) needs."
+    "--segments",
+    metavar="FILE",
+    help="Kaldi's segments, with the times that a CTM of confidences (and stm) needs; --best FILE.ctm may have it.",
 )
 
 
@@ -82,7 +84,7 @@ class RunOutputs:
         Returns:
             what --segments says.
         """
-        from rescore.formats.best import check, check_confidences
+        from rescore.formats.best import TIMED, check, check_confidences
         from rescore.formats.references import read_segments
         from rescore.styles import endings, style_of
 
@@ -90,8 +92,8 @@ class RunOutputs:
             raise click.UsageError("--respellings is for --respell N")
         if self.respellings and style_of(self.respellings) is None:
             raise click.UsageError(f"--respellings {self.respellings}: its ending is not one of {endings()}")
-        if self.segments and not (self.confidence or (self.best and self.best.endswith(".stm"))):
-            raise click.UsageError("--segments is for --confidence FILE and --best FILE.stm")
+        if self.segments and not (self.confidence or (self.best and self.best.endswith((".stm", *TIMED)))):
+            raise click.UsageError(f"--segments is for --confidence FILE and --best FILE{', '.join(('.stm', *TIMED))}")
         if self.alternatives and not (self.confidence or self.html):
             raise click.UsageError("--alternatives is for --confidence FILE or --html FILE")
         times = read_segments(self.segments) if self.segments else None
@@ -189,7 +191,11 @@ run_outputs = option_group(
         click.option(
             "-o", "--output", metavar="FILE", help="Write the reranked lists (.json, .jsonl, also .gz; - is stdout)."
         ),
-        click.option("--best", metavar="FILE", help="Write the 1-best: .trn, .stm, .txt (plain), else Kaldi text."),
+        click.option(
+            "--best",
+            metavar="FILE",
+            help="Write the 1-best: .trn, .stm, .ctm, .srt, .vtt, .txt (plain), else Kaldi text.",
+        ),
         click.option("--save-weights", metavar="FILE", help="Write the weights, for `rescore rerank` and `analyse`."),
         click.option("--html", metavar="FILE", help="Write a report as one HTML page, which needs no network."),
         click.option(
