@@ -18,7 +18,7 @@ from rescore.lms.context import recording, with_neighbours
 from rescore.lms.neural import checkpoint
 from rescore.lms.neural.config import NetworkConfig
 from rescore.lms.neural.tokenizer import Tokenizer
-from rescore.nbest import FIRST_PASS, Hypothesis, NbestList
+from rescore.nbest import FIRST_PASS, Hypothesis, NbestList, Origin
 from tests.conftest import SENTENCES, Run, assert_one_line_error
 
 SHORT = [" ".join(text.split()[:5]) for text in SENTENCES][:12]
@@ -43,6 +43,13 @@ def test_neighbours_are_those_of_the_recording(seed: int) -> None:
         part, rank = map(int, placed.nbest.hypotheses[1].text.split())
         assert placed.before == tuple(f"{part} {other}" for other in range(max(0, rank - before), rank))
         assert placed.after == tuple(f"{part} {other}" for other in range(rank + 1, min(sizes[part], rank + 1 + after)))
+
+
+def test_of_equals_the_own_is_the_neighbour() -> None:
+    respelled, own = (Hypothesis(text, {FIRST_PASS: -1.0}) for text in ("new", "own"))
+    respelled.origin = Origin.RESPELLED
+    first, _ = with_neighbours([one("a-1", "x"), NbestList("a-2", [respelled, own])], 0, 1)
+    assert first.after == ("own",)
 
 
 def test_only_as_many_lists_are_held_as_are_needed() -> None:
