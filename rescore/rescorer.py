@@ -20,7 +20,7 @@ from rescore.config import RunConfig
 from rescore.decision.confidence import Word, networks
 from rescore.decision.rules import combine
 from rescore.errors import UserError
-from rescore.lms import LanguageModel, column_name, origin, with_own_columns
+from rescore.lms import LanguageModel, column_name, each, origin, with_own_columns
 from rescore.lms.base import capabilities_of
 from rescore.metrics.normalise import EXACT
 from rescore.nbest import EDITS, FIRST_PASS, TOKENS, WORDS, NbestList
@@ -81,7 +81,7 @@ class Rescorer:
         self.weights = api.as_weights(weights, [])
         config = config or RunConfig()
         norm = config.norm or _norm(named, self.weights)
-        self.lms = with_own_columns(named, norm)
+        self.lms = _with_columns_of(self.weights, named, norm, given)
         self._config = replace(config, norm=norm)
         # Lists are expanded before they are scored, not again before the decision.
         self._deciding = replace(self._config, recombine=0, respell=0)
@@ -168,10 +168,21 @@ class Rescorer:
         return self.calibration is not UNCALIBRATED
 
 
+def _with_columns_of(
+    weights: Weights, lms: Sequence[LanguageModel], norm: str, given: Sequence[Given]
+) -> list[LanguageModel]:
+    """The models, each with a column of its own: called after their folders, as the command line calls them, or
+    numbered, as Python does; as more of the columns have weights."""
+    specs = [one for one in given if isinstance(one, str)]
+    ways = [with_own_columns(lms, norm, specs=each(specs)), with_own_columns(lms, norm)]
+    return max(ways, key=lambda way: sum(column_name(lm, norm) in weights.weights for lm in way))
+
+
 def _norm(lms: Sequence[LanguageModel], weights: Weights) -> str:
     """The normalisation that the columns of the weights have."""
     for lm in lms:
         for name in weights.weights:
-            if name.startswith(f"{lm.name}.") and (norm := name.removeprefix(f"{lm.name}.")) and not norm.isdecimal():
+            norm = name.removeprefix(f"{lm.name}.")
+            if norm != name and (norm == "mean" or norm.startswith("length^")):  # else it names one of several models
                 return norm
     return "sum"

@@ -24,7 +24,7 @@ from urllib.parse import quote
 import pytest
 
 import rescore
-from rescore import Hypothesis, NbestList, Rescorer, UserError, Weights, formats
+from rescore import Hypothesis, NbestList, Rescorer, UserError, Weights, formats, pipeline
 from rescore.config import RunConfig
 from rescore.formats import native
 from rescore.lms import load
@@ -389,6 +389,20 @@ def test_weights_must_fit_the_models(models: dict[str, Path], tmp_path: Path) ->
     mean = Rescorer(lm, {"s2s": 0.5, "tta.mean": 0.5})
     scores = mean.choose(["a b", "a"]).nbest.hypotheses[0].scores
     assert "tta.mean" in scores and "tta" not in scores
+
+
+def test_several_models_of_one_kind(models: dict[str, Path], tmp_path: Path) -> None:
+    places = [shutil.copytree(models["tta"], tmp_path / name) for name in ("one", "two")]
+    specs = [f"tta:{place}" for place in places]
+    lists = demo(2)
+    for norm, suffix in (("sum", ""), ("mean", ".mean")):
+        outcome = pipeline.run(lists, RunConfig(lms=tuple(specs), weights=(0.2, 0.2), norm=norm))
+        assert list(outcome.weights.weights) == ["s2s", f"tta{suffix}", f"tta.two{suffix}"]
+        numbered = Weights({"s2s": 0.6, f"tta{suffix}": 0.2, f"tta.2{suffix}": 0.2}, "given")
+        # By name, or as `serve` has loaded them; with weights of the command line, or of Python.
+        for lms, weights in ((specs, outcome.weights), (outcome.lms, outcome.weights), (specs, numbered)):
+            config = RunConfig(norm=norm) if suffix and weights is numbered else None
+            assert [one.text for one in Rescorer(lms, weights, config).choose_all(lists)] == outcome.texts
 
 
 def test_weights_of_another_model_are_refused_at_the_start(models: dict[str, Path]) -> None:
