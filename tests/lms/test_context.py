@@ -221,6 +221,13 @@ def test_numbers_of_any_kind_end_ids(name: str) -> None:
     assert [placed.before for placed in found] == [(), ("x",)]
 
 
+def test_shipped_models_are_of_their_kind(rescore: Run, tmp_path: Path) -> None:
+    (tmp_path / "l.jsonl").write_text('{"id": "a-1", "hyps": [{"text": "a", "score": -1}]}\n')
+    done = rescore("score", "l.jsonl", "--lm", "tta", "--lm", "tta-small", "--context", "1")
+    assert_one_line_error(done, "tta:context=1", "was trained on single sentences")
+    assert_one_line_error(rescore("score", "l.jsonl", "--lm", "tta-small", "--context", "1"), "on single sentences")
+
+
 def test_on_the_command_line(folders: dict[str, Path], model: Path, rescore: Run, tmp_path: Path) -> None:
     lines = [
         {"id": f"a-{rank}", "ref": text, "hyps": [{"text": text, "score": -1}, {"text": "other", "score": -2}]}
