@@ -1,4 +1,4 @@
-"""The one error that is the user's to mend."""
+"""Errors caused by input or options, and counts in messages."""
 
 from __future__ import annotations
 
@@ -9,3 +9,10 @@ class UserError(Exception):
     The command line prints it on stderr and exits with status 2; a Python caller can catch it. Nothing else is
     ever caught: any other exception is a defect of this package.
     """
+
+
+def counted(number: int, noun: str) -> str:
+    """A number and its noun for a message: `1 list`, `2,000 lists`, `3 hypotheses`."""
+    if number == 1:
+        return f"1 {noun}"
+    return f"{number:,} {noun.removesuffix('is')}{'es' if noun.endswith('is') else 's'}"

@@ -141,20 +141,23 @@ KINDS: Registry[Any] = Registry(
         "lstm-bw": ("rescore.lms.lstm:BackwardLstmKind", "LSTM language model of reversed sentences"),
         "permutation": (
             "rescore.lms.permutation:PermutationKind",
-            "permutation language model (XLNet) with the blocks of a T-TA",
+            "permutation language model (as XLNet, with T-TA layers)",
         ),
-        "electra": ("rescore.lms.electra:ElectraKind", "discriminator of replaced tokens"),
-        "unified": ("rescore.lms.unified:UnifiedKind", "network of several readings (UniLM), some from a source"),
+        "electra": ("rescore.lms.electra:ElectraKind", "ELECTRA discriminator, which detects replaced tokens"),
+        "unified": (
+            "rescore.lms.unified:UnifiedKind",
+            "one network that reads in several directions (UniLM), with or without a source text",
+        ),
         "ngram": ("rescore.lms.ngram:NgramKind", "ARPA file or KenLM binary"),
-        "lexical": ("rescore.lms.lexical:LexicalKind", "translation model of single words, of Brown et al. 1993"),
-        "hf-masked": ("rescore.lms.huggingface:MaskedKind", "masked model of Hugging Face's transformers"),
-        "hf-causal": ("rescore.lms.huggingface:CausalKind", "causal model of Hugging Face's transformers"),
-        "hf-seq2seq": ("rescore.lms.huggingface:Seq2SeqKind", "translation model of Hugging Face's transformers"),
+        "lexical": ("rescore.lms.lexical:LexicalKind", "word translation model (IBM Model 1, Brown et al. 1993)"),
+        "hf-masked": ("rescore.lms.huggingface:MaskedKind", "masked language model of Hugging Face transformers"),
+        "hf-causal": ("rescore.lms.huggingface:CausalKind", "causal language model of Hugging Face transformers"),
+        "hf-seq2seq": ("rescore.lms.huggingface:Seq2SeqKind", "translation model of Hugging Face transformers"),
         "qe": (
             "rescore.lms.quality_estimation:QualityKind",
-            "translation quality, estimated without references by COMET-QE or CometKiwi",
+            "translation quality estimate without references (COMET-QE, CometKiwi)",
         ),
-        "server": ("rescore.lms.server:ServerKind", "URL#MODEL of a vLLM, SGLang or llama-cpp-python server"),
+        "server": ("rescore.lms.server:ServerKind", "model URL#MODEL on a vLLM, SGLang or llama-cpp-python server"),
     },
 )
 """The kinds of language models: classes with the methods of `rescore.lms.base.Kind`."""
@@ -183,11 +186,11 @@ _HERE, _CJK = BleuTokenizer(), BleuTokenizer("rescore[cjk]")
 TOKENIZERS: Registry[BleuTokenizer] = Registry(
     "--tokenize",
     {
-        "13a": (_HERE, "of WMT"),
-        "none": (_HERE, "for tokenised texts"),
-        "intl": (_HERE, "with Unicode's punctuation"),
-        "char": (_HERE, "characters"),
-        "zh": (_HERE, "Chinese characters, and words of the rest"),
+        "13a": (_HERE, "the WMT standard"),
+        "none": (_HERE, "no tokenisation, for tokenised texts"),
+        "intl": (_HERE, "splits at all Unicode punctuation"),
+        "char": (_HERE, "each character is a token"),
+        "zh": (_HERE, "each Chinese character is a token; other text is split into words"),
         "ja-mecab": (_CJK, "Japanese words"),
         "ko-mecab": (_CJK, "Korean words"),
         "flores200": (_CJK, "subwords of 200 languages (spBLEU)"),
@@ -198,13 +201,13 @@ TOKENIZERS: Registry[BleuTokenizer] = Registry(
 DECISIONS: Registry[Any] = Registry(
     "decision",
     {
-        "best": ("rescore.decision.rules:Best", "the best score"),
+        "best": ("rescore.decision.rules:Best", "the hypothesis with the best score"),
         "mbr": ("rescore.decision.mbr:MinimumBayesRisk", "minimum Bayes risk"),
         "mbr-aggregate": (
             "rescore.decision.mbr:AggregatedBayesRisk",
-            "minimum Bayes risk against aggregated references, for BLEU and chrF",
+            "minimum Bayes risk with aggregated references (BLEU and chrF)",
         ),
-        "rover": ("rescore.decision.rover:Rover", "a vote word by word"),
+        "rover": ("rescore.decision.rover:Rover", "a vote on each word"),
     },
 )
 """How a text is chosen from a list: classes with the methods of `rescore.decision.DecisionRule`."""
@@ -240,7 +243,7 @@ PROBES: Registry[Probe] = Registry(
         ),
         "order": (
             Probe("rescore.embeddings.probe:order", ("examples",)),
-            "which of two consecutive lines of a text was first",
+            "which of two consecutive lines of a text comes first",
         ),
     },
 )

@@ -119,7 +119,7 @@ def run(
             weights = config.given_weights(columns)
             if weights.tuned == "card":
                 recommended = weights.weights[columns[0]]
-                log.info("lambda %g, as the model card of %s recommends", recommended, config.lms[0])
+                log.info("weight %g, from the model card of %s", recommended, config.lms[0])
         else:
             if parts:
                 every = [*columns, *config.component_columns(scored)]
@@ -149,10 +149,22 @@ def warn_of_seen(specs: Sequence[str], lists: Sequence[NbestList]) -> None:
     for spec in specs:
         if references and (share := share_seen(parse(spec).path, references)) > SUSPICIOUS:
             log.warning(
-                "--lm %s: %.0f %% of the references are in its training text; its figures on these lists are too good",
+                "--lm %s: the training text of this model contains %.0f %% of the references; the figures on these "
+                "lists are too good",
                 spec,
                 100 * share,
             )
+
+
+def warn_of_twice(lists: Iterable[NbestList], decide: Decision) -> bool:
+    """Warn where a decision by posteriors counts a hypothesis twice; returns whether there is such a list."""
+    if not decide.takes_scale:
+        return False
+    for nbest in lists:
+        if len({hypothesis.text for hypothesis in nbest.hypotheses}) < len(nbest.hypotheses):
+            log.warning("lists have a hypothesis twice (first: %s); %s counts both", nbest.id, decide.name)
+            return True
+    return False
 
 
 class Expansion:
@@ -283,9 +295,12 @@ def evaluate(
     weights = suited(weights, lists, config.force_weights)
     metric, *others = metrics or [config.metric(lists, weights), *config.others(lists, weights)]
     decide = config.decision(weights)
+    warn_of_twice(lists, decide)
     used = config.tunes or decide.name != "best"  # the first metric is what was tuned for, or what is expected
     if (unused := config.metrics[used:]) and not any(nbest.references for nbest in lists):
-        log.warning("--metric %s: lists without references are not measured; give --ref FILE", ", ".join(unused))
+        log.warning(
+            "--metric %s: the lists have no references, so nothing is measured; give --ref FILE", ", ".join(unused)
+        )
     in_folds = texts is not None
     results, texts = evaluate_weights(metric, lists, weights, decide, texts, others)
     results.system = system_name(weights, results.columns, decide.name)
@@ -331,9 +346,10 @@ def rerank(
             tuned on scores of another model.
     """
     lists = _expand_to_decide(lists, config)
-    decide, metric = config.decision(weights), None
+    decide, metric, warned = config.decision(weights), None, False
     for chunk in _chunks(lists, waits):
         suited(weights, chunk, config.force_weights)
+        warned = warned or (texts and warn_of_twice(chunk, decide))
         ranked = [decision.rerank(nbest, weights.of) for nbest in chunk]
         if not texts:
             yield from ((nbest, nbest.hypotheses[0].text) for nbest in ranked)

@@ -13,8 +13,8 @@ from rescore.cli.options.base import GroupedCommand
 @click.command("analyse", cls=GroupedCommand)
 @options.nbest_argument
 @options.tuned_weights_options
-@click.option("-o", "--output", metavar="FILE", help="Write all of it as JSON.")
-@click.option("--plots", metavar="DIR", help="Draw plots there (PNG; needs matplotlib).")
+@click.option("-o", "--output", metavar="FILE", help="Write the whole analysis as JSON.")
+@click.option("--plots", metavar="DIR", help="Write plots to DIR as PNG files; needs matplotlib.")
 @options.metric_options
 @options.input_options
 def command(
@@ -25,15 +25,16 @@ def command(
     measure: options.MeasureOptions,
     inputs: options.InputOptions,
 ) -> None:
-    """Say whether rescoring is worth it, and where it differs from the first pass, on lists with references.
+    """Show whether rescoring helps and where it differs from the first pass. The lists need references.
 
     \b
     rescore score test.json --lm tta -o test.tta.jsonl
     rescore analyse test.tta.jsonl --weights weights.json --plots plots
 
-    It prints the oracle by depth of the lists, errors by place and by length, the word pairs most often corrected and
-    newly broken, how often the choice moved and how often rightly, and how perplexity relates to the error rate;
-    whether the gain is certain, what a perfect language model and deeper lists could gain, and what to do next.
+    The analysis has the oracle by list depth, errors by position and by length, the words that reranking most often
+    corrected and broke, the number of changed choices that were better and worse, and the correlation of perplexity
+    with the error rate. It ends with the significance of the gain, the possible gain from a perfect language model and
+    from deeper lists, and advice on what to do next.
     """
     from rescore import formats
     from rescore.reports import analysis

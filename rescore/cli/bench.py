@@ -23,18 +23,20 @@ def _numbers(ctx: click.Context, parameter: click.Parameter, value: str) -> tupl
 @click.command("bench", cls=GroupedCommand)
 @options.nbest_argument
 @options.lm_options
-@click.option("--hypotheses", type=click.IntRange(min=1), default=500, show_default=True, help="How many to score.")
+@click.option("--hypotheses", type=click.IntRange(min=1), default=500, show_default=True, help="Number of hypotheses.")
 @click.option(
     "--lengths",
     default="5,10,15,20,30,40,50,60,80,100",
     show_default=True,
     callback=_numbers,
-    help="Of single sentences, in words.",
+    help="Lengths of the single sentences, in words.",
 )
-@click.option("--repeats", type=click.IntRange(min=1), default=3, show_default=True, help="Runs of each.")
-@click.option("--vectors", is_flag=True, help="Measure the vectors of sentences (as embed gives them), not scores.")
+@click.option(
+    "--repeats", type=click.IntRange(min=1), default=3, show_default=True, help="Number of runs of each measurement."
+)
+@click.option("--vectors", is_flag=True, help="Measure sentence vectors, as in `rescore embed`, instead of scores.")
 @click.option("-o", "--output", metavar="FILE", help="Write all figures as JSON.")
-@click.option("--plot", metavar="FILE", help="Draw milliseconds by length (PNG; needs matplotlib).")
+@click.option("--plot", metavar="FILE", help="Draw milliseconds by sentence length (PNG; needs matplotlib).")
 @options.input_options
 def command(
     nbest: tuple[str, ...],

@@ -11,26 +11,34 @@ from rescore.cli.options.base import GroupedCommand, StyleOrJson
 @click.command("compare", cls=GroupedCommand)
 @options.nbest_argument
 @options.lm_options
-@click.option("--dev", multiple=True, required=True, metavar="NBEST", help="Lists to tune on. May be repeated.")
+@click.option(
+    "--dev",
+    multiple=True,
+    required=True,
+    metavar="NBEST",
+    help="Lists with references to tune the weights on. May be repeated.",
+)
 @click.option("--dev-ref", multiple=True, metavar="FILE", help="References of the dev lists.")
-@click.option("--word-bonus/--no-word-bonus", default=True, show_default=True, help="Tune one for the models together.")
+@click.option(
+    "--word-bonus/--no-word-bonus", default=True, show_default=True, help="Tune a word bonus for all models together."
+)
 @options.components_option
-@click.option("--leave-out", is_flag=True, help="Also all models but one, leaving out each in turn.")
+@click.option("--leave-out", is_flag=True, help="Also combine all models but one, leaving out each model in turn.")
 @click.option(
     "--style",
     type=StyleOrJson(),
     default="text",
     show_default=True,
-    help="Of the table on stdout.",
+    help="Style of the table on stdout.",
 )
 @click.option(
     "-o",
     "--output",
     multiple=True,
     metavar="FILE",
-    help="Write the table, too: .md, .csv, .tex, .txt, .json (full precision). May be repeated.",
+    help="Also write the table to FILE: .md, .csv, .tex, .txt, .json (full precision). May be repeated.",
 )
-@click.option("--json", "as_json", is_flag=True, help="JSON on stdout: --style json.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, like --style json.")
 @options.norm_option
 @options.expansion_options
 @options.decision_options
@@ -55,13 +63,13 @@ def command(
     significance: options.TestOptions,
     inputs: options.InputOptions,
 ) -> None:
-    """Compare language models on the same lists: one row per model, its weight tuned on --dev, and one for all.
+    """Compare language models on the same lists: one row per model, and one row for all models together.
 
     \b
     rescore compare test.json --dev dev.json --lm ngram:lm.arpa --lm tta -o t.md
 
-    Each row has its error, the change from the first pass, a p-value against the row above, and how many hypotheses a
-    second were scored.
+    The weights of each row are tuned on --dev. A row has the metric, its change from the first pass, a p-value against
+    the row above, and the number of hypotheses scored per second.
     """
     from rescore import formats, pipeline
     from rescore.files import shown

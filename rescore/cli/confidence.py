@@ -13,12 +13,15 @@ from rescore.cli.options.outputs import ConfidenceFile, alternatives_option, seg
 @options.nbest_argument
 @options.tuned_weights_options
 @click.option(
-    "--dev", multiple=True, metavar="NBEST", help="Lists to calibrate on, with the same columns. May be repeated."
+    "--dev",
+    multiple=True,
+    metavar="NBEST",
+    help="Lists with references for calibration, with the same columns. May be repeated.",
 )
 @click.option("--dev-ref", multiple=True, metavar="FILE", help="References of the dev lists.")
 @alternatives_option
 @segments_option
-@click.option("-o", "--output", required=True, metavar="FILE", help="Where words and confidences go: .ctm or .jsonl.")
+@click.option("-o", "--output", required=True, metavar="FILE", help="Write words and confidences: .ctm or .jsonl.")
 @options.decision_options
 @options.metric_options
 @options.input_options
@@ -34,16 +37,17 @@ def command(
     measure: options.MeasureOptions,
     inputs: options.InputOptions,
 ) -> None:
-    """Write each word that is decided on, with the probability that it is right.
+    """Write each word of the output with the probability that it is right.
 
     \b
     rescore tune dev.tta.jsonl -o weights.json
     rescore confidence test.tta.jsonl --weights weights.json --dev dev.tta.jsonl \\
         --alternatives 3 -o test.words.jsonl
 
-    The confidence of a word is the posterior of the hypotheses that have it in this place. --dev finds the scale of the
-    posteriors with the best normalised cross entropy, and a rising map on top of it where folds of dev gain by it.
-    Where there are references, the quality of the confidences is printed, with and without calibration.
+    The confidence of a word is the total posterior of the hypotheses that have the word in the same place. With --dev,
+    the scale of the posteriors is tuned for the best normalised cross entropy; a monotonic map is added if
+    cross-validation on dev gains from it. If the lists have references, the command prints the quality of the
+    confidences with and without calibration.
     """
     from rescore.reports.confidences import confidences, render
     from rescore.tuning import suited

@@ -11,11 +11,18 @@ from rescore.cli.options.base import GroupedCommand, OneOf
 
 @click.command("convert", cls=GroupedCommand)
 @options.nbest_argument
-@click.option("-o", "--output", default="-", show_default=True, metavar="PATH", help="A file (also .gz) or folder.")
+@click.option(
+    "-o",
+    "--output",
+    default="-",
+    show_default=True,
+    metavar="PATH",
+    help="File (also .gz) or folder to write; - is stdout.",
+)
 @click.option(
     "--to",
     type=OneOf(parts.FORMATS),
-    help="Format to write.  [default: by the ending: .json, .csv, .tsv, else native JSON Lines]",
+    help="Format to write.  [default: from the ending: .json, .csv, .tsv, else native JSON Lines]",
 )
 @options.detokenize_option
 @options.expansion_options
@@ -28,14 +35,14 @@ def command(
     expansion: options.ExpansionOptions,
     inputs: options.InputOptions,
 ) -> None:
-    """Convert N-best lists from any known format to another format.
+    """Convert N-best lists to another format.
 
     \b
     rescore convert exp/decode_test --ref data/test/text -o test.json
     rescore convert test.json --to espnet2 -o decode_test
     rescore convert lists.csv --field text=hyp --field score=logp -o lists.jsonl
 
-    What the new format has no place for is reported.
+    A warning names the data that the new format cannot hold.
     """
     from rescore import formats, pipeline
     from rescore.formats.best import rewritten

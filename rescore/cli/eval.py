@@ -10,8 +10,8 @@ from rescore.cli.options.base import GroupedCommand
 
 @click.command("eval", cls=GroupedCommand)
 @click.argument("outputs", nargs=-1, required=True, metavar="OUTPUT...")
-@click.option("--report", metavar="FILE", help="Write the figures as JSON, in full precision.")
-@click.option("--json", "as_json", is_flag=True, help="JSON on stdout instead of the table.")
+@click.option("--report", metavar="FILE", help="Write the figures as JSON in full precision.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of the table.")
 @options.metric_options
 @options.test_options
 @options.input_options
@@ -23,13 +23,13 @@ def command(
     significance: options.TestOptions,
     inputs: options.InputOptions,
 ) -> None:
-    """WER, CER or BLEU of N-best lists (first pass and oracle) or of 1-best texts (Kaldi text, trn, plain lines).
+    """Measure N-best lists (first pass and oracle) or 1-best texts (Kaldi text, trn, plain lines): WER, CER or BLEU.
 
     \b
     rescore eval exp/decode_test/text --ref data/test/text
     rescore eval baseline.trn reranked.trn --ref ref.trn
 
-    With several outputs, each has a p-value against the first. Confidence intervals are by bootstrap.
+    Each further output has a p-value against the first output. Confidence intervals come from the bootstrap.
     """
     from rescore import formats
     from rescore.files import shown

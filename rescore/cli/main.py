@@ -76,28 +76,28 @@ def reader_may_go() -> Iterator[None]:
 
 # The summaries stand here so that `rescore --help` needs to import no command.
 COMMANDS = {
-    "run": "Score, tune on --dev, rerank, report: the main job (the default).",
-    "score": "LM scores: columns of N-best lists, or perplexity of text.",
-    "tune": "Find the weights on dev lists with references.",
-    "rerank": "Apply weights; write reranked lists or 1-best text.",
-    "confidence": "Confidence of each word, calibrated on dev lists.",
-    "eval": "WER, CER or BLEU, oracle and significance of outputs.",
-    "analyse": "What reranking changed, and whether it improved.",
+    "run": "Score, tune on --dev, rerank and report (the default command).",
+    "score": "Add LM scores to N-best lists, or print the perplexity of text.",
+    "tune": "Tune the weights on dev lists with references.",
+    "rerank": "Apply weights; write reranked lists or 1-best texts.",
+    "confidence": "Write the confidence of each word, calibrated on dev lists.",
+    "eval": "Measure WER, CER or BLEU of outputs, with p-values.",
+    "analyse": "Show what reranking corrected and broke, and what to do next.",
     "compare": "Compare language models on the same lists.",
     "report": "Make one table from several results files.",
-    "check": "Compare results with a golden file; exit 1 on regression.",
-    "serve": "Answer with the choice of `rerank` over HTTP.",
-    "merge": "Merge the lists of several systems, one column per system.",
-    "convert": "Convert N-best lists from any format to another.",
-    "recipe": "Print the path of the Makefile fragment for recipes.",
-    "train": "Train a language model from text.",
+    "check": "Compare results with a golden file; exit 1 if they are worse.",
+    "serve": "Run an HTTP service that reranks lists.",
+    "merge": "Merge the lists of several systems for the same utterances.",
+    "convert": "Convert N-best lists to another format.",
+    "recipe": "Print the path of a Makefile fragment to include in recipes.",
+    "train": "Train a language model on text or translations.",
     "embed": "Write vectors of sentences or tokens.",
-    "similarity": "Correlation of vectors with sentence similarity.",
-    "probe": "What a linear classifier learns from vectors.",
+    "similarity": "Correlate sentence vectors with human similarity scores.",
+    "probe": "Train a linear classifier on vectors; print its accuracy.",
     "bench": "Measure the scoring speed on this machine.",
-    "models": "List the shipped models, or describe one.",
-    "init": "Write a Makefile for the current folder.",
-    "completion": "Print the shell code that completes commands and options.",
+    "models": "List the shipped models, or print the card of a model.",
+    "init": "Write a Makefile for the lists in a folder.",
+    "completion": "Print shell code for tab completion.",
 }
 
 TOGETHER = {
@@ -158,7 +158,7 @@ class Commands(click.Group):
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(VERSION, prog_name="rescore")
 def cli() -> None:
-    """Rescore N-best lists of ASR and MT with a language model.
+    """Rescore N-best lists of ASR and MT with language models.
 
     \b
     rescore test.json --lm tta --dev dev.json     tune on dev, rerank test, report

@@ -25,10 +25,15 @@ if TYPE_CHECKING:
     "--name",
     multiple=True,
     metavar="NAME",
-    help="The column of the second, third, ... system.  [default: from its path]",
+    help="Name of the second, third, ... system, and of its columns.  [default: from its path]",
 )
 @click.option(
-    "-o", "--output", default="-", show_default=True, metavar="FILE", help="The lists: .json, .jsonl, also .gz."
+    "-o",
+    "--output",
+    default="-",
+    show_default=True,
+    metavar="FILE",
+    help="Write the merged lists: .json, .jsonl, also .gz; - is stdout.",
 )
 @options.metric_options
 @options.input_options
@@ -39,16 +44,16 @@ def command(
     measure: options.MeasureOptions,
     inputs: options.InputOptions,
 ) -> None:
-    """Merge the N-best lists that several systems made of the same utterances.
+    """Merge the N-best lists of several systems for the same utterances.
 
     \b
     rescore merge a/dev b/dev --name b -o dev.jsonl
     rescore merge a/test b/test --name b -o test.jsonl
     rescore test.jsonl --dev dev.jsonl --components --decide rover
 
-    The first system stays the first pass. Each other one has a column with its scores, and one that says which
-    hypotheses it did not propose; --components tunes their weights, with or without an --lm. `rescore run --with` does
-    all of this in one command.
+    The first system stays the first pass. Each further system gets two columns: its scores, and a mark on hypotheses
+    that it did not propose. --components tunes the weights of these columns, with or without --lm. `rescore run --with`
+    merges, scores, tunes and reranks in one command.
     """
     from rescore import formats
 
@@ -152,11 +157,11 @@ system_options = option_group(
             "others",
             multiple=True,
             metavar="NBEST",
-            help="Lists of another system for the same utterances: its hypotheses join the others, its score has a "
-            "weight of its own. May be repeated.",
+            help="Lists of another system for the same utterances. Its hypotheses join the lists, and its score gets "
+            "its own weight. May be repeated.",
         ),
         click.option(
-            "--dev-with", multiple=True, metavar="NBEST", help="The dev lists of each --with, in the same order."
+            "--dev-with", multiple=True, metavar="NBEST", help="Dev lists of each --with system, in the same order."
         ),
     ],
 )

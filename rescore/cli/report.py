@@ -17,18 +17,27 @@ from rescore.cli.options.base import GroupedCommand, Number, OneOf
     type=click.Choice(["espnet", "paper"]),
     default="espnet",
     show_default=True,
-    help="One row per output, as in ESPnet's RESULTS.md; or one row per method and one column per set.",
+    help="espnet: one row per output, as in ESPnet's RESULTS.md; paper: one row per method, one column per test set.",
 )
 @click.option(
     "--style",
     type=OneOf(parts.STYLES),
-    help="[default: from the ending of -o, else text]",
+    help="Style of the table.  [default: from the ending of -o, else text]",
 )
-@click.option("-o", "--output", default="-", show_default=True, metavar="FILE", help=".md, .csv, .tex or .txt.")
 @click.option(
-    "--environment", is_flag=True, help="Markdown: begin with date and versions, as ESPnet's RESULTS.md does."
+    "-o",
+    "--output",
+    default="-",
+    show_default=True,
+    metavar="FILE",
+    help="Write the table: .md, .csv, .tex or .txt; - is stdout.",
 )
-@click.option("--json", "as_json", is_flag=True, help="All results as one JSON list instead of a table.")
+@click.option(
+    "--environment",
+    is_flag=True,
+    help="Markdown: begin with the date and the software versions, as in ESPnet's RESULTS.md.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print all results as one JSON list instead of a table.")
 def report_command(
     results: tuple[str, ...], layout: str, style: str | None, output: str, environment: bool, as_json: bool
 ) -> None:
@@ -38,7 +47,7 @@ def report_command(
     rescore report exp/*/results.json -o RESULTS.md
     rescore report *.json --layout paper --style latex
 
-    --dataset and --system of `rescore run` are the names in it.
+    The names in the table come from --dataset and --system of `rescore run`.
     """
     from rescore import formats
     from rescore.reports import check
@@ -61,25 +70,24 @@ def report_command(
 
 @click.command("check", cls=GroupedCommand)
 @click.argument("results", metavar="RESULTS.json")
-@click.option("--golden", required=True, metavar="FILE", help="A results file with the figures that have to be met.")
+@click.option("--golden", required=True, metavar="FILE", help="Results file with the expected figures.")
 @click.option(
     "--tolerance",
     type=Number(0, 1e6),
     default=0.05,
     show_default=True,
-    help="Percentage points by which a figure may be worse.",
+    help="Largest loss allowed for a figure, in percentage points.",
 )
-@click.option("--update", is_flag=True, help="Write RESULTS.json over the golden file.")
-@click.option("--junit", metavar="FILE", help="Write JUnit XML for a CI server.")
+@click.option("--update", is_flag=True, help="Replace the golden file by RESULTS.json.")
+@click.option("--junit", metavar="FILE", help="Write a JUnit XML report for a CI server.")
 def check_command(results: str, golden: str, tolerance: float, update: bool, junit: str | None) -> int:
-    """Compare a results file with a golden one; exit with 1 where a figure is worse or cannot be compared.
+    """Compare a results file with a golden file; exit with 1 if a figure is worse or cannot be compared.
 
     \b
     rescore test.json --lm tta --dev dev.json --report results.json
     rescore check results.json --golden golden.json
 
-    Figures, counts and settings have to agree. That the model, its weights or versions changed is reported, and is
-    no failure by itself.
+    Figures, counts and settings must agree. A changed model, weight or version is reported, but it is not a failure.
     """
     from rescore import formats
     from rescore.reports import check

@@ -67,14 +67,18 @@ output_options = option_group(
     MAIN,
     [
         click.option(
-            "-o", "--output", metavar="FILE", help="Write the reranked lists (.json, .jsonl, also .gz; - is stdout)."
+            "-o", "--output", metavar="FILE", help="Write the reranked lists: .json or .jsonl, also .gz; - is stdout."
         ),
         click.option(
             "--best",
             metavar="FILE",
-            help="Write the 1-best: .trn, .stm, .ctm, .srt, .vtt, .txt (plain), else Kaldi text.",
+            help="Write the 1-best texts: .trn, .stm, .ctm, .srt, .vtt, .txt (plain lines), else Kaldi text.",
         ),
-        click.option("--segments", metavar="FILE", help="Kaldi's segments: times for --best x.stm and x.ctm."),
+        click.option(
+            "--segments",
+            metavar="FILE",
+            help="Kaldi segments file with the utterance times that --best x.stm and x.ctm need.",
+        ),
         options.detokenize_option,
     ],
 )
@@ -99,12 +103,12 @@ def command(
     measure: options.MeasureOptions,
     inputs: options.InputOptions,
 ) -> None:
-    """Sort each list by its combined score. Without -o, --best and --report the 1-best goes to stdout as Kaldi text.
+    """Sort each list by the combined score. Without -o, --best and --report, the 1-best goes to stdout as Kaldi text.
 
     \b
     rescore rerank test.tta.jsonl --weights weights.json --best test.trn
 
-    JSON Lines are reranked as a stream, unless --report, --table or --ref needs them all.
+    JSON Lines are reranked as a stream, unless --report, --table or --ref needs all lists at once.
     """
     from rescore import formats, pipeline
 

@@ -39,7 +39,7 @@ def command(
     measure: options.MeasureOptions,
     inputs: options.InputOptions,
 ) -> None:
-    """Score N-best lists with a language model, tune its weight on --dev, rerank, and report.
+    """Score N-best lists with language models, tune their weights on --dev, rerank, and report.
 
     \b
     rescore test.json --lm tta --dev dev.json
@@ -49,8 +49,8 @@ def command(
     rescore test.json --lm tta --dev dev.json --table RESULTS.md --best out.trn
     rescore a/test --with b/test --dev a/dev --dev-with b/dev --decide rover
 
-    With several --lm all weights and a word bonus are tuned together. Without --dev and --weight the weight is the one
-    that the model's card recommends. Without --lm lists are decided (--decide) and measured as they are.
+    With several --lm, all weights and a word bonus are tuned together. Without --dev and --weight, the model card gives
+    the weight. Without --lm, --decide chooses from the scores in the lists, and the output is measured.
     """
     from rescore import formats, pipeline
     from rescore.reports import confidences

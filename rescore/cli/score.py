@@ -22,31 +22,38 @@ if TYPE_CHECKING:
 @click.command("score", cls=GroupedCommand)
 @click.argument("nbest", nargs=-1, metavar="[NBEST]...")
 @options.lm_options
-@click.option("--text", metavar="FILE", help="Score plain text instead, one sentence per line (.gz, .xz; - is stdin).")
 @click.option(
-    "--accuracy", is_flag=True, help="With --text: also print how often a network's most probable token is the text's."
+    "--text", metavar="FILE", help="Score plain text instead of lists, one sentence per line (.gz, .xz; - is stdin)."
 )
-@click.option("--tokens", metavar="FILE", help="Write each token's log-probability as JSON Lines (also .gz).")
+@click.option(
+    "--accuracy",
+    is_flag=True,
+    help="With --text: also print how often the most probable token of a network is the token of the text.",
+)
+@click.option("--tokens", metavar="FILE", help="Write the log-probability of each token as JSON Lines (also .gz).")
 @click.option(
     "-o",
     "--output",
     metavar="FILE",
-    help="Lists with the new columns; with --text the figures as JSON.  [default: lists go to stdout]",
+    help="Write the lists with the new columns; with --text, the figures as JSON.  [default: lists go to stdout]",
 )
 @click.option(
     "--on-error",
     type=click.Choice(["stop", "skip"]),
     default="stop",
     show_default=True,
-    help="skip: report and leave out a line that cannot be read, or (--engine ray) lists whose scoring fails.",
+    help="stop: end at the first error. skip: report and leave out unreadable lines and, with --engine ray, lists "
+    "whose scoring fails.",
 )
 @click.option(
     "--count-tokens/--no-count-tokens",
     default=None,
-    help="Add a column with the number of a model's tokens.  [default: of the first one of pseudo-log-likelihoods]",
+    help="Add a column with the number of tokens of a model.  [default: of the first pseudo-log-likelihood model]",
 )
 @click.option(
-    "--words", metavar="FILE", help="With --respell: your own words, such as names: known, and used as replacements."
+    "--words",
+    metavar="FILE",
+    help="With --respell: your own words, such as names. They are kept and proposed as replacements.",
 )
 @options.norm_option
 @options.expansion_options
@@ -71,7 +78,7 @@ def command(
     rescore score test.json --lm tta -o test.tta.jsonl.gz
     rescore score --text test.txt --lm tta --lm ngram:lm.arpa
 
-    Columns are called after the model: tta (sums over tokens) or tta.mean. JSON Lines are scored as a stream.
+    A column has the name of its model: tta for sums over tokens, tta.mean for means. JSON Lines are scored as a stream.
     """
     from rescore import formats, pipeline
     from rescore.metrics import MetricOptions

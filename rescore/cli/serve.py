@@ -16,18 +16,33 @@ from rescore.errors import UserError
 
 @click.command("serve", cls=GroupedCommand)
 @options.tuned_weights_options
-@click.option("--host", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="The address to listen on.")
+@click.option("--host", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="Address to listen on.")
 @click.option(
-    "--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="The port; 0 for a free one."
+    "--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="Port; 0 chooses a free port."
 )
 @click.option(
-    "--max-body", type=click.IntRange(1), default=1 << 20, show_default=True, metavar="BYTES", help="Size of a request."
+    "--max-body",
+    type=click.IntRange(1),
+    default=1 << 20,
+    show_default=True,
+    metavar="BYTES",
+    help="Largest size of a request.",
 )
 @click.option(
-    "--max-hypotheses", type=click.IntRange(1), default=1000, show_default=True, metavar="N", help="In a request."
+    "--max-hypotheses",
+    type=click.IntRange(1),
+    default=1000,
+    show_default=True,
+    metavar="N",
+    help="Largest number of hypotheses in a request.",
 )
 @click.option(
-    "--queue", type=click.IntRange(1), default=256, show_default=True, metavar="N", help="Requests that may wait."
+    "--queue",
+    type=click.IntRange(1),
+    default=256,
+    show_default=True,
+    metavar="N",
+    help="Largest number of waiting requests.",
 )
 @click.option(
     "--timeout",
@@ -35,7 +50,7 @@ from rescore.errors import UserError
     default=30.0,
     show_default=True,
     metavar="SECONDS",
-    help="From the first byte of a request to its answer.",
+    help="Time limit from the first byte of a request to its answer.",
 )
 @click.option(
     "--batch-wait",
@@ -43,17 +58,20 @@ from rescore.errors import UserError
     default=2.0,
     show_default=True,
     metavar="MILLISECONDS",
-    help="How long the first request of a batch waits for others.",
+    help="Time that the first request of a batch waits for other requests.",
 )
 @click.option(
     "--recombine",
     type=click.IntRange(min=0),
     default=0,
     metavar="K",
-    help="Add up to K hypotheses to each list, made of parts of the others.",
+    help="Add up to K hypotheses to each list, combined from parts of its hypotheses.",
 )
 @click.option(
-    "--dev", multiple=True, metavar="NBEST", help="Scored lists to calibrate confidences on. May be repeated."
+    "--dev",
+    multiple=True,
+    metavar="NBEST",
+    help="Scored lists with references for the calibration of confidences. May be repeated.",
 )
 @click.option("--dev-ref", multiple=True, metavar="FILE", help="References of the dev lists.")
 @options.lm_options
@@ -75,15 +93,15 @@ def command(
     decide: options.DecisionOptions,
     measure: options.MeasureOptions,
 ) -> None:
-    """Choose a text for each list that a client sends, with the weights and decisions of `rescore rerank`.
+    """Run an HTTP service that chooses a text for each list, with the weights and decisions of `rescore rerank`.
 
     \b
     rescore serve --weights weights.json --lm tta
     curl -d '{"hyps": [{"text": "a", "score": -1}, {"text": "b", "score": -2}]}' \\
         http://127.0.0.1:8000/rescore
 
-    There is no authentication: whoever reaches the port may use it. SIGTERM stops it when accepted requests are
-    answered.
+    There is no authentication: everyone who can reach the port can use the service. On SIGTERM the service answers the
+    accepted requests, then stops.
     """
     try:
         from rescore import service

@@ -51,15 +51,15 @@ class Lists:
 
 @click.command("init", cls=GroupedCommand)
 @click.argument("folder", default=".")
-@click.option("--force", is_flag=True, help="Write over a Makefile that is there.")
+@click.option("--force", is_flag=True, help="Overwrite an existing Makefile.")
 def init_command(folder: str, force: bool) -> None:
-    """Write a Makefile that rescores what a toolkit left in a folder, and say what to do next.
+    """Write a Makefile that rescores the lists of a toolkit in FOLDER, and print the next step.
 
     \b
     cd egs2/librispeech/asr1 && rescore init && make
 
-    It looks for ESPnet2 and ESPnet1 decode folders, fairseq logs, NeMo beams and native lists; where there are none,
-    the Makefile has lines to fill in.
+    The command searches for ESPnet2 and ESPnet1 decode folders, fairseq logs, NeMo beams and native lists. If it finds
+    none, the Makefile has lines to fill in.
     """
     from rescore.errors import UserError
     from rescore.files import write_text
@@ -193,19 +193,19 @@ def _quoted(name: str) -> str:
 
 
 @click.command("recipe", cls=GroupedCommand, context_settings={"ignore_unknown_options": True})
-@click.option("--stamp", metavar="FILE", help="Write what the arguments stand for, if that changed.")
-@click.option("--each", "models", is_flag=True, help="Print the language models that the arguments stand for.")
+@click.option("--stamp", metavar="FILE", help="Write a record of the arguments to FILE if the record has changed.")
+@click.option("--each", "models", is_flag=True, help="Print the language models that the arguments name.")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def recipe_command(stamp: str | None, models: bool, arguments: tuple[str, ...]) -> None:
-    """Print the path of a Makefile fragment that turns decode folders into RESULTS.md, step by step.
+    """Print the path of a Makefile fragment that rescores decode folders step by step and writes RESULTS.md.
 
     \b
     DEV  := exp/asr/decode_dev --ref data/dev/text
     TEST := exp/asr/decode_test --ref data/test/text
     include $(shell rescore recipe)
 
-    The fragment itself uses --stamp, which records options, the sizes and times of the files that arguments name (also
-    as KIND:PATH), and this program's version; and --each, which takes KIND:all:PATH apart.
+    The fragment itself uses --stamp and --each. --stamp records the options, the version of rescore, and the sizes and
+    times of the files in the arguments (also in KIND:PATH). --each replaces KIND:all:PATH by one model per reading.
     """
     if models:
         from rescore.lms import each
@@ -248,7 +248,7 @@ def _files_of(name: str) -> list[Path]:
 @click.command("completion", cls=GroupedCommand)
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion_command(shell: str) -> None:
-    """Print shell code that completes commands, options and their values.
+    """Print shell code for tab completion of commands, options and their values.
 
     \b
     rescore completion bash >> ~/.bashrc
@@ -270,9 +270,11 @@ CONFUSIONS = 20
 
 @click.command("models", cls=GroupedCommand)
 @click.argument("name", required=False)
-@click.option("--check", is_flag=True, help="Check the cards of the shipped models, or of NAME; exit 1 on a problem.")
+@click.option(
+    "--check", is_flag=True, help="Check the cards of the shipped models, or of NAME; exit 1 if a card has a problem."
+)
 def models_command(name: str | None, check: bool) -> int | None:
-    """List the shipped models (size, language, training text, where they are), or print the card of one.
+    """List the shipped models (size, language, training text, folder), or print the card of the model NAME.
 
     \b
     rescore models
@@ -280,7 +282,7 @@ def models_command(name: str | None, check: bool) -> int | None:
     rescore models channel:DIR
     rescore models tta:DIR --check
 
-    Of a channel (for --respell) the letters that are most often heard as others are shown, too.
+    For a channel (used by --respell), the most frequent confusions of letters are printed, too.
     """
     from rescore.errors import UserError
     from rescore.lms import describe, model_card, parse, shipped, shipped_models

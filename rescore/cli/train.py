@@ -27,10 +27,10 @@ class ChannelKind(Kind):
     class Options(TextOptions):
         title = "Channels"
 
-        text: Path | None = option(None, "N-best lists.", metavar="LISTS")
+        text: Path | None = option(None, "N-best lists to learn from.", metavar="LISTS")
         ref: tuple[str, ...] = option(
             (),
-            "References of the lists, where these have none; again for a second one of each utterance.",
+            "References of the lists, if the lists have none. May be repeated for several references per utterance.",
             metavar="FILE",
         )
 
@@ -162,11 +162,15 @@ def _value(hint: Any, value: Any) -> Any:
 
 @click.command("train", cls=TrainCommand)
 @click.option(
-    "--lm", required=True, is_eager=True, type=OneOfTrained(), help="Kind of model; with --help, its own options."
+    "--lm",
+    required=True,
+    is_eager=True,
+    type=OneOfTrained(),
+    help="Kind of model. `--lm NAME --help` lists the options of this kind.",
 )
 @click.pass_context
 def command(ctx: click.Context, /, lm: str, **values: Any) -> None:
-    """Train a language model and write its folder: the model, its tokenizer.json, and a card, README.md.
+    """Train a language model. Its folder gets the model, tokenizer.json, and a model card (README.md).
 
     \b
     rescore train --lm tta --help
@@ -178,8 +182,8 @@ def command(ctx: click.Context, /, lm: str, **values: Any) -> None:
     rescore train --lm ngram -o 5 --prune 0,0,1 --text corpus.txt.xz --out lm
     rescore train --lm channel --text dev.json --out channel
 
-    After an interruption, the same command with --resume continues where it stopped. An n-gram model is estimated by
-    KenLM's lmplz, which has to be on PATH; the error says how to get it where it is not.
+    To continue after an interruption, repeat the command with --resume. N-gram models need KenLM's lmplz on PATH; if
+    lmplz is missing, the error message says how to get it.
     """
     kind = trained_kinds()[lm]
     assert kind.Options is not None

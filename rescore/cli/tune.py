@@ -21,19 +21,24 @@ if TYPE_CHECKING:
     "--column",
     multiple=True,
     metavar="NAME",
-    help="An LM's column; may be repeated.  [default: those that `score` added; else all but the first pass]",
+    help="Column with LM scores. May be repeated.  [default: the columns that `rescore score` added, else all but the "
+    "first pass]",
 )
-@click.option("--nth", type=click.IntRange(min=1), metavar="N", help="The Nth of these columns alone.")
-@click.option("--word-bonus/--no-word-bonus", default=None, help="Tune one, too.  [default: with several columns]")
+@click.option("--nth", type=click.IntRange(min=1), metavar="N", help="Use only the Nth column with LM scores.")
+@click.option(
+    "--word-bonus/--no-word-bonus", default=None, help="Also tune a word bonus.  [default: with several columns]"
+)
 @click.option(
     "--token-bonus/--no-token-bonus",
     default=None,
-    help="Tune one, too; the lists need `score --count-tokens`.  [default: with 500 lists or more that have it, where "
-    "a column is a pseudo-log-likelihood]",
+    help="Also tune a token bonus; the lists need `score --count-tokens`.  [default: if a column has "
+    "pseudo-log-likelihoods and 500 lists or more have token counts]",
 )
 @options.search_options
 @options.curve_option
-@click.option("-o", "--output", default="-", show_default=True, metavar="FILE", help="The weights, as JSON.")
+@click.option(
+    "-o", "--output", default="-", show_default=True, metavar="FILE", help="Write the weights as JSON; - is stdout."
+)
 @options.expansion_options
 @options.decision_options
 @options.metric_options
@@ -52,15 +57,15 @@ def command(
     measure: options.MeasureOptions,
     inputs: options.InputOptions,
 ) -> None:
-    """Find the weights that give the best WER, CER or BLEU on lists that have LM scores and references.
+    """Tune the weights for the best WER, CER or BLEU on lists with LM scores and references.
 
     \b
     rescore score dev.json --lm tta -o dev.tta.jsonl
     rescore tune dev.tta.jsonl -o weights.json
 
-    One weight is found exactly: no grid, and ties go to the middle of the widest best interval. Several columns are
-    tuned together, with exact searches along lines. What is written are averages over bootstrap samples of the lists,
-    or 0 where the gain is within chance; --no-bagging writes the best of these very lists.
+    A single weight is tuned exactly, without a grid: it is the middle of the widest interval of best weights. Several
+    weights are tuned together by exact line searches. The result is averaged over bootstrap samples of the lists; it
+    is 0 if the gain is not significant. --no-bagging writes the best weights on the lists themselves.
     """
     from rescore import formats, pipeline
     from rescore.files import shown

@@ -59,25 +59,25 @@ vector_options = option_group(
             type=click.Choice(["context", "hidden", "embed", "token"]),
             default="context",
             show_default=True,
-            help="Hidden vectors that predict the tokens (context) or stand at them (hidden), the embeddings of tokens "
-            "with their positions (embed) or without (token).",
+            help="context: hidden vectors that predict the tokens; hidden: hidden vectors at the tokens; embed: token "
+            "embeddings with positions; token: token embeddings without positions.",
         ),
         click.option(
             "--layer",
             "--layers",
             type=LayersType(),
             metavar="N[:WEIGHT],...",
-            help="Hidden vectors behind N layers, or the mean over several N (ELMo), with weights if given.  "
-            "[default: all layers]",
+            help="Use the hidden vectors of layer N, or the mean of several layers (ELMo), with weights if given.  "
+            "[default: the last layer]",
         ),
         click.option(
             "--pooling",
             type=click.Choice(["mean", "max", "sum", "first", "last"]),
             default="mean",
             show_default=True,
-            help="From the vectors of tokens to that of a sentence.",
+            help="How the vectors of the tokens become the vector of a sentence.",
         ),
-        click.option("--special-tokens", is_flag=True, help="Pool those of [BOS], [EOS], [CLS], [SEP], too."),
+        click.option("--special-tokens", is_flag=True, help="Also pool the vectors of [BOS], [EOS], [CLS] and [SEP]."),
     ],
 )
 
@@ -87,20 +87,22 @@ CHUNK = 1_000
 @click.command("embed", cls=GroupedCommand)
 @click.argument("file", metavar="FILE")
 @options.lm_options
-@click.option("-o", "--output", required=True, metavar="FILE", help=".npy, .jsonl (also .gz), or .safetensors.")
+@click.option(
+    "-o", "--output", required=True, metavar="FILE", help="Write the vectors: .npy, .jsonl (also .gz) or .safetensors."
+)
 @vector_options
-@click.option("--tokens", is_flag=True, help="One vector per token instead of one per sentence; .jsonl only.")
+@click.option("--tokens", is_flag=True, help="Write one vector per token instead of one per sentence; .jsonl only.")
 def embed_command(
     file: str, lms: options.LanguageModelOptions, output: str, vectors: VectorsOptions, tokens: bool
 ) -> None:
-    """Write the vectors of the sentences of FILE, one per line, in their order.
+    """Write one vector for each sentence of FILE, which has one sentence per line.
 
     \b
     rescore embed sentences.txt --lm tta -o vectors.npy
     rescore embed sentences.txt --lm unilm --lm unilm-bw -o vectors.jsonl
 
-    Hidden vectors are those of the last layer (or --layer). The vectors of several --lm
-    are joined. Empty lines get zeros. .npy and .jsonl are written as a stream; .safetensors holds all in memory.
+    Hidden vectors come from the last layer, or from --layer. The vectors of several --lm are concatenated. An empty
+    line gets a vector of zeros. .npy and .jsonl are written as a stream; .safetensors keeps all vectors in memory.
     """
     from rescore import formats
     from rescore.embeddings.vectors import Embedder
@@ -171,8 +173,10 @@ def _write_array(path: Path, rows: int, parts: Iterator[Vectors]) -> None:
 @options.lm_options
 @vector_options
 @click.option("--centre", is_flag=True, help="Subtract the mean vector of all sentences before taking cosines.")
-@click.option("--joined", is_flag=True, help="Join the vectors of all --lm instead of one row per --lm.")
-@click.option("--gold", metavar="FILE", help="PAIRS is WiC's data; FILE has its answers, T or F, one per line.")
+@click.option(
+    "--joined", is_flag=True, help="Concatenate the vectors of all --lm instead of printing one row per --lm."
+)
+@click.option("--gold", metavar="FILE", help="WiC answers, T or F, one per line; PAIRS is then the WiC data.")
 @click.option("-o", "--output", metavar="FILE", help="Write the figures as JSON; - is stdout.")
 def similarity_command(
     pairs: str,
@@ -183,8 +187,8 @@ def similarity_command(
     gold: str | None,
     output: str | None,
 ) -> None:
-    """Correlate the cosines of sentence vectors with people's scores: STS-B csv, SICK.txt, or score, sentence, sentence
-    with tabs between. With --gold: accuracy of words in context (WiC).
+    """Correlate the cosines of sentence vectors with human similarity scores. PAIRS is an STS-B csv, SICK.txt, or lines
+    with a score and two sentences, separated by tabs. With --gold, print the accuracy on words in context (WiC).
 
     \b
     rescore similarity sts-dev.csv --lm tta --lm unilm
@@ -222,17 +226,19 @@ def similarity_command(
     "--examples",
     type=click.IntRange(10),
     show_default="5000",
-    help="order: how many are made of the text.",
+    help="order: number of examples made from the text.",
 )
 @click.option(
-    "--fine-tune", is_flag=True, help="Train the network on with a classifier, too; frozen is printed beside it."
+    "--fine-tune", is_flag=True, help="Also fine-tune the network with the classifier, and print both accuracies."
 )
-@click.option("--epochs", type=click.IntRange(1), show_default="3", help="--fine-tune: passes over the training part.")
+@click.option(
+    "--epochs", type=click.IntRange(1), show_default="3", help="--fine-tune: passes over the training examples."
+)
 @click.option(
     "--learning-rate",
     type=Number(0, 1, open_low=True),
     show_default="0.0005",
-    help="--fine-tune: the highest, of AdamW.",
+    help="--fine-tune: highest learning rate of AdamW.",
 )
 @click.option("-o", "--output", metavar="FILE", help="Write the figures as JSON; - is stdout.")
 def probe_command(
@@ -247,9 +253,9 @@ def probe_command(
     learning_rate: float | None,
     output: str | None,
 ) -> None:
-    """Train a linear classifier on vectors, and say how often it is right. Needs scikit-learn.
+    """Train a linear classifier on vectors and print its accuracy. Needs scikit-learn.
 
-    sick: entailment in SICK.txt; wic: words in context; order: which of two lines of a text was first.
+    sick: entailment in SICK.txt; wic: words in context; order: which of two lines of a text comes first.
 
     \b
     rescore probe sick SICK.txt --lm tta --lm unilm

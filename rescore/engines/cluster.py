@@ -268,7 +268,7 @@ class Cluster:
     def _lost(self, worker: _Worker) -> None:
         if worker in self._workers:
             worker.killer = next(iter(worker.tasks), None)
-            log.warning("a worker died; another is started, and what it had is scored anew")
+            log.warning("a worker died; a new worker is started, and the lists of the dead worker are scored again")
             self._workers[self._workers.index(worker)] = self._start()
 
     def close(self) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol, runtime_checkable
 
-from rescore.errors import UserError
+from rescore.errors import UserError, counted
 from rescore.lms import LanguageModel, Question, TokenScores, column_name, origin
 from rescore.lms.base import OnShare, watched
 from rescore.lms.cache import Cached
@@ -78,7 +78,9 @@ def score_windows(
     for result in results:
         window, places = begun.popleft()
         if result is None:
-            log.warning("skipped: %d lists from %s to %s", len(window), window[0].nbest.id, window[-1].nbest.id)
+            log.warning(
+                "skipped: %s from %s to %s", counted(len(window), "list"), window[0].nbest.id, window[-1].nbest.id
+            )
             yield []
             continue
         done: Scored = []
@@ -99,14 +101,14 @@ def score_windows(
     _report_cache(lm)
     if several and alike == several:
         log.warning(
-            "%s: gives all hypotheses of a list the same score, in each of %s lists: it does not distinguish them; "
-            "is it for this language?",
+            "%s: all hypotheses of a list have the same score, in each of %s lists; check that the model is for this "
+            "language",
             lm.name,
             f"{several:,}",
         )
     if 2 * unknown > tokens:
         log.warning(
-            "%s: knows fewer than half of the tokens (%s of %s are unknown); is it for this language and script?",
+            "%s: %s of %s tokens are unknown; check that the model is for this language and script",
             lm.name,
             f"{unknown:,}",
             f"{tokens:,}",

@@ -81,7 +81,7 @@ class Shards:
         try:
             self._folder.rmdir()
         except OSError:
-            log.warning("%s: holds other files than shards, and stays", self._folder)
+            log.warning("%s: the folder is kept, because it contains files other than shards", self._folder)
 
     def _lists(self) -> Iterator[NbestList]:
         for path in self._paths:

@@ -52,7 +52,7 @@ def merge(
     for name, lists in others.items():
         column = free_name(name)
         if column != name:
-            log.warning("the system %s has the column %s, as the name %s is reserved", name, column, name)
+            log.warning("the column of system %s is called %s, because the name %s is reserved", name, column, name)
         systems[column] = {nbest.id: nbest for nbest in lists}
         unknown = next((nbest.id for nbest in lists if nbest.id not in known), None)
         if unknown is not None:
@@ -61,7 +61,12 @@ def merge(
             )
         absent = len(known) - len(systems[column])
         if absent:
-            log.warning("%s: %d of %d utterances are missing; there the others decide", name, absent, len(known))
+            log.warning(
+                "%s: %d of %d utterances are missing; for them, the hypotheses come from the other systems",
+                name,
+                absent,
+                len(known),
+            )
     for nbest in first:
         refuse_scored(nbest, "merge")
         yield _merged(nbest, {name: lists.get(nbest.id) for name, lists in systems.items()}, normaliser or EXACT)

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from rapidfuzz import process
 from rapidfuzz.distance import Levenshtein
 
-from rescore.errors import UserError
+from rescore.errors import UserError, counted
 from rescore.expansion.channel import Channel, collect, learn
 from rescore.expansion.recombine import refuse_scored
 from rescore.lms import parse, shipped_models
@@ -320,11 +320,11 @@ class Respelling:
         self._number, self._lexicon, self._dev = number, lexicon, dev
         self._name = channel or ("dev" if dev is not None and len(dev) >= LEARNABLE else "shipped")
         if channel is None and dev is not None:
-            log.info("--channel %s, as no other is given", self._name)
+            log.info("using --channel %s, the default for these dev lists", self._name)
         elif channel is None:
             log.warning(
-                "--channel shipped, as no other is given: with %d dev lists `run` learns a channel from them; for its "
-                "figures give --channel folds for dev lists, else a folder of `rescore train --lm channel`",
+                "using --channel shipped. With %d dev lists, `rescore run` learns a channel from them; for its figures "
+                "give --channel folds for dev lists and a folder of `rescore train --lm channel` for test lists",
                 LEARNABLE,
             )
 
@@ -348,7 +348,8 @@ class Respelling:
             return self._crosswise(every, self._channel if self._name == "dev" else _learned(every))
         if own and self._dev and content_hash(self._dev) in self._channel.source:
             log.warning(
-                "--channel %s was learned from these dev lists, so its gain on them flatters; give dev", self._name
+                "--channel %s was learned from these dev lists, so the gain on them is too high; give --channel dev",
+                self._name,
             )
         return self._checked(lists, self._channel)
 
@@ -375,8 +376,8 @@ class Respelling:
         ids = [nbest.id for nbest in lists]
         if (number := len(set(ids))) < FOLDS:
             raise UserError(
-                f"the channel of {number} utterance{'s' if number > 1 else ''} cannot be learned from the others, "
-                f"which takes {FOLDS}; give --channel shipped, or a channel's folder"
+                f"--channel {self._name}: {counted(number, 'utterance')} cannot be split into {FOLDS} parts for "
+                "cross-validation; give --channel shipped, or the folder of a channel"
             )
         parts = split(ids, FOLDS)
         result = list(lists)

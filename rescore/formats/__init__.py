@@ -92,7 +92,7 @@ def iterate(
                 raise UserError(f"{place}: no hypotheses")
             if not any(hypothesis.scores for hypothesis in nbest.hypotheses):
                 if s2s != RANK:
-                    warnings.add("lists", NO_SCORES, place)
+                    warnings.add("list", NO_SCORES, place)
                 _rank(nbest)
             elif s2s == RANK:
                 _rank(nbest)
@@ -103,7 +103,7 @@ def iterate(
             scored = any(not column.is_component for column in nbest.provenance.values())
             reported = scored and not strict  # by the command that added the columns
             if not reported and len({hypothesis.text for hypothesis in nbest.hypotheses}) < len(nbest.hypotheses):
-                warnings.add("lists", TWICE, place)
+                warnings.add("list", TWICE, place)
             yield nbest
     if not quiet:
         warnings.report()
@@ -160,7 +160,7 @@ def _with_references(
             message = f"{file.path}: no list for {len(absent):,} of its {len(absent) + len(ids):,} utterances"
             if not allow_missing:
                 raise UserError(f"{message}, first {absent[0]}; give lists of the whole set, or --allow-missing")
-            log.warning("%s (first: %s); figures are of the others", message, absent[0])
+            log.warning("%s (first: %s); these utterances are not measured", message, absent[0])
     return [replace(nbest, references=tuple(text for by_id in per_file for text in by_id[nbest.id])) for nbest in lists]
 
 
@@ -282,7 +282,7 @@ def _rename_reserved(nbest: NbestList, renamed: set[str]) -> None:
             hypothesis.scores = {other if key == name else key: score for key, score in hypothesis.scores.items()}
             if name not in renamed:
                 renamed.add(name)
-                log.warning("column %s is called %s here, as the name %s is reserved", name, other, name)
+                log.warning("the column %s is called %s, because the name %s is reserved", name, other, name)
 
 
 def _check_scores(nbest: NbestList, place: str) -> None:

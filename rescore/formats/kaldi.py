@@ -123,7 +123,9 @@ def write(lists: Iterable[NbestList], path: str) -> None:
                         files[name] = stack.enter_context(opened(str(path_for(target, name, "the column"))))
                     files[name].write(f"{key} {-score!r}\n")
     if changed:
-        log.warning("%s: not written: first-pass scores other than lm + am / 12, which Kaldi's files make", path)
+        log.warning(
+            "%s: first-pass scores are not written: the format only holds lm and am, with the sum lm + am / 12", path
+        )
 
 
 def _costs_of(hypothesis: Hypothesis) -> tuple[dict[str, float], bool]:

@@ -22,45 +22,62 @@ from functools import cached_property
 from pathlib import Path
 from typing import IO, Any, cast
 
-from rescore.errors import UserError
+from rescore.errors import UserError, counted
 
 log = logging.getLogger(__name__)
 
-UTF8 = "are not UTF-8; undecodable bytes were read as \ufffd"
-CRLF = "end in a carriage return, which was left out"
-BOM = "begin with a byte order mark, which was left out"
-NO_SCORES = "have no scores; their order is the first pass (--s2s rank): minus the log of the place"
-TWICE = "have a hypothesis twice; both were kept"
-"""Nothing here changes which hypotheses there are, or which utterances: what does is an error always."""
+
+@dataclass(frozen=True, slots=True)
+class InputProblem:
+    """A problem of inputs that is reported. It never changes which utterances or hypotheses there are."""
+
+    one: str
+    """The verb and its object, if one line, file or list has the problem; `several` if more have it."""
+    several: str
+    consequence: str
+    level: int = logging.WARNING
+
+
+UTF8 = InputProblem("is not UTF-8", "are not UTF-8", "; undecodable bytes were read as \ufffd")
+CRLF = InputProblem("ends in a carriage return", "end in a carriage return", ", which was left out")
+BOM = InputProblem("begins with a byte order mark", "begin with a byte order mark", ", which was left out")
+NO_SCORES = InputProblem(
+    "has no scores",
+    "have no scores",
+    "; the order of the hypotheses is the first pass (--s2s rank): minus the log of the rank",
+)
+TWICE = InputProblem("has a hypothesis twice", "have a hypothesis twice", "; both were kept", logging.DEBUG)
+"""A decision by posteriors counts both, and warns; for the best score nothing follows."""
 
 
 class InputWarnings:
     """The warnings about one command's inputs."""
 
-    def __init__(self, strict: bool = False, refused: str | None = None) -> None:
-        """`strict`: the first of them is an error. `refused`: one kind that is an error all the same."""
+    def __init__(self, strict: bool = False, refused: InputProblem | None = None) -> None:
+        """`strict`: every problem is an error. `refused`: this problem is an error in any case."""
         self._strict, self._refused = strict, refused
-        self._found: dict[tuple[str, str], tuple[int, str]] = {}
+        self._found: dict[tuple[str, InputProblem], tuple[int, str]] = {}
 
-    def add(self, unit: str, what: str, place: str) -> None:
+    def add(self, unit: str, problem: InputProblem, place: str) -> None:
         """
         Args:
-            unit: what is counted: lines, files, lists. what: one of the above. place: where it was met.
+            unit: line, file or list. place: where it is.
 
         Raises:
             UserError: warnings are errors.
         """
-        if what == self._refused:
-            raise UserError(f"{place}: {unit} that {what.partition(';')[0]}; convert the file with iconv")
+        if problem == self._refused:
+            raise UserError(f"{place}: {problem.one}; convert the file with iconv")
         if self._strict:
-            raise UserError(f"{place}: {unit} that {what.partition('; ')[0].partition(', which')[0]} (--strict)")
-        number, first = self._found.get((unit, what), (0, place))
-        self._found[unit, what] = number + 1, first
+            raise UserError(f"{place}: {problem.one} (--strict)")
+        number, first = self._found.get((unit, problem), (0, place))
+        self._found[unit, problem] = number + 1, first
 
     def report(self) -> None:
         """Log what was met, one line per kind, and forget it."""
-        for (unit, what), (number, first) in self._found.items():
-            log.warning("%s %s %s (first: %s)", f"{number:,}", unit, what, first)
+        for (unit, problem), (number, first) in self._found.items():
+            verb = problem.one if number == 1 else problem.several
+            log.log(problem.level, "%s %s%s (first: %s)", counted(number, unit), verb, problem.consequence, first)
         self._found.clear()
 
 
@@ -502,12 +519,12 @@ class Source:
         """A line of that number, or (0) the whole text, without what is odd."""
         if number <= 1 and text.startswith("\ufeff"):
             text = text[1:]
-            self.warnings.add("files", BOM, self.name)
+            self.warnings.add("file", BOM, self.name)
         if number and text.endswith("\r"):
             text = text.rstrip("\r")
-            self.warnings.add("lines", CRLF, f"{self.name}: line {number}")
+            self.warnings.add("line", CRLF, f"{self.name}: line {number}")
         if not text.isascii() and _ESCAPED.search(text):
-            unit, place = ("lines", f"{self.name}: line {number}") if number else ("files", self.name)
+            unit, place = ("line", f"{self.name}: line {number}") if number else ("file", self.name)
             self.warnings.add(unit, UTF8, place)
             text = _ESCAPED.sub("\ufffd", text)
         return text

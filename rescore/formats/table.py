@@ -124,7 +124,9 @@ def _titles(columns: list[str], path: str) -> list[str]:
         while title.strip().lower() in {"", RANK, *ROLES} or title in titles or (title != name and title in columns):
             title, number = f"{name}.{number}", number + 1
         if title != name:
-            log.warning("%s: the column %r is written as %s: the name has another meaning in tables", path, name, title)
+            log.warning(
+                "%s: the column %r is written as %s, because its name has another meaning in tables", path, name, title
+            )
         titles.append(title)
     return titles
 

@@ -74,7 +74,9 @@ class _Fairseq:
                     file.write(f"H-{number}\t{score}\t{text}\nD-{number}\t{score}\t{text}\n")
                     file.write(f"P-{number}\t{' '.join([f'{mean / math.log(2):.4f}'] * tokens)}\n")
         if lost:
-            log.warning("%s: not written: sums that are no whole multiple of the first pass, which is their mean", path)
+            log.warning(
+                "%s: not written: sums that are not a whole multiple of the first-pass score, which is their mean", path
+            )
 
 
 MOST_TOKENS = 100_000

@@ -129,9 +129,11 @@ def check_holds(
             nbest = replace(nbest, hypotheses=[nbest.hypotheses[place] for place in order])
         yield nbest
     if lost:
-        log.warning("%s: not written, as the format has no place for it: %s", path, ", ".join(lost))
+        log.warning("%s: the format cannot hold all fields; not written: %s", path, ", ".join(lost))
     if changed:
-        log.warning("%s: texts with marks of toolkits change when they are read: %r to %r", path, *changed)
+        log.warning(
+            "%s: texts that contain toolkit marks change when this file is read again: %r becomes %r", path, *changed
+        )
 
 
 def check_equal_sizes(lists: Iterable[NbestList], path: str, instead: str) -> Iterator[NbestList]:
@@ -154,7 +156,7 @@ def check_equal_sizes(lists: Iterable[NbestList], path: str, instead: str) -> It
             )
         yield nbest
     if not numbered:
-        log.warning("%s: ids are not written, as the format has no place for them: lists are numbered from 1", path)
+        log.warning("%s: ids are not written, because the format cannot hold them: lists are numbered from 1", path)
 
 
 def checked_id(nbest: NbestList, path: str, forbidden: str = "") -> str:

@@ -128,7 +128,7 @@ def load_all(
     specs = each(specs)
     for spec in dict.fromkeys(specs):
         if specs.count(spec) > 1:
-            log.warning("--lm %s is given %d times; once is enough", spec, specs.count(spec))
+            log.warning("--lm %s is given %d times; give it once", spec, specs.count(spec))
     models = [load(spec, computing) for spec in specs]
     if cache is not None:
         models = [Cached(model, Path(cache)) for model in models]
@@ -178,7 +178,9 @@ def with_own_columns(
             lm = copy.copy(model)  # the caller's model keeps its name
             lm.name = f"{model.name}.{next(labels)}"
         if column_name(model, norm) in RESERVED:
-            log.warning("the scores of %s are called %s, as the name %s is reserved", model.name, lm.name, model.name)
+            log.warning(
+                "the scores of %s are called %s, because the name %s is reserved", model.name, lm.name, model.name
+            )
         found.append(lm)
     return found
 

@@ -66,11 +66,11 @@ class Cached(Wrapped):
     def score(self, questions: Sequence[Question]) -> list[TokenScores]:
         if not self._read_only and not self._writable():
             self._read_only = True
-            log.warning("%s: cannot be written; scores of %s that it lacks are not kept", self._folder, self.name)
+            log.warning("%s: cannot be written; new scores of %s are not stored", self._folder, self.name)
         try:
             return self._score(questions)
         except DamagedCacheError as error:
-            log.warning("%s: damaged (%s); its scores are computed anew", self.path, error)
+            log.warning("%s: damaged (%s); the scores are computed again", self.path, error)
             self.path.unlink(missing_ok=True)
             self.path.with_name(self.path.name + "-journal").unlink(missing_ok=True)
         try:

@@ -115,7 +115,9 @@ def with_neighbours(lists: Iterable[NbestList], before: int, after: int) -> Iter
             number += 1
             alone &= not (placed.before or placed.after)
     if number > 1 and alone:
-        log.warning("no utterance has a neighbour in its recording; say with --recordings what belongs together")
+        log.warning(
+            "no utterance has a neighbour in its recording; give --recordings FILE with the recording of each utterance"
+        )
 
 
 def _within_a_recording(lists: Iterable[NbestList], before: int, after: int) -> Iterator[Placed]:

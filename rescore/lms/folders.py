@@ -218,7 +218,7 @@ def _download(model: str, revision: str | None) -> Path:
     nowhere = f"{model}: no such folder, and not in the Hugging Face cache ({constants.HF_HUB_CACHE})"
     if constants.is_offline_mode():
         raise UserError(f"{nowhere}; HF_HUB_OFFLINE is set, so that it is not downloaded")
-    log.info("%s: downloading from the Hugging Face hub", model)
+    log.info("%s: downloading from the Hugging Face Hub", model)
     # Without this, a machine without network waits for minutes until the last attempt.
     os.environ.setdefault("HF_HUB_ETAG_TIMEOUT", "10")
     try:

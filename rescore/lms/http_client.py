@@ -93,7 +93,7 @@ class Client:
         self._stopped = threading.Event()
         self._reached = False
         if key and not self._secure and host not in ("localhost", "127.0.0.1", "::1"):
-            log.warning("%s: the key goes there unencrypted; use https, or a tunnel", self.url)
+            log.warning("%s: the key is sent unencrypted; use https or a tunnel", self.url)
 
     def get(self, path: str) -> Mapping[str, Any]:
         """The object at a path.

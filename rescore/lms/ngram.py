@@ -45,13 +45,19 @@ class NgramKind(Kind):
         order: int = option(5, "N-gram order.", "-o", "--order", low=1)
         prune: str | None = option(
             None,
-            "Leave out what was seen so often or less, by order, as in lmplz: 0,0,1.",
+            "Drop n-grams seen at most N times; one number per order, such as 0,0,1 (lmplz --prune).",
             metavar="N,N,...",
         )
-        unit: str = option("word", "Of words, or of the --tokenizer's pieces.", choices=("word", "subword"))
+        unit: str = option(
+            "word",
+            "word: n-grams of words; subword: n-grams of the tokens of --tokenizer.",
+            choices=("word", "subword"),
+        )
         memory: str = option("50%", "Memory limit (lmplz -S).", metavar="SIZE")
-        discount_fallback: bool = option(False, "For text too small to estimate discounts from.")
-        arpa: bool = option(False, "Keep lm.arpa beside lm.binary.")
+        discount_fallback: bool = option(
+            False, "Use fixed discounts for text too small to estimate them (lmplz --discount_fallback)."
+        )
+        arpa: bool = option(False, "Also keep lm.arpa beside lm.binary.")
 
         @property
         def thresholds(self) -> list[int]:
@@ -173,7 +179,7 @@ def _open(path: Path) -> KenlmModel | ArpaModel:
         import kenlm
     except ImportError:
         if path.suffix == ".gz" or _is_text(path):
-            log.info("kenlm is not installed: %s is read in NumPy, which takes longer and gives the same scores", path)
+            log.info("kenlm is not installed: NumPy reads %s, which is slower but gives the same scores", path)
             return ArpaModel(path)
         raise UserError(
             f"{path}: a binary n-gram model needs kenlm, which a C++ compiler builds: pip install 'rescore[ngram]' (on "

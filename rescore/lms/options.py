@@ -53,7 +53,9 @@ class TrainingOptions:
     title: ClassVar[str] = "Options"
     """Of a class's own fields in the help."""
 
-    out: Path = option(Path(), "The model's folder; --lm KIND:DIR scores with it.", metavar="DIR", required=True)
+    out: Path = option(
+        Path(), "Output folder of the model; --lm KIND:DIR scores with it.", metavar="DIR", required=True
+    )
 
     def __post_init__(self) -> None:
         """Classes that add fields check how these fit together, and call what they inherit.
@@ -79,7 +81,7 @@ class TrainingOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class TextOptions(TrainingOptions):
-    text: Path | None = option(None, "One sentence per line, UTF-8; plain, .gz or .xz.", metavar="FILE")
+    text: Path | None = option(None, "Training text, one sentence per line, UTF-8 (plain, .gz or .xz).", metavar="FILE")
 
 
 NORMALISATIONS = ("english", "speech", "text", "folded")
@@ -90,11 +92,13 @@ NORMALISATIONS = ("english", "speech", "text", "folded")
 class TokenizerOptions(TrainingOptions):
     usual_normalisation: ClassVar[str] = "english"
 
-    tokenizer: Path | None = option(None, "A tokenizer.json.  [default: train one on the text]", metavar="FILE")
+    tokenizer: Path | None = option(
+        None, "Existing tokenizer.json.  [default: train a tokenizer on the text]", metavar="FILE"
+    )
     normalize: str | None = option(
         None,
-        "For a new tokenizer: english folds case, accents and punctuation; speech keeps accents; text keeps all; "
-        "folded keeps all but case.  [default: english; for lexical folded]",
+        "Normalisation of a new tokenizer. english: fold case, accents and punctuation; speech: keep accents; "
+        "text: keep everything; folded: fold case only.  [default: english; for lexical: folded]",
         choices=NORMALISATIONS,
     )
 
@@ -106,5 +110,5 @@ class TokenizerOptions(TrainingOptions):
 @dataclass(frozen=True, kw_only=True)
 class PairOptions(TrainingOptions):
     pairs: tuple[Path, Path] | None = option(
-        None, "Sentences and their translations, line by line.", metavar="SOURCE TARGET"
+        None, "Source sentences and their translations, line by line.", metavar="SOURCE TARGET"
     )

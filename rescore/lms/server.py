@@ -219,7 +219,7 @@ class ServerModel:
         self._client, self._template, self._parallel = client, template, parallel
         self._model, revision = _served(client, model)
         self._way, probe = self._find_way([CHAT] if chat else [ECHO, ECHO_BEHIND_FIRST, PROMPT, GENERATE])
-        log.info("%s: scores by %s, asked through %s", client.url, self._model, self._way.about)
+        log.info("%s: scores with %s, through %s", client.url, self._model, self._way.about)
         rounded = ROUNDING * round(probe.sum / ROUNDING)
         told = [name, self._model, revision, template and template.text, probe.tokens, rounded]
         self.fingerprint = hashlib.sha256(json.dumps(told).encode()).hexdigest()
@@ -327,7 +327,7 @@ class ServerModel:
             raise NonsenseError(f"{self._client.url}: its tokens spell {spelled[-60:]!r}, not {PROBE.text!r}")
         if tokens[0] is OMITTED or (tokens[0].log_prob is None and not spelled.removeprefix(first).endswith(text)):
             log.warning(
-                "%s: says nothing of a text's first token, which is not scored; give --prompt, such as '\\n{text}'",
+                "%s: gives no score for the first token of a text; give --prompt, such as '\\n{text}'",
                 self._client.url,
             )
 

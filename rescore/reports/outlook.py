@@ -244,13 +244,17 @@ def _advice(found: Outlook, toolkit_oracle: float) -> list[str]:
     """What would help; `toolkit_oracle` is that of the toolkit's own hypotheses, which deeper lists continue."""
     advice = []
     if not found.has_lm:
-        advice.append(f"score the lists with a language model: at most {found.possible:.2f} points are in them")
+        advice.append(
+            f"score the lists with a language model: the largest possible gain is {found.possible:.2f} points"
+        )
     elif found.gain <= 0:
-        advice.append("another LM: this one does not help here")
+        advice.append("another LM: this LM does not help here")
     elif not found.certain:
-        advice.append("another LM, or more lists to tune on: this gain may be chance")
+        advice.append("another LM, or more lists to tune on: the gain may be due to chance")
     elif found.share < LOW_SHARE:
-        advice.append(f"another LM, nearer to these texts: {100 * (1 - found.share):.0f} % of what is possible is left")
+        advice.append(
+            f"another LM, closer to these texts: {100 * (1 - found.share):.0f} % of the possible gain is left"
+        )
     drop = abs(found.beyond[0].oracle - toolkit_oracle) if found.beyond else 0.0
     if drop > STEEP * toolkit_oracle and drop > STEEP * found.possible:
         about = f", of which this LM would take {found.share * drop:.2f}" if found.certain else ""
@@ -258,8 +262,8 @@ def _advice(found: Outlook, toolkit_oracle: float) -> list[str]:
     if found.words and found.words.wrong and found.words.absent > MANY_ABSENT * found.words.wrong:
         share = f"{100 * found.words.absent / found.words.wrong:.0f} %"
         how = "another recogniser" if found.respelled else "respelling, another recogniser"
-        advice.append(f"new hypotheses ({how}): no hypothesis has {share} of the missing words")
-    return advice or ["nothing stands out: this LM takes most of what these lists hold"]
+        advice.append(f"new hypotheses ({how}): {share} of the missing words are in no hypothesis")
+    return advice or ["nothing stands out: this LM reaches most of the possible gain"]
 
 
 def rows(found: Outlook) -> list[tuple[str, str]]:
@@ -290,7 +294,7 @@ def _gain(found: Outlook) -> list[tuple[str, str]]:
     ]
     if found.folds:
         lines.append(
-            ("", f"each of {found.folds} folds with weights tuned on the others: what to expect of other lists")
+            ("", f"each of {found.folds} folds has weights tuned on the other folds: expect this gain on other lists")
         )
     elif found.flatters:
         lines.append(("", "the weights were tuned on these very lists, so the gain on other lists is smaller"))

@@ -472,11 +472,11 @@ def _weights(results: Results) -> str:
 def why_zero(unproven: Unproven | None, first_pass: float, source: str) -> str:
     """Why all weights are 0, and what to do."""
     if unproven is None:
-        return f"the LM does not help on this set: no weight above 0 is better than the first pass on {source}"
+        return f"the LM does not help: no weight above 0 is better than the first pass on {source}"
     return (
-        f"the weight is 0: the best one on {source}, {_named(unproven.weights)}, gains less than two standard errors "
-        f"({first_pass:.2f} -> {unproven.value:.2f}, 95 % CI of the gain {unproven.low:.2f} to {unproven.high:.2f} "
-        "points); tune on more lists, or take this weight with --no-bagging"
+        f"the weight is 0: the best weight on {source}, {_named(unproven.weights)}, gains less than two standard "
+        f"errors ({first_pass:.2f} -> {unproven.value:.2f}, 95 % CI of the gain {unproven.low:.2f} to "
+        f"{unproven.high:.2f} points); tune on more lists, or use the best weight with --no-bagging"
     )
 
 

@@ -89,8 +89,8 @@ def warn_of_single(lists: Sequence[NbestList]) -> None:
     """Say so where no list leaves a choice."""
     if lists and all(len(nbest.hypotheses) == 1 for nbest in lists):
         log.warning(
-            "every list has one hypothesis, so there is nothing to choose from: have the decoder write more, such as "
-            "with --nbest 10"
+            "every list has only one hypothesis, so reranking cannot change anything; write more hypotheses in the "
+            "decoder, for example with --nbest 10"
         )
 
 
@@ -100,7 +100,7 @@ def warn_of_overlap(lists: Sequence[NbestList], dev: Sequence[NbestList]) -> Non
     shared = [nbest.id for nbest in lists if (nbest.id, nbest.references) in known]
     if shared:
         log.warning(
-            "%d of %d test utterances are in the dev lists, too (%s); figures on them flatter",
+            "%d of %d test utterances are also in the dev lists (first: %s); the figures on them are too good",
             len(shared),
             len(lists),
             shared[0],
@@ -112,8 +112,8 @@ def warn_of_scales(lists: Sequence[NbestList], dev: Sequence[NbestList]) -> None
     of_test, of_dev = _spread(lists), _spread(dev)
     if of_test and of_dev and max(of_test / of_dev, of_dev / of_test) > SCALE_RATIO:
         log.warning(
-            "first-pass scores of a list differ by %.3g in the dev lists and by %.3g in the test lists (medians): are "
-            "both sums, or both means, of the same system? Weights tuned on the one do not fit the other",
+            "best and worst first-pass score of a list differ by %.3g in the dev lists but by %.3g in the test lists "
+            "(medians), so the weights may not fit; use scores of one system, either all sums or all means",
             of_dev,
             of_test,
         )

@@ -46,7 +46,7 @@ def warn_at_end(scale: float, grid: Sequence[float], what: str) -> None:
     """Say so where the best scale is the first or the last that was tried."""
     if scale in (grid[0], grid[-1]):
         log.warning(
-            "%s: the best scale of the posteriors, %.4g, is at the end of what was tried (%.4g to %.4g)",
+            "%s: the best scale of the posteriors, %.4g, is at the end of the searched range (%.4g to %.4g)",
             what,
             scale,
             grid[0],
@@ -170,7 +170,7 @@ def pruned(lists: Sequence[NbestList], weights: Mapping[str, float], pairs: int 
     most = max(2, int((pairs / len(lists)) ** 0.5))
     if all(len(nbest.hypotheses) <= most for nbest in lists):
         return list(lists)
-    log.info("tuning looks at the best %d hypotheses of each list", most)
+    log.info("tuning uses only the best %d hypotheses of each list", most)
     shorter = []
     for nbest in lists:
         best = sorted(ranking(nbest, combine(nbest, weights).tolist())[:most])

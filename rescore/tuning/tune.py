@@ -132,7 +132,8 @@ def _choose(
     if significantly_better(metric, choice, _space(metric, own, columns, own_bonuses).chosen(_point(without))):
         return tuned
     log.warning(
-        "respelling gains nothing significant on these %s lists (%.2f with it, %.2f without): nothing is respelled",
+        "respelling has no significant gain on these %s lists (%.2f with respelling, %.2f without): nothing is "
+        "respelled",
         f"{len(lists):,}",
         tuned.value,
         without.value,

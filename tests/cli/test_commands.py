@@ -99,7 +99,7 @@ def test_stages_in_a_pipe(rescore: Run, lists: Path, model: Path) -> None:
 
 def test_recommended_weight_is_said(rescore: Run, lists: Path, model: Path) -> None:
     done = rescore(lists, "--lm", f"tta:{model}")
-    assert done.returncode == 0 and "lambda 0.3, as the model card" in done.stderr
+    assert done.returncode == 0 and "weight 0.3, from the model card" in done.stderr
     assert "lambda: tta 0.3 (recommended by the model card)" in done.stdout
 
 
@@ -107,7 +107,7 @@ def test_weight_zero_is_said_plainly(rescore: Run, model: Path, tmp_path: Path) 
     only = {"u": {"ref": "the old", "hyp_1": {"score": -1, "text": "the old"}, "hyp_2": {"score": -2, "text": "the"}}}
     path = write_json(tmp_path / "good.json", only)
     done = rescore(path, "--lm", f"tta:{model}", "--dev", path)
-    assert "the LM does not help on this set" in done.stdout and "WER unchanged" in done.stdout
+    assert "the LM does not help: no weight above 0" in done.stdout and "WER unchanged" in done.stdout
     assert "lambda: tta 0 " in done.stdout
 
 

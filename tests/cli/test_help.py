@@ -101,7 +101,9 @@ def test_paths_are_completed() -> None:
 def test_quiet_and_verbose(rescore: Run, tmp_path: Path) -> None:
     lists = '{"id": "u", "hyps": [{"text": "a"}, {"text": "a"}]}\n'
     (tmp_path / "l.jsonl").write_text(lists, encoding="utf-8")
-    assert "have no scores" in rescore("convert", "l.jsonl").stderr
+    assert "1 list has no scores" in rescore("convert", "l.jsonl").stderr
+    assert "hypothesis twice" not in rescore("convert", "l.jsonl").stderr
+    assert "1 list has a hypothesis twice" in rescore("convert", "l.jsonl", "-v").stderr
     assert rescore("convert", "l.jsonl", "-q").stderr == ""
     assert_one_line_error(rescore("convert", "nothing.json", "-q"), "no such file")
 

@@ -48,7 +48,7 @@ def at_a_terminal(command: Sequence[str], folder: Path) -> str:
 def test_messages_appear_once_and_the_bar_moves(model: Path, tmp_path: Path) -> None:
     lists = [{**TWICE, "id": str(number)} for number in range(50)]
     (tmp_path / "lists.jsonl").write_text("".join(json.dumps(line) + "\r\n" for line in lists), encoding="utf-8")
-    command = ["score", "lists.jsonl", "--lm", f"tta:{model}", "--batch-tokens", "20", "-o", "scored.jsonl"]
+    command = ["score", "lists.jsonl", "--lm", f"tta:{model}", "--batch-tokens", "20", "-o", "scored.jsonl", "-v"]
     shown = at_a_terminal(command, tmp_path)
     for message in ("end in a carriage return", "have no scores", "have a hypothesis twice"):
         assert shown.count(message) == 1, shown
@@ -68,8 +68,10 @@ def test_a_window_reports_while_it_is_scored(models: dict[str, Path], tmp_path: 
 
 def test_steps_do_not_repeat_what_the_first_has_reported(rescore: Run, model: Path, tmp_path: Path) -> None:
     (tmp_path / "lists.jsonl").write_text(json.dumps(TWICE) + "\n", encoding="utf-8")
-    first = rescore("score", "lists.jsonl", "--lm", f"tta:{model}", "-o", "scored.jsonl")
-    assert "have a hypothesis twice" in first.stderr
+    first = rescore("score", "lists.jsonl", "--lm", f"tta:{model}", "-o", "scored.jsonl", "-v")
+    assert "1 list has a hypothesis twice" in first.stderr
     again = rescore("rerank", "scored.jsonl", "-o", "reranked.jsonl")
     assert again.returncode == 0 and again.stderr == ""
+    for command in (["rerank", "scored.jsonl"], ["rerank", "scored.jsonl", "--report", "r.json"]):
+        assert "hypothesis twice (first: u); mbr counts both" in rescore(*command, "--decide", "mbr").stderr
     assert rescore("rerank", "scored.jsonl", "--strict").returncode == 2

@@ -226,7 +226,7 @@ def test_folds_flat_and_curve(rescore: Run, lists: Path, arpa: str, tmp_path: Pa
 
 def test_overlap_of_dev_and_test_is_told(rescore: Run, lists: Path, arpa: str, tmp_path: Path) -> None:
     done = rescore(lists, "--lm", arpa, "--dev", lists)
-    assert "12 of 12 test utterances are in the dev lists, too (u0)" in done.stderr
+    assert "12 of 12 test utterances are also in the dev lists (first: u0)" in done.stderr
     other = json.loads(lists.read_text())
     for entry in other.values():
         entry["ref"] += " clock"

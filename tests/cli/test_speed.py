@@ -72,7 +72,7 @@ def test_cache_is_used_by_the_next_command(rescore: Run, model: Path, tmp_path: 
     done = rescore("score", LISTS, *lm, "--cache", "cache")
     assert (
         done.returncode == 0
-        and "its scores are computed anew" in done.stderr
+        and "the scores are computed again" in done.stderr
         and parsed(done.stdout) == near(plain.stdout)
     )
 

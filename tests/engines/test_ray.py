@@ -335,7 +335,7 @@ def test_other_files_beside_shards_stay(tmp_path: Path, caplog: pytest.LogCaptur
     shards.join()
     assert (tmp_path / "out.jsonl").is_file()
     assert sorted(one.name for one in folder.iterdir()) == ["folder", "notes.txt"]
-    assert "holds other files than shards, and stays" in caplog.text
+    assert "the folder is kept, because it contains files other than shards" in caplog.text
 
 
 def test_without_the_extra(rescore: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -156,7 +156,7 @@ def test_no_channel_learns_from_the_lists_that_are_decided(config: RunConfig, re
     assert len(list(pipeline.expand(test, folds))) == 6  # which lists these are, only the user knows
     formats.write(test[:2], "two.jsonl")  # each would have its channel from the other one alone
     done = rescore("score", "two.jsonl", "--lm", "tta-small", "--respell", "5", "--channel", "folds")
-    assert_one_line_error(done, "2 utterances cannot be learned from the others")
+    assert_one_line_error(done, "2 utterances cannot be split into 3 parts")
 
 
 def test_a_channel_is_learned_once(config: RunConfig, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -188,7 +188,7 @@ def test_what_was_chosen_and_what_is_absent_is_said(config: RunConfig, caplog: p
     lists = made(3, 2)
     caplog.set_level("INFO")
     list(pipeline.expand(lists, replace(config, channel=None)))
-    assert "--channel shipped, as no other is given" in caplog.text
+    assert "using --channel shipped" in caplog.text
     with pytest.raises(UserError, match=r"no score 'channel' \(found: s2s\); add it with --respell"):
         lists[0].column(CHANNEL)
 

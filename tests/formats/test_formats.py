@@ -208,12 +208,13 @@ def test_refused(tmp_path: Path, content: str, message: str) -> None:
 
 def test_what_is_odd_is_repaired_and_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     lines = b'\xef\xbb\xbf{"id": "u", "hyps": [{"text": "a\xe4", "score": 1}, {"text": "a\xe4", "score": 2}]}\r\n'
+    caplog.set_level("DEBUG", logger="rescore")
     (tmp_path / "odd.jsonl").write_bytes(lines + lines[3:].replace(b'"u"', b'"v"'))
     first, second = formats.read([tmp_path / "odd.jsonl"])
     assert (first.id, second.id) == ("u", "v") and first.hypotheses[0].text == "a\ufffd"
     told = [record.message for record in caplog.records]
     assert [message.split(" (first")[0].split(";")[0] for message in told] == [
-        "1 files begin with a byte order mark, which was left out",
+        "1 file begins with a byte order mark, which was left out",
         "2 lines end in a carriage return, which was left out",
         "2 lines are not UTF-8",
         "2 lists have a hypothesis twice",

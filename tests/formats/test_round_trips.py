@@ -125,12 +125,12 @@ def compare(before: NbestList, after: NbestList, told: str) -> None:
     scored = "scores (the best hypothesis comes first)" not in told
     hypotheses = before.hypotheses if scored else sorted(before.hypotheses, key=lambda one: -one.scores["s2s"])
     assert len(after.hypotheses) == len(hypotheses)
-    if "texts with marks" not in told:
+    if "toolkit marks" not in told:
         assert [one.text for one in after.hypotheses] == [one.text for one in hypotheses]
-    if "place for it: references" not in told and ", references" not in told:
-        assert after.references == before.references or "texts with marks" in told
+    if "not written: references" not in told and ", references" not in told:
+        assert after.references == before.references or "toolkit marks" in told
     elif "references after the first" in told:
-        assert after.references == before.references[:1] or "texts with marks" in told
+        assert after.references == before.references[:1] or "toolkit marks" in told
     assert after.source == before.source or "sources" in told
     for ours, theirs in zip(hypotheses, after.hypotheses, strict=True):
         if scored and "first-pass scores" not in told:

@@ -26,7 +26,7 @@ def test_lists_and_texts_may_be_packed(pack: object, tmp_path: Path) -> None:
     (tmp_path / "text").write_bytes(pack(b"\xef\xbb\xbfa b\n\n c\rd \r\n"))
     warnings = InputWarnings()
     assert list(read_lines(tmp_path / "text", empty=True, warnings=warnings)) == ["a b", "", "c\rd"]
-    with pytest.raises(UserError, match="text: files that begin with a byte order mark"):
+    with pytest.raises(UserError, match="text: begins with a byte order mark"):
         list(read_lines(tmp_path / "text", warnings=InputWarnings(strict=True)))
     with pytest.raises(UserError, match=r"line 3: .*convert the file"):
         list(read_lines(tmp_path / "text", warnings=InputWarnings(refused=CRLF)))

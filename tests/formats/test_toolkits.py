@@ -133,8 +133,8 @@ def test_what_has_no_place_is_told(rescore: Run, tmp_path: Path) -> None:
     lists = '{"id": "u1", "ref": "a", "hyps": [{"text": "a", "score": -1, "scores": {"tta": -3}}]}\n'
     (tmp_path / "l.jsonl").write_text(lists)
     done = rescore("convert", "l.jsonl", "--to", "espnet2", "-o", "decode")
-    assert "no place for it: references" in done.stderr and "tta" not in done.stderr
-    assert "no place for it: column tta" in rescore("convert", "l.jsonl", "--to", "hf").stderr
+    assert "not written: references" in done.stderr and "tta" not in done.stderr
+    assert "not written: column tta" in rescore("convert", "l.jsonl", "--to", "hf").stderr
     assert (tmp_path / "decode/logdir/output.1/1best_recog/text").read_text() == "u1 a\n"
     assert_one_line_error(rescore("convert", "l.jsonl", "--to", "moses"), "'u1' is not a number")
     assert_one_line_error(rescore("convert", "l.jsonl", "--to", "whisper"), "whisper is read only")

@@ -71,7 +71,7 @@ def test_more_hypotheses_than_open_files(tmp_path: Path) -> None:
 def test_references_after_the_first(to: str, rescore: Run, tmp_path: Path) -> None:
     (tmp_path / "l.jsonl").write_text('{"id": "7", "ref": ["a", "b"], "hyps": [{"text": "a", "score": -1}]}\n')
     done = rescore("convert", "l.jsonl", "--to", to, "-o", "out")
-    assert done.returncode == 0 and "no place for it: references after the first" in done.stderr
+    assert done.returncode == 0 and "not written: references after the first" in done.stderr
     assert next(formats.iterate(["out"])).references == ("a",)
 
 
@@ -87,7 +87,7 @@ def test_all_references(to: str, rescore: Run, tmp_path: Path) -> None:
 def test_without_scores_the_best_comes_first(to: str, rescore: Run, tmp_path: Path) -> None:
     lists(tmp_path / "l.jsonl", hyp("a", -3), hyp("b", -1), hyp("c", -2), ref="b")
     done = rescore("convert", "l.jsonl", "--to", to, "-o", "out")
-    assert "no place for it:" in done.stderr and "scores (the best hypothesis comes first)" in done.stderr
+    assert "not written:" in done.stderr and "scores (the best hypothesis comes first)" in done.stderr
     found = next(formats.iterate(["out"], to, options=formats.ReadOptions(size=3)))
     assert [one.text for one in found.hypotheses] == ["b", "c", "a"]
 
@@ -102,7 +102,7 @@ def test_times_and_recordings(rescore: Run, tmp_path: Path) -> None:
 
 def test_sources_and_models_of_columns(rescore: Run, tmp_path: Path) -> None:
     lists(tmp_path / "l.jsonl", hyp("a", -1), src="x")
-    assert "no place for it: sources" in rescore("convert", "l.jsonl", "--to", "nemo").stderr
+    assert "not written: sources" in rescore("convert", "l.jsonl", "--to", "nemo").stderr
     model = {"tta": Column("tta", "ab12", "sum", "float32")}
     found = [NbestList("u1", [Hypothesis("a", {"s2s": -1.0, "tta": -2.0})], provenance=model)]
     formats.write(found, str(tmp_path / "m.jsonl"))

@@ -95,7 +95,7 @@ def test_damaged_file_is_told_and_made_anew(tmp_path: Path, caplog: pytest.LogCa
     cached = Cached(Counting(), tmp_path)
     cached.path.write_bytes(b"no database" * 100)
     assert cached.score(alone(["the"]))[0].sum == Counting().score(alone(["the"]))[0].sum
-    assert "damaged (file is not a database); its scores are computed anew" in caplog.text
+    assert "damaged (file is not a database); the scores are computed again" in caplog.text
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="cannot be written"):
         Cached(Counting(), tmp_path / "file").score(alone(["the"]))
@@ -216,7 +216,7 @@ def test_a_cache_that_cannot_be_written(
     cached.score(alone(TEXTS[:3]))
     assert lm.asked == alone([TEXTS[2], TEXTS[2]])
     assert [record.message for record in caplog.records] == [
-        f"{tmp_path / 'some'}: cannot be written; scores of counting that it lacks are not kept"
+        f"{tmp_path / 'some'}: cannot be written; new scores of counting are not stored"
     ]
     assert cached.path.read_bytes() == before and [cached.path] == list(cached.path.parent.iterdir())
     assert same(Cached(Counting(), tmp_path / "a" / "none").score(alone(TEXTS[:2])), expected)

@@ -132,7 +132,7 @@ def test_what_is_long_is_scored_all_the_same(folders: dict[str, Path], caplog: p
     long = " ".join(["clock"] * 40)
     channel = load(f"tta:channel:{folders['tta']}")
     one, other = channel.score([Question(text, long) for text in ("yes", "the old clock")])
-    assert one.sum == other.sum and "such texts are scored without the other side" in caplog.text
+    assert one.sum == other.sum and "long texts are scored without the other side" in caplog.text
     cut, whole = load(f"tta:{folders['tta']}").score([Question("yes", long), Question(long, "yes")])
     assert cut.sum < 0 and len(whole.tokens) >= 40 and (whole.log_probs < 0).all()
 

@@ -51,5 +51,5 @@ def test_run_and_compare_warn(rescore: Run, tmp_path: Path) -> None:
         assert done.returncode == 0, done.stderr
     lists = str(ROOT / "data" / "test.json")
     done = rescore("compare", lists, "--dev", lists, "--lm", "tta:seen", "--lm", "tta:other")
-    assert "tta:seen: 100 % of the references are in its training text" in done.stderr
+    assert "tta:seen: the training text of this model contains 100 % of the references" in done.stderr
     assert "tta:other: " not in done.stderr

@@ -195,7 +195,7 @@ def test_without_a_prompt_this_server_does_not_score_the_first_token(
     folder: Path, url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     served = load_model(f"server:{url}").score(alone(SENTENCES[:5]))
-    assert "says nothing of a text's first token" in caplog.text
+    assert "gives no score for the first token of a text" in caplog.text
     for one, other in zip(served, load_model(f"hf-causal:{folder}").score(alone(SENTENCES[:5])), strict=True):
         assert one.log_probs == pytest.approx(other.log_probs[1:], abs=1e-2)
 

@@ -133,8 +133,8 @@ def test_long_sentence_is_scored_in_windows_and_told_once(model: Path, caplog: p
         lm.score(alone([text]))
     assert len(found.tokens) == len(found.log_probs) >= 1000 and (found.log_probs < 0).all()
     assert [record.message for record in caplog.records] == [
-        f"tta: a sentence of {len(found.tokens)} tokens exceeds the model's 22; "
-        "such sentences are scored in overlapping windows"
+        f"tta: a sentence has {len(found.tokens)} tokens, but the model only 22 positions; "
+        "long sentences are scored in overlapping windows"
     ]
 
 

@@ -68,7 +68,7 @@ def test_each_server_is_asked_its_way(form: str, start: Start, caplog: pytest.Lo
         "sglang": "SGLang's /generate",
         "llama_cpp": "echo with logprobs, less [BOS]",
     }
-    assert f"scores by {MODEL}, asked through {ways[form]}\n" in caplog.text
+    assert f"scores with {MODEL}, through {ways[form]}\n" in caplog.text
 
 
 @pytest.mark.parametrize("bos", [True, False])
@@ -78,7 +78,7 @@ def test_a_text_alone(form: str, bos: bool, start: Start, caplog: pytest.LogCapt
     found = load(start(form, bos)).score(alone(TEXTS))
     assert sums(found) == pytest.approx([expected("", text, bos) for text in TEXTS])
     assert [len(one.tokens) for one in found] == [len(text.split()) - (not bos) for text in TEXTS]
-    assert ("says nothing of a text's first token" in caplog.text) == (not bos)
+    assert ("gives no score for the first token of a text" in caplog.text) == (not bos)
 
 
 def test_without_a_prompt_llama_cpp_python_says_nothing_of_the_first_token(
@@ -199,7 +199,7 @@ def test_the_key_is_sent_and_never_told(
 
 def test_the_key_goes_unencrypted_with_a_warning_only(caplog: pytest.LogCaptureFixture) -> None:
     http_client.Client("http://example.org", "key", 1)
-    assert "the key goes there unencrypted" in caplog.text
+    assert "the key is sent unencrypted" in caplog.text
     caplog.clear()
     http_client.Client("https://example.org", "key", 1)
     http_client.Client("http://localhost:1", "key", 1)

@@ -127,7 +127,7 @@ def test_text_without_blanks_is_pointed_out(rescore: Run, tmp_path: Path) -> Non
         lines = "".join(f"{key} {text}\n" for key, text in CHINESE.items())
         (tmp_path / name).write_text(lines.replace("雨", "雪") if name == "hyp" else lines, encoding="utf-8")
     common = ["eval", "hyp", "--ref", "ref"]
-    hint = "WER counts what stands between blanks, and these texts have none between words; give --metric cer"
+    hint = "WER counts words between spaces, but these texts have no spaces between words; give --metric cer"
     done = rescore(*common)
     assert "50.00" in done.stdout and done.stderr.count(hint) == 1 and done.stderr.count("\n") == 1
     for more in (["--metric", "cer"], ["--metric", "mer"], ["--split", "characters"], ["--split", "mixed"]):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from rescore.respelling import find_lexicon
+from rescore.expansion.respell import find_lexicon
 
 from rescore.decision import Decision
 from rescore.decision.mbr import losses

@@ -145,5 +145,5 @@ def test_text_has_no_byte_order_mark(rescore: Run, model: Path, tmp_path: Path) 
         assert found[0] == found[1] and "PPL" in found[0]
     (tmp_path / "t").write_text("\ufeffthe old\n")
     assert_one_line_error(
-        rescore("score", "--text", "t", "--lm", f"tta:{model}", "--strict"), "begin with a byte order mark"
+        rescore("score", "--text", "t", "--lm", f"tta:{model}", "--strict"), "begins with a byte order mark"
     )

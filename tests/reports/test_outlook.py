@@ -45,7 +45,7 @@ def test_words_by_hand() -> None:
     assert found.first_pass == pytest.approx(100 * 4 / 12) and found.oracle == pytest.approx(100 * 3 / 12)
     assert found.gain == found.possible == pytest.approx(100 / 12) and found.share == pytest.approx(1.0)
     assert not found.certain and found.interval[0] == 0.0 and found.next[0].startswith("another LM, or more lists")
-    assert outlook(ErrorRate(), lists, FIRST_PASS_ALONE).next[0].startswith("score the lists with a language model: at")
+    assert outlook(ErrorRate(), lists, FIRST_PASS_ALONE).next[0].startswith("score the lists with a language model: ")
     assert outlook(Bleu("none"), lists, HALF).words is None
 
 
@@ -53,7 +53,7 @@ def test_what_is_certain_is_called_so() -> None:
     lists = [nbest(str(index), "a b c", "a x c", "a b c", lm=(0.0, 9.0)) for index in range(40)]
     found = outlook(ErrorRate(), lists, HALF)
     assert found.certain and found.interval == (pytest.approx(100 / 3), pytest.approx(100 / 3))
-    assert found.next == ["nothing stands out: this LM takes most of what these lists hold"]
+    assert found.next == ["nothing stands out: this LM reaches most of the possible gain"]
     worse = [nbest(str(index), "a b c", "a b c", "a x c", lm=(0.0, 9.0)) for index in range(40)]
     found = outlook(ErrorRate(), worse, HALF)
     assert not found.certain and found.gain < 0 and found.interval[1] < 0

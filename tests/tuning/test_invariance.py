@@ -132,4 +132,4 @@ def test_calibration_on_the_lists_themselves_is_said(rescore: Run, tmp_path: Pat
     formats.write([replace(nbest, id=f"other{nbest.id}") for nbest in noisy(8)], str(tmp_path / "dev.jsonl"))
     for dev, said in (("l.jsonl", True), ("dev.jsonl", False)):
         done = rescore("confidence", "l.jsonl", "--dev", dev, "-o", "words.jsonl")
-        assert done.returncode == 0 and ("40 of 40 test utterances are in the dev lists" in done.stderr) == said
+        assert done.returncode == 0 and ("40 of 40 test utterances are also in the dev lists" in done.stderr) == said

@@ -37,6 +37,7 @@ from rescore.cli.options.lms import device_option as device_option
 from rescore.cli.options.lms import lm_options as lm_options
 from rescore.cli.options.lms import optional_lm_options as optional_lm_options
 from rescore.cli.options.outputs import curve_option as curve_option
+from rescore.errors import counted
 from rescore.files import shown
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ nbest_argument = click.argument("nbest", nargs=-1, required=True, metavar="NBEST
 
 
 detokenize_option = click.option(
-    "--detokenize", metavar="LANGUAGE", help="Undo the Moses tokeniser's work in what is written: en, de, ..."
+    "--detokenize", metavar="LANGUAGE", help="Undo Moses tokenisation in the output, for a language such as en or de."
 )
 
 
@@ -100,15 +101,15 @@ report_options = option_group(
     ReportOptions,
     "Report",
     [
-        click.option("--report", metavar="FILE", help="Write the results as JSON, in full precision."),
+        click.option("--report", metavar="FILE", help="Write the results as JSON in full precision."),
         click.option(
             "--table",
             multiple=True,
             metavar="FILE",
-            help="Write the figures as a table, as `report` does: RESULTS.md, .tex, .csv, .txt. May be repeated.",
+            help="Write the results as a table, like `rescore report`: .md, .tex, .csv or .txt. May be repeated.",
         ),
-        click.option("--dataset", metavar="NAME", help="The set's name in tables.  [default: from the path]"),
-        click.option("--system", metavar="NAME", help="The output's name in tables.  [default: the models]"),
+        click.option("--dataset", metavar="NAME", help="Name of the test set in tables.  [default: from the path]"),
+        click.option("--system", metavar="NAME", help="Name of the output in tables.  [default: the models]"),
     ],
 )
 
@@ -137,11 +138,14 @@ test_options = option_group(
             type=OneOf(parts.TESTS),
             default="randomisation",
             show_default=True,
-            help="Paired approximate randomisation, paired bootstrap, or (WER) the matched-pairs segment test.",
+            help="Significance test: paired approximate randomisation, paired bootstrap, or the matched-pairs segment "
+            "test (WER only).",
         ),
-        click.option("--by-speaker", is_flag=True, help="Exchange or draw speakers, not utterances."),
+        click.option("--by-speaker", is_flag=True, help="Exchange or resample whole speakers instead of utterances."),
         click.option(
-            "--speaker", metavar="REGEX", help="Finds the speaker or the document in an id.  [default: ^(.+?)[-_]]"
+            "--speaker",
+            metavar="REGEX",
+            help="Regular expression that finds the speaker or document in an utterance id.  [default: ^(.+?)[-_]]",
         ),
     ],
 )
@@ -187,7 +191,9 @@ class LogProgress:
             of = f" of {self._total:,}" if self._total else ""
             rate = (self._done - self._done_before) / (now - self._reported)  # of the last minute
             self._reported, self._done_before = now, self._done
-            left = f", {(self._total - self._done) / rate / 60:.0f} minutes to go" if self._total and rate else ""
+            left = ""
+            if self._total and rate:
+                left = f", {counted(round((self._total - self._done) / rate / 60), 'minute')} to go"
             log.info("%s: %s%s %s, %.0f a second%s", self._label, f"{self._done:,}", of, self._unit, rate, left)
 
 

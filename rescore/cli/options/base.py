@@ -141,18 +141,24 @@ def _beginning(text: str, names: list[str]) -> list[CompletionItem]:
 
 
 class WithTable(click.Option):
-    """An option whose help ends with what is in a table."""
+    """An option whose help describes each name of a table."""
 
     def __init__(self, *arguments: Any, table: OneOf, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.table = table.table
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
-        found = super().get_help_record(ctx)
-        if found is None:
+        record = super().get_help_record(ctx)
+        if record is None:
             return None
         about = "; ".join(f"{name}: {self.table.about(name)}" for name in self.table.names)
-        return found[0], f"{found[1]} {about}."
+        return record[0], _before_default(record[1], f" {about}.")
+
+
+def _before_default(text: str, more: str) -> str:
+    """Help of an option with more text before `[default: ...]` and the like."""
+    about, brackets, rest = text.partition("  [")
+    return f"{about}{more}{brackets}{rest}"
 
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -198,14 +204,14 @@ class GroupedCommand(click.Command):
         super().__init__(*arguments, **settings)
         self.params += [
             click.Option(
-                ["-q", "--quiet"], is_flag=True, expose_value=False, callback=_level, help="No messages but errors."
+                ["-q", "--quiet"], is_flag=True, expose_value=False, callback=_level, help="Print errors only."
             ),
             click.Option(
                 ["-v", "--verbose"],
                 is_flag=True,
                 expose_value=False,
                 callback=_level,
-                help="More messages: what was looked up, what was left out.",
+                help="Print more messages, such as notes on hypotheses that a list contains twice.",
             ),
         ]
 
@@ -223,8 +229,8 @@ class GroupedCommand(click.Command):
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx) if isinstance(parameter, click.Option) else None
             if record is not None:
-                if isinstance(parameter.type, OneOf) and parameter.type.help:
-                    record = record[0], f"{record[1]}  {parameter.type.help}"
+                if isinstance(parameter.type, OneOf) and parameter.type.help and not isinstance(parameter, WithTable):
+                    record = record[0], _before_default(record[1], f" {parameter.type.help}")
                 groups.setdefault(getattr(parameter, "title", MAIN), []).append(record)
         # What every command has stands last.
         groups[MAIN].sort(key=lambda record: record[0].split(",")[0].split()[0] in ("-q", "-v", "-h"))

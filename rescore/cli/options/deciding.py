@@ -96,42 +96,46 @@ metric_options = option_group(
             "--metric",
             type=OneOf(parts.METRICS),
             multiple=True,
-            help="The first is optimised, others are reported. May be repeated.  "
-            "[default: bleu for lists with a source, else wer]",
+            help="The first metric is optimised; all are reported. May be repeated.  [default: bleu for lists with a "
+            "source text, else wer]",
         ),
         click.option(
             "--tokenize",
             type=OneOf(parts.TOKENIZERS),
             cls=WithTable,
             table=OneOf(parts.TOKENIZERS),
-            help="sacreBLEU's tokenizer.  [default: none where references are tokenised already, else 13a]",
+            help="sacreBLEU tokenizer.  [default: none if the references are tokenised, else 13a]",
         ),
         click.option(
-            "--comet-model", metavar="DIR", help="COMET: its folder, with hparams.yaml and checkpoints/model.ckpt."
+            "--comet-model",
+            metavar="DIR",
+            help="Folder of the COMET model, with hparams.yaml and checkpoints/model.ckpt.",
         ),
-        click.option("--case-sensitive", is_flag=True, help="WER, CER: a difference of case is an error."),
-        click.option("--split-hyphens", is_flag=True, help="WER, CER: count compounds as their parts."),
+        click.option("--case-sensitive", is_flag=True, help="WER, CER: count a difference in case as an error."),
+        click.option("--split-hyphens", is_flag=True, help="WER, CER: split compounds at hyphens."),
         click.option("--drop-punctuation", is_flag=True, help="WER, CER: remove punctuation marks around words."),
-        click.option("--drop-apostrophes", is_flag=True, help="WER, CER: remove apostrophes: it's equals its."),
+        click.option("--drop-apostrophes", is_flag=True, help="WER, CER: remove apostrophes, so that it's equals its."),
         click.option("--drop-unknown", is_flag=True, help="WER, CER: remove <unk>."),
-        click.option("--glm", metavar="FILE", help="WER, CER: apply the replacements of a global mapping file (NIST)."),
+        click.option("--glm", metavar="FILE", help="WER, CER: apply a NIST global mapping file (GLM)."),
         click.option(
             "--normalizer",
             type=click.Choice(["whisper-english", "whisper-basic", "nfkc"]),
             multiple=True,
-            help="WER, CER: apply Whisper's normaliser of English, or of other languages, to both sides; or Unicode's "
-            "compatibility forms. May be repeated.",
+            help="WER, CER: normalise hypotheses and references with Whisper's normaliser for English, Whisper's basic "
+            "normaliser for other languages, or Unicode NFKC. May be repeated.",
         ),
         click.option(
             "--split",
             type=click.Choice(["characters", "mixed"]),
-            help="WER, confidences, rover: each character is a word; mixed: of Chinese, Japanese and Thai alone.",
+            help="WER, confidences, rover. characters: each character is a word; mixed: each Chinese, Japanese or Thai "
+            "character is a word.",
         ),
         click.option(
             "--words",
             metavar="FILE",
-            help="BWER, UWER: the words to count, or to leave out, one per line; or `utterance word word ...` per line "
-            "for a list of its own for each. --respell does not replace them, and uses them as replacements.",
+            help="Your own words, such as names, one per line; or one line `utterance word word ...` per utterance. "
+            "BWER is the error rate of these words, UWER of all other words. --respell keeps these words and "
+            "proposes them as replacements.",
         ),
     ],
 )
@@ -158,12 +162,13 @@ decision_options = option_group(
             type=OneOf(parts.DECISIONS),
             cls=WithTable,
             table=OneOf(parts.DECISIONS),
-            help="How a text is chosen from a list.  [default: as the weights were tuned; else best]",
+            help="How the output text is chosen from a list.  [default: the decision that the weights were tuned for, "
+            "else best]",
         ),
         click.option(
             "--scale",
             type=Number(0, 1e6, open_low=True),
-            help="Scale of the posteriors exp(scale * score), where --decide needs them.  [default: tuned on --dev]",
+            help="Scale of the posteriors exp(scale * score), used by mbr and rover.  [default: tuned on --dev]",
         ),
     ],
 )
@@ -195,23 +200,27 @@ expansion_options = option_group(
             type=click.IntRange(min=0),
             default=0,
             metavar="K",
-            help="Add up to K hypotheses to each list, made of parts of the others.",
+            help="Add up to K hypotheses to each list, combined from parts of its hypotheses.",
         ),
         click.option(
             "--respell",
             type=click.IntRange(min=0),
             default=0,
             metavar="N",
-            help="Then add up to N hypotheses in which words that occur in no text are replaced by words of a lexicon.",
+            help="Add up to N hypotheses to each list, after --recombine: words outside the lexicon are replaced by "
+            "words of the lexicon.",
         ),
         click.option(
             "--channel",
             metavar="DIR|dev|folds|shipped",
-            help="With --respell: the model of misheard words. dev: learned from the dev lists; folds: from these "
-            "lists, each part from the others.  [default: dev with 500 dev lists or more, else shipped]",
+            help="With --respell: model of misheard words. DIR: a trained model; dev: learned from the dev lists; "
+            "folds: learned from these lists by cross-validation; shipped: part of rescore.  [default: dev with "
+            "500 dev lists or more, else shipped]",
         ),
         click.option(
-            "--lexicon", metavar="FILE", help="With --respell: counts of words.  [default: beside the first --lm]"
+            "--lexicon",
+            metavar="FILE",
+            help="With --respell: file of words with counts.  [default: in the folder of the first --lm]",
         ),
     ],
 )
@@ -240,7 +249,7 @@ class SearchOptions:
 components_option = click.option(
     "--components",
     is_flag=True,
-    help="Tune the parts of the toolkit's own score, too (decoder, ctc, lm, ...), without bounds.",
+    help="Also tune the weights of the toolkit's own scores (decoder, ctc, lm, ...), without bounds.",
 )
 
 
@@ -252,24 +261,24 @@ search_options = option_group(
         click.option(
             "--plateau",
             is_flag=True,
-            help="With one weight: take the middle of all that are not significantly worse than the best.",
+            help="With one weight: use the middle of all weights that are not significantly worse than the best.",
         ),
         click.option(
             "--no-bagging",
             is_flag=True,
-            help="Take the best weights on dev, without bagging (average over bootstrap samples) and "
-            "significance check.",
+            help="Use the best weights on dev as they are: no averaging over bootstrap samples, no significance check.",
         ),
         click.option(
             "--allow-negative",
             multiple=True,
             metavar="COLUMN",
-            help="Tune an LM's weight without bounds, as for the internal LM that is subtracted; may be repeated.",
+            help="Tune the weight of this LM without bounds, for example to subtract an internal LM. May be repeated.",
         ),
         click.option(
             "--condition",
             metavar="REGEX|column:NAME",
-            help="Tune separate weights for each condition: what the expression finds in an id, or a column's value.",
+            help="Tune separate weights for each condition. The condition of a list is the match of REGEX in its id, "
+            "or its value in the column NAME.",
         ),
         components_option,
     ],
@@ -306,36 +315,42 @@ weight_options = option_group(
     WeightOptions,
     MAIN,
     [
-        click.option("--dev", multiple=True, metavar="NBEST", help="Lists to tune the weight on. May be repeated."),
+        click.option(
+            "--dev",
+            multiple=True,
+            metavar="NBEST",
+            help="Lists with references to tune the weights on. May be repeated.",
+        ),
         click.option("--dev-ref", multiple=True, metavar="FILE", help="References of the dev lists."),
         click.option(
             "--weight",
             type=Number(-1e9, 1e9),
             multiple=True,
             metavar="NUMBER",
-            help="The LM's weight in [0, 1], instead of tuning; one per --lm.",
+            help="Weight of the LM in [0, 1], instead of tuning. Give one --weight per --lm.",
         ),
         click.option(
             "--word-bonus",
             type=BonusType(),
-            help="Added for each word of a hypothesis.  [default: tune with --dev and several --lm, else off]",
+            help="Score added for each word of a hypothesis.  [default: tune with --dev and several --lm, else off]",
         ),
         click.option(
             "--token-bonus",
             type=BonusType(),
-            help="Added for each token of the first --lm that gives pseudo-log-likelihoods.  [default: tune with such "
-            "an --lm and 500 dev lists or more, else off]",
+            help="Score added for each token of a hypothesis; the first --lm with pseudo-log-likelihoods counts the "
+            "tokens.  [default: tune with a pseudo-log-likelihood --lm and 500 dev lists or more, else off]",
         ),
         click.option(
             "--folds",
             type=click.IntRange(min=2),
             metavar="K",
-            help="K-fold cross-validation on the test lists, instead of --dev.",
+            help="Tune by K-fold cross-validation on the test lists, instead of on --dev.",
         ),
         click.option(
             "--speaker",
             metavar="REGEX",
-            help="Finds the speaker in an id: all utterances of a speaker are in one fold.",
+            help="Regular expression that finds the speaker in an utterance id. All utterances of a speaker are in one "
+            "fold.",
         ),
     ],
 )
@@ -366,12 +381,12 @@ tuned_weights_options = option_group(
         click.option(
             "--weights",
             metavar="FILE",
-            help="A file that `rescore tune`, or `run --save-weights`, wrote.  [default: the first pass alone]",
+            help="Weights file from `rescore tune` or `rescore run --save-weights`.  [default: the first pass alone]",
         ),
         click.option(
             "--force-weights",
             is_flag=True,
-            help="Apply weights that were tuned on scores of another model; the signature then says `forced`.",
+            help="Apply weights that were tuned on scores of another model; the signature then contains `forced`.",
         ),
     ],
 )
@@ -389,6 +404,6 @@ norm_option = click.option(
     "--lm-norm",
     metavar="sum|mean|length^A",
     callback=_checked_norm,
-    help="LM score as the sum over tokens, the mean, or the sum divided by their number to the power A.  "
-    "[default: mean where first-pass scores are means, else sum]",
+    help="LM score of a hypothesis: the sum over tokens, the mean, or the sum divided by the number of tokens to the "
+    "power A.  [default: mean if first-pass scores are means, else sum]",
 )

@@ -134,18 +134,18 @@ input_options = option_group(
             "--ref",
             multiple=True,
             metavar="FILE",
-            help="References: Kaldi text, trn, stm, lists, or one line per utterance in order; may be "
-            "repeated, for several references of each utterance.",
+            help="References: Kaldi text, trn, stm, lists, or one line per utterance in the order of the lists. Repeat "
+            "--ref for several references per utterance.",
         ),
         click.option(
             "--allow-missing",
             is_flag=True,
-            help="Continue where --ref has utterances without a list, and print how many.",
+            help="Continue if utterances in --ref have no list, and print their number.",
         ),
         click.option(
             "--ref-format",
             type=click.Choice(["kaldi", "trn", "stm", "plain"]),
-            help="[default: detected]",
+            help="Format of --ref.  [default: detected]",
         ),
         click.option(
             "--format",
@@ -158,54 +158,53 @@ input_options = option_group(
             default="s2s",
             show_default=True,
             metavar="COLUMN|rank",
-            help="The first-pass score; rank is the order of the file, for lists without one.",
+            help="Column of the first-pass score. For lists without scores, rank uses the order of the hypotheses.",
         ),
         click.option(
             "--lenpen",
             type=Number(-10, 10),
             default=1.0,
             show_default=True,
-            help="fairseq's length penalty, to recover sums (--s2s sum) from H scores.",
+            help="Length penalty of fairseq, to recover sums (--s2s sum) from the scores in its H lines.",
         ),
         click.option(
             "--nbest-size",
             type=click.IntRange(min=1),
             metavar="N",
-            help="Hypotheses per list, where the file does not say: NeMo beams, OpenNMT; of lattices, the N best "
-            "different texts (100 by default).",
+            help="Hypotheses per list, if the file does not say it (NeMo beams, OpenNMT). For lattices: number of "
+            "different texts to read, 100 by default.",
         ),
         click.option(
             "--acoustic-scale",
             type=Number(0, 1e6),
             metavar="A",
-            help="First pass of Kaldi and SRILM lists and of lattices: A times the acoustic score plus the LM's.  "
-            "[default: 1/12 for Kaldi, 1/8 for SRILM; lattices: 1, or acscale in the file]",
+            help="First-pass score of Kaldi lists, SRILM lists and lattices: A times the acoustic score, plus the LM "
+            "score.  [default: 1/12 for Kaldi, 1/8 for SRILM; lattices: acscale in the file, else 1]",
         ),
         click.option(
             "--symbols",
             metavar="FILE",
-            help="Symbol table of Kaldi and OpenFst lattices whose words are numbers.  "
-            "[default: words.txt beside them]",
+            help="Symbol table of Kaldi and OpenFst lattices that contain word numbers.  [default: words.txt beside "
+            "the lattices]",
         ),
         click.option(
             "--field",
             type=Field(),
             multiple=True,
             metavar="ROLE=KEY",
-            help="JSON, CSV, TSV: which key or column is text, score, id, ref, src, or a column of that name; "
-            "score=-KEY for costs.",
+            help="JSON, CSV, TSV: read ROLE from this key or column. ROLE is text, score, id, ref, src, or the name of "
+            "a new column; score=-KEY reads costs.",
         ),
         click.option(
             "--recordings",
             metavar="FILE",
-            help="For --context: the recording of each utterance, as in Kaldi's utt2spk or segments; segments also "
-            "pair the lines of an stm with lists, by time.  "
-            "[default: ids up to their last - _ . / or :]",
+            help="Kaldi utt2spk or segments file with the recording of each utterance, for --context. A segments file "
+            "also matches stm lines with lists by time.  [default: each id up to its last - _ . / or :]",
         ),
         click.option(
             "--strict",
             is_flag=True,
-            help="Refuse what is otherwise repaired and reported: bytes that are not UTF-8, carriage returns, "
+            help="Stop at input that is otherwise repaired with a warning: bytes that are not UTF-8, carriage returns, "
             "byte order marks, duplicated hypotheses.",
         ),
     ],

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 device_option = click.option(
     "--device",
     metavar="NAME",
-    help="cpu, cuda or cuda:N; auto spreads hf models over GPUs, CPU and disk, auto:0=20GiB,cpu=64GiB within limits.  "
-    "[default: cuda where there is one]",
+    help="cpu, cuda or cuda:N. auto spreads hf models over GPUs, CPU and disk; auto:0=20GiB,cpu=64GiB sets memory "
+    "limits.  [default: cuda if available]",
 )
 
 
@@ -105,7 +105,7 @@ def _lm_option(required: bool) -> Callable[[Command], Command]:
         required=required,
         multiple=True,
         metavar="KIND[:PATH]",
-        help="Language model, shipped or with :PATH; may be repeated.",
+        help="Language model: a shipped model, or KIND and the PATH of a model. May be repeated. Kinds:",
     )
 
 
@@ -115,14 +115,15 @@ _LM_DETAILS: list[Callable[[Any], Any]] = [
         type=click.Choice(["keep", "lower", "upper", "sentence"]),
         default="keep",
         show_default=True,
-        help="Convert the text to this case for all models; for one of several, KIND:CASE:PATH.",
+        help="Convert the text to this case for all models. For a single model give KIND:CASE:PATH.",
     ),
     click.option(
         "--pll",
         type=click.Choice(["original", "within-word-l2r"]),
         default="original",
         show_default=True,
-        help="Pseudo-log-likelihood of masked models: mask the token, or it and the rest of its word.",
+        help="Pseudo-log-likelihood of masked models. original: mask the scored token; within-word-l2r: also mask the "
+        "rest of its word.",
     ),
     click.option(
         "--context",
@@ -130,41 +131,42 @@ _LM_DETAILS: list[Callable[[Any], Any]] = [
         default=0,
         show_default=True,
         metavar="N",
-        help="Give networks trained with context, hf-causal and hf-masked, the 1-best of the N utterances before; "
-        "bidirectional networks also those after. For one of several, KIND:context=N:PATH.",
+        help="Let the network read the 1-best of the N previous utterances, and a bidirectional network also of the N "
+        "next. For hf-causal, hf-masked and networks trained with --context. For a single model give "
+        "KIND:context=N:PATH.",
     ),
     device_option,
     click.option(
         "--precision",
         type=click.Choice(["float32", "bf16", "fp16", "int8"]),
-        help="How networks compute; int8 on a CPU, fp16 on a GPU only.  [default: float32 on a CPU, bf16 on a GPU]",
+        help="Number format of networks; int8 needs a CPU, fp16 a GPU.  [default: float32 on a CPU, bf16 on a GPU]",
     ),
     click.option(
         "--batch-tokens",
         type=click.IntRange(min=1),
         metavar="N",
-        help="Tokens that a network reads at once.  [default: as suits cache or GPU memory]",
+        help="Tokens per batch of a network.  [default: chosen to fit cache or GPU memory]",
     ),
     click.option(
         "--prompt",
         metavar="TEMPLATE",
-        help="hf-causal, server: what it reads, such as 'German: {src}\\nEnglish: {text}'; only {text} is scored.",
+        help="hf-causal, server: input of the model, such as 'German: {src}\\nEnglish: {text}'. Only {text} is scored.",
     ),
-    click.option("--cache", metavar="DIR", help="Keep scores in DIR, and reuse those of earlier runs."),
+    click.option("--cache", metavar="DIR", help="Store scores in DIR, and reuse the scores of earlier runs."),
     click.option(
         "--engine",
         default="local",
         show_default=True,
         metavar="local|ray[:ADDRESS]",
         callback=_checked_engine,
-        help="Score in this process, or by Ray on all cores, GPUs or machines; without an address a cluster is started "
-        "here.",
+        help="local: score in this process. ray: score on all cores, GPUs or machines of the Ray cluster at ADDRESS; "
+        "without ADDRESS, start a cluster on this machine.",
     ),
     click.option(
         "--workers",
         type=click.IntRange(min=1),
         metavar="N",
-        help="With ray: the number of workers.  [default: one per GPU or core]",
+        help="With ray: number of workers.  [default: one per GPU or core]",
     ),
 ]
 lm_options = option_group("lms", LanguageModelOptions, "Language models", [_lm_option(True), *_LM_DETAILS])

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     Times = dict[str, RecordingSegment] | None
     """Where utterances stand in recordings."""
 
-curve_option = click.option("--curve", metavar="FILE", help="Write the error against each weight as CSV.")
+curve_option = click.option("--curve", metavar="FILE", help="Write the metric at each weight as CSV.")
 
 
 alternatives_option = click.option(
@@ -30,12 +30,10 @@ alternatives_option = click.option(
     default=0,
     show_default=True,
     metavar="N",
-    help="At most N other words in the place of each word, with their posteriors (.jsonl, and the HTML page).",
+    help="List up to N alternatives to each word, with their posteriors (in .jsonl and on the HTML page).",
 )
 segments_option = click.option(
-    "--segments",
-    metavar="FILE",
-    help="Kaldi's segments, with the times that a CTM of confidences (and stm) needs; --best FILE.ctm may have it.",
+    "--segments", metavar="FILE", help="Kaldi segments file with the utterance times that .ctm and .stm outputs need."
 )
 
 
@@ -189,25 +187,28 @@ run_outputs = option_group(
     [
         curve_option,
         click.option(
-            "-o", "--output", metavar="FILE", help="Write the reranked lists (.json, .jsonl, also .gz; - is stdout)."
+            "-o", "--output", metavar="FILE", help="Write the reranked lists: .json or .jsonl, also .gz; - is stdout."
         ),
         click.option(
             "--best",
             metavar="FILE",
-            help="Write the 1-best: .trn, .stm, .ctm, .srt, .vtt, .txt (plain), else Kaldi text.",
+            help="Write the 1-best texts: .trn, .stm, .ctm, .srt, .vtt, .txt (plain lines), else Kaldi text.",
         ),
-        click.option("--save-weights", metavar="FILE", help="Write the weights, for `rescore rerank` and `analyse`."),
-        click.option("--html", metavar="FILE", help="Write a report as one HTML page, which needs no network."),
+        click.option(
+            "--save-weights", metavar="FILE", help="Write the weights for `rescore rerank` and `rescore analyse`."
+        ),
+        click.option("--html", metavar="FILE", help="Write a report as one HTML page that works offline."),
         click.option(
             "--respellings",
             metavar="FILE",
-            help="With --respell: write which words were replaced by which, how often, and whether that is better "
-            "(.md, .csv, .tex, .txt).",
+            help="With --respell: write a table of the replaced words, with the number of replacements and how many "
+            "were better or worse (.md, .csv, .tex, .txt).",
         ),
         click.option(
             "--confidence",
             metavar="FILE",
-            help="Write each decided word with the probability that it is right, calibrated on --dev: .jsonl or .ctm.",
+            help="Write each word of the output with the probability that it is right, calibrated on --dev (.jsonl or "
+            ".ctm).",
         ),
         alternatives_option,
         segments_option,

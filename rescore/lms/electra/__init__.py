@@ -31,10 +31,12 @@ class ElectraKind(NeuralKind):
         title = "Replaced tokens"
 
         generator: str | None = option(
-            None, "A tta that samples the replacements; its tokenizer is taken.", metavar="NAME|DIR"
+            None, "T-TA that samples the replacements; the new model uses its tokenizer.", metavar="NAME|DIR"
         )
         confusions: str | None = option(
-            None, "Replace also by what stands in that place of other hypotheses of a list.", metavar="LISTS"
+            None,
+            "N-best lists. Tokens are also replaced by tokens that other hypotheses of a list have in the same place.",
+            metavar="LISTS",
         )
 
         def __post_init__(self) -> None:

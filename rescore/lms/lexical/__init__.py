@@ -50,20 +50,24 @@ class LexicalKind(Kind):
         )
         alignment: str = option(
             "diagonal",
-            "none: a word may come from any other (IBM Model 1); diagonal: rather from one at its place, as in "
-            "fast_align.",
+            "none: all source words are equally likely a priori (IBM Model 1); diagonal: source words at a "
+            "similar position are preferred (fast_align).",
             choices=("none", "diagonal"),
         )
-        iterations: int = option(5, "Of Model 1, and as many with an alignment.", low=1, high=100)
+        iterations: int = option(
+            5, "EM iterations of Model 1; --alignment diagonal adds the same number.", low=1, high=100
+        )
         pieces: int = option(
             8_000,
-            "Of so many subwords, trained on both sides or those of --tokenizer; 0: of words.",
+            "Number of subwords, trained on both languages; 0 uses words. With --tokenizer, its subwords are used.",
             metavar="N",
             low=0,
             high=1_000_000,
         )
         lists: tuple[str, ...] = option(
-            (), "Lists whose sources and best first-pass texts are further pairs. May be repeated.", metavar="NBEST"
+            (),
+            "N-best lists whose sources and best first-pass texts are additional pairs. May be repeated.",
+            metavar="NBEST",
         )
 
         def __post_init__(self) -> None:

@@ -34,15 +34,16 @@ class NeuralOptions(TextOptions, TokenizerOptions):
 
     title: ClassVar[str] = "Networks"
 
-    config: str = option("base", "base, small, or a config.json.", metavar="NAME|FILE")
+    config: str = option("base", "Size of the network: base, small, or a config.json.", metavar="NAME|FILE")
     vocabulary: str | None = option(
         None,
-        "For a new tokenizer: WordPieces, or the most frequent words, all others being unknown.  [default: wordpiece]",
+        "Tokens of a new tokenizer: WordPieces, or the most frequent words; other words are unknown.  "
+        "[default: wordpiece]",
         choices=("wordpiece", "words"),
     )
     size: int | None = option(
         None,
-        "For a new tokenizer: its tokens.  [default: as --config says]",
+        "Number of tokens of a new tokenizer.  [default: from --config]",
         metavar="N",
         low=6,
         high=10_000_000,
@@ -53,33 +54,38 @@ class NeuralOptions(TextOptions, TokenizerOptions):
         low=0,
     )
     minutes: float | None = option(
-        None, "How long to train, instead of --steps.", low=0, high=10_000_000, open_low=True
+        None, "Training time in minutes, instead of --steps.", low=0, high=10_000_000, open_low=True
     )
     init: str | None = option(
         None,
-        "Start from this model's weights and tokenizer: a shipped one's name, such as tta, or a folder.",
+        "Start from the weights and the tokenizer of this model: the name of a shipped model, such as tta, or "
+        "a folder.",
         metavar="NAME|DIR",
     )
-    resume: bool = option(False, "Go on after the last checkpoint in --out.")
-    batch_tokens: int = option(4096, "Tokens in a batch, padding included.", low=8)
+    resume: bool = option(False, "Continue from the last checkpoint in --out.")
+    batch_tokens: int = option(4096, "Tokens per batch, including padding.", low=8)
     optimizer: str = option(
         "muon",
-        "Muon for the layers' matrices and AdamW for the rest, or AdamW for all.",
+        "muon: Muon for the matrices of the layers, AdamW for the rest; adamw: AdamW for all parameters.",
         choices=("muon", "adamw"),
     )
-    learning_rate: float = option(1e-3, "The highest, after warm-up.", low=0, high=10)
-    warmup: float = option(0.02, "Share of the training in which the rate rises.", low=0, high=1)
-    decay: float = option(0.2, "Share of the training, at its end, in which the rate falls to 0.", low=0, high=1)
-    dropout: float = option(0.1, low=0, high=1, open_high=True)
-    weight_decay: float = option(0.01, low=0, high=10)
-    held_out: int | None = option(
-        None, "Sentences kept for validation.  [default: a twentieth of the text, at most 2000]", low=1
+    learning_rate: float = option(1e-3, "Learning rate after warm-up.", low=0, high=10)
+    warmup: float = option(0.02, "Share of the training in which the learning rate rises.", low=0, high=1)
+    decay: float = option(
+        0.2, "Share of the training, at its end, in which the learning rate falls to 0.", low=0, high=1
     )
-    checkpoint_seconds: float = option(300.0, "How often the state is saved.", low=0, high=1e7)
-    seed: int = option(0, low=0, high=2**63 - 1)
-    precision: str = option("auto", choices=("auto", "bfloat16", "float32"))
-    compiled: bool | None = option(None, "torch.compile.  [default: on CUDA]", "--compile/--no-compile")
-    device: str | None = option(None, "cpu, cuda or cuda:N.  [default: cuda where there is one]", metavar="NAME")
+    dropout: float = option(0.1, "Dropout probability.", low=0, high=1, open_high=True)
+    weight_decay: float = option(0.01, "Weight decay of the optimizer.", low=0, high=10)
+    held_out: int | None = option(
+        None, "Number of sentences kept for validation.  [default: a twentieth of the text, at most 2000]", low=1
+    )
+    checkpoint_seconds: float = option(300.0, "Seconds between checkpoints.", low=0, high=1e7)
+    seed: int = option(0, "Random seed.", low=0, high=2**63 - 1)
+    precision: str = option("auto", "Number format of the training.", choices=("auto", "bfloat16", "float32"))
+    compiled: bool | None = option(
+        None, "Compile the network with torch.compile.  [default: on CUDA]", "--compile/--no-compile"
+    )
+    device: str | None = option(None, "cpu, cuda or cuda:N.  [default: cuda if available]", metavar="NAME")
     clip: float = 1.0
     """The largest norm of a gradient."""
     validation_seconds: float = 600.0
@@ -223,7 +229,7 @@ class MaskingOptions(NeuralOptions):
 
     mask_rate: float = option(
         0.15,
-        "Share of a sentence's tokens that are masked, at least one.",
+        "Share of the tokens of a sentence that training masks or replaces; at least one token.",
         low=0,
         high=1,
         open_low=True,
@@ -231,7 +237,8 @@ class MaskingOptions(NeuralOptions):
     )
     mask_cap: int | None = option(
         None,
-        "At most N masked tokens (4 in the first paper on scoring with them).  [default: no limit]",
+        "Mask at most N tokens per sentence; the first paper on scoring with masked models uses 4.  [default: "
+        "no limit]",
         metavar="N",
         low=1,
     )
@@ -247,8 +254,8 @@ class ContextOptions(NeuralOptions):
 
     context: int = option(
         0,
-        "Learn to read N neighbouring lines on each side as well (a causal network: before); an empty line ends a "
-        "document.",
+        "Also learn to read N neighbouring lines on each side (causal networks: N previous lines). An empty "
+        "line ends a document.",
         metavar="N",
         low=0,
     )
@@ -326,7 +333,7 @@ class HypernymOptions(NeuralOptions):
 
     hypernyms: str | None = option(
         None,
-        "WordNet's folder: at first the classes of rare nouns are predicted, then the nouns.",
+        "WordNet folder. The network first predicts the classes of rare nouns, later the nouns.",
         metavar="DIR",
     )
 
@@ -348,8 +355,8 @@ class OrderOptions(NeuralOptions):
 
     sentence_order: str | None = option(
         None,
-        "Learn also whether two consecutive lines are swapped, from [BOS] (sop) or the mean vector (srp); an empty "
-        "line ends a document.",
+        "Also learn whether two consecutive lines are swapped, from the vector of [BOS] (sop) or the mean "
+        "vector (srp). An empty line ends a document.",
         choices=("sop", "srp"),
     )
 

@@ -249,7 +249,8 @@ class NetworkScorer:
         if long and not self._reported:
             self._reported = True
             log.warning(
-                "%s: a sentence of %d tokens exceeds the model's %d; such sentences are scored in overlapping windows",
+                "%s: a sentence has %d tokens, but the model only %d positions; long sentences are scored in "
+                "overlapping windows",
                 self.name,
                 long[0],
                 size,

@@ -171,7 +171,7 @@ class _AmongScorer(Wrapped):
         if longest > self.network.longest and not self._reported:
             self._reported = True
             log.warning(
-                "%s: a text of %d tokens exceeds the model's %d; such texts are scored without %s",
+                "%s: a text has %d tokens, but the model only %d positions; long texts are scored without %s",
                 self.name,
                 longest,
                 self.network.longest,

@@ -31,7 +31,8 @@ class TtaKind(NeuralKind):
 
         phrases: int = option(
             0,
-            "Keys and values of phrases, not of single words, by so many hidden units, twice d_model say.",
+            "Keys and values cover three tokens instead of one, through a layer of UNITS hidden units; start "
+            "with twice d_model.",
             metavar="UNITS",
             low=0,
             high=1_000_000,

@@ -37,10 +37,12 @@ class UnifiedKind(NeuralKind):
     class Options(HypernymOptions, MaskingOptions, TranslationOptions):
         title = "Readings"
 
-        cloze: bool = option(False, "Predict masked tokens in all readings, as the paper does, not the next ones.")
+        cloze: bool = option(
+            False, "Predict masked tokens in all readings, as in the UniLM paper, instead of next tokens."
+        )
         reading: tuple[str, ...] = option(
             (),
-            "Train this reading (given again, these) only, say after --init.  [default: all]",
+            "Train only this reading, for example after --init. May be repeated.  [default: all]",
             choices=("bi", "bi:source", "l2r", "r2l", "seq2seq"),
         )
 

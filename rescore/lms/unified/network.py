@@ -213,7 +213,7 @@ class SourceScorer(CausalScorer):
         if long and not self._reported:
             self._reported = True
             log.warning(
-                "%s: a source of %d tokens exceeds half of the model's %d positions; such sources are cut",
+                "%s: a source has %d tokens, more than half of the model's %d positions; long sources are cut",
                 self.name,
                 long[0],
                 self._network.positions,

@@ -127,7 +127,7 @@ def test_damaged_text(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"cut\.xz: damaged gzip or xz file"):
         list(read_lines(cut))
     (tmp_path / "latin").write_bytes(b"one\n\xe4\n")
-    with pytest.raises(UserError, match="latin: line 2: lines that are not UTF-8; convert"):
+    with pytest.raises(UserError, match="latin: line 2: is not UTF-8; convert"):
         list(read_lines(tmp_path / "latin"))
 
 

@@ -112,5 +112,5 @@ def test_the_help_says_defaults() -> None:
 def test_the_pace_is_that_of_the_last_interval() -> None:
     told = optimizer.Pace(0, 0.0, 0.0)
     assert told.line(1000, 100.0, 0.1) == "10 tokens/s  10.0% done, 15 minutes to go"
-    assert told.line(2000, 110.0, 0.2) == "100 tokens/s  20.0% done, 1 minutes to go"  # faster than on average
+    assert told.line(2000, 110.0, 0.2) == "100 tokens/s  20.0% done, 1 minute to go"  # faster than on average
     assert told.due(optimizer.EVERY_STEPS) and not told.due(optimizer.EVERY_STEPS + 1)

@@ -10,7 +10,7 @@ from types import FrameType, TracebackType
 import torch
 from torch import nn
 
-from rescore.errors import UserError
+from rescore.errors import UserError, counted
 from rescore.lms.neural.blocks import Network
 
 
@@ -75,7 +75,7 @@ class Pace:
         self._before, self._told = (tokens, seconds, done), time.monotonic()
         speed = more[0] / max(more[1], 1e-9)
         left = (1 - done) * more[1] / max(more[2], 1e-9) / 60
-        return f"{speed:,.0f} tokens/s  {min(done, 1.0):.1%} done, {max(left, 0):,.0f} minutes to go"
+        return f"{speed:,.0f} tokens/s  {min(done, 1.0):.1%} done, {counted(round(max(left, 0)), 'minute')} to go"
 
 
 NUMBERS = (signal.SIGINT, signal.SIGTERM)
