@@ -8,11 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from rescore.expansion.respell import find_lexicon
 
 from rescore.decision import Decision
 from rescore.decision.mbr import losses
 from rescore.errors import UserError
+from rescore.expansion.respell import find_lexicon
 from rescore.metrics import METRICS, MetricOptions, Normaliser, choose_metric, list_statistics, total
 from rescore.metrics.alignment import align
 from rescore.metrics.base import remembered
