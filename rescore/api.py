@@ -268,13 +268,16 @@ def confidence(
             confidence is the posterior as it is. alternatives: number of other words in each place, at most.
 
     Raises:
-        UserError: a column is missing, or confidences cannot be calibrated on the dev lists.
+        UserError: a column is missing or comes from another model than that whose scores the weights were tuned on, or
+            confidences cannot be calibrated on the dev lists.
     """
     from rescore import pipeline
     from rescore.reports.confidences import confidences
+    from rescore.tuning import suited
 
     every, dev_lists = checked_lists("confidence", lists), checked_lists("confidence", dev)
     found, config = as_weights(weights, every), pipeline.RunConfig()
+    suited(found, [*every, *dev_lists])
     metric, decide = config.metric(dev_lists or every, found), config.decision(found)
     texts = decide.texts(metric, every, found.of)
     return confidences(metric, every, texts, found, decide, dev_lists or None, alternatives).words
@@ -317,16 +320,20 @@ def respell(
 def merge(first: Iterable[NbestList], others: Mapping[str, Iterable[NbestList]]) -> list[NbestList]:
     """The lists of one system with the hypotheses of others for the same utterances; one column per system.
 
+    Texts are the same where the metric that suits the lists says so: upper and lower case are, for WER.
+
     Args:
         others: the lists of each further system by the name of its column.
 
     Raises:
         UserError: an utterance is not in the first lists, or a name is taken.
     """
+    from rescore import pipeline
     from rescore.expansion.recombine import merge as merged
 
+    every = checked_lists("merge", first)
     some = {name: checked_lists("merge", lists) for name, lists in others.items()}
-    return [*merged(checked_lists("merge", first), some)]
+    return [*merged(every, some, pipeline.RunConfig().metric(every).words)]
 
 
 def load_weights(path: str | Path) -> Weights:

@@ -8,7 +8,6 @@ The stages are those of the pipeline, so a choice is the one that `rescore score
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,13 +20,13 @@ from rescore.config import RunConfig
 from rescore.decision.confidence import Word, networks
 from rescore.decision.rules import combine
 from rescore.errors import UserError
-from rescore.lms import LanguageModel, column_name, origin, with_own_columns
+from rescore.lms import LanguageModel, column_name, each, origin, with_own_columns
 from rescore.lms.base import capabilities_of
+from rescore.metrics.normalise import EXACT
 from rescore.nbest import EDITS, FIRST_PASS, TOKENS, WORDS, NbestList
-from rescore.tuning import Weights
+from rescore.tuning import Weights, suited
 from rescore.tuning.calibration import UNCALIBRATED, Calibration, calibrate
-
-log = logging.getLogger(__name__)
+from rescore.tuning.weights import misfit
 
 Given = str | LanguageModel | api.Scorer
 """A language model: its name as `rescore.load` takes it, a model, or a function of sentences."""
@@ -68,7 +67,8 @@ class Rescorer:
 
         Raises:
             UserError: a model or the weights cannot be loaded, a column that has a weight comes from none of the models
-                or the weights need respelled lists.
+                or from another one than that whose scores the weights were tuned on, or the weights need respelled
+                lists.
         """
         given: Sequence[Given] = lm if isinstance(lm, (list, tuple)) else [cast(Given, lm)]
         named = api.as_models(given)
@@ -81,7 +81,7 @@ class Rescorer:
         self.weights = api.as_weights(weights, [])
         config = config or RunConfig()
         norm = config.norm or _norm(named, self.weights)
-        self.lms = with_own_columns(named, norm)
+        self.lms = _with_columns_of(self.weights, named, norm, given)
         self._config = replace(config, norm=norm)
         # Lists are expanded before they are scored, not again before the decision.
         self._deciding = replace(self._config, recombine=0, respell=0)
@@ -90,13 +90,12 @@ class Rescorer:
         self.calibration = self._calibration(list(dev))
 
     def _check(self) -> None:
-        if self._config.respell or self.weights.weights.get(EDITS):
+        if self._config.respell or self._weighs(EDITS):
             raise UserError("these weights need respelled lists, which are made by `rescore run` and `rescore score`")
-        columns = {column_name(lm, str(self._config.norm)): lm for lm in self.lms}
-        for name, column in self.weights.columns.items():
-            lm = columns.get(name)
-            if lm and column.fingerprint != origin(lm, str(self._config.norm)).fingerprint:
-                log.warning("%s: the weights were tuned with another model (%s)", name, column.short)
+        norm = str(self._config.norm)
+        columns = {column_name(lm, norm): origin(lm, norm) for lm in self.lms}
+        if (fault := misfit(self.weights, columns)) and not self._config.force_weights:
+            raise UserError(fault)
         missing = [name for name in self.weights.columns if self._needs(name) and name not in columns]
         if missing:
             loaded = ", ".join(columns) or "none"
@@ -105,11 +104,17 @@ class Rescorer:
     def _needs(self, name: str) -> bool:
         """Whether a column that has a weight comes from a language model."""
         column = self.weights.columns[name]
-        return name not in (FIRST_PASS, WORDS, TOKENS) and not column.is_component and bool(self.weights.weights[name])
+        return name not in (FIRST_PASS, WORDS, TOKENS) and not column.is_component and self._weighs(name)
+
+    def _weighs(self, name: str) -> bool:
+        """Whether a column has a weight, under any condition."""
+        every = self.weights.conditions.values() or [self.weights.weights]
+        return any(weights.get(name) for weights in every)
 
     def _calibration(self, dev: list[NbestList]) -> Calibration:
         if not dev:
             return UNCALIBRATED
+        suited(self.weights, dev, self._config.force_weights)
         metric = self._config.metric(dev, self.weights)
         if metric.words is None:
             raise UserError(f"{metric.name} has no word errors; confidences cannot be calibrated under it")
@@ -153,7 +158,9 @@ class Rescorer:
         Args:
             alternatives: number of other words in each place, at most.
         """
-        return self.calibration.words(networks([choice.nbest], [choice.text], self.weights.of)[0], alternatives)
+        normaliser = self._config.metric([choice.nbest], self.weights).words or EXACT
+        network = networks([choice.nbest], [choice.text], self.weights.of, normaliser)[0]
+        return self.calibration.words(network, alternatives)
 
     @property
     def calibrated(self) -> bool:
@@ -161,10 +168,21 @@ class Rescorer:
         return self.calibration is not UNCALIBRATED
 
 
+def _with_columns_of(
+    weights: Weights, lms: Sequence[LanguageModel], norm: str, given: Sequence[Given]
+) -> list[LanguageModel]:
+    """The models, each with a column of its own: called after their folders, as the command line calls them, or
+    numbered, as Python does; as more of the columns have weights."""
+    specs = [one for one in given if isinstance(one, str)]
+    ways = [with_own_columns(lms, norm, specs=each(specs)), with_own_columns(lms, norm)]
+    return max(ways, key=lambda way: sum(column_name(lm, norm) in weights.weights for lm in way))
+
+
 def _norm(lms: Sequence[LanguageModel], weights: Weights) -> str:
     """The normalisation that the columns of the weights have."""
     for lm in lms:
         for name in weights.weights:
-            if name.startswith(f"{lm.name}.") and (norm := name.removeprefix(f"{lm.name}.")) and not norm.isdecimal():
+            norm = name.removeprefix(f"{lm.name}.")
+            if norm != name and (norm == "mean" or norm.startswith("length^")):  # else it names one of several models
                 return norm
     return "sum"

@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -347,11 +348,20 @@ def test_confidences_and_new_hypotheses_are_those_of_the_commands(run_in: Run, t
         assert any(len(new.hypotheses) > len(old.hypotheses) for new, old in zip(made, lists, strict=True))
 
 
+def test_confidences_under_weights_of_another_model() -> None:
+    lists = rescore.score(LISTS, brevity)
+    column = replace(lists[0].provenance["brevity"], fingerprint="0" * 64)
+    weights = rescore.Weights({"s2s": 0.5, "brevity": 0.5}, "given", columns={"brevity": column})
+    with pytest.raises(rescore.UserError, match="column brevity comes from"):
+        rescore.confidence(lists, weights)
+
+
 def test_merged_lists_are_those_of_the_command(run_in: Run, tmp_path: Path) -> None:
     from rescore import formats
     from rescore.formats.native import as_json
 
-    other = [rescore.NbestList("u1", [rescore.Hypothesis("a c", {"s2s": -1.0})])]
+    known = LISTS[0].hypotheses[0].text.upper()
+    other = [rescore.NbestList("u1", [rescore.Hypothesis(text, {"s2s": -1.0}) for text in ("a c", known)])]
     formats.write(LISTS[:1], str(tmp_path / "a.jsonl"))
     formats.write(other, str(tmp_path / "b.jsonl"))
     done = run_in("merge", "a.jsonl", "b.jsonl", "--name", "b")

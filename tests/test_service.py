@@ -16,13 +16,15 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import pytest
 
-from rescore import Hypothesis, NbestList, Rescorer, UserError, Weights, formats
+import rescore
+from rescore import Hypothesis, NbestList, Rescorer, UserError, Weights, formats, pipeline
 from rescore.config import RunConfig
 from rescore.formats import native
 from rescore.lms import load
@@ -387,6 +389,55 @@ def test_weights_must_fit_the_models(models: dict[str, Path], tmp_path: Path) ->
     mean = Rescorer(lm, {"s2s": 0.5, "tta.mean": 0.5})
     scores = mean.choose(["a b", "a"]).nbest.hypotheses[0].scores
     assert "tta.mean" in scores and "tta" not in scores
+
+
+def test_several_models_of_one_kind(models: dict[str, Path], tmp_path: Path) -> None:
+    places = [shutil.copytree(models["tta"], tmp_path / name) for name in ("one", "two")]
+    specs = [f"tta:{place}" for place in places]
+    lists = demo(2)
+    for norm, suffix in (("sum", ""), ("mean", ".mean")):
+        outcome = pipeline.run(lists, RunConfig(lms=tuple(specs), weights=(0.2, 0.2), norm=norm))
+        assert list(outcome.weights.weights) == ["s2s", f"tta{suffix}", f"tta.two{suffix}"]
+        numbered = Weights({"s2s": 0.6, f"tta{suffix}": 0.2, f"tta.2{suffix}": 0.2}, "given")
+        # By name, or as `serve` has loaded them; with weights of the command line, or of Python.
+        for lms, weights in ((specs, outcome.weights), (outcome.lms, outcome.weights), (specs, numbered)):
+            config = RunConfig(norm=norm) if suffix and weights is numbered else None
+            assert [one.text for one in Rescorer(lms, weights, config).choose_all(lists)] == outcome.texts
+
+
+def test_weights_of_another_model_are_refused_at_the_start(models: dict[str, Path]) -> None:
+    lm = f"tta:{models['tta']}"
+    scored = Rescorer(lm, WEIGHTS).score([demo(2)])[0]
+    other = replace(scored[0].provenance["tta"], fingerprint="0" * 64)
+    weights = Weights(WEIGHTS, "given", columns={"tta": other})
+    with pytest.raises(UserError, match="column tta comes from"):
+        Rescorer(lm, weights)
+    forced = Rescorer(lm, weights, RunConfig(force_weights=True))
+    assert forced.choose(demo(1)[0]).text == Rescorer(lm, WEIGHTS).choose(demo(1)[0]).text
+    dev = [replace(nbest, provenance={"tta": other}) for nbest in scored]
+    with pytest.raises(UserError, match="column tta comes from"):
+        Rescorer(lm, Weights(WEIGHTS, "given", columns=dict(scored[0].provenance)), dev=dev)
+
+
+def test_weights_of_conditions_must_fit_the_models(models: dict[str, Path]) -> None:
+    lm = f"tta:{models['tta']}"
+    column = Rescorer(lm, WEIGHTS).score([demo(1)])[0][0].provenance["tta"]
+    more = {"x": {"s2s": 0.5, "bilm": 0.5}, "y": {"s2s": 1.0, "bilm": 0.0}}
+    alone = Weights({"s2s": 1.0, "bilm": 0.0}, "given", columns={"bilm": column}, condition=".", conditions=more)
+    with pytest.raises(UserError, match="need the column bilm"):
+        Rescorer(lm, alone)
+    respelled = replace(alone, columns={}, conditions={"x": {"s2s": 1.0, "edits": -1.0}})
+    with pytest.raises(UserError, match="respelled"):
+        Rescorer(lm, respelled)
+    assert Rescorer(lm, Weights({"s2s": 1.0}, "given", columns={"bilm": column})).choose(["a", "b"]).text == "a"
+
+
+def test_words_are_the_same_where_the_metric_says_so() -> None:
+    lists = [NbestList("u", [Hypothesis(text, {"s2s": -1.0}) for text in ("The cat", "the cat", "a cat")])]
+    rescorer = Rescorer((), {"s2s": 1.0})
+    found = rescorer.confidences(rescorer.choose(lists[0]))
+    assert found == rescore.confidence(lists, {"s2s": 1.0})[0]
+    assert found[0].confidence == pytest.approx(2 / 3)
 
 
 Look = Callable[[str, int], str]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import click
 
 from rescore import parts
@@ -47,12 +45,13 @@ def command(
     A warning names the data that the new format cannot hold.
     """
     from rescore import formats, pipeline
+    from rescore.formats.best import rewritten
     from rescore.formats.text import detokeniser
 
     lists = list(pipeline.expand(inputs.read(nbest), options.run_config(expansion)))
     if detokenize:
         undo = detokeniser(detokenize)
         for one in lists:
-            one.hypotheses = [replace(hypothesis, text=undo(hypothesis.text)) for hypothesis in one.hypotheses]
+            one.hypotheses = [rewritten(hypothesis, undo(hypothesis.text)) for hypothesis in one.hypotheses]
             one.references = tuple(undo(text) for text in one.references)
     formats.write(lists, output, to)

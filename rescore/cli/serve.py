@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import socket
-from pathlib import Path
 
 import click
 
@@ -16,11 +15,7 @@ from rescore.errors import UserError
 
 
 @click.command("serve", cls=GroupedCommand)
-@click.option(
-    "--weights",
-    metavar="FILE",
-    help="Weights file from `rescore tune` or `rescore run --save-weights`.  [default: the first pass alone]",
-)
+@options.tuned_weights_options
 @click.option("--host", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="Address to listen on.")
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="Port; 0 chooses a free port."
@@ -83,7 +78,7 @@ from rescore.errors import UserError
 @options.decision_options
 @options.metric_options
 def command(
-    weights: str | None,
+    weights: options.TunedWeights,
     host: str,
     port: int,
     max_body: int,
@@ -115,11 +110,10 @@ def command(
             raise
         raise UserError(f"serve needs {error.name}; install it with: pip install 'rescore[serve]'") from None
     from rescore.rescorer import Rescorer
-    from rescore.tuning import FIRST_PASS_ALONE, Weights
 
-    loaded = Weights.load(Path(weights)) if weights else FIRST_PASS_ALONE
+    loaded = weights.load()
     with _bound(host, port) as listening:
-        config = options.run_config(decide, measure, recombine=recombine)
+        config = options.run_config(decide, measure, weights, recombine=recombine)
         dev_lists = InputOptions().read_dev(dev, dev_ref) if dev else ()
         rescorer = Rescorer(lms.load(), loaded, config, dev_lists)
         limits = service.Limits(max_body, max_hypotheses, queue, timeout, batch_wait / 1000)

@@ -89,10 +89,11 @@ def _merged(nbest: NbestList, others: Mapping[str, NbestList | None], normaliser
     columns = (FIRST_PASS, *component_columns(nbest))
     absent = {name: worst(nbest.column(name)) for name in columns} | _missing(nbest) | {MISSING + FIRST_PASS: 1.0}
     for other in others.values():
-        for text in dict.fromkeys(_words(one.text) for one in other.hypotheses) if other else ():
+        for one in other.hypotheses if other else ():
+            text = _words(one.text)
             if key(text) not in present:
                 present.add(key(text))
-                hypotheses.append(Hypothesis(text, {**absent, **_scores(key(text), systems)}, Origin.MERGED))
+                hypotheses.append(Hypothesis(text, {**absent, **_scores(key(text), systems)}, Origin.MERGED, one.times))
     names = [*others, *(MISSING + system for system in (FIRST_PASS, *others))]
     columns_of_systems = {name: Column.component(MERGED) for name in names}
     return replace(nbest, hypotheses=hypotheses, provenance={**nbest.provenance, **columns_of_systems})

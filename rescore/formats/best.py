@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from difflib import SequenceMatcher
 from pathlib import Path
 from typing import IO, Protocol
@@ -226,6 +227,12 @@ def word_times(nbest: NbestList, text: str) -> list[tuple[str, float, float]] | 
             words.append((word, start, start + per_letter * len(word)))
             start = words[-1][2]
     return words
+
+
+def rewritten(hypothesis: Hypothesis, text: str) -> Hypothesis:
+    """The hypothesis with another text; its words have the times of those in whose place they stand."""
+    words = word_times(NbestList("", [hypothesis]), text) or []
+    return replace(hypothesis, text=text, times=tuple((start, end) for _, start, end in words))
 
 
 CUE_LETTERS, CUE_PAUSE = 80, 1.0

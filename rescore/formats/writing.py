@@ -110,6 +110,8 @@ def check_holds(
                 lost["references after the first"] = None
         if nbest.source is not None and "source" not in holds:
             lost["sources"] = None
+        if nbest.recording is not None:
+            lost["recordings"] = None
         if any(hypothesis.times for hypothesis in nbest.hypotheses):
             lost["times of words"] = None
         columns = {name for hypothesis in nbest.hypotheses for name in hypothesis.scores if name != FIRST_PASS}

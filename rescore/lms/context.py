@@ -12,7 +12,7 @@ from itertools import groupby, islice
 
 from rescore.errors import UserError
 from rescore.lms.base import LanguageModel, Question, TokenScores, Wrapped, as_scored, capabilities_of
-from rescore.nbest import FIRST_PASS, NbestList
+from rescore.nbest import FIRST_PASS, NbestList, ranking
 
 log = logging.getLogger(__name__)
 
@@ -156,8 +156,8 @@ def _in_order(lists: Iterable[NbestList]) -> Iterator[NbestList]:
 
 
 def best_text(nbest: NbestList) -> str:
-    """The hypothesis that the first pass likes best; the first one, where there is no first-pass score."""
-    return max(nbest.hypotheses, key=lambda one: one.scores.get(FIRST_PASS, 0.0)).text
+    """The hypothesis that the first pass likes best, by `ranking`; the first one, where there is no such score."""
+    return nbest.hypotheses[ranking(nbest, [one.scores.get(FIRST_PASS, 0.0) for one in nbest.hypotheses])[0]].text
 
 
 def _comes_before(one: NbestList, other: NbestList) -> bool:

@@ -20,7 +20,7 @@ from rescore.nbest import FIRST_PASS, RESPELLING, NbestList, Origin, content_has
 from rescore.reports.results import choose, measured, oracle_places
 from rescore.styles import p_value
 from rescore.tuning.folds import tuned_in_folds
-from rescore.tuning.weights import TuningOptions, Weights
+from rescore.tuning.weights import FORCED, TuningOptions, Weights
 
 FOLDS = 5
 FEWEST = 4
@@ -113,12 +113,13 @@ def outlook(
     Args:
         texts: the choice from each list, where it was made in folds already.
     """
-    respelled = any(hypothesis.origin is Origin.RESPELLED for nbest in lists for hypothesis in nbest.hypotheses)
+    respelled = _has_respelled(lists)
     own = tuned_on_these(weights, lists)
     options = weights.options if own else None
     folds = (options.folds or FOLDS) if options else 0
-    if weights.excluded:  # what may not win is no possible gain
-        lists = [candidates(nbest, weights.excluded) for nbest in lists]
+    if weights.exclusions:  # what may not win is no possible gain
+        lists = [candidates(nbest, weights.of(nbest).excluded) for nbest in lists]
+    if weights.exclusions and not _has_respelled(lists):
         options = options and replace(
             options, bonuses=tuple(name for name in options.bonuses if name not in RESPELLING)
         )
@@ -155,9 +156,13 @@ def outlook(
     return found
 
 
+def _has_respelled(lists: Sequence[NbestList]) -> bool:
+    return any(hypothesis.origin is Origin.RESPELLED for nbest in lists for hypothesis in nbest.hypotheses)
+
+
 def tuned_on_these(weights: Weights, lists: Sequence[NbestList]) -> bool:
     """Whether weights were tuned on these very lists, together or in folds."""
-    return weights.tuned.split(",")[-1] == f"{len(lists)}@{content_hash(lists)}"
+    return weights.tuned.removesuffix(FORCED).split(",")[-1] == f"{len(lists)}@{content_hash(lists)}"
 
 
 def _held_out(

@@ -452,15 +452,16 @@ def _weights(results: Results) -> str:
         return "weights: the first pass alone" + ("" if results.origin == "first pass" else f" ({results.origin})")
     line = f"lambda: {_named(results.weights, results.excluded)} ({results.origin})"
     for name, weights in results.conditions.items():
-        excluded = [one.removesuffix(f"@{name}") for one in results.excluded]
+        excluded = [one.removesuffix(f"@{name}") for one in results.excluded if one.endswith(f"@{name}")]
         line += f"\n  for {name}: {_named(weights, excluded)}"
     dev = results.dev
     if dev is None:
         return line
     if dev.folds:
-        every = "; ".join(_named(weights) for weights in dev.folds)
-        return f"{line}\neach fold was decided with weights of the others: {every}"
-    if all(weight == 0 for name, weight in results.weights.items() if name != FIRST_PASS):
+        folds = "; ".join(_named(weights) for weights in dev.folds)
+        return f"{line}\neach fold was decided with weights of the others: {folds}"
+    every = [results.weights, *results.conditions.values()]
+    if all(weight == 0 for weights in every for name, weight in weights.items() if name != FIRST_PASS):
         return f"{line}\n{why_zero(dev.unproven, dev.first_pass, dev.source)}"
     line = f"{line}\n{dev.source}: {dev.first_pass:.2f} -> {dev.reranked:.2f}"
     if dev.low is None or dev.high is None or results.decision != "best":  # a scale moves with them

@@ -242,8 +242,8 @@ def heard(nbest: NbestList, text: str) -> str | None:
         return None
     words, first = text.split(), chosen.scores[FIRST_PASS]
     old = [one for one in nbest.hypotheses if one.origin is not Origin.RESPELLED]
-    sources = [one.text for one in old if one.scores[FIRST_PASS] == first]
-    return min(sources, key=lambda some: Levenshtein.distance(some.split(), words))
+    sources = [one.text for one in old if one.scores[FIRST_PASS] == first] or [one.text for one in old]  # --s2s rank
+    return min(sources, key=lambda some: Levenshtein.distance(some.split(), words), default=None)
 
 
 def _changes(nbest: NbestList, text: str) -> Iterator[tuple[list[str], Edit]]:

@@ -308,17 +308,24 @@ def suited(weights: Weights, lists: Iterable[NbestList], force: bool = False) ->
         if nbest.provenance is last:  # the lists of a file share one record
             continue
         last = nbest.provenance
-        for name, tuned in weights.columns.items():
-            scored = nbest.provenance.get(name)
-            if scored is None or (scored.fingerprint, scored.norm) == (tuned.fingerprint, tuned.norm):
-                continue
-            if force:
-                return weights if weights.tuned.endswith(FORCED) else replace(weights, tuned=weights.tuned + FORCED)
-            raise UserError(
-                f"utterance {nbest.id}: column {name} comes from {scored.short}, but the weights were tuned on scores "
-                f"of {tuned.short}; tune again, score with that model, or go on with --force-weights"
-            )
+        fault = misfit(weights, last)
+        if fault and not force:
+            raise UserError(f"utterance {nbest.id}: {fault}")
+        if fault:
+            return weights if weights.tuned.endswith(FORCED) else replace(weights, tuned=weights.tuned + FORCED)
     return weights
+
+
+def misfit(weights: Weights, columns: Mapping[str, Column]) -> str | None:
+    """Why weights do not suit columns: the first that comes from another model, or has another norm."""
+    for name, tuned in weights.columns.items():
+        scored = columns.get(name)
+        if scored is not None and (scored.fingerprint, scored.norm) != (tuned.fingerprint, tuned.norm):
+            return (
+                f"column {name} comes from {scored.short}, but the weights were tuned on scores of {tuned.short}; tune "
+                "again, score with that model, or go on with --force-weights"
+            )
+    return None
 
 
 def condition_of(nbest: NbestList, condition: str) -> str:

@@ -11,21 +11,22 @@ import numpy as np
 import pytest
 
 import rescore as package
-from rescore import formats
+from rescore import formats, pipeline
 from rescore.errors import UserError
 from rescore.metrics import choose_metric, value
 from rescore.metrics.significance import split
 from rescore.metrics.wer import ErrorRate
-from rescore.nbest import CHANNEL, EDITS, Hypothesis, NbestList, Origin
+from rescore.nbest import CHANNEL, EDITS, Column, Hypothesis, NbestList, Origin
 from rescore.reports.analysis import analyse
 from rescore.reports.check import compare
 from rescore.reports.outlook import outlook
 from rescore.reports.results import Dev, MetricResult, evaluate, measured, render, worse
-from rescore.tuning import TuningOptions, Weights, tune, tuned_in_folds
-from rescore.tuning.weights import Unproven
+from rescore.tuning import TuningOptions, Weights, suited, tune, tuned_in_folds
+from rescore.tuning.weights import TunedFor, Unproven
 from tests.conftest import Run, assert_one_line_error
 from tests.lms.test_ngram import ARPA
 
+HALF = {"s2s": 0.5, "lm": 0.5}
 ORIGIN = {"model": "tta", "fingerprint": "ab" * 32, "norm": "sum", "precision": "float32"}
 
 
@@ -119,6 +120,15 @@ def test_weights_of_these_lists_without_folds_say_that_they_flatter(tmp_path: Pa
     assert shown.flatters and not shown.folds
 
 
+def test_forced_weights_of_these_lists_say_that_they_flatter(tmp_path: Path) -> None:
+    lists = formats.read([write_lines(tmp_path / "l.jsonl", noise(6, 5))])
+    weights = tune(ErrorRate(), lists, ["tta"], "l", TuningOptions(bagging=False))[0]
+    columns = {name: Column("tta", fingerprint, "sum", "float32") for name, fingerprint in (("tta", "0"), ("now", "1"))}
+    lists = [replace(nbest, provenance={"tta": columns["now"]}) for nbest in lists]
+    forced = suited(replace(weights, columns={"tta": columns["tta"]}), lists, force=True)
+    assert forced.tuned.endswith("forced") and outlook(ErrorRate(), lists, forced).flatters
+
+
 def test_who_respells_is_not_told_to_respell() -> None:
     def new(text: str) -> Hypothesis:
         return Hypothesis(text, {"s2s": 0.0, "lm": 5.0, CHANNEL: -1.0, EDITS: 1.0}, Origin.RESPELLED)
@@ -136,6 +146,25 @@ def test_who_respells_is_not_told_to_respell() -> None:
     assert off.oracle == off.first_pass == pytest.approx(200 / 3)
     assert any("another recogniser" in line for line in off.next)
     assert not any("respelling" in line for line in off.next)
+    # Under conditions, each decides about its own lists.
+    own = {"conditions": {"1": HALF, "0": HALF}, "excluded_in": {"1": frozenset({Origin.RESPELLED})}}
+    for excluded in (frozenset(), frozenset({Origin.RESPELLED})):
+        weights = Weights(HALF, "given", condition="^([01])", excluded=excluded, **own)
+        mixed = outlook(ErrorRate(), [lists[0], lists[1]], weights)
+        assert mixed.oracle == mixed.reranked == pytest.approx(50.0)
+
+
+def test_reports_say_what_each_condition_excludes() -> None:
+    lists = [NbestList(name, [Hypothesis("a", {"s2s": -1.0, "lm": 0.0})], ("b",)) for name in ("x1", "y1")]
+    tuned_for = TunedFor("wer", value=50.0, first_pass=60.0, utterances=2)
+    respelled = frozenset({Origin.RESPELLED})
+    weights = Weights(
+        {"s2s": 1.0, "lm": 0.0}, "tuned on dev", tuned_for=tuned_for, condition="^(.)",
+        conditions={"x": HALF, "y": HALF}, excluded=respelled, excluded_in={"y": respelled},
+    )  # fmt: skip
+    lines = render(pipeline.evaluate(lists, weights, pipeline.RunConfig())[0]).splitlines()
+    assert "  for x: lm 0.5" in lines and "  for y: lm 0.5, nothing respelled" in lines
+    assert "dev: 60.00 -> 50.00" in lines  # not all weights are 0
 
 
 def test_the_true_reason_of_a_weight_of_zero(rescore: Run, tmp_path: Path) -> None:

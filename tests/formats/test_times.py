@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from rescore import formats
+from rescore.expansion.recombine import merge
 from rescore.formats.best import word_times
 from rescore.nbest import Hypothesis, NbestList
 from tests.conftest import Run, assert_one_line_error
@@ -70,6 +71,8 @@ def test_files(rescore: Run, tmp_path: Path) -> None:
     (tmp_path / "segments").write_text("call talk 10 20\n")
     assert rescore("rerank", "call.json", "--best", "s.ctm", "--segments", "segments").returncode == 0
     assert (tmp_path / "s.ctm").read_text().startswith("talk 1 10.50 0.50 a\n")
+    done = rescore("call.json", "--best", "r.ctm", "--segments", "segments")
+    assert done.returncode == 0 and (tmp_path / "r.ctm").read_bytes() == (tmp_path / "s.ctm").read_bytes(), done.stderr
     (tmp_path / "l.jsonl").write_text('{"id": "u", "hyps": [{"text": "a", "score": -1}]}\n')
     assert_one_line_error(rescore("rerank", "l.jsonl", "--best", "o.srt"), "utterance u", "no times of words")
 
@@ -88,3 +91,20 @@ def test_subtitles_are_of_one_recording_and_end_at_pauses(rescore: Run, tmp_path
 def test_times_that_are_not_those_of_the_words(times: str, rescore: Run, tmp_path: Path) -> None:
     (tmp_path / "l.jsonl").write_text(f'{{"id": "u", "hyps": [{{"text": "a b", "score": -1, "times": {times}}}]}}\n')
     assert_one_line_error(rescore("convert", "l.jsonl"), "hypothesis 1: times are not a start and an end")
+
+
+def test_texts_that_are_rewritten_keep_their_times(rescore: Run, tmp_path: Path) -> None:
+    times = "[[0, 1], [1, 1.5], [2, 3]]"
+    line = f'{{"id": "u", "hyps": [{{"text": "well , go", "score": -1, "times": {times}}}]}}\n'
+    (tmp_path / "l.jsonl").write_text(line)
+    done = rescore("convert", "l.jsonl", "--detokenize", "en", "-o", "o.jsonl")
+    assert done.returncode == 0, done.stderr
+    (hypothesis,) = formats.read([tmp_path / "o.jsonl"])[0].hypotheses
+    assert hypothesis.text == "well, go" and hypothesis.times == ((0.0, 1.5), (2.0, 3.0))
+
+
+def test_merged_hypotheses_keep_their_times() -> None:
+    ours = NbestList("u", [Hypothesis("a b", {"s2s": -1.0}, times=((0, 1), (1, 2)))])
+    theirs = NbestList("u", [Hypothesis("a c", {"s2s": -1.0}, times=((0, 1), (1, 3)))])
+    (merged,) = merge([ours], {"b": [theirs]})
+    assert [one.times for one in merged.hypotheses] == [((0, 1), (1, 2)), ((0, 1), (1, 3))]

@@ -92,6 +92,14 @@ def test_without_scores_the_best_comes_first(to: str, rescore: Run, tmp_path: Pa
     assert [one.text for one in found.hypotheses] == ["b", "c", "a"]
 
 
+def test_times_and_recordings(rescore: Run, tmp_path: Path) -> None:
+    hyps = [{"text": "a b", "score": -1, "times": [[0, 1], [1, 2]]}]
+    (tmp_path / "l.jsonl").write_text(json.dumps({"id": "u", "recording": "r", "hyps": hyps}) + "\n")
+    done = rescore("convert", "l.jsonl", "--to", "kaldi", "-o", "o")
+    assert "no place for it: recordings, times of words" in done.stderr
+    assert json.loads(rescore("convert", "l.jsonl").stdout)["recording"] == "r"
+
+
 def test_sources_and_models_of_columns(rescore: Run, tmp_path: Path) -> None:
     lists(tmp_path / "l.jsonl", hyp("a", -1), src="x")
     assert "not written: sources" in rescore("convert", "l.jsonl", "--to", "nemo").stderr

@@ -18,7 +18,7 @@ from rescore.lms.context import recording, with_neighbours
 from rescore.lms.neural import checkpoint
 from rescore.lms.neural.config import NetworkConfig
 from rescore.lms.neural.tokenizer import Tokenizer
-from rescore.nbest import FIRST_PASS, Hypothesis, NbestList
+from rescore.nbest import FIRST_PASS, Hypothesis, NbestList, Origin
 from tests.conftest import SENTENCES, Run, assert_one_line_error
 
 SHORT = [" ".join(text.split()[:5]) for text in SENTENCES][:12]
@@ -43,6 +43,13 @@ def test_neighbours_are_those_of_the_recording(seed: int) -> None:
         part, rank = map(int, placed.nbest.hypotheses[1].text.split())
         assert placed.before == tuple(f"{part} {other}" for other in range(max(0, rank - before), rank))
         assert placed.after == tuple(f"{part} {other}" for other in range(rank + 1, min(sizes[part], rank + 1 + after)))
+
+
+def test_of_equals_the_own_is_the_neighbour() -> None:
+    respelled, own = (Hypothesis(text, {FIRST_PASS: -1.0}) for text in ("new", "own"))
+    respelled.origin = Origin.RESPELLED
+    first, _ = with_neighbours([one("a-1", "x"), NbestList("a-2", [respelled, own])], 0, 1)
+    assert first.after == ("own",)
 
 
 def test_only_as_many_lists_are_held_as_are_needed() -> None:
@@ -212,6 +219,13 @@ def test_control_characters_are_text(folders: dict[str, Path]) -> None:
 def test_numbers_of_any_kind_end_ids(name: str) -> None:
     found = list(with_neighbours([one("a-1", "x"), one(name, "y")], 1, 0))
     assert [placed.before for placed in found] == [(), ("x",)]
+
+
+def test_shipped_models_are_of_their_kind(rescore: Run, tmp_path: Path) -> None:
+    (tmp_path / "l.jsonl").write_text('{"id": "a-1", "hyps": [{"text": "a", "score": -1}]}\n')
+    done = rescore("score", "l.jsonl", "--lm", "tta", "--lm", "tta-small", "--context", "1")
+    assert_one_line_error(done, "tta:context=1", "was trained on single sentences")
+    assert_one_line_error(rescore("score", "l.jsonl", "--lm", "tta-small", "--context", "1"), "on single sentences")
 
 
 def test_on_the_command_line(folders: dict[str, Path], model: Path, rescore: Run, tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from rescore.metrics import choose_metric
 from rescore.nbest import Hypothesis, NbestList, Origin
 from rescore.reports.analysis import Changes, analyse
@@ -44,6 +46,18 @@ def test_the_analysis_counts_them() -> None:
     assert "respelled words: 4, better 2, worse 1, neither 1" in render_analysis(found)
     plain = [NbestList(nbest.id, [Hypothesis(nbest.hypotheses[0].text, {"s2s": -1.0})], ("x",)) for nbest in LISTS]
     assert analyse(metric, plain, Weights({"s2s": 1.0}, "given")).respelled is None
+
+
+def test_the_order_of_the_file_as_the_first_pass() -> None:
+    lists = [
+        replace(nbest, hypotheses=[replace(one, scores={"s2s": -float(rank)}) for rank, one in enumerate(some)])
+        for nbest in LISTS
+        for some in [nbest.hypotheses]
+    ]
+    metric = choose_metric("wer", lists)
+    assert respellings(metric, lists, TEXTS) == respellings(metric, LISTS, TEXTS)
+    lists = [replace(nbest, hypotheses=nbest.hypotheses[1:]) for nbest in LISTS]
+    assert respellings(metric, lists, TEXTS) == []
 
 
 def test_without_references() -> None:

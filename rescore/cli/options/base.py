@@ -249,8 +249,8 @@ MAKE_FOLDERS = {"stamp"}
 """Of these the ones that make the folder they stand in."""
 INPUTS = {
     "nbest", "outputs", "results", "pairs", "file", "ref", "dev", "dev_ref", "weights", "text", "golden", "glm", "gold",
-    "segments", "recordings", "others", "dev_with", "lm", "tokenizer", "config", "words", "lexicon", "channel",
-    "symbols",
+    "segments", "recordings", "symbols", "others", "dev_with", "lm", "tokenizer", "config", "words", "lexicon",
+    "channel",
 }  # fmt: skip
 """Names of parameters that are read from."""
 

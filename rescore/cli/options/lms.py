@@ -55,19 +55,19 @@ class LanguageModelOptions:
         if self.case != "keep":
             specs = [_with_option(spec, self.case) for spec in specs]
         if self.context:
-            from rescore.lms import KINDS
+            from rescore.lms import KINDS, parse
 
             able = [name for name in KINDS.names if "context=" in KINDS[name].options]
-            reading = [spec.partition(":")[0] in able for spec in specs]
+            reading = [parse(spec).kind in able for spec in specs]
             if not any(reading):
                 raise click.UsageError(f"--context is for {', '.join(able)}")
             option = f"context={self.context}"
             specs = [_with_option(spec, option) if yes else spec for spec, yes in zip(specs, reading, strict=True)]
         if self.pll != "original":
-            from rescore.lms import KINDS, is_pseudo
+            from rescore.lms import KINDS, is_pseudo, parse
 
             able = [name for name in KINDS.names if self.pll in KINDS[name].options]
-            masked = [spec.partition(":")[0] in able and is_pseudo(spec) for spec in specs]
+            masked = [parse(spec).kind in able and is_pseudo(parse(spec).name) for spec in specs]
             if not any(masked):
                 raise click.UsageError(f"--pll {self.pll} is for masked language models: {' and '.join(able)}")
             specs = [_with_option(spec, self.pll) if yes else spec for spec, yes in zip(specs, masked, strict=True)]

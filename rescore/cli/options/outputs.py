@@ -82,7 +82,7 @@ class RunOutputs:
         Returns:
             what --segments says.
         """
-        from rescore.formats.best import check, check_confidences
+        from rescore.formats.best import TIMED, check, check_confidences
         from rescore.formats.references import read_segments
         from rescore.styles import endings, style_of
 
@@ -90,8 +90,8 @@ class RunOutputs:
             raise click.UsageError("--respellings is for --respell N")
         if self.respellings and style_of(self.respellings) is None:
             raise click.UsageError(f"--respellings {self.respellings}: its ending is not one of {endings()}")
-        if self.segments and not (self.confidence or (self.best and self.best.endswith(".stm"))):
-            raise click.UsageError("--segments is for --confidence FILE and --best FILE.stm")
+        if self.segments and not (self.confidence or (self.best and self.best.endswith((".stm", *TIMED)))):
+            raise click.UsageError(f"--segments is for --confidence FILE and --best FILE{', '.join(('.stm', *TIMED))}")
         if self.alternatives and not (self.confidence or self.html):
             raise click.UsageError("--alternatives is for --confidence FILE or --html FILE")
         times = read_segments(self.segments) if self.segments else None
@@ -190,7 +190,9 @@ run_outputs = option_group(
             "-o", "--output", metavar="FILE", help="Write the reranked lists: .json or .jsonl, also .gz; - is stdout."
         ),
         click.option(
-            "--best", metavar="FILE", help="Write the 1-best texts: .trn, .stm, .txt (plain lines), else Kaldi text."
+            "--best",
+            metavar="FILE",
+            help="Write the 1-best texts: .trn, .stm, .ctm, .srt, .vtt, .txt (plain lines), else Kaldi text.",
         ),
         click.option(
             "--save-weights", metavar="FILE", help="Write the weights for `rescore rerank` and `rescore analyse`."
