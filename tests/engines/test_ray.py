@@ -25,7 +25,7 @@ from rescore.engines import local
 from rescore.engines.cluster import Cluster, ClusterOptions
 from rescore.engines.shards import Shards
 from rescore.errors import UserError
-from rescore.lms.base import DEFAULT, Question, TokenScores, alone
+from rescore.lms.base import DEFAULT, Capabilities, Question, TokenScores, alone
 from rescore.lms.context import Placed, in_place
 from rescore.lms.lexical.estimation import LexicalRecipe, train
 from rescore.nbest import Column
@@ -85,7 +85,7 @@ def test_equal_bytes_of_lexical_models(rescore: Run, nodes: Any, small_windows: 
     known = pairs(80)
     for side, name in enumerate(("a.txt", "b.txt")):
         (tmp_path / name).write_text("".join(f"{pair[side]}\n" for pair in known), encoding="utf-8")
-    train(tmp_path / "a.txt", tmp_path / "b.txt", tmp_path / "lm", LexicalRecipe(pieces=0))
+    train([(tmp_path / "a.txt", tmp_path / "b.txt")], tmp_path / "lm", LexicalRecipe(pieces=0))
     lists = {
         f"u{number}": {
             "src": source if number % 9 else ["?", "obama 🙂", "haus " * 500][number // 9 % 3],
@@ -154,7 +154,7 @@ class Fragile:
         pass
 
     def load(self) -> list[tuple[str, engine.About]]:
-        return [("lm", ("lm", "float32", "ab", False, (0, 0)))]
+        return [("lm", ("lm", "float32", "ab", Capabilities()))]
 
     def score(self, rank: int, batch: list[Question]) -> list[int]:
         if Question("kill") in batch:
