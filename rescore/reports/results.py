@@ -474,10 +474,10 @@ def why_zero(unproven: Unproven | None, first_pass: float, source: str) -> str:
     if unproven is None:
         return f"the LM does not help: no weight above 0 is better than the first pass on {source}"
     return (
-        f"the weight is 0: the average of the best weights of resamples of {source} gains less than two standard errors; "
-        f"the best weight of all its lists, {_named(unproven.weights)}, has {first_pass:.2f} -> {unproven.value:.2f} there "
-        f"(95 % CI of the gain {unproven.low:.2f} to {unproven.high:.2f} points): tune on more lists, or use it with "
-        "--no-bagging"
+        f"the weight is 0: averaged over resamples of {source}, the best weights gain less than two standard errors; "
+        f"the best weight of all its lists, {_named(unproven.weights)}, gains {first_pass:.2f} -> {unproven.value:.2f} "
+        f"there (95 % CI of the gain {unproven.low:.2f} to {unproven.high:.2f} points): tune on more lists, or use it "
+        "with --no-bagging"
     )
 
 

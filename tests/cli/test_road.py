@@ -175,11 +175,11 @@ def test_the_true_reason_of_a_weight_of_zero(rescore: Run, tmp_path: Path) -> No
     weights = json.loads((tmp_path / "w.json").read_text())
     assert weights["weights"]["tta"] == 0 and weights["unproven"]["weights"] == {"tta": optimum["weights"]["tta"]}
     assert weights["unproven"]["value"] == optimum["tuned_for"]["value"] < optimum["tuned_for"]["first_pass"]
-    assert "gains less than two standard errors" in done.stderr and "--no-bagging" in done.stderr
+    assert "gain less than two standard errors" in done.stderr and "--no-bagging" in done.stderr
     shown = rescore("rerank", "dev.jsonl", "--weights", "w.json", "--report", "r.json")
     assert shown.returncode == 0
     results = package.evaluate(formats.read([tmp_path / "dev.jsonl"]), Weights.load(tmp_path / "w.json"))
-    assert "the weight is 0: the best weight on dev.jsonl, tta 0." in render(results)
+    assert "the best weight of all its lists, tta 0." in render(results)
     none = Dev("d", 1, 5.0, 5.0)
     assert "no weight above 0 is better" in render(replace(results, dev=none))
 
