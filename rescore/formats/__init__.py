@@ -41,6 +41,7 @@ __all__ = [
     "read",
     "read_output",
     "read_references",
+    "sniff",
     "write",
     "write_best",
 ]
@@ -184,7 +185,7 @@ def read_output(path: str, references: str | References | None = None, **options
     warnings = InputWarnings(bool(options.get("strict")))
     source = Source(path, warnings)  # one for both ways: a pipe cannot be opened again
     in_parts = source.is_folder and list(_expanded([path])) != [path]
-    if references is not None and options.get("format_name") is None and not in_parts and _sniff(source) is None:
+    if references is not None and options.get("format_name") is None and not in_parts and sniff(source) is None:
         lists = read_best(source, references, warnings)
     else:
         lists = read([path] if in_parts else [source], references=references, need_references=True, **options)
@@ -198,7 +199,7 @@ def _expanded(paths: Sequence[str | Path | Source]) -> Iterator[str | Path | Sou
         place = Path() if isinstance(path, Source) else Path(path)
         if isinstance(path, Source) or "://" in str(path):
             yield path
-        elif place.is_dir() and _sniff(Source(place)) is None and (parts := _json_lines(place) or fairseq_logs(place)):
+        elif place.is_dir() and sniff(Source(place)) is None and (parts := _json_lines(place) or fairseq_logs(place)):
             yield from parts
         elif set(str(path)) & set("*?[") and not place.exists():
             matching = sorted(glob.glob(str(path)))  # noqa: PTH207 (also of absolute patterns)
@@ -223,7 +224,8 @@ def _names(paths: Sequence[str | Path | Source]) -> list[str]:
     return [path.name if isinstance(path, Source) else str(path) for path in paths]
 
 
-def _sniff(source: Source) -> str | None:
+def sniff(source: Source) -> str | None:
+    """The name of the format that a path holds; None where it is none of them."""
     return next((name for name in FORMATS.names if FORMATS[name].sniff(source)), None)
 
 
@@ -236,7 +238,7 @@ def _named(source: Source, options: ReadOptions | None) -> str | None:
 
 def _format(source: Source, name: str | None) -> Format:
     if name is None:
-        name = _sniff(source)
+        name = sniff(source)
     if name is None:
         if not source.is_folder and not source.head.strip():
             raise UserError(f"{source.name}: is empty")

@@ -16,7 +16,8 @@ from rescore import decision
 from rescore.decision import Decision
 from rescore.errors import UserError
 from rescore.files import parsed, read_json
-from rescore.formats import ReadOptions
+from rescore.formats import ReadOptions, sniff
+from rescore.formats.source import Source
 from rescore.metrics import Metric, list_statistics, oracle, total, value
 from rescore.metrics.base import Counts, metric_input, settings_on, warn_of_unspaced
 from rescore.metrics.significance import Chosen, PairedTest, confidence_interval
@@ -137,17 +138,16 @@ def lattice_oracle(
     None for other metrics, for normalisation beyond single words, and where a list does not come from a lattice of
     words in a file.
     """
-    from rescore.formats import lattices  # here: most runs read no lattice
-    from rescore.formats.source import Source
-
     normaliser = metric.words
     if metric.name != "WER" or normaliser is None or normaliser.glm or normaliser.whisper_english:
         return None
     references = {nbest.id: nbest.references for nbest in lists}
     errors: dict[str, tuple[int, int]] = {}
     for path in paths:
-        if not Path(path).exists() or not lattices.sniff(source := Source(path)):
+        if not Path(path).exists() or sniff(source := Source(path)) != "lattice":
             return None
+        from rescore.formats import lattices  # here: most runs read no lattice
+
         errors |= lattices.fewest_errors(source, options, references, normaliser)
     if errors.keys() != references.keys():
         return None
