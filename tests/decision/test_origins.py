@@ -257,14 +257,14 @@ def test_reserved_names_are_not_taken(name: str, rescore: Run, tmp_path: Path) -
     """A column of a user's table is no channel, and a file called `words.json` counts nothing."""
     (tmp_path / "l.csv").write_text(f"id,text,score,{name}\nu,a b,-1,0.5\nu,a,-2,1\n", encoding="utf-8")
     done = rescore("convert", "l.csv", "-o", "l.jsonl")
-    assert done.returncode == 0 and f"column {name} is called {name}.2 here" in done.stderr
+    assert done.returncode == 0 and f"column {name} is called {name}.2" in done.stderr
     (nbest,) = formats.read([tmp_path / "l.jsonl"])
     assert nbest.column(f"{name}.2") == [0.5, 1.0] and score_columns(nbest) == [f"{name}.2"]
     assert nbest.column("words") == [2.0, 1.0]
     formats.write([listed(("a b", -3.0))], str(tmp_path / f"{name}.json"))
     formats.write([listed(("a c", -3.0))], str(tmp_path / "l.json"))
     done = rescore("merge", "l.json", f"{name}.json", "-o", "both.jsonl")
-    assert done.returncode == 0 and f"has the column {name}.2" in done.stderr
+    assert done.returncode == 0 and f"is called {name}.2" in done.stderr
     (both,) = formats.read([tmp_path / "both.jsonl"])
     assert set(component_columns(both)) == {f"{name}.2", f"missing.{name}.2", "missing.s2s"}
 

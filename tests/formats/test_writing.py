@@ -96,7 +96,7 @@ def test_times_and_recordings(rescore: Run, tmp_path: Path) -> None:
     hyps = [{"text": "a b", "score": -1, "times": [[0, 1], [1, 2]]}]
     (tmp_path / "l.jsonl").write_text(json.dumps({"id": "u", "recording": "r", "hyps": hyps}) + "\n")
     done = rescore("convert", "l.jsonl", "--to", "kaldi", "-o", "o")
-    assert "no place for it: recordings, times of words" in done.stderr
+    assert "not written: recordings, times of words" in done.stderr
     assert json.loads(rescore("convert", "l.jsonl").stdout)["recording"] == "r"
 
 
