@@ -12,6 +12,7 @@ import click
 
 from rescore.cli import options
 from rescore.cli.options.base import MAIN, GroupedCommand, option_group
+from rescore.cli.options.outputs import best_option, lists_option
 
 if TYPE_CHECKING:
     from rescore.cli.options.outputs import Times
@@ -66,14 +67,8 @@ output_options = option_group(
     Outputs,
     MAIN,
     [
-        click.option(
-            "-o", "--output", metavar="FILE", help="Write the reranked lists: .json or .jsonl, also .gz; - is stdout."
-        ),
-        click.option(
-            "--best",
-            metavar="FILE",
-            help="Write the 1-best texts: .trn, .stm, .ctm, .srt, .vtt, .txt (plain lines), else Kaldi text.",
-        ),
+        lists_option,
+        best_option,
         click.option(
             "--segments",
             metavar="FILE",

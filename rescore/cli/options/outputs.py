@@ -180,20 +180,22 @@ class RunOutputs:
             return confidences(*run, None, self.alternatives)
 
 
+lists_option = click.option(
+    "-o", "--output", metavar="FILE", help="Write the reranked lists: .json or .jsonl, also .gz; - is stdout."
+)
+best_option = click.option(
+    "--best",
+    metavar="FILE",
+    help="Write the 1-best texts: .trn, .stm, .ctm, .srt, .vtt, .txt (plain lines), else Kaldi text.",
+)
 run_outputs = option_group(
     "outputs",
     RunOutputs,
     MAIN,
     [
         curve_option,
-        click.option(
-            "-o", "--output", metavar="FILE", help="Write the reranked lists: .json or .jsonl, also .gz; - is stdout."
-        ),
-        click.option(
-            "--best",
-            metavar="FILE",
-            help="Write the 1-best texts: .trn, .stm, .ctm, .srt, .vtt, .txt (plain lines), else Kaldi text.",
-        ),
+        lists_option,
+        best_option,
         click.option(
             "--save-weights", metavar="FILE", help="Write the weights for `rescore rerank` and `rescore analyse`."
         ),
