@@ -488,3 +488,11 @@ def test_the_extra_is_named_where_it_is_missing(rescore: Run, monkeypatch: pytes
     monkeypatch.delitem(sys.modules, "rescore.service")
     monkeypatch.delattr(package, "service")
     assert_one_line_error(rescore("serve", "--lm", "tta"), "needs uvicorn", "pip install 'rescore[serve]'")
+
+
+def test_answers_are_sent_without_delay() -> None:
+    """asyncio sets TCP_NODELAY on the connections of a listening socket only if this names its protocol."""
+    from rescore.cli.serve import _bound
+
+    with _bound("127.0.0.1", 0) as listening:
+        assert listening.proto == socket.IPPROTO_TCP
