@@ -85,7 +85,7 @@ def read_merged(
     inputs: options.InputOptions,
     normaliser: Normaliser | None,
 ) -> list[NbestList]:
-    """The first system's lists with what further systems propose; references are those of the first.
+    """The lists of the first system, with the hypotheses of further systems and the references of the first.
 
     Args:
         normaliser: says which texts are the same; None for exact texts.
