@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import socket
 
 import click
@@ -12,6 +13,11 @@ from rescore.cli import options
 from rescore.cli.options.base import GroupedCommand, Number
 from rescore.cli.options.inputs import InputOptions
 from rescore.errors import UserError
+
+KERNELS = 16
+"""Compiled kernels that oneDNN keeps. It compiles one for each shape of input and keeps 1,024 unless told. The batches of
+a service have many shapes, and so many small pieces of memory that live long leave gaps that large tensors do not fit
+into: memory grows by 60 % in 8,000 lists, and does not with 16, which are as fast."""
 
 
 @click.command("serve", cls=GroupedCommand)
@@ -111,6 +117,8 @@ def command(
         raise UserError(f"serve needs {error.name}; install it with: pip install 'rescore[serve]'") from None
     from rescore.rescorer import Rescorer
 
+    # oneDNN reads this when it runs for the first time.
+    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", str(KERNELS))
     loaded = weights.load()
     with _bound(host, port) as listening:
         config = options.run_config(decide, measure, weights, recombine=recombine)
