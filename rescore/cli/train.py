@@ -27,7 +27,7 @@ class ChannelKind(Kind):
     class Options(TextOptions):
         title = "Channels"
 
-        text: Path | None = option(None, "N-best lists to learn from.", metavar="LISTS")
+        text: tuple[Path, ...] = option((), "N-best lists to learn from. May be repeated.", metavar="LISTS")
         ref: tuple[str, ...] = option(
             (),
             "References of the lists, if the lists have none. May be repeated for several references per utterance.",
@@ -38,9 +38,9 @@ class ChannelKind(Kind):
         from rescore.expansion import channel
 
         assert isinstance(options, ChannelKind.Options)
-        if options.text is None:
+        if not options.text:
             raise UserError("no lists to learn a channel from; give --text LISTS")
-        channel.train([str(options.text)], options.out, options.ref, report)
+        channel.train([str(path) for path in options.text], options.out, options.ref, report)
 
 
 def trained_kinds() -> dict[str, Kind]:
@@ -188,7 +188,7 @@ def command(ctx: click.Context, /, lm: str, **values: Any) -> None:
     kind = trained_kinds()[lm]
     assert kind.Options is not None
     _refuse_another(Path(values["out"]), lm)
-    if values.get("text") == "-":
+    if "-" in (values.get("text") or ()):
         raise click.UsageError("--text -: the text is read more than once; give a file")
     hints = get_type_hints(kind.Options)
     options = kind.Options(**{name: _value(hints[name], value) for name, value in values.items()})

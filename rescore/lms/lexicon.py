@@ -9,7 +9,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 import numpy as np
@@ -179,13 +179,13 @@ def _hash(words: Sequence[str]) -> int:
     return int.from_bytes(hashlib.blake2b(" ".join(words).encode(), digest_size=8).digest(), "little")
 
 
-def write(text: Path, tokenizer: Tokenizer, out: Path) -> None:
-    """Write what a training text leaves in a model's folder: its lexicon, and the `Sketch` of its sentences.
+def write(texts: Sequence[Path], tokenizer: Tokenizer, out: Path) -> None:
+    """Write what training texts leave in a model's folder: their lexicon, and the `Sketch` of their sentences.
 
     Words are those of the tokenizer's normalisation, in lower case.
     """
     sketch = Sketch()
-    Lexicon.count(sketch.watching(_sentences(text, tokenizer))).save(out / NAME)
+    Lexicon.count(sketch.watching(_sentences(texts, tokenizer))).save(out / NAME)
     sketch.save(out / SENTENCES)
 
 
@@ -198,8 +198,8 @@ def share_seen(folder: Path, references: Sequence[str]) -> float:
     return Sketch.load(path).share_of([[word.lower() for word in sentence] for sentence in words])
 
 
-def _sentences(text: Path, tokenizer: Tokenizer) -> Iterator[list[str]]:
-    lines = read_lines(text)
+def _sentences(texts: Sequence[Path], tokenizer: Tokenizer) -> Iterator[list[str]]:
+    lines = chain.from_iterable(map(read_lines, texts))
     while chunk := list(islice(lines, CHUNK)):
         for words in tokenizer.words(chunk):
             yield [word.lower() for word in words]

@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -240,8 +240,8 @@ def train(options: NgramKind.Options, report: Report = lambda line: None) -> Non
     Raises:
         UserError: there is no text; KenLM's programs are absent, or fail.
     """
-    out, text, thresholds = options.out, options.text, options.thresholds
-    if text is None:
+    out, texts, thresholds = options.out, options.text, options.thresholds
+    if not texts:
         raise UserError("no text to train on; give --text FILE")
     lmplz, build_binary = find_tool("lmplz"), find_tool("build_binary")
     if options.unit == "subword" and options.tokenizer is None:
@@ -256,15 +256,15 @@ def train(options: NgramKind.Options, report: Report = lambda line: None) -> Non
             command += ["--prune", *map(str, thresholds)]
         if options.discount_fallback:
             command += ["--discount_fallback"]
-        report(f"lmplz: {options.order}-grams of {options.unit}s in {text}")
-        sentences = _run_with_input(command, (" ".join(units) for units in _units(text, cut)))
+        report(f"lmplz: {options.order}-grams of {options.unit}s in {', '.join(map(str, texts))}")
+        sentences = _run_with_input(command, (" ".join(units) for units in _units(texts, cut)))
         report("build_binary")
         _run_with_input([build_binary, "-T", folder, str(arpa), str(binary)], [])
         counts = _ngram_counts(arpa)
         if options.arpa:
             arpa.replace(out / "lm.arpa")
     found.save(out / "tokenizer.json")
-    lexicon.write(text, found, out)
+    lexicon.write(texts, found, out)
     write_text(out / "README.md", _card(options, sentences, counts))
 
 
@@ -280,8 +280,8 @@ def find_tool(name: str) -> str:
     return found
 
 
-def _units(text: Path, cut: Callable[[Sequence[str]], list[list[str]]]) -> Iterator[list[str]]:
-    lines = read_lines(text)
+def _units(texts: Sequence[Path], cut: Callable[[Sequence[str]], list[list[str]]]) -> Iterator[list[str]]:
+    lines = chain.from_iterable(map(read_lines, texts))
     while chunk := list(islice(lines, 10_000)):
         yield from (units for units in cut(chunk) if units)
 

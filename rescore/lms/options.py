@@ -81,7 +81,9 @@ class TrainingOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class TextOptions(TrainingOptions):
-    text: Path | None = option(None, "Training text, one sentence per line, UTF-8 (plain, .gz or .xz).", metavar="FILE")
+    text: tuple[Path, ...] = option(
+        (), "Training text, one sentence per line, UTF-8 (plain, .gz or .xz). May be repeated.", metavar="FILE"
+    )
 
 
 NORMALISATIONS = ("english", "speech", "text", "folded")

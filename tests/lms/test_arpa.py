@@ -52,7 +52,7 @@ def test_equals_kenlm_on_a_pruned_model(tmp_path: Path, monkeypatch: pytest.Monk
     except UserError:
         pytest.skip("needs KenLM's programs: make kenlm")
     settings = {"order": 4, "prune": "0,0,1", "discount_fallback": True, "arpa": True, "out": tmp_path}
-    training.train(training.NgramKind.Options(text=ROOT / "data" / "sentences.txt", **settings))
+    training.train(training.NgramKind.Options(text=(ROOT / "data" / "sentences.txt",), **settings))
     shuffled = [" ".join(random.Random(text).sample(text.split(), len(text.split()))) for text in SENTENCES[:50]]
     texts = [*SENTENCES[:50], *shuffled, "xylophones the"]
     expected = load(f"ngram:{tmp_path / 'lm.arpa'}").score(alone(texts))

@@ -122,7 +122,7 @@ def test_missing_tools_are_told_with_the_way_to_get_them(
 ) -> None:
     monkeypatch.setattr(training.shutil, "which", lambda name, path=None: None)
     with pytest.raises(UserError, match=r"lmplz is not on PATH.*pip download .* kenlm.* && cmake"):
-        training.train(training.NgramKind.Options(text=ROOT / "data" / "sentences.txt", out=tmp_path))
+        training.train(training.NgramKind.Options(text=(ROOT / "data" / "sentences.txt",), out=tmp_path))
 
 
 @pytest.fixture(scope="module")

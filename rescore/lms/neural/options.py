@@ -20,6 +20,12 @@ if TYPE_CHECKING:
     from rescore.lms.neural.training.objectives import Curriculum, Task
 
 STEPS = 100_000
+"""Updates of a training from the start."""
+MINUTES = 15.0
+"""Minutes of a training from a model's weights."""
+RATE, ADAPTING_RATE = 1e-3, 3e-4
+"""Learning rates of both."""
+DECAY = 0.2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,16 +56,20 @@ class NeuralOptions(TextOptions, TokenizerOptions):
     )
     steps: int | None = option(
         None,
-        f"Number of updates; 0 writes a random model.  [default: {STEPS} without --minutes]",
+        f"Number of updates; 0 writes a random model.  [default: {STEPS:,}, unless --minutes or --init is given]",
         low=0,
     )
     minutes: float | None = option(
-        None, "Training time in minutes, instead of --steps.", low=0, high=10_000_000, open_low=True
+        None,
+        f"Training time in minutes, instead of --steps.  [default with --init: {MINUTES:g}]",
+        low=0,
+        high=10_000_000,
+        open_low=True,
     )
     init: str | None = option(
         None,
-        "Start from the weights and the tokenizer of this model: the name of a shipped model, such as tta, or "
-        "a folder.",
+        "Adapt this model: start from its weights and its tokenizer, keep the weights of the lowest validation loss, "
+        "and stop when it rises. The name of a shipped model, such as tta, or a folder.",
         metavar="NAME|DIR",
     )
     resume: bool = option(False, "Continue from the last checkpoint in --out.")
@@ -69,10 +79,16 @@ class NeuralOptions(TextOptions, TokenizerOptions):
         "muon: Muon for the matrices of the layers, AdamW for the rest; adamw: AdamW for all parameters.",
         choices=("muon", "adamw"),
     )
-    learning_rate: float = option(1e-3, "Learning rate after warm-up.", low=0, high=10)
+    learning_rate: float | None = option(
+        None, f"Learning rate after warm-up.  [default: {RATE:g}; with --init {ADAPTING_RATE:g}]", low=0, high=10
+    )
     warmup: float = option(0.02, "Share of the training in which the learning rate rises.", low=0, high=1)
-    decay: float = option(
-        0.2, "Share of the training, at its end, in which the learning rate falls to 0.", low=0, high=1
+    decay: float | None = option(
+        None,
+        f"Share of the training, at its end, in which the learning rate falls to 0.  [default: {DECAY:g}; with --init "
+        "all after the warm-up]",
+        low=0,
+        high=1,
     )
     dropout: float = option(0.1, "Dropout probability.", low=0, high=1, open_high=True)
     weight_decay: float = option(0.01, "Weight decay of the optimizer.", low=0, high=10)
@@ -93,8 +109,14 @@ class NeuralOptions(TextOptions, TokenizerOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.warmup + self.decay > 1:
-            raise UserError(f"--warmup {self.warmup:g} and --decay {self.decay:g} are more than the whole training")
+        adapting = self.init is not None
+        if self.learning_rate is None:
+            object.__setattr__(self, "learning_rate", ADAPTING_RATE if adapting else RATE)
+        rest = 1 - self.warmup
+        decay = (rest if adapting else min(DECAY, rest)) if self.decay is None else self.decay
+        object.__setattr__(self, "decay", decay)
+        if decay > rest:
+            raise UserError(f"--warmup {self.warmup:g} and --decay {decay:g} are more than the whole training")
         if self.steps is not None and self.minutes is not None:
             raise UserError("--steps and --minutes exclude each other")
         if (self.tokenizer or self.init) and (self.vocabulary or self.size):
@@ -102,7 +124,7 @@ class NeuralOptions(TextOptions, TokenizerOptions):
         if self.tokenizer is not None and self.init is not None:
             raise UserError("--tokenizer and --init exclude each other: a model's weights belong to its tokenizer")
         if self.steps is None and self.minutes is None:
-            object.__setattr__(self, "steps", STEPS)
+            object.__setattr__(self, *(("minutes", MINUTES) if adapting else ("steps", STEPS)))
 
     @property
     def start(self) -> Path | None:
@@ -119,8 +141,9 @@ class NeuralOptions(TextOptions, TokenizerOptions):
         return self.tokenizer
 
     @property
-    def main(self) -> Path | None:
-        """The text that sentences, the lexicon and the tokenizer are taken from."""
+    def texts(self) -> tuple[Path, ...]:
+        """What sentences, the lexicon and the tokenizer are taken from. Each text gets as many batches as the others;
+        the validation loss of the first one decides which weights are kept."""
         return self.text
 
     @property
@@ -291,8 +314,8 @@ class TranslationOptions(NeuralOptions, PairOptions):
     """Of kinds that learn from pairs; the text is the second side where there is no other."""
 
     @property
-    def main(self) -> Path | None:
-        return self.text or (self.pairs[1] if self.pairs else None)
+    def texts(self) -> tuple[Path, ...]:
+        return self.text or ((self.pairs[1],) if self.pairs else ())
 
     @property
     def translations(self) -> tuple[Path, Path] | None:
@@ -324,7 +347,7 @@ class SourceOptions(TranslationOptions):
         found = super().tasks(usual, lesson)
         if lesson.pairs is not None:
             found.append(Task("pairs", lesson.pairs, SourceObjective(usual.objective, lesson.tokenizer)))
-        return found if self.text is not None or lesson.pairs is None else found[1:]
+        return found if self.text or lesson.pairs is None else found[1:]
 
 
 @dataclass(frozen=True, kw_only=True)

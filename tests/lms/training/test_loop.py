@@ -462,6 +462,43 @@ def test_command_writes_a_random_model_and_starts_from_one(tmp_path: Path) -> No
     assert 0 < distance < 0.01  # three small steps from there
 
 
+def test_an_adaptation_keeps_the_best_weights_and_stops(tmp_path: Path) -> None:
+    tiny(tmp_path)
+    adapt = (*TRAIN, "--text", "text.txt", "--init", "good", "--steps", "60")
+    begun = run(tmp_path, *TRAIN, "--text", "text.txt", "--out", "good", "--steps", "40", "--learning-rate", "1e-2")
+    assert begun.communicate(timeout=300)[1] and begun.returncode == 0
+    harmful = run(tmp_path, *adapt, "--out", "worse", "--learning-rate", "1")
+    stderr = harmful.communicate(timeout=300)[1]
+    assert harmful.returncode == 0, stderr
+    assert "step 0  tokens 0  validation loss" in stderr and "stopped: 3 validations in a row gained nothing" in stderr
+    assert "nothing gained: worse has the weights of good" in stderr
+    start, kept = (checkpoint.load(tmp_path / name)[0].state_dict() for name in ("good", "worse"))
+    assert all(torch.equal(value, kept[name]) for name, value in start.items())
+    card = (tmp_path / "worse" / "README.md").read_text()
+    before = next(line.split()[-1] for line in stderr.splitlines() if line.startswith("step 0 "))
+    assert f"| {before} a token, on 20 held-out sentences |" in card
+
+
+def test_an_adaptation_learns_from_several_texts(tmp_path: Path) -> None:
+    tiny(tmp_path)
+    (tmp_path / "other.txt").write_text("\n".join(f"{line} {line}" for line in SENTENCES))
+    texts = ("--text", "text.txt", "--text", "other.txt")
+    begun = run(tmp_path, *TRAIN, *texts, "--out", "both", "--steps", "40", "--learning-rate", "1e-2")
+    assert begun.communicate(timeout=300)[1] and begun.returncode == 0
+    on = run(tmp_path, *TRAIN, *texts, "--out", "on", "--steps", "20", "--init", "both")
+    stderr = on.communicate(timeout=300)[1]
+    assert on.returncode == 0, stderr
+    assert "tta: validation loss" in stderr and "tta, text 2: validation loss" in stderr
+    assert "| text | text.txt, other.txt |" in (tmp_path / "on" / "README.md").read_text()
+    assert (tmp_path / "on" / "corpus-2" / "ids.bin").stat().st_size > 1.9 * (
+        tmp_path / "on/corpus/ids.bin"
+    ).stat().st_size
+    with safe_open(tmp_path / "on" / STATE, "pt") as state:
+        assert any(name.startswith("best.") for name in state.keys())  # noqa: SIM118 (no mapping)
+    again = run(tmp_path, *TRAIN, *texts, "--out", "on", "--steps", "30", "--init", "both", "--resume")
+    assert again.communicate(timeout=300)[1] and again.returncode == 0
+
+
 def test_command_masks_as_it_is_told(rescore: Run, tmp_path: Path) -> None:
     tiny(tmp_path)
     command = ("train", *TRAIN[TRAIN.index("--config") :], "--text", "text.txt", "--out", "lm", "--lm")

@@ -39,6 +39,10 @@ from rescore.lms.neural.training.objectives import (
 from rescore.lms.neural.training.optimizer import Interrupts, Pace, optimizers
 
 STATE = "training.safetensors"
+PATIENCE = 3
+"""An adaptation stops when so many validations in a row gained nothing."""
+VALIDATIONS = 10
+"""Validations of an adaptation, beside those that its time asks for."""
 
 
 @dataclass(slots=True)
@@ -54,6 +58,12 @@ class TrainingState:
     """Each task's validation loss."""
     accuracies: dict[str, float] = field(default_factory=dict)
     """On validation, of the tasks whose objectives have a head."""
+    best_step: int = 0
+    """Where the first task's validation loss was lowest; 0 is the model to start from."""
+    best_losses: dict[str, float] = field(default_factory=dict)
+    """Each task's validation loss there."""
+    worse: int = 0
+    """Number of validations since then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +127,10 @@ class Trainer:
         self.schedule = list(schedule)
         self.tasks = {task.name: task for task in schedule}
         self.progress = TrainingState()
+        self._adapts = options.start is not None
+        self._validated, self._validated_share = time.monotonic(), 0.0
+        self._best: dict[str, Tensor] = {}
+        """The weights of the lowest validation loss, of an adaptation."""
         heads = {name: task.objective.head for name, task in self.tasks.items()}
         self.heads = nn.ModuleDict({name: head for name, head in heads.items() if head is not None})
         self.about_heads = {name: head.about for name, head in heads.items() if head is not None}
@@ -151,6 +165,7 @@ class Trainer:
     def learning_rate(self) -> float:
         """Linear warm-up, constant, linear decay to zero, by the share of the steps (or minutes) that is done."""
         done, options = self._done(), self.options
+        assert options.learning_rate is not None and options.decay is not None
         rise = done / options.warmup if options.warmup else 1.0
         fall = (1.0 - done) / options.decay if options.decay else 1.0
         return options.learning_rate * max(0.0, min(rise, fall, 1.0))
@@ -186,8 +201,11 @@ class Trainer:
             initial=progress.tokens,
             disable=not (main and sys.stderr.isatty()),
         )
+        if main and self._adapts and not progress.losses:
+            self.validate(report)
         self.network.train()
-        saved = validated = time.monotonic()
+        saved = self._validated = time.monotonic()
+        self._validated_share = self._share()
         pace = Pace(progress.tokens, progress.seconds, self._share())
         batches = self._batches()
         while (self._done() < 1) if options.minutes is not None else (progress.step < (options.steps or 0)):
@@ -201,20 +219,24 @@ class Trainer:
             now = time.monotonic()
             progress.step += 1
             progress.tokens += tokens
-            seconds, interrupted = self._agreed(now - began, interrupts.number is not None)
+            stops = self._adapts and progress.worse >= PATIENCE
+            seconds, interrupted, stops = self._agreed(now - began, interrupts.number is not None, stops)
             progress.seconds += seconds
             bar.update(tokens)
             if interrupted:
                 interrupts.number = interrupts.number or signal.SIGTERM  # perhaps another process was told
+                break
+            if stops:
+                if main:
+                    report(f"step {progress.step}  stopped: {PATIENCE} validations in a row gained nothing")
                 break
             if progress.step % 20 == 0:
                 bar.set_postfix(loss=f"{loss:.3f}", lr=f"{self.learning_rate():.1e}", refresh=False)
             if main and bar.disable and pace.due(progress.step):
                 now_at = pace.line(progress.tokens, progress.seconds, self._share())
                 report(f"step {progress.step}  tokens {progress.tokens:,}  loss {loss:.3f}  {now_at}")
-            if main and now - validated > options.validation_seconds:
+            if main and self._validation_due():
                 self.validate(report)
-                validated = time.monotonic()
             if main and now - saved > options.checkpoint_seconds:
                 self.save()
                 saved = time.monotonic()
@@ -224,6 +246,11 @@ class Trainer:
         bar.close()
         if main:
             self.save()
+
+    def _validation_due(self) -> bool:
+        share = self._share() - self._validated_share
+        adapted = self._adapts and share >= 1 / VALIDATIONS and self._share() < 1
+        return adapted or time.monotonic() - self._validated > self.options.validation_seconds
 
     def _batches(self) -> Iterator[tuple[Objective, SentenceBatch]]:
         """Batches and what is asked of them, from the step on where training stands."""
@@ -261,13 +288,14 @@ class Trainer:
             torch.distributed.all_reduce(sentence_tokens)
         return loss.item() / max(count, 1), int(sentence_tokens)
 
-    def _agreed(self, seconds: float, interrupted: bool) -> tuple[float, bool]:
-        """The time of the slowest process, and whether any is interrupted, so that all end after the same step."""
+    def _agreed(self, seconds: float, interrupted: bool, stops: bool) -> tuple[float, bool, bool]:
+        """The time of the slowest process, and whether any is interrupted or stops, so that all end after the same
+        step."""
         if self.device.world == 1:
-            return seconds, interrupted
-        most = torch.tensor([seconds, float(interrupted)], device=self.device.device)
+            return seconds, interrupted, stops
+        most = torch.tensor([seconds, float(interrupted), float(stops)], device=self.device.device)
         torch.distributed.all_reduce(most, torch.distributed.ReduceOp.MAX)
-        return most[0].item(), bool(most[1])
+        return most[0].item(), bool(most[1]), bool(most[2])
 
     def _loss(self, objective: Objective, batch: SentenceBatch) -> tuple[Tensor, int]:
         """Sum of the losses of a batch's predicted tokens, and their number; that of a head is added for each token."""
@@ -305,6 +333,18 @@ class Trainer:
             )
         self.network.train()
         self.progress.validation_loss = sum(self.progress.losses.values()) / len(self.progress.losses)
+        self._validated, self._validated_share = time.monotonic(), self._share()
+        if self._adapts:
+            self._keep_best()
+
+    def _keep_best(self) -> None:
+        """Keep the weights if the first task's validation loss was never lower."""
+        progress, first = self.progress, self.schedule[0].name
+        if progress.best_losses and progress.losses[first] >= progress.best_losses[first]:
+            progress.worse += 1
+            return
+        progress.worse, progress.best_step, progress.best_losses = 0, progress.step, dict(progress.losses)
+        self._best = {name: value.detach().clone() for name, value in self.network.state_dict().items()}
 
     def _validation_loss(self, task: Task) -> float:
         total, count = 0.0, 0
@@ -325,6 +365,7 @@ class Trainer:
     def save(self) -> None:
         """Write the whole state, so that `resume` goes on as if nothing had happened."""
         tensors = {f"model.{name}": value for name, value in self.network.state_dict().items()}
+        tensors |= {f"best.{name}": value for name, value in self._best.items()}
         tensors |= {f"heads.{name}": value for name, value in self.heads.state_dict().items()}
         for number, optimizer in enumerate(self.optimizers):
             for index, values in optimizer.state_dict()["state"].items():
@@ -360,6 +401,7 @@ class Trainer:
         _check_same(path, before, self.belongs_to)
         self.progress = TrainingState(**json.loads(about["progress"]))
         self.network.load_state_dict(_with_prefix(tensors, "model."))
+        self._best = _with_prefix(tensors, "best.")
         self.heads.load_state_dict(_with_prefix(tensors, "heads."))
         for number, optimizer in enumerate(self.optimizers):
             state = optimizer.state_dict()
@@ -372,7 +414,10 @@ class Trainer:
             torch.cuda.set_rng_state(tensors["random.cuda"])
 
     def export(self) -> None:
-        """Write the model folder that scoring reads."""
+        """Write the model folder that scoring reads: the last weights; of an adaptation the best ones."""
+        if self._best:
+            self.network.load_state_dict(self._best)
+            self.progress.losses = self.progress.best_losses
         checkpoint.save(self.folder, self.network, self.tokenizer)
 
 

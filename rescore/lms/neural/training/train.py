@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
@@ -24,7 +25,7 @@ from rescore.lms.neural.kind import NeuralKind
 from rescore.lms.neural.options import Lesson, NeuralOptions
 from rescore.lms.neural.tokenizer import VOCABULARIES, Tokenizer
 from rescore.lms.neural.training.corpus import Corpus, encode_corpus, encode_pairs
-from rescore.lms.neural.training.loop import STATE, Device, Trainer
+from rescore.lms.neural.training.loop import STATE, Device, Trainer, TrainingState
 from rescore.parts import KINDS
 
 CORPUS, PAIRS = "corpus", "pairs"  # folders of encoded text beside the checkpoint; nobody needs them after training
@@ -85,9 +86,14 @@ def _run(
 ) -> None:
     """Train, and write the model and its card."""
     out, held_out = options.out, options.held_out
-    corpus = Corpus(out / CORPUS, tokenizer, held_out, options.seed, options.window(network.config))
+    folders = _corpora(options)
+    corpora = [Corpus(folder, tokenizer, held_out, options.seed, options.window(network.config)) for folder in folders]
     pairs = Corpus(out / PAIRS, tokenizer, held_out, options.seed) if options.translations else None
+    corpus = corpora[0]
     tasks = kind.tasks(Lesson(tokenizer, network.config, options, corpus, pairs))
+    for number, further in enumerate(corpora[1:], start=2):
+        learned = kind.tasks(Lesson(tokenizer, network.config, options, further))
+        tasks += [replace(task, name=f"{task.name}, text {number}") for task in learned]
     curriculum = options.curriculum(tokenizer, corpus.token_counts)
     trainer = Trainer(network, tokenizer, tasks, options, machine, out, curriculum)
     if options.resume:
@@ -97,13 +103,17 @@ def _run(
             report(str(curriculum))
         parameters = sum(value.numel() for value in network.parameters())
         report(
-            f"{kind.name}: {parameters:,} parameters, {len(corpus):,} sentences of {corpus.training_tokens:,} tokens, "
+            f"{kind.name}: {parameters:,} parameters, "
+            + " and ".join(f"{len(text):,} sentences of {text.training_tokens:,} tokens" for text in corpora)
+            + ", "
             f"{machine.device} {str(machine.precision).removeprefix('torch.')}"
         )
     trainer.run(report)
     if machine.rank == 0:
         trainer.export()
-        _write_card(kind.name, trainer, corpus)
+        if options.start is not None:
+            report(_gained(trainer.progress, options))
+        _write_card(kind.name, trainer, corpora)
 
 
 @contextmanager
@@ -130,7 +140,7 @@ def _check(kind: NeuralKind, options: NeuralOptions) -> None:
         there = NetworkConfig.load(options.start / "config.json").kind
         if KINDS[there].family != kind.family:
             raise UserError(f"--init {options.init}: is of kind {there}, whose weights are no part of a {kind.name}")
-    if options.main is None and options.steps != 0:
+    if not options.texts and options.steps != 0:
         raise UserError("no text to train on; give --text FILE")
     try:
         out.mkdir(parents=True, exist_ok=True)
@@ -140,16 +150,17 @@ def _check(kind: NeuralKind, options: NeuralOptions) -> None:
 
 def _prepare(kind: NeuralKind, options: NeuralOptions, report: Report) -> None:
     """Write the tokenizer, the lexicon and the encoded text."""
-    out, text = options.out, options.main
+    out, texts = options.out, options.texts
     if not options.resume:
         _prepare_tokenizer(options, report)
-        if text is not None:
-            lexicon.write(text, Tokenizer.load(out / "tokenizer.json"), out)
-    if options.steps == 0 or text is None:
+        if texts:
+            lexicon.write(texts, Tokenizer.load(out / "tokenizer.json"), out)
+    if options.steps == 0 or not texts:
         return
     tokenizer = Tokenizer.load(out / "tokenizer.json")
     longest = options.sized(kind.name, tokenizer).max_positions - 2
-    encode_corpus(text, tokenizer, out / CORPUS, longest)
+    for text, folder in zip(texts, _corpora(options), strict=True):
+        encode_corpus(text, tokenizer, folder, longest)
     if options.translations is not None:
         count = encode_pairs(*options.translations, tokenizer, out / PAIRS, longest, options.apart)
         a_side = " a side" if options.apart else ""
@@ -158,7 +169,14 @@ def _prepare(kind: NeuralKind, options: NeuralOptions, report: Report) -> None:
 
 def _files(options: NeuralOptions) -> list[Path]:
     """All texts."""
-    return list(dict.fromkeys([*([options.main] if options.main else []), *(options.translations or ())]))
+    return list(dict.fromkeys([*options.texts, *(options.translations or ())]))
+
+
+def _corpora(options: NeuralOptions) -> list[Path]:
+    """The folders of the encoded texts."""
+    return [
+        options.out / (f"{CORPUS}-{number}" if number > 1 else CORPUS) for number in range(1, len(options.texts) + 1)
+    ]
 
 
 def _prepare_tokenizer(options: NeuralOptions, report: Report) -> None:
@@ -181,7 +199,7 @@ def _prepare_tokenizer(options: NeuralOptions, report: Report) -> None:
     found.save(options.out / "tokenizer.json")
 
 
-def _write_card(kind: str, trainer: Trainer, corpus: Corpus) -> None:
+def _write_card(kind: str, trainer: Trainer, corpora: Sequence[Corpus]) -> None:
     progress, options, init = trainer.progress, trainer.options, trainer.options.start
     names = ", ".join(dict.fromkeys(_in_a_table(path.name) for path in _files(options)))
     base = ""
@@ -205,6 +223,7 @@ def _write_card(kind: str, trainer: Trainer, corpus: Corpus) -> None:
         f"{task.objective.perplexity} ({name})": math.exp(progress.losses[name]) for name, task in trainer.tasks.items()
     }
     head = card_head(hub_task, {"kind": kind, "trained_on": names, "recommended_weight": 0.3}, figures)
+    sentences, tokens = sum(map(len, corpora)), sum(text.training_tokens for text in corpora)
     card = f"""{head}
 
 # {kind}
@@ -212,7 +231,7 @@ def _write_card(kind: str, trainer: Trainer, corpus: Corpus) -> None:
 | | |
 | --- | --- |
 {base}| text | {names} |
-{replaced}| training data | {len(corpus):,} sentences, {corpus.training_tokens:,} tokens |
+{replaced}| training data | {sentences:,} sentences, {tokens:,} tokens |
 | steps | {progress.step:,} of at most {options.batch_tokens:,} tokens |
 | tokens seen | {progress.tokens:,} |
 {measured}
@@ -220,6 +239,13 @@ def _write_card(kind: str, trainer: Trainer, corpus: Corpus) -> None:
 | licence | yours to choose |
 """
     write_text(options.out / "README.md", card)
+
+
+def _gained(progress: TrainingState, options: NeuralOptions) -> str:
+    """What an adaptation ended with, in a line."""
+    if not progress.best_step:
+        return f"nothing gained: {options.out} has the weights of {options.init}; try a lower --learning-rate"
+    return f"{options.out} has the weights of step {progress.best_step}, whose validation loss was lowest"
 
 
 def _in_a_table(name: str) -> str:
