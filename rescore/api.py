@@ -442,6 +442,8 @@ def to_frame(lists: Iterable[NbestList]) -> Any:
     Raises:
         UserError: neither package is installed.
     """
+    from rescore.styles import as_frame
+
     rows = [
         {
             "id": nbest.id,
@@ -454,17 +456,4 @@ def to_frame(lists: Iterable[NbestList]) -> Any:
         for nbest in checked_lists("to_frame", lists)
         for rank, hypothesis in enumerate(nbest.hypotheses, 1)
     ]
-    try:
-        import pandas
-
-        return pandas.DataFrame(rows)
-    except ImportError:
-        pass
-    try:
-        import polars
-
-        return polars.DataFrame(rows)
-    except ImportError:
-        from rescore.errors import UserError
-
-        raise UserError("to_frame needs pandas or polars; install one of them") from None
+    return as_frame(rows)

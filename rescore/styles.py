@@ -9,13 +9,37 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, is_dataclass
+from html import escape
+from importlib import import_module
 from typing import Any
 
+from rescore.errors import UserError
 from rescore.parts import STYLES
 
 Cells = Sequence[Sequence[str]]
 
+
+MARKS = ("†", "‡")
+"""Of figures whose difference is significant, and of those that are so at a fifth of the level."""
+
+
+class Best(str):
+    """A cell with the best figure of its column: bold where a style can."""
+
+
 _LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+
+
+def mark_best(rows: Sequence[list[str]], column: int, higher_is_better: bool) -> None:
+    """Make the best figure of a column a `Best`, in each row that has it, unless all rows do."""
+    figures = [math.nan if not row[column] else float(row[column].rstrip("".join(MARKS))) for row in rows]
+    known = [figure for figure in figures if not math.isnan(figure)]
+    if len(set(known)) < 2:
+        return
+    best = max(known) if higher_is_better else min(known)
+    for row, figure in zip(rows, figures, strict=True):
+        if figure == best:
+            row[column] = Best(row[column])
 
 
 def p_value(value: float | None) -> str:
@@ -54,6 +78,48 @@ def text(rows: Cells) -> str:
     return "\n".join(lines)
 
 
+def html(rows: Cells) -> str:
+    """A table for notebooks."""
+    head, *body = rows
+    lines = ["".join(f"<th>{escape(cell)}</th>" for cell in head)]
+    for row in body:
+        bold = (f"<b>{escape(cell)}</b>" if isinstance(cell, Best) else escape(cell) for cell in row)
+        lines.append("".join(f"<td>{cell}</td>" for cell in bold))
+    return f"<table>{''.join(f'<tr>{line}</tr>' for line in lines)}</table>"
+
+
+def frame(rows: Cells) -> Any:
+    """The rows as a table of pandas, or of polars; figures are numbers.
+
+    Raises:
+        UserError: neither is installed.
+    """
+    head, *body = rows
+    names = [name or "name" for name in head]
+    return as_frame([dict(zip(names, (row[0], *map(_number, row[1:])), strict=True)) for row in body])
+
+
+def _number(cell: str) -> float | str | None:
+    try:
+        return float(cell.replace(",", "")) if cell else None
+    except ValueError:
+        return str(cell)
+
+
+def as_frame(rows: Sequence[dict[str, Any]]) -> Any:
+    """Records as a DataFrame of pandas, or of polars.
+
+    Raises:
+        UserError: neither is installed.
+    """
+    for library in ("pandas", "polars"):
+        try:
+            return import_module(library).DataFrame(rows)
+        except ModuleNotFoundError:
+            continue
+    raise UserError("to_frame needs pandas or polars; install one of them")
+
+
 def markdown(rows: Cells) -> str:
     """GitHub's pipe tables."""
     head, *body = ([_markdown_cell(cell) for cell in row] for row in rows)
@@ -62,7 +128,8 @@ def markdown(rows: Cells) -> str:
 
 
 def _markdown_cell(cell: str) -> str:
-    return _one_line(cell).replace("\\", "\\\\").replace("|", "\\|")
+    escaped = _one_line(cell).replace("\\", "\\\\").replace("|", "\\|")
+    return f"**{escaped}**" if isinstance(cell, Best) else escaped
 
 
 def _one_line(cell: str) -> str:
@@ -79,11 +146,19 @@ def comma_separated(rows: Cells) -> str:
 
 def latex(rows: Cells) -> str:
     """A tabular with the rules of booktabs."""
-    head, *body = (" & ".join(map(escape_latex, row)) + r" \\" for row in rows)
+    head, *body = (" & ".join([escape_latex(row[0]), *map(_latex_figure, row[1:])]) + r" \\" for row in rows)
     columns = "l" + "r" * (len(rows[0]) - 1)
     return "\n".join(
         [rf"\begin{{tabular}}{{{columns}}}", r"\toprule", head, r"\midrule", *body, r"\bottomrule", r"\end{tabular}"]
     )
+
+
+def _latex_figure(cell: str) -> str:
+    """A cell behind the first: intervals with a dash, a minus, marks raised, the best figure bold."""
+    escaped = re.sub(r"(?<=\d)-(?=\d)", "--", escape_latex(cell))
+    escaped = re.sub(r"^-(?=\d)", "$-$", escaped)
+    escaped = escaped.replace(MARKS[0], r"$^{\dagger}$").replace(MARKS[1], r"$^{\ddagger}$")
+    return rf"\textbf{{{escaped}}}" if isinstance(cell, Best) else escaped
 
 
 def escape_latex(cell: str) -> str:

@@ -103,6 +103,8 @@ def test_results_in_a_notebook() -> None:
     results = rescore.evaluate(LISTS)
     assert repr(results) == "<Results: WER 33.33 -> 33.33 (oracle 0.00), 2 lists>"
     assert "<td>first pass</td><td>33.33</td>" in results._repr_html_() and results.signature in results._repr_html_()
+    compared = rescore.compare(LISTS, LISTS, brevity)
+    assert "<td>first pass</td>" in compared._repr_html_() and "<b>0.00</b>" not in compared._repr_html_()
 
 
 def test_to_frame(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,6 +112,10 @@ def test_to_frame(monkeypatch: pytest.MonkeyPatch) -> None:
         DataFrame = staticmethod(list)
 
     monkeypatch.setitem(sys.modules, "pandas", Module("pandas"))
+    rows = rescore.evaluate(LISTS).to_frame()
+    assert rows[0] == {"2 lists": "first pass", "WER": 33.33} and rows[2]["WER"] == 33.33
+    table = rescore.compare(LISTS, LISTS, brevity).to_frame()
+    assert table[1]["name"] == "first pass" and table[1]["WER"] == 33.33 and table[1]["p"] is None
     rows = rescore.to_frame(LISTS)
     assert rows[1] == {"id": "u1", "rank": 2, "text": "a", "s2s": -1.5, "reference": "a", "source": None}
     monkeypatch.setitem(sys.modules, "pandas", None)

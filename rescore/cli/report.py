@@ -37,15 +37,27 @@ from rescore.cli.options.base import GroupedCommand, Number, OneOf
     is_flag=True,
     help="Markdown: begin with the date and the software versions, as in ESPnet's RESULTS.md.",
 )
+@click.option(
+    "--rename",
+    multiple=True,
+    metavar="OLD=NEW",
+    help="Print NEW instead of a set's or system's name, such as 'tta + decoder=T-TA'. May be repeated.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print all results as one JSON list instead of a table.")
 def report_command(
-    results: tuple[str, ...], layout: str, style: str | None, output: str, environment: bool, as_json: bool
+    results: tuple[str, ...],
+    layout: str,
+    style: str | None,
+    output: str,
+    environment: bool,
+    rename: tuple[str, ...],
+    as_json: bool,
 ) -> None:
     """Make one table of results files that `rescore run --report` wrote.
 
     \b
     rescore report exp/*/results.json -o RESULTS.md
-    rescore report *.json --layout paper --style latex
+    rescore report *.json --layout paper --style latex --rename "tta + decoder=T-TA"
 
     The names in the table come from --dataset and --system of `rescore run`.
     """
@@ -63,7 +75,14 @@ def report_command(
         return
     chosen = style or style_of(output) or "text"
     about = check.environment() if environment else ""
-    table = check.render_overview([read(Path(path)) for path in results], layout, chosen, about)
+    names = {}
+    for pair in rename:
+        old, equals, new = pair.rpartition("=")
+        if not equals or not old or not new:
+            raise click.UsageError(f"--rename {pair}: expected OLD=NEW")
+        names[old] = new
+    shown = check.renamed([read(Path(path)) for path in results], names)
+    table = check.render_overview(shown, layout, chosen, about)
     with formats.opened(output) as file:
         file.write(table + "\n")
 

@@ -6,17 +6,17 @@ import contextlib
 import platform
 import shutil
 import subprocess
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from importlib.metadata import PackageNotFoundError, version
 from xml.etree import ElementTree
 
 from rescore.errors import UserError
 from rescore.parts import STYLES
-from rescore.reports.results import CHOICES, MetricResult, Results, worse
+from rescore.reports.results import CHOICES, SIGNIFICANT, MetricResult, Results, worse
 from rescore.signature import COMPARABLE, Signature
-from rescore.styles import p_value, text
+from rescore.styles import MARKS, mark_best, p_value, text
 from rescore.version import VERSION
 
 LAYOUTS = ("espnet", "paper")
@@ -34,7 +34,9 @@ def render_overview(results: Sequence[Results], layout: str, style: str, about: 
         UserError: the results do not fit the layout.
     """
     if layout != "espnet":
-        tables = [STYLES[style](paper(results))]
+        tables = [STYLES[style](paper(results, marked=style != "csv"))]
+        if style in ("text", "markdown"):
+            tables.append(f"{MARKS[0]} p < {SIGNIFICANT:g} against the first pass, {MARKS[1]} p < {SIGNIFICANT / 5:g}")
     else:
         found = espnet(results)
         plain = len(found) == 1 and not about
@@ -104,8 +106,13 @@ def _error_row(figures: MetricResult, utterances: int, which: str, name: str) ->
     ]
 
 
-def paper(results: Sequence[Results]) -> list[list[str]]:
-    """One row per method, one column per set; first pass and oracle on top.
+def paper(results: Sequence[Results], marked: bool = True) -> list[list[str]]:
+    """One row per method, one column per set; first pass and oracle on top, the best method of each set marked.
+
+    A figure has one of `MARKS` where it is significantly better than the first pass, and `worse` where it is worse.
+
+    Args:
+        marked: whether figures have these marks.
 
     Raises:
         UserError: results of one set disagree about its first pass, or one method is duplicated for a set.
@@ -114,8 +121,10 @@ def paper(results: Sequence[Results]) -> list[list[str]]:
     methods = list(dict.fromkeys(str(one.system) for one in results))
     sets = list(dict.fromkeys(_column(*one) for one in every))
     table: dict[tuple[str, str], float] = {}
+    marks: dict[tuple[str, str], str] = {}
     for one, figures in every:
         column = _column(one, figures)
+        marks[str(one.system), column] = " worse" if any(worse(figures)) else _mark(figures.p_value)
         values = (figures.first_pass, figures.oracle, figures.reranked)
         for method, value in zip(("first pass", "oracle", str(one.system)), values, strict=True):
             known = table.setdefault((method, column), value)
@@ -127,7 +136,33 @@ def paper(results: Sequence[Results]) -> list[list[str]]:
     for method in ("first pass", "oracle", *methods):
         cells = (table.get((method, column)) for column in sets)
         rows.append([method, *("" if value is None else f"{value:.2f}" for value in cells)])
+    higher = {_column(one, figures): figures.higher_is_better for one, figures in every}
+    for place, column in enumerate(sets, start=1):
+        mark_best(rows[3:], place, higher[column])
+    for row in rows[3:] if marked else ():
+        cells = zip(sets, row[1:], strict=True)
+        row[1:] = [type(cell)(cell + marks.get((row[0], column), "")) for column, cell in cells]
     return rows
+
+
+def _mark(p: float | None) -> str:
+    return "" if p is None or p >= SIGNIFICANT else MARKS[0] if p >= SIGNIFICANT / 5 else MARKS[1]
+
+
+def renamed(results: Sequence[Results], names: Mapping[str, str]) -> list[Results]:
+    """The results with other names of sets and systems, as a paper prints them.
+
+    Raises:
+        UserError: no set and no system has one of the names.
+    """
+    known = {str(name) for one in results for name in (one.dataset, one.system)}
+    for name in names:
+        if name not in known:
+            raise UserError(f"--rename {name}: no set or system has this name; there are {', '.join(sorted(known))}")
+    return [
+        replace(one, dataset=names.get(str(one.dataset), one.dataset), system=names.get(str(one.system), one.system))
+        for one in results
+    ]
 
 
 def _name(results: Results) -> str:

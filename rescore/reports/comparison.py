@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import IO
+from typing import IO, Any
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from rescore.metrics.significance import Chosen, PairedTest, confidence_interval
 from rescore.nbest import COUNTS, FIRST_PASS, NbestList
 from rescore.parts import STYLES
 from rescore.reports.results import SHORT, choose, measured, oracle_places, sign
-from rescore.styles import as_json, p_value, text
+from rescore.styles import as_json, frame, html, mark_best, p_value, text
 from rescore.tuning.weights import FIRST_PASS_ALONE, Weights, bonus_phrases
 
 JSON = "json"
@@ -73,6 +73,18 @@ class Comparison:
     others: dict[str, float] = field(default_factory=dict)
     """Further metrics of the first pass on test, in percent, by name."""
     rows: list[Row] = field(default_factory=list)
+
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        return html(_cells(self))
+
+    def to_frame(self) -> Any:
+        """A DataFrame of the table: a row for each model, after oracle and first pass.
+
+        Raises:
+            UserError: neither pandas nor polars is installed.
+        """
+        return frame(_cells(self))
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +228,7 @@ def _cells(comparison: Comparison) -> list[list[str]]:
         figures = [row.dev, row.value, *(row.others[name] for name in others)]
         gain = [f"{row.gain:+.1f}", p_value(row.p_value), speed]
         rows.append([row.name, ", ".join(weights), *(f"{figure:.2f}" for figure in figures), *gain])
+    mark_best(rows[3:], 3, comparison.higher_is_better)
     return rows
 
 

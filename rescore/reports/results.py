@@ -23,7 +23,7 @@ from rescore.metrics.base import Counts, metric_input, settings_on, warn_of_unsp
 from rescore.metrics.significance import Chosen, PairedTest, confidence_interval
 from rescore.nbest import COUNTS, FIRST_PASS, Column, NbestList, first_pass_indices, tie_order
 from rescore.signature import Signature, origins
-from rescore.styles import as_json, p_value, text
+from rescore.styles import as_json, frame, html, p_value, text
 from rescore.tuning.weights import Unproven, Weights, bonus_phrases
 from rescore.version import VERSION
 
@@ -353,15 +353,22 @@ class Results:
         """For notebooks."""
         if self.main is None:
             return f"<p>{self.utterances:,} lists without references</p>"
-        cells = "".join(
-            f"<tr><td>{choice.replace('_', ' ')}</td>"
-            + "".join(f"<td>{getattr(one, choice):.2f}</td>" for one in self.metrics)
-            + "</tr>"
-            for choice in CHOICES
-        )
-        heads = "".join(f"<th>{escape(one.metric)}</th>" for one in self.metrics)
-        head = f"<tr><th>{self.utterances:,} lists</th>{heads}</tr>"
-        return f"<table>{head}{cells}</table><code>{escape(self.signature)}</code>"
+        return f"{html(self._cells())}<code>{escape(self.signature)}</code>"
+
+    def to_frame(self) -> Any:
+        """A DataFrame with a row each for first pass, oracle and reranked, and a column for each metric.
+
+        Raises:
+            UserError: neither pandas nor polars is installed.
+        """
+        return frame(self._cells())
+
+    def _cells(self) -> list[list[str]]:
+        rows = [[f"{self.utterances:,} lists", *(figures.metric for figures in self.metrics)]]
+        for choice in CHOICES:
+            values = (f"{getattr(figures, choice):.2f}" for figures in self.metrics)
+            rows.append([choice.replace("_", " "), *values])
+        return rows
 
     def __repr__(self) -> str:
         """One line: the rest is in the fields."""

@@ -68,6 +68,16 @@ def test_a_table_of_many(rescore: Run, results: Path, tmp_path: Path) -> None:
         "ngram,16.67,16.67",
     ]
     assert r"\toprule" in rescore("report", "r.json", "--style", "latex").stdout
+    better = json.loads(results.read_text()) | {"system": "tta + decoder"}
+    better["metrics"][0] |= {"reranked": 10.0, "p_value": 0.02}
+    write_json(tmp_path / "better.json", better)
+    both = ("report", "r.json", "better.json", "--layout", "paper", "--rename", "tta + decoder=T-TA", "--style")
+    assert r"T-TA & \textbf{10.00$^{\dagger}$} \\" in rescore(*both, "latex").stdout
+    assert "| T-TA | **10.00†** |" in rescore(*both, "markdown").stdout
+    assert "ngram,16.67\nT-TA,10.00\n" in rescore(*both, "csv").stdout
+    assert "† p < 0.05 against the first pass" in rescore(*both, "text").stdout
+    done = rescore(*both[:5], "--rename", "tta=T-TA")
+    assert_one_line_error(done, "--rename tta: no set or system has this name; there are lists, ngram, tta + decoder")
     other["metrics"][0]["reranked"] = 20.0
     write_json(tmp_path / "twice.json", other | {"dataset": "lists"})
     done = rescore("report", "r.json", "twice.json", "--layout", "paper")
