@@ -143,8 +143,9 @@ class Writer:
             raise RefusedError(f"{error}, for the list of {lines[0][:60]!r}") from None
         try:
             choice = answer["choices"][0]
-            text, cut = choice["message"]["content"] or "", choice.get("finish_reason") == "length"
-            return str(text.rpartition("\n")[0] if cut else text)  # the last line of what is cut is not whole
+            text: str = choice["message"]["content"] or ""
+            # Of an answer that was cut, the last line is not whole.
+            return text.rpartition("\n")[0] if choice.get("finish_reason") == "length" else text.strip()
         except (LookupError, TypeError, AttributeError):
             raise NonsenseError(
                 f"{self._client.url}: the answer to the list of {lines[0][:60]!r} is no chat completion"
@@ -217,14 +218,17 @@ class Proposing:
             asked = [question for question in dict.fromkeys(questions) if question.text]
             answers = dict(zip(asked, self._writer.score(asked), strict=True))
             for nbest, question in zip(window, questions, strict=True):
-                answer = answers[question].tokens[0] if question.text else ""
+                answer = answers[question].tokens[0] if question.text else None
                 if nbest.provenance is not before:
                     before, columns = nbest.provenance, {**nbest.provenance, EDITS: self._column}
                 yield replace(self._expanded(nbest, answer, tally), provenance=columns)
         log.info("%s", tally)
 
-    def _expanded(self, nbest: NbestList, answer: str, tally: Tally) -> NbestList:
-        texts, dropped = corrections(answer, [one.text for one in nbest.hypotheses], self._number)
+    def _expanded(self, nbest: NbestList, answer: str | None, tally: Tally) -> NbestList:
+        """A copy of a list with what an answer proposes; None where the list has no text to ask about."""
+        texts, dropped = list[str](), Counter[Dropped]()
+        if answer is not None:
+            texts, dropped = corrections(answer, [one.text for one in nbest.hypotheses], self._number)
         originals = [nbest.hypotheses[place] for place in first_pass_indices(nbest)]
         new = []
         for text in texts:

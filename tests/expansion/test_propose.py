@@ -168,13 +168,15 @@ def test_an_example(fake: Fake, caplog: pytest.LogCaptureFixture) -> None:
     assert "4 proposals in 2 of 2 lists (100 %); dropped: 2 in the list already" in caplog.text
 
 
-def test_what_the_model_is_shown(fake: Fake, tmp_path: Path) -> None:
+def test_what_the_model_is_shown(fake: Fake, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """The best of what systems wrote, with the source where there is one; braces in it stay."""
+    caplog.set_level("INFO")
     fake.writes = lambda prompt: ""
     many = listed(*(f"the clock {number}" for number in range(SHOWN + 5, 0, -1)), "", "the {src}")
     many.hypotheses[-1].scores["s2s"] = 0.0
     many.hypotheses.append(Hypothesis("the clocks", {"s2s": 9.0}, Origin.RECOMBINED))
     package.propose([many, listed("", name="empty")], spec(fake), 1)
+    assert len(fake.asked) == 1 and caplog.text.endswith("0 proposals in 0 of 2 lists (0 %); dropped: 1 empty\n")
     lines = re.findall(r"^\d+\. (.*)$", fake.asked[-1]["messages"][0]["content"], re.MULTILINE)
     assert lines == ["the {src}", *(f"the clock {number}" for number in range(SHOWN + 5, 6, -1))]
     package.propose([replace(listed("the clock"), source="die {list} Uhr")], spec(fake))
@@ -251,8 +253,10 @@ def test_what_is_refused(fake: Fake, rescore: Run) -> None:
     assert_one_line_error(rescore(*run[:3], "--max-new", "2"), "are for --propose")
     fake.trouble = lambda number, text: (400, {}, b'{"error": {"message": "too long"}}')
     assert_one_line_error(rescore("score", *run), "400 Bad Request (too long), for the list of 'the olt")
-    fake.trouble = lambda number, text: (200, {}, b'{"choices": []}')
-    assert_one_line_error(rescore("score", *run), "is no chat completion")
+    for answer in (b'{"choices": []}', b'{"choices": [{"message": {"content": [1]}}]}', b'{"choices": [7]}'):
+        fake.trouble = lambda number, text, answer=answer: (200, {}, answer)
+        with pytest.raises(UserError, match=r"the answer to the list of 'the olt .*' is no chat completion"):
+            package.propose(misheard(3, 1), spec(fake))
     scored = replace(misheard(1, 1)[0], hypotheses=[Hypothesis("a", {"s2s": -1.0, "tta": -1.0})])
     with pytest.raises(UserError, match="propose corrections of lists before they are scored"):
         package.propose([scored], spec(fake))
