@@ -317,6 +317,29 @@ def respell(
     return [*pipeline.expand(every, config, every if dev is lists else dev)]
 
 
+def propose(
+    lists: Iterable[NbestList],
+    model: str,
+    number: int = 3,
+    prompt: str | Path | None = None,
+    cache: str | Path | None = None,
+) -> list[NbestList]:
+    """The lists, each with up to `number` corrections that an instruction model writes, which reads the list.
+
+    Args:
+        model: `server:URL#MODEL`, of a server for chat completions. prompt: a file; see `--propose-prompt`.
+        cache: a folder in which answers are kept.
+
+    Raises:
+        UserError: the lists are scored already; the server fails.
+    """
+    from rescore import pipeline
+
+    file, folder = str(prompt) if prompt else None, str(cache) if cache else None
+    config = pipeline.RunConfig(propose=model, max_new=number, propose_prompt=file, cache=folder)
+    return [*pipeline.expand(checked_lists("propose", lists), config)]
+
+
 def merge(first: Iterable[NbestList], others: Mapping[str, Iterable[NbestList]]) -> list[NbestList]:
     """The lists of one system with the hypotheses of others for the same utterances; one column per system.
 

@@ -29,9 +29,17 @@ class RunConfig:
     respell: int = 0
     """How many hypotheses are added to each list, after that, with other words where it has some that no text has."""
     channel: str | None = None
-    """For that a channel's folder, or a name of `CHANNELS`; None for what suits (`rescore.expansion.Respelling`)."""
+    """For this a channel's folder, or a name of `CHANNELS`; None for what suits (`rescore.expansion.Respelling`)."""
     lexicon: str | None = None
     """A lexicon's file; None for that beside the first LM that has one, else the shipped T-TA's."""
+    propose: str | None = None
+    """The instruction model that reads each list, after recombination, and proposes hypotheses: `server:URL#MODEL`."""
+    max_new: int = 3
+    """How many hypotheses it may propose for each list."""
+    propose_prompt: str | None = None
+    """The file with its prompt; None for that of `rescore.expansion.propose`."""
+    cache: str | None = None
+    """The folder in which its answers are kept."""
     norm: str | None = None
     """LM scores: `sum`, `mean` or `length^A` over tokens."""
     count_tokens: bool | None = None
@@ -75,6 +83,11 @@ class RunConfig:
         """Whether anything is tuned."""
         return self.dev is not None or self.folds is not None
 
+    @property
+    def expands(self) -> bool:
+        """Whether lists get new hypotheses, so that their number is not known before."""
+        return bool(self.recombine or self.respell or self.propose)
+
     def checked(self) -> RunConfig:
         """Itself, if a whole run can be made of it: looked at before anything is read or scored.
 
@@ -85,10 +98,11 @@ class RunConfig:
             raise UserError("--dev and --weight exclude each other: the one tunes what the other gives")
         if self.folds and (self.dev is not None or self.weights):
             raise UserError("--folds tunes on the test lists themselves; leave out --dev and --weight")
-        if self.respell and not self.tunes:
-            raise UserError("--respell needs --dev lists (or --folds): the weights of its columns are tuned")
-        if self.respell and self.plateau:
-            raise UserError("--plateau is for one language model without respelling")
+        for option, asked in (("--respell", self.respell), ("--propose", self.propose)):
+            if asked and not self.tunes:
+                raise UserError(f"{option} needs --dev lists (or --folds): the weights of its columns are tuned")
+            if asked and self.plateau:
+                raise UserError(f"--plateau is for one language model without {option}")
         decision = self.decision()
         if decision.needs_scale and not self.tunes:
             raise UserError(

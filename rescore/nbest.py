@@ -23,7 +23,7 @@ class Origin(StrEnum):
     RESPELLED = "respelled"
     """Made of another hypothesis, with words of a lexicon in the place of others."""
     PROPOSED = "proposed"
-    """Added by somebody else."""
+    """Written by an instruction model that read the list, or added by somebody else."""
 
 
 class Role(StrEnum):
@@ -63,19 +63,23 @@ CHANNEL = "channel"
 """The column with the log probability of what was heard given what respelled words mean; 0 where there are none."""
 
 EDITS = "edits"
-"""The column with the number of respelled words."""
+"""The column with the number of words that respelling or a proposal changed."""
 
 LISTED = "listed"
 """The column with the number of words of the user's list (`--words`) in the text."""
 
 RESPELLING = (CHANNEL, EDITS, LISTED)
-"""Columns of respelled lists; the last where there is such a list."""
+"""Columns of respelled lists; the last where there is such a list. `EDITS` is of lists with proposals, too."""
+
+NEW_WORDS = {Origin.RESPELLED: RESPELLING, Origin.PROPOSED: (EDITS,)}
+"""The origins whose hypotheses have words that the toolkit did not write, and the columns that they bring. They may win
+only where this gains something on dev lists."""
 
 COUNTS = {
     WORDS: "word",
     TOKENS: "token",
     CHANNEL: "nat of the channel",
-    EDITS: "respelled word",
+    EDITS: "changed word",
     LISTED: "listed word",
 }
 """Columns whose weight is a bonus for each unit, without bounds."""
@@ -181,6 +185,7 @@ class NbestList:
         except KeyError:
             present = ", ".join(sorted({key for hypothesis in self.hypotheses for key in hypothesis.scores})) or "none"
             how = "with --respell" if name in RESPELLING else "with `rescore score`"
+            how += " or --propose" if name == EDITS else ""
             raise UserError(f"utterance {self.id}: no score {name!r} (found: {present}); add it {how}") from None
 
     def role(self, name: str) -> Role:
@@ -198,6 +203,22 @@ def first_pass_indices(nbest: NbestList) -> list[int]:
     """The places of the toolkit's own hypotheses; all places in a list that has none."""
     own = [place for place, hypothesis in enumerate(nbest.hypotheses) if hypothesis.origin is Origin.FIRST_PASS]
     return own or list(range(len(nbest.hypotheses)))
+
+
+def new_word_origins(lists: Sequence[NbestList], columns: Collection[str]) -> list[Origin]:
+    """The origins of `NEW_WORDS` that lists with these columns have, or would have had if something had been found."""
+    present = {hypothesis.origin for nbest in lists for hypothesis in nbest.hypotheses}
+    record = lists[0].provenance.get(EDITS) if lists else None
+    writes = bool(record and record.fingerprint)  # a model that proposes: respelling is recorded in the channel
+    proposed = EDITS in columns and (writes or Origin.PROPOSED in present)
+    respelled = Origin.RESPELLED in present or CHANNEL in columns or (EDITS in columns and not proposed)
+    return [origin for origin, yes in zip(NEW_WORDS, (respelled, proposed), strict=True) if yes]
+
+
+def columns_for(columns: Iterable[str], origins: Iterable[Origin]) -> list[str]:
+    """The columns without those that only hypotheses of other `NEW_WORDS` bring."""
+    brought = {name for origin in origins for name in NEW_WORDS.get(origin, ())}
+    return [name for name in columns if name not in RESPELLING or name in brought]
 
 
 def tie_order(nbest: NbestList) -> list[int]:

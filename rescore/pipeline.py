@@ -176,7 +176,11 @@ class Expansion:
         Args:
             dev: what a channel may be learned from.
         """
-        self._number, self._dev, self._respelling = config.recombine, dev, None
+        self._number, self._dev, self._respelling, self._proposing = config.recombine, dev, None, None
+        if config.propose:
+            from rescore.expansion.propose import Proposing  # here: most runs ask no server
+
+            self._proposing = Proposing(config.propose, config.max_new, config.propose_prompt, config.cache)
         if config.respell:
             lexicon = find_lexicon(config.lexicon, config.lms, config.measuring.words)
             self._respelling = Respelling(config.respell, lexicon, config.channel, dev)
@@ -186,6 +190,8 @@ class Expansion:
         own = lists is self._dev
         if self._number:
             lists = (recombine(nbest, self._number) for nbest in lists)
+        if self._proposing:
+            lists = self._proposing(lists)
         return self._respelling(lists, own) if self._respelling else iter(lists)
 
 

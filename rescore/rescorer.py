@@ -84,14 +84,17 @@ class Rescorer:
         self.lms = _with_columns_of(self.weights, named, norm, given)
         self._config = replace(config, norm=norm)
         # Lists are expanded before they are scored, not again before the decision.
-        self._deciding = replace(self._config, recombine=0, respell=0)
+        self._deciding = replace(self._config, recombine=0, respell=0, propose=None)
         self._lock = threading.Lock()
         self._check()
         self.calibration = self._calibration(list(dev))
 
     def _check(self) -> None:
-        if self._config.respell or self._weighs(EDITS):
-            raise UserError("these weights need respelled lists, which are made by `rescore run` and `rescore score`")
+        if self._config.respell or self._config.propose or self._weighs(EDITS):
+            raise UserError(
+                "these weights need lists with respelled or proposed hypotheses, which are made by `rescore run` and "
+                "`rescore score`"
+            )
         norm = str(self._config.norm)
         columns = {column_name(lm, norm): origin(lm, norm) for lm in self.lms}
         if (fault := misfit(self.weights, columns)) and not self._config.force_weights:

@@ -82,7 +82,7 @@ def command(
             raise click.UsageError(f"--output {path}: its ending is not one of {endings()}, .json")
     config = options.run_config(
         expansion, decide, measure, lms=tuple(lms.specs), norm=lm_norm, dev=shown(", ".join(dev)),
-        word_bonus=None if word_bonus else False, components=components,
+        word_bonus=None if word_bonus else False, components=components, cache=lms.cache,
     )  # fmt: skip
     lists, dev_lists = inputs.read(nbest, need_references=True), inputs.read_dev(dev, dev_ref)
     with options.scoring_bar(config, lists, dev_lists) as bar:

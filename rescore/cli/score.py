@@ -98,12 +98,13 @@ def command(
             raise click.UsageError("--words is for --respell N")
         measuring = MetricOptions(words=WordList.load(Path(words)) if words else None)
         config = options.run_config(
-            expansion, measuring=measuring, lms=tuple(lms.specs), norm=lm_norm, count_tokens=count_tokens
-        )
+            expansion, measuring=measuring, lms=tuple(lms.specs), norm=lm_norm, count_tokens=count_tokens,
+            cache=lms.cache,
+        )  # fmt: skip
         lists = pipeline.expand(inputs.iterate(nbest, skip=on_error == "skip"), config)
         head, lists = pipeline.with_head(lists)
         models = pipeline.models_for(config, lambda: lms.load(skip=on_error == "skip"), head)
-        number = None if config.recombine or config.respell else inputs.count(nbest)
+        number = None if config.expands else inputs.count(nbest)
         total = None if number is None else number * len(models)
         with options.progress_bar(total, f"score {', '.join(model.name for model in models)}") as bar:
             if lms.engine != "local" and output and output != "-" and not tokens:

@@ -231,7 +231,8 @@ class Respeller:
         versions = [
             (version, rank)
             for rank, words in enumerate(texts)
-            if math.isfinite(first := nbest.hypotheses[rank].scores[FIRST_PASS])
+            if nbest.hypotheses[rank].origin is not Origin.PROPOSED  # it is chosen, or not, as it is
+            and math.isfinite(first := nbest.hypotheses[rank].scores[FIRST_PASS])
             for version in self._versions(words, first, candidates, self._number + len(texts))
         ]
         versions.sort(key=lambda item: -item[0].score)
@@ -407,12 +408,12 @@ class Respelling:
         model = f"respell:{self._number}:v{SELECTION}"
         column = Column(model, (recorded or channel).digest, f"lexicon:{self._lexicon.digest}", "float32", Role.CHANNEL)
         count = replace(column, fingerprint="", role=Role.COUNT)
-        new = {CHANNEL: column, EDITS: count} | ({LISTED: count} if self._lexicon.listed else {})
+        new = {CHANNEL: column} | ({LISTED: count} if self._lexicon.listed else {})
         before, columns = None, {}
         # What is left alone has the columns, too: weights that were tuned on lists that are respelled fit it.
         for nbest in (respeller.respell(one, {}) for one in every) if reason else respeller(every):
             if nbest.provenance is not before:
-                before, columns = nbest.provenance, {**nbest.provenance, **new}
+                before, columns = nbest.provenance, {EDITS: count, **nbest.provenance, **new}  # or of proposals
             yield replace(nbest, provenance=columns)
 
 

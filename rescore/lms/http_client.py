@@ -13,14 +13,18 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from rescore.errors import UserError
 
 log = logging.getLogger(__name__)
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 KEYS = ("RESCORE_API_KEY", "OPENAI_API_KEY")
 """The environment variables that a key is taken from; the first that is there."""
@@ -64,10 +68,11 @@ def api_key() -> str | None:
 class Client:
     """A server's address, and this process' connections to it: one a thread."""
 
-    def __init__(self, url: str, key: str | None, timeout: float) -> None:
+    def __init__(self, url: str, key: str | None, timeout: float, parallel: int = 1) -> None:
         """
         Args:
             url: with or without /v1 at its end. timeout: seconds that an answer may take.
+            parallel: requests under way at a time, in `in_parallel`.
 
         Raises:
             UserError: this is no address of a server, or has a password.
@@ -86,7 +91,7 @@ class Client:
         base = parts.path.rstrip("/").removesuffix("/completions").removesuffix("/v1").rstrip("/")
         self.url = f"{parts.scheme}://{parts.netloc}{base}"
         self._host, self._port, self._base, self._secure = host, port, base, parts.scheme == "https"
-        self._key, self._timeout = key, timeout
+        self._key, self._timeout, self._parallel = key, timeout, parallel
         self._local = threading.local()
         self._connections: list[http.client.HTTPConnection] = []
         self._lock = threading.Lock()
@@ -124,6 +129,33 @@ class Client:
         finally:
             self.close()
             self._stopped.clear()
+
+    def in_parallel(self, items: Sequence[Item], do: Callable[[Item], Result]) -> Iterator[tuple[int, Result]]:
+        """Ranks of items with their results, as they come.
+
+        Where one fails, no other one is begun, and those under way are given before its error is raised.
+        """
+        failure: BaseException | None = None
+        with self.working(), ThreadPoolExecutor(self._parallel) as pool:
+            futures = {pool.submit(do, item): rank for rank, item in enumerate(items)}
+            try:
+                for future in as_completed(futures):
+                    if future.cancelled():
+                        continue
+                    if future.exception() is None:
+                        yield futures[future], future.result()
+                    elif failure is None:
+                        failure = future.exception()
+                        self.stop_waiting()
+                        for other in futures:
+                            other.cancel()
+            except BaseException:  # an interrupt, or nobody wants the rest
+                for other in futures:
+                    other.cancel()
+                self.close()
+                raise
+        if failure is not None:
+            raise failure
 
     def stop_waiting(self) -> None:
         """Requests that failed are not sent again."""

@@ -11,9 +11,8 @@ import json
 import logging
 import math
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -45,8 +44,6 @@ ROUNDING = 0.5
 SLACK = 1e-3
 """A log-probability may exceed 0 by so much: it is rounded."""
 
-Item = TypeVar("Item")
-Result = TypeVar("Result")
 Messages = list[dict[str, str]]
 
 
@@ -175,15 +172,24 @@ def load(spec: Spec, computing: ComputeOptions = DEFAULT) -> ServerModel:
     Raises:
         UserError: the address is none, nobody answers there, or no way to ask is known there.
     """
-    url, _, model = spec.address.partition("#")
     template = None if computing.prompt is None else Template(computing.prompt)
     chat = "chat" in spec.options
     if chat and (template is None or not template.before(PROBE).strip()):
         raise UserError("server:chat needs --prompt: what the user says before {text}, which the assistant answers")
-    parallel = spec.number("parallel", PARALLEL)
-    client = Client(url, api_key(), spec.number("timeout", TIMEOUT, most=9999))
+    client, model = connect(spec)
     name = ":".join([spec.kind, *(one for one in spec.options if not one.startswith(("parallel=", "timeout=")))])
-    return ServerModel(name, client, model, template, chat, parallel)
+    return ServerModel(name, client, model, template, chat)
+
+
+def connect(spec: Spec) -> tuple[Client, str]:
+    """A client of the server that a spec names, and the model's name there; empty for the only one.
+
+    Raises:
+        UserError: the address is none, or an option is no number.
+    """
+    url, _, model = spec.address.partition("#")
+    parallel, timeout = spec.number("parallel", PARALLEL), spec.number("timeout", TIMEOUT, most=9999)
+    return Client(url, api_key(), timeout, parallel), model
 
 
 class ServerKind(Kind):
@@ -207,17 +213,15 @@ class ServerModel:
 
     precision = "unknown"
 
-    def __init__(
-        self, name: str, client: Client, model: str, template: Template | None, chat: bool, parallel: int
-    ) -> None:
+    def __init__(self, name: str, client: Client, model: str, template: Template | None, chat: bool) -> None:
         """
         Args:
             model: its name on the server; empty for the only one there.
         """
         self.name = self._name = name
         self.capabilities = Capabilities(source=template is not None and template.reads_source)
-        self._client, self._template, self._parallel = client, template, parallel
-        self._model, revision = _served(client, model)
+        self._client, self._template = client, template
+        self._model, revision = served_model(client, model)
         self._way, probe = self._find_way([CHAT] if chat else [ECHO, ECHO_BEHIND_FIRST, PROMPT, GENERATE])
         log.info("%s: scores with %s, through %s", client.url, self._model, self._way.about)
         rounded = ROUNDING * round(probe.sum / ROUNDING)
@@ -244,10 +248,10 @@ class ServerModel:
             before = self._template.before(question) if self._template else ""
             places.setdefault((before, question.text), []).append(place)
         shown = list(dict.fromkeys(before for before, text in places if text.strip()))
-        prompts = {shown[rank]: tokens for rank, tokens in self._in_parallel(shown, self._read_prompt)}
+        prompts = {shown[rank]: tokens for rank, tokens in self._client.in_parallel(shown, self._read_prompt)}
         asked = list(places)
         done = 0
-        for rank, scores in self._in_parallel(asked, lambda pair: self._scores(*pair, prompts.get(pair[0], []))):
+        for rank, scores in self._client.in_parallel(asked, lambda pair: self._scores(*pair, prompts.get(pair[0], []))):
             for place in places[asked[rank]]:
                 yield place, scores
                 done += 1
@@ -331,33 +335,6 @@ class ServerModel:
                 self._client.url,
             )
 
-    def _in_parallel(self, items: Sequence[Item], do: Callable[[Item], Result]) -> Iterator[tuple[int, Result]]:
-        """Ranks of items with their results, as they come.
-
-        Where one fails, no other one is begun, and those under way are given before its error is raised.
-        """
-        failure: BaseException | None = None
-        with self._client.working(), ThreadPoolExecutor(self._parallel) as pool:
-            futures = {pool.submit(do, item): rank for rank, item in enumerate(items)}
-            try:
-                for future in as_completed(futures):
-                    if future.cancelled():
-                        continue
-                    if future.exception() is None:
-                        yield futures[future], future.result()
-                    elif failure is None:
-                        failure = future.exception()
-                        self._client.stop_waiting()
-                        for other in futures:
-                            other.cancel()
-            except BaseException:  # an interrupt, or nobody wants the rest
-                for other in futures:
-                    other.cancel()
-                self._client.close()
-                raise
-        if failure is not None:
-            raise failure
-
 
 def _behind(prompt: Sequence[Token], tokens: Sequence[Token]) -> TokenScores:
     """The scores of a text's own tokens, of all those that the server read."""
@@ -381,7 +358,7 @@ def _check(tokens: Sequence[Token]) -> None:
             raise ValueError(f"the log-probability of token {rank + 1} is {value}")
 
 
-def _served(client: Client, model: str) -> tuple[str, str | None]:
+def served_model(client: Client, model: str) -> tuple[str, str | None]:
     """The model's name, and its revision where the server says it.
 
     Raises:

@@ -13,9 +13,10 @@ from rescore import decision
 from rescore.embeddings.similarity import spearman
 from rescore.metrics import Metric, Normaliser, list_statistics, value
 from rescore.metrics.significance import Chosen
-from rescore.nbest import EDITS, FIRST_PASS, NbestList, score_columns
+from rescore.nbest import FIRST_PASS, NbestList, Origin, new_word_origins, score_columns
 from rescore.reports.outlook import Depth, Outlook, by_depth, outlook
 from rescore.reports.outlook import render as outlook_lines
+from rescore.reports.proposals import Proposed, proposed
 from rescore.reports.results import choose, measured, sign
 from rescore.reports.words import (
     ClassErrors,
@@ -92,6 +93,8 @@ class Analysis:
     by_class: list[ClassErrors] = field(default_factory=list)
     respelled: Changes | None = None
     """How many words were respelled in what was chosen, and what each alone does; None for lists without that."""
+    proposed: Proposed | None = None
+    """What became of proposed hypotheses; None for lists without them."""
     lattice_oracle: float | None = None
     """WER of the path nearest to the reference in each lattice; None where lists do not come from lattices."""
 
@@ -124,7 +127,8 @@ def analyse(
         _moves(metric, first, reranked),
         outlook(metric, dev or lists, weights, in_folds),
     )
-    if lists and EDITS in lists[0].hypotheses[0].scores:
+    result.proposed = proposed(metric, lists, texts)
+    if lists and Origin.RESPELLED in new_word_origins(lists, lists[0].hypotheses[0].scores):
         counts = [(one.times, *(one.effects or (0, 0, 0))) for one in respellings(metric, lists, texts)]
         result.respelled = Changes(*np.sum([(0, 0, 0, 0), *counts], axis=0).tolist())
     if metric.words is not None and metric.unit == "word":
@@ -208,6 +212,7 @@ def render(analysis: Analysis) -> str:
         lines.append(
             f"respelled words: {found.moved:,}, better {found.better:,}, worse {found.worse:,}, neither {found.same:,}"
         )
+    lines += [str(analysis.proposed)] if analysis.proposed else []
     if analysis.corrected or analysis.broken:
         lines += ["", pairs_line("corrected", analysis.corrected), pairs_line("newly broken", analysis.broken)]
     if analysis.by_class:

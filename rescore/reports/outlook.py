@@ -16,7 +16,7 @@ from rescore.metrics.alignment import align
 from rescore.metrics.base import Counts
 from rescore.metrics.normalise import Normaliser, paired_words
 from rescore.metrics.significance import PairedTest, paired_interval, split
-from rescore.nbest import FIRST_PASS, RESPELLING, NbestList, Origin, content_hash, first_pass_indices, ranking
+from rescore.nbest import FIRST_PASS, NbestList, Origin, columns_for, content_hash, first_pass_indices, ranking
 from rescore.reports.results import choose, measured, oracle_places
 from rescore.styles import p_value
 from rescore.tuning.folds import tuned_in_folds
@@ -119,10 +119,8 @@ def outlook(
     folds = (options.folds or FOLDS) if options else 0
     if weights.exclusions:  # what may not win is no possible gain
         lists = [candidates(nbest, weights.of(nbest).excluded) for nbest in lists]
-    if weights.exclusions and not _has_respelled(lists):
-        options = options and replace(
-            options, bonuses=tuple(name for name in options.bonuses if name not in RESPELLING)
-        )
+        left = {hypothesis.origin for nbest in lists for hypothesis in nbest.hypotheses}
+        options = options and replace(options, bonuses=tuple(columns_for(options.bonuses, left)))
     statistics = list_statistics(metric, lists)
     if texts is None and options:
         texts = _held_out(metric, lists, weights.language_models, options, folds)

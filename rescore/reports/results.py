@@ -22,6 +22,7 @@ from rescore.metrics import Metric, list_statistics, oracle, total, value
 from rescore.metrics.base import Counts, metric_input, settings_on, warn_of_unspaced
 from rescore.metrics.significance import Chosen, PairedTest, confidence_interval
 from rescore.nbest import COUNTS, FIRST_PASS, Column, NbestList, first_pass_indices, tie_order
+from rescore.reports.proposals import Proposed, proposed
 from rescore.signature import Signature, origins
 from rescore.styles import as_json, frame, html, p_value, text
 from rescore.tuning.weights import Unproven, Weights, bonus_phrases
@@ -323,6 +324,9 @@ class Results:
     ] = None
     seconds: Annotated[float, described("Scoring, tuning and evaluation together, in seconds.")] = 0.0
     stages: Annotated[dict[str, float], described("The seconds of each.")] = field(default_factory=dict)
+    proposed: Annotated[
+        Proposed | None, described("What became of proposed hypotheses; null where lists have none.")
+    ] = None
 
     @property
     def main(self) -> MetricResult | None:
@@ -417,6 +421,7 @@ def evaluate(
         decision=decide.name,
         scale=decide.scale,
         changed=sum(old != new for old, new in zip(before, texts, strict=True)),
+        proposed=proposed(metric, lists, texts),
     )
     if metric is None:
         return results, texts
@@ -450,6 +455,7 @@ def render(results: Results) -> str:
         f"{results.utterances:,} utterances, {results.hypotheses:,} hypotheses{words}; "
         f"{results.changed:,} utterances changed"
     )
+    lines += [str(results.proposed)] if results.proposed else []
     lines += [one.signature for one in results.metrics] or [results.signature]
     return "\n".join(lines)
 

@@ -13,7 +13,7 @@ from rescore.metrics import Metric
 from rescore.metrics.alignment import align
 from rescore.metrics.base import metric_input
 from rescore.metrics.normalise import Normaliser
-from rescore.nbest import FIRST_PASS, NbestList, Origin
+from rescore.nbest import FIRST_PASS, NEW_WORDS, NbestList, Origin
 from rescore.parts import STYLES
 
 POSITIONS = 40
@@ -241,7 +241,7 @@ def heard(nbest: NbestList, text: str) -> str | None:
     if chosen is None or chosen.origin is not Origin.RESPELLED:
         return None
     words, first = text.split(), chosen.scores[FIRST_PASS]
-    old = [one for one in nbest.hypotheses if one.origin is not Origin.RESPELLED]
+    old = [one for one in nbest.hypotheses if one.origin not in NEW_WORDS]
     sources = [one.text for one in old if one.scores[FIRST_PASS] == first] or [one.text for one in old]  # --s2s rank
     return min(sources, key=lambda some: Levenshtein.distance(some.split(), words), default=None)
 

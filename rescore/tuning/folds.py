@@ -66,7 +66,7 @@ def suits_token_bonus(lists: Sequence[NbestList], columns: Sequence[str]) -> boo
 
 
 def respelling_columns(lists: Sequence[NbestList]) -> tuple[str, ...]:
-    """The columns of respelled lists that are tuned.
+    """The columns of lists with respelled or proposed hypotheses that are tuned.
 
     Raises:
         UserError: some lists have them and others not.
@@ -78,9 +78,10 @@ def respelling_columns(lists: Sequence[NbestList]) -> tuple[str, ...]:
         columns = own if columns is None else columns
         if own != columns:
             name = next(name for name in RESPELLING if (name in own) != (name in columns))
+            how = "give --propose for" if name == EDITS else "respell"
             raise UserError(
                 f"utterance {nbest.id}: {'has' if name in own else 'lacks'} the column {name}, unlike the lists "
-                "before; respell all lists, or none"
+                f"before; {how} all lists, or none"
             )
     return columns or ()
 

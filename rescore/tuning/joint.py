@@ -14,7 +14,16 @@ from rescore.decision import Decision, WeightsOf
 from rescore.decision.mbr import losses
 from rescore.decision.rules import Decider, Losses, candidates, combine
 from rescore.metrics.base import Counts, Metric, list_statistics, total, value
-from rescore.nbest import COUNTS, RESPELLING, Hypothesis, NbestList, Origin, in_tie_order, ranking
+from rescore.nbest import (
+    COUNTS,
+    Hypothesis,
+    NbestList,
+    Origin,
+    columns_for,
+    in_tie_order,
+    new_word_origins,
+    ranking,
+)
 from rescore.tuning.search import SAMPLES, SEED, Floats, padded, significantly_better, weighted
 
 log = logging.getLogger(__name__)
@@ -205,7 +214,7 @@ def tune_jointly(
     bagging: bool = True,
     losses: Losses = losses,
 ) -> JointWeights:
-    """Weights and scale for minimum Bayes risk; without respelled hypotheses, where these gain nothing.
+    """Weights and scale for minimum Bayes risk; without hypotheses of new words, where these gain nothing.
 
     Args:
         weights: of the best score, where the search begins; all its columns take part, the first pass first.
@@ -223,18 +232,26 @@ def tune_jointly(
         named = dict(zip(columns, (theta / scale).tolist(), strict=True))
         return JointWeights(named, scale, risk.value(theta)), risk.chosen(theta)
 
-    every, choice = tuned(lists, weights)
-    respelled = frozenset({Origin.RESPELLED})
-    if all(hypothesis.origin not in respelled for nbest in lists for hypothesis in nbest.hypotheses):
-        return every
+    def among(excluded: frozenset[Origin]) -> tuple[JointWeights, Counts]:
+        names = columns_for(weights, set(origins) - excluded)
+        found, choice = tuned([candidates(nbest, excluded) for nbest in lists], {name: weights[name] for name in names})
+        return found._replace(excluded=excluded), choice
+
+    present = {hypothesis.origin for nbest in lists for hypothesis in nbest.hypotheses}
+    origins = [origin for origin in new_word_origins(lists, weights) if origin in present]
+    if not origins:
+        return tuned(lists, weights)[0]
     # Else all spellings of a hypothesis, each with its first-pass score, would vote for one another.
-    names = {name: weight for name, weight in weights.items() if name not in RESPELLING}
-    without, plain_choice = tuned([candidates(nbest, respelled) for nbest in lists], names)
-    if bagging:
-        gains = significantly_better(metric, choice, plain_choice)
-    else:
-        gains = every.value > without.value if metric.higher_is_better else every.value < without.value
-    return every if gains else without._replace(excluded=respelled)
+    best, choice = among(frozenset(origins))
+    for origin in origins:
+        found, changed = among(best.excluded - {origin})
+        if bagging:
+            gains = significantly_better(metric, changed, choice)
+        else:
+            gains = found.value > best.value if metric.higher_is_better else found.value < best.value
+        if gains:
+            best, choice = found, changed
+    return best
 
 
 def _best_theta(risk: Risk, start: Floats, free: np.ndarray, bagging: bool) -> Floats:

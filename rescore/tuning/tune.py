@@ -15,7 +15,16 @@ from rescore.decision.rules import Losses, candidates
 from rescore.errors import UserError
 from rescore.metrics.base import Counts, Metric, list_statistics, remembered
 from rescore.metrics.significance import paired_bootstrap
-from rescore.nbest import COUNTS, EDITS, FIRST_PASS, RESPELLING, NbestList, Origin, content_hash, in_tie_order
+from rescore.nbest import (
+    COUNTS,
+    FIRST_PASS,
+    NbestList,
+    Origin,
+    columns_for,
+    content_hash,
+    in_tie_order,
+    new_word_origins,
+)
 from rescore.signature import origins
 from rescore.tuning.joint import JointWeights, text_value, tune_jointly, tune_scale
 from rescore.tuning.search import (
@@ -32,6 +41,12 @@ from rescore.tuning.search import (
 from rescore.tuning.weights import TunedFor, TuningOptions, Unproven, Weights, condition_of
 
 log = logging.getLogger(__name__)
+
+NO_GAIN = {
+    Origin.RESPELLED: ("respelling has", "nothing is respelled"),
+    Origin.PROPOSED: ("proposals have", "no proposal may win"),
+}
+"""How a line begins and ends that says why hypotheses of an origin may not win."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,25 +135,34 @@ def _choose(
     bonuses: Sequence[str],
     options: TuningOptions,
 ) -> Tuned:
-    """What is likely to hold on other lists; without respelled hypotheses where these gain nothing significant."""
-    tuned = _likely(metric, lists, columns, bonuses, options)
-    if EDITS not in bonuses or not options.bagging:
-        return tuned
-    respelled = frozenset({Origin.RESPELLED})
-    own = [candidates(nbest, respelled) for nbest in lists]
-    own_bonuses = [name for name in bonuses if name not in RESPELLING]
-    without = replace(_likely(metric, own, columns, own_bonuses, options), excluded=respelled)
-    choice = _space(metric, lists, columns, bonuses).chosen(_point(tuned))
-    if significantly_better(metric, choice, _space(metric, own, columns, own_bonuses).chosen(_point(without))):
-        return tuned
-    log.warning(
-        "respelling has no significant gain on these %s lists (%.2f with respelling, %.2f without): nothing is "
-        "respelled",
-        f"{len(lists):,}",
-        tuned.value,
-        without.value,
-    )
-    return without
+    """What is likely to hold on other lists; without hypotheses of new words where these gain nothing significant."""
+    origins = new_word_origins(lists, bonuses)
+    if not origins or not options.bagging:
+        return _likely(metric, lists, columns, bonuses, options)
+
+    def among(excluded: frozenset[Origin]) -> tuple[Tuned, Counts]:
+        """The weights where these hypotheses may not win, and the choice from each list."""
+        own, allowed = [candidates(nbest, excluded) for nbest in lists], set(origins) - excluded
+        own_bonuses = columns_for(bonuses, allowed)
+        tuned = replace(_likely(metric, own, columns, own_bonuses, options), excluded=excluded)
+        return tuned, _space(metric, own, columns, own_bonuses).chosen(_point(tuned))
+
+    best, choice = among(frozenset(origins))
+    for origin in origins:
+        tuned, changed = among(best.excluded - {origin})
+        if significantly_better(metric, changed, choice):
+            best, choice = tuned, changed
+            continue
+        what, consequence = NO_GAIN[origin]
+        log.warning(
+            "%s no significant gain on these %s lists (%.2f with, %.2f without): %s",
+            what,
+            f"{len(lists):,}",
+            tuned.value,
+            best.value,
+            consequence,
+        )
+    return best
 
 
 def _jointly(

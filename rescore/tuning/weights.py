@@ -16,7 +16,7 @@ from rescore.files import finder, parsed, read_json, write_text
 from rescore.metrics import Metric, MetricOptions, Normaliser
 from rescore.metrics.glm import Glm
 from rescore.metrics.normalise import FLAGS, WordList
-from rescore.nbest import COUNTS, EDITS, FIRST_PASS, RESPELLING, Column, NbestList, Origin
+from rescore.nbest import COUNTS, EDITS, FIRST_PASS, NEW_WORDS, RESPELLING, Column, NbestList, Origin
 
 Content = TypeVar("Content", Glm, WordList)
 
@@ -366,4 +366,4 @@ def bonus_phrases(weights: Mapping[str, float], digits: str, excluded: Collectio
         excluded: origins of hypotheses that may not win.
     """
     phrases = [f"{weights[name]:{digits}} a {unit}" for name, unit in COUNTS.items() if name in weights]
-    return [*phrases, "nothing respelled"] if Origin.RESPELLED in excluded else phrases
+    return [*phrases, *(f"nothing {origin}" for origin in NEW_WORDS if origin in excluded)]

@@ -51,6 +51,9 @@ class Fake:
         """Given the request's number and text: another answer, or "hang up"; None for the usual answer."""
         self.change: Callable[[dict[str, Any]], Any] = lambda answer: answer
         """What is done to answers."""
+        self.writes: Callable[[str], Any] = lambda prompt: prompt
+        """What an instruction model answers to a prompt."""
+        self.finish_reason = "stop"
         self.url = ""
         self.scored = 0
         self.under_way = self.most_under_way = 0
@@ -121,6 +124,10 @@ class Fake:
         return 200, {"text": " and", "meta_info": {**about, "output_token_logprobs": [[-1.5, 7, " and"]]}}
 
     def chat(self, body: dict[str, Any]) -> tuple[int, Any]:
+        if "prompt_logprobs" not in body:
+            text = self.writes(body["messages"][-1]["content"])
+            written = {"index": 0, "message": {"role": "assistant", "content": text}}
+            return 200, {"id": "chat-1", "choices": [{**written, "finish_reason": self.finish_reason}]}
         lines = [f"{one['role']}: {one['content']}\n" for one in body["messages"]]
         text = "".join(lines).removesuffix("\n") if body["continue_final_message"] else "".join(lines)
         tables = self.tables(text + ("assistant:" if body["add_generation_prompt"] else ""))

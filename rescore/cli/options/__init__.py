@@ -163,9 +163,7 @@ def scoring_bar(config: RunConfig, *sets: Sequence[NbestList] | None) -> tqdm | 
     from rescore.lms import each
 
     number = len(each(config.lms)) * sum(len(nbest.hypotheses) for lists in sets for nbest in lists or ())
-    return progress_bar(
-        None if config.recombine or config.respell else number or None, f"score {', '.join(config.lms)}"
-    )
+    return progress_bar(None if config.expands else number or None, f"score {', '.join(config.lms)}")
 
 
 class LogProgress:

@@ -182,12 +182,18 @@ class ExpansionOptions:
     respell: int
     channel: str | None
     lexicon: str | None
+    propose: str | None
+    max_new: int | None
+    propose_prompt: str | None
 
     def fields(self) -> dict[str, Any]:
         if not self.respell and (self.channel or self.lexicon):
             raise click.UsageError("--channel and --lexicon are for --respell N")
-        names = ("recombine", "respell", "channel", "lexicon")
-        return {name: getattr(self, name) for name in names}
+        if not self.propose and (self.max_new or self.propose_prompt):
+            raise click.UsageError("--max-new and --propose-prompt are for --propose server:URL#MODEL")
+        names = ("recombine", "respell", "channel", "lexicon", "propose", "propose_prompt")
+        number = {"max_new": self.max_new} if self.max_new else {}
+        return {name: getattr(self, name) for name in names} | number
 
 
 expansion_options = option_group(
@@ -221,6 +227,24 @@ expansion_options = option_group(
             "--lexicon",
             metavar="FILE",
             help="With --respell: file of words with counts.  [default: in the folder of the first --lm]",
+        ),
+        click.option(
+            "--propose",
+            metavar="server:URL#MODEL",
+            help="Let an instruction model behind a chat completions server read each list, after --recombine, and add "
+            "corrections as hypotheses.",
+        ),
+        click.option(
+            "--max-new",
+            type=click.IntRange(1, 99),
+            metavar="N",
+            help="With --propose: corrections per list, at most.  [default: 3]",
+        ),
+        click.option(
+            "--propose-prompt",
+            metavar="FILE",
+            help="With --propose: the prompt, with {list}, {number} and perhaps {src}.  [default: built in, for speech "
+            "and translation]",
         ),
     ],
 )

@@ -1,0 +1,307 @@
+"""Proposals: an instruction model behind a server reads each list and writes corrections, which join the list."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+from rapidfuzz.distance import Levenshtein
+
+from rescore.errors import UserError, counted
+from rescore.expansion.channel import ALIKE
+from rescore.expansion.recombine import refuse_scored
+from rescore.formats.source import read_lines
+from rescore.lms import LanguageModel, Question, TokenScores, parse
+from rescore.lms.base import kind_of
+from rescore.lms.cache import Cached
+from rescore.lms.http_client import RefusedError
+from rescore.lms.server import NonsenseError, connect, served_model
+from rescore.nbest import EDITS, FIRST_PASS, Column, Hypothesis, NbestList, Origin, Role, first_pass_indices, ranking
+
+log = logging.getLogger(__name__)
+
+SHOWN = 10
+"""Hypotheses of a list that the model reads: the best by the first pass."""
+LENGTHS = 2
+"""A proposal has at most as many letters as so many of the list's longest hypothesis."""
+SELECTION = 1
+"""Raised when other lines of an answer are taken than before: it is in signatures."""
+WINDOW = 100
+"""Lists that the model is asked about together."""
+ROOM = 16
+"""Tokens that an answer's line may have beside a token for each two bytes of the longest hypothesis."""
+
+RULES = """\
+Change as little as possible: keep every word that may be right. Keep to the hypotheses in upper and lower case, in \
+punctuation and in how numbers are written. Write no numbering and no comments. If the first hypothesis has no error, \
+repeat it."""
+
+SPEECH = f"""\
+A speech recogniser wrote these hypotheses for an utterance, the most probable first:
+
+{{list}}
+
+Some of their words may be misrecognised. Write at most {{number}} corrected transcripts of the utterance, the most \
+probable first, each on a line of its own. {RULES}
+"""
+
+TRANSLATION = f"""\
+A system for machine translation wrote these hypotheses for a sentence, the most probable first.
+
+Sentence: {{src}}
+
+{{list}}
+
+Write at most {{number}} corrected translations of the sentence, the best first, each on a line of its own. {RULES}
+"""
+"""For lists with a source."""
+
+PLACES = re.compile(r"\{(list|number|src)\}")
+BEFORE_LINE = re.compile(r"(?:[-*\u2022]|\d{1,2}[.):])\s+")
+"""The number or mark that begins a line of a listing."""
+APOSTROPHES = "'\u2019"
+
+
+class Dropped(StrEnum):
+    """Why a line of an answer is no hypothesis."""
+
+    EMPTY = "empty"
+    LONG = "too long"
+    KNOWN = "in the list already"
+    NONSENSE = "unlike every hypothesis"
+    MANY = "more than asked for"
+
+
+class Writer:
+    """The instruction model: it reads hypotheses, one a line, and writes corrections.
+
+    It answers as a `LanguageModel` does, with its whole answer as a token without a score: so `Cached` keeps answers.
+    """
+
+    name = model = "propose"
+    precision = "unknown"
+
+    def __init__(self, spec: str, number: int, prompt: Path | None = None) -> None:
+        """
+        Args:
+            spec: `server:URL#MODEL`. number: of corrections to ask for. prompt: a file; None for the usual prompts.
+
+        Raises:
+            UserError: `spec` names no model that a server serves, or the prompt cannot be used.
+        """
+        self._number = number
+        self._templates = [SPEECH, TRANSLATION] if prompt is None else [_template(prompt)]
+        try:
+            found = parse(spec)
+            odd = [one for one in found.options if not one.startswith(("parallel=", "timeout="))]
+            if not kind_of(found.kind).remote or odd:
+                raise UserError(f"--lm {spec}: give server:[parallel=N:][timeout=N:]URL#MODEL")
+            self._client, model = connect(found)
+            self._served, revision = served_model(self._client, model)
+        except UserError as error:
+            raise UserError(str(error).replace("--lm ", "--propose ", 1)) from None
+        told = [self._served, revision, number, self._templates]
+        self.fingerprint = hashlib.sha256(json.dumps(told).encode()).hexdigest()
+
+    @property
+    def prompt_digest(self) -> str:
+        """Twelve hexadecimal digits that say which prompt this is, for signatures."""
+        return hashlib.sha256(json.dumps(self._templates).encode()).hexdigest()[:12]
+
+    def score(self, questions: Sequence[Question]) -> list[TokenScores]:
+        """One answer per question, in their order."""
+        answers = dict(self.as_scored(questions))
+        return [answers[place] for place in range(len(questions))]
+
+    def as_scored(self, questions: Sequence[Question]) -> Iterator[tuple[int, TokenScores]]:
+        """Places of questions with their answers, as the server gives them.
+
+        Raises:
+            UserError: a request failed, again and again; all that was answered has been given.
+        """
+        for place, answer in self._client.in_parallel(questions, self._ask):
+            yield place, TokenScores([answer], np.zeros(0))
+
+    def _ask(self, question: Question) -> str:
+        lines = question.text.split("\n")
+        room = self._number * (max(len(line.encode()) for line in lines) // 2 + ROOM)
+        messages = [{"role": "user", "content": self._prompt(lines, question.source)}]
+        body = {"model": self._served, "messages": messages, "max_tokens": room, "temperature": 0}
+        try:
+            answer = self._client.post("/v1/chat/completions", body)
+        except RefusedError as error:
+            raise RefusedError(f"{error}, for the list of {lines[0][:60]!r}") from None
+        try:
+            choice = answer["choices"][0]
+            text: str = choice["message"]["content"] or ""
+            # Of an answer that was cut, the last line is not whole.
+            return text.rpartition("\n")[0] if choice.get("finish_reason") == "length" else text.strip()
+        except (LookupError, TypeError, AttributeError):
+            raise NonsenseError(
+                f"{self._client.url}: the answer to the list of {lines[0][:60]!r} is no chat completion"
+            ) from None
+
+    def _prompt(self, lines: Sequence[str], source: str | None) -> str:
+        template = self._templates[0 if source is None else -1]
+        if source is None and "{src}" in template:
+            raise UserError(
+                f"--propose-prompt: {{src}}, but the list of {lines[0][:60]!r} has no source; give lists with sources"
+            )
+        shown = "\n".join(f"{place}. {line}" for place, line in enumerate(lines, 1))
+        values = {"list": shown, "number": str(self._number), "src": source or ""}
+        return PLACES.sub(lambda place: values[place[1]], template)
+
+
+def _template(path: Path) -> str:
+    text = "\n".join(read_lines(path, empty=True))
+    if "{list}" not in text:
+        raise UserError(f"{path}: expected a prompt with {{list}} in the place of the hypotheses")
+    return text
+
+
+@dataclass(slots=True)
+class Tally:
+    """What became of a stream of lists."""
+
+    lists: int = 0
+    expanded: int = 0
+    """Lists with a proposal."""
+    proposals: int = 0
+    dropped: Counter[Dropped] = field(default_factory=Counter)
+
+    def __str__(self) -> str:
+        share = 100 * self.expanded / self.lists if self.lists else 0.0
+        text = f"{counted(self.proposals, 'proposal')} in {self.expanded:,} of {self.lists:,} lists ({share:.0f} %)"
+        reasons = [f"{number:,} {reason}" for reason in Dropped if (number := self.dropped[reason])]
+        return text + (f"; dropped: {', '.join(reasons)}" if reasons else "")
+
+
+class Proposing:
+    """The proposals of an experiment: adds up to `number` hypotheses to each list of a stream."""
+
+    def __init__(self, spec: str, number: int, prompt: str | None = None, cache: str | None = None) -> None:
+        """
+        Args:
+            spec, number, prompt: see `Writer`. cache: a folder in which answers are kept.
+
+        Raises:
+            UserError: as `Writer`.
+        """
+        writer = Writer(spec, number, Path(prompt) if prompt else None)
+        self._number = number
+        self._writer: LanguageModel = Cached(writer, Path(cache)) if cache else writer
+        norm = f"prompt:{writer.prompt_digest}"
+        self._column = Column(f"propose:{number}:v{SELECTION}", writer.fingerprint, norm, writer.precision, Role.COUNT)
+
+    def __call__(self, lists: Iterable[NbestList]) -> Iterator[NbestList]:
+        """Copies of the lists with new hypotheses behind the old ones; at their end a line says how many.
+
+        Raises:
+            UserError: a list has scores of models, which the new hypotheses would lack; the server fails.
+        """
+        stream, tally = iter(lists), Tally()
+        before, columns = None, {}
+        while window := list(islice(stream, WINDOW)):
+            for nbest in window:
+                refuse_scored(nbest, "propose corrections of")
+            questions = [Question("\n".join(_shown(nbest)), nbest.source) for nbest in window]
+            asked = [question for question in dict.fromkeys(questions) if question.text]
+            answers = dict(zip(asked, self._writer.score(asked), strict=True))
+            for nbest, question in zip(window, questions, strict=True):
+                answer = answers[question].tokens[0] if question.text else None
+                if nbest.provenance is not before:
+                    before, columns = nbest.provenance, {**nbest.provenance, EDITS: self._column}
+                yield replace(self._expanded(nbest, answer, tally), provenance=columns)
+        log.info("%s", tally)
+
+    def _expanded(self, nbest: NbestList, answer: str | None, tally: Tally) -> NbestList:
+        """A copy of a list with what an answer proposes; None where the list has no text to ask about."""
+        texts, dropped = list[str](), Counter[Dropped]()
+        if answer is not None:
+            texts, dropped = corrections(answer, [one.text for one in nbest.hypotheses], self._number)
+        originals = [nbest.hypotheses[place] for place in first_pass_indices(nbest)]
+        new = []
+        for text in texts:
+            original, edits = nearest(text, originals)
+            new.append(Hypothesis(text, original.scores | {EDITS: float(edits)}, Origin.PROPOSED))
+        tally.lists += 1
+        tally.expanded += bool(new)
+        tally.proposals += len(new)
+        tally.dropped += dropped
+        old = [replace(one, scores={EDITS: 0.0} | one.scores) for one in nbest.hypotheses]
+        return replace(nbest, hypotheses=[*old, *new])
+
+
+def _shown(nbest: NbestList) -> list[str]:
+    """The different texts that systems gave, the best first; none that was made of others."""
+    systems = (Origin.FIRST_PASS, Origin.MERGED)
+    ranked = [nbest.hypotheses[place] for place in ranking(nbest, nbest.column(FIRST_PASS))]
+    texts = [" ".join(one.text.split()) for one in ranked if one.origin in systems]
+    return list(dict.fromkeys(filter(None, texts)))[:SHOWN]
+
+
+def nearest(text: str, originals: Sequence[Hypothesis]) -> tuple[Hypothesis, int]:
+    """The original with the fewest word edits to a text, of these the best by the first pass; and the edits."""
+    words = text.lower().split()
+    edits = [Levenshtein.distance(one.text.lower().split(), words) for one in originals]
+    place = min(range(len(originals)), key=lambda place: (edits[place], -originals[place].scores[FIRST_PASS]))
+    return originals[place], edits[place]
+
+
+def corrections(answer: str, hypotheses: Sequence[str], number: int) -> tuple[list[str], Counter[Dropped]]:
+    """The lines of an answer that become hypotheses, at most `number`, and why others do not.
+
+    Args:
+        hypotheses: the texts of the list.
+    """
+    kept: list[str] = []
+    dropped: Counter[Dropped] = Counter()
+    known = {_plain(text) for text in hypotheses}
+    said = answer.rpartition("</think>")[2].partition("<think>")[0]  # without what a model thinks aloud
+    for line in [one for one in said.splitlines() if one.strip()] or [""]:
+        text = styled(BEFORE_LINE.sub("", line.strip(), count=1), hypotheses)
+        fault = _fault(text, hypotheses)
+        if fault is None and _plain(text) in known:
+            fault = Dropped.KNOWN
+        elif fault is None and len(kept) == number:
+            fault = Dropped.MANY
+        if fault is None:
+            kept.append(text)
+            known.add(_plain(text))
+        else:
+            dropped[fault] += 1
+    return kept, dropped
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.lower().split())
+
+
+def _fault(text: str, hypotheses: Sequence[str]) -> Dropped | None:
+    """Why a text is none that could stand in a list."""
+    if not text:
+        return Dropped.EMPTY
+    if len(text) > LENGTHS * max(map(len, hypotheses)):
+        return Dropped.LONG
+    odd = any(letter == "\ufffd" or unicodedata.category(letter) in ("Cc", "Cn", "Co", "Cs") for letter in text)
+    distances = (Levenshtein.normalized_distance(text.lower(), other.lower()) for other in hypotheses)
+    return Dropped.NONSENSE if odd or min(distances) > ALIKE else None
+
+
+def styled(text: str, hypotheses: Sequence[str]) -> str:
+    """A text in the case of the hypotheses, without the punctuation marks around words that none of them has."""
+    shown = "".join(hypotheses)
+    marks = {letter for letter in text if unicodedata.category(letter).startswith("P")}
+    strange = "".join(marks - {*shown, *APOSTROPHES})
+    text = " ".join(filter(None, (word.strip(strange) for word in text.split())))
+    return text.upper() if shown.isupper() else text.lower() if shown.islower() else text

@@ -1,0 +1,86 @@
+"""What became of proposed hypotheses: in how many lists they are, how good they are, and which were chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+import numpy as np
+from msgspec import Meta
+
+from rescore import decision
+from rescore.metrics import Metric
+from rescore.metrics.base import metric_input
+from rescore.nbest import FIRST_PASS, NbestList, Origin
+
+
+@dataclass(frozen=True, slots=True)
+class AgainstFirstPass:
+    """Texts under the first metric, each beside the first pass's best of its list; 0 for lists without references."""
+
+    texts: Annotated[int, Meta(description="All of them.")]
+    better: Annotated[int, Meta(description="Those that are better.")] = 0
+    equal: Annotated[int, Meta(description="Those that are as good.")] = 0
+    worse: Annotated[int, Meta(description="Those that are worse.")] = 0
+
+    def __str__(self) -> str:
+        effects = (("better", self.better), ("equal", self.equal), ("worse", self.worse))
+        named = ", ".join(f"{number:,} {name}" for name, number in effects)
+        return f"{self.texts:,}" + (f" ({named})" if any(number for _, number in effects) else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Proposed:
+    """The proposals in lists."""
+
+    utterances: Annotated[int, Meta(description="All lists.")]
+    lists: Annotated[int, Meta(description="Lists with a proposal: a text that the list did not have.")]
+    proposals: Annotated[AgainstFirstPass, Meta(description="All proposals.")]
+    chosen: Annotated[AgainstFirstPass, Meta(description="The proposals that were chosen.")]
+
+    def __str__(self) -> str:
+        """One line for a person."""
+        share = 100 * self.lists / self.utterances
+        return (
+            f"proposals: in {self.lists:,} of {self.utterances:,} lists ({share:.0f} %); against the first pass: "
+            f"all {self.proposals}, chosen {self.chosen}"
+        )
+
+
+def proposed(metric: Metric | None, lists: Sequence[NbestList], texts: Sequence[str]) -> Proposed | None:
+    """
+    Args:
+        metric: None for lists without references. texts: what was chosen, one per list.
+
+    Returns:
+        None for lists without proposals.
+    """
+    found = [
+        (nbest, one.text, one.text == text)
+        for nbest, text in zip(lists, texts, strict=True)
+        for one in nbest.hypotheses
+        if one.origin is Origin.PROPOSED
+    ]
+    if not found:
+        return None
+    chosen = [one for one in found if one[2]]
+    number = len({id(nbest) for nbest, *_ in found})
+    return Proposed(len(lists), number, _against(metric, found), _against(metric, chosen))
+
+
+def _against(metric: Metric | None, found: Sequence[tuple[NbestList, str, bool]]) -> AgainstFirstPass:
+    measured = [(nbest, text) for nbest, text, _ in found if nbest.references]
+    if metric is None or not measured:
+        return AgainstFirstPass(len(found))
+    first = decision.best([nbest for nbest, _ in measured], {FIRST_PASS: 1.0})
+    references = [nbest.references for nbest, _ in measured]
+    before, after = (
+        metric.losses(metric.statistics([metric_input(metric, nbest, text) for nbest, text in some], references))
+        for some in (
+            [(nbest, nbest.hypotheses[place].text) for (nbest, _), place in zip(measured, first, strict=True)],
+            measured,
+        )
+    )
+    effects = np.sign(after - before).tolist()
+    return AgainstFirstPass(len(found), effects.count(-1), effects.count(0), effects.count(1))
