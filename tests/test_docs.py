@@ -98,7 +98,8 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
         espnet1(decoded, name)
         shutil.move(decoded / name, folder / "exp" / f"decode_{name}")
     (folder / "data" / "sentences.txt").write_text("\n".join(SENTENCES) + "\n", encoding="utf-8")
-    (folder / "novels.txt").write_text("\n".join(SENTENCES) + "\n", encoding="utf-8")
+    for name in ("novels.txt", "general.txt"):
+        (folder / name).write_text("\n".join(SENTENCES) + "\n", encoding="utf-8")
     both = [f"{name}.{language}" for name in ("train", "general", "talks", "valid") for language in ("de", "en")]
     for name in ("corpus.en", *both):
         few = [" ".join(line.split()[:4]) for line in SENTENCES]
