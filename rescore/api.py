@@ -223,7 +223,7 @@ def tune(
     """The weights of LM columns that give the best value of a metric on lists with references.
 
     One column gets the best weight in [0, 1] of all; several are tuned together with a word bonus. On 500 lists or more
-    with a column of pseudo-log-likelihoods a bonus for each token is tuned as well.
+    with a column of pseudo-log-likelihoods a bonus for each token is tuned as well. For BLEU there are no bonuses.
 
     Args:
         columns: None for those that `score` added; else all beside the first pass. metric: wer, cer, bleu, chrf or ter;

@@ -182,10 +182,15 @@ class RunConfig:
             return self.measuring
         return tuned.options.beside(self.measuring)
 
-    def tuning(self, lists: Sequence[NbestList], columns: Sequence[str]) -> TuningOptions:
-        """How weights of columns are tuned on lists."""
-        words = suits_word_bonus(columns) if self.word_bonus is None else bool(self.word_bonus)
-        tokens = suits_token_bonus(lists, columns) if self.token_bonus is None else bool(self.token_bonus)
+    def tuning(self, lists: Sequence[NbestList], columns: Sequence[str], metric: Metric | None = None) -> TuningOptions:
+        """How weights of columns are tuned on lists.
+
+        Args:
+            metric: that they are tuned for; None for the one that `metric` chooses.
+        """
+        metric = metric or self.metric(lists)
+        words = suits_word_bonus(columns, metric) if self.word_bonus is None else bool(self.word_bonus)
+        tokens = suits_token_bonus(lists, columns, metric) if self.token_bonus is None else bool(self.token_bonus)
         bonuses = (*([WORDS] if words else []), *([TOKENS] if tokens else []), *respelling_columns(lists))
         free = [name for name in self.component_columns(lists) if name in columns and name not in self.negative]
         negative = (*self.negative, *free)

@@ -123,7 +123,7 @@ def run(
         else:
             if parts:
                 every = [*columns, *config.component_columns(scored)]
-                texts, each = tuned_in_folds(parts, metric, scored, every, config.tuning(scored, every))
+                texts, each = tuned_in_folds(parts, metric, scored, every, config.tuning(scored, every, metric))
                 folded = [each[fold] for fold in parts.fold]
                 config = replace(config, dev=f"{parts.number} folds by {parts.unit}")
             weights, _ = tune(tuned_on, config, columns, metric)
@@ -270,8 +270,9 @@ def tune(
         if not (columns or config.components) and config.decision().name == "best":
             raise UserError(_no_columns(config.dev or "the lists", lists))
     columns = list(dict.fromkeys([*columns, *config.component_columns(lists)]))
-    options = config.tuning(lists, columns)
-    return tune_weights(metric or config.metric(lists), lists, columns, config.dev or "dev", options)
+    metric = metric or config.metric(lists)
+    options = config.tuning(lists, columns, metric)
+    return tune_weights(metric, lists, columns, config.dev or "dev", options)
 
 
 def _no_columns(name: str, lists: Sequence[NbestList]) -> str:

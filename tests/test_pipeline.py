@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,8 @@ import pytest
 import rescore
 from rescore import formats, pipeline
 from rescore.errors import UserError
-from rescore.nbest import TOKENS, Column, Hypothesis, NbestList
+from rescore.metrics import choose_metric
+from rescore.nbest import TOKENS, WORDS, Column, Hypothesis, NbestList
 from rescore.reports.results import render
 from rescore.tuning.folds import choose_columns, suits_token_bonus
 from rescore.tuning.weights import Weights
@@ -86,13 +87,22 @@ def scored(number: int, model: str = "tta", *columns: str) -> list[NbestList]:
 
 
 def test_a_token_bonus_is_for_large_sets_of_pseudo_log_likelihoods() -> None:
-    assert suits_token_bonus(scored(500, "tta", TOKENS), ["lm"])
-    assert not suits_token_bonus(scored(499, "tta", TOKENS), ["lm"])
-    assert not suits_token_bonus(scored(500, "unilm", TOKENS), ["lm"])
-    assert not suits_token_bonus(scored(500, "tta"), ["lm"])
+    wer = choose_metric("wer", scored(1))
+    assert suits_token_bonus(scored(500, "tta", TOKENS), ["lm"], wer)
+    assert not suits_token_bonus(scored(499, "tta", TOKENS), ["lm"], wer)
+    assert not suits_token_bonus(scored(500, "unilm", TOKENS), ["lm"], wer)
+    assert not suits_token_bonus(scored(500, "tta"), ["lm"], wer)
     for asked in (True, False):
         config = pipeline.RunConfig(token_bonus=asked)
         assert (TOKENS in config.tuning(scored(2, "unilm", TOKENS), ["lm"]).bonuses) == asked
+
+
+@pytest.mark.parametrize(("metric", "bonuses"), [("wer", (WORDS, TOKENS)), ("bleu", ()), ("chrf", (WORDS, TOKENS))])
+def test_bleu_has_no_bonus_for_length(metric: str, bonuses: tuple[str, ...]) -> None:
+    lists = scored(500, "tta", TOKENS)
+    config = pipeline.RunConfig(metrics=(metric,))
+    assert config.tuning(lists, ["lm", "other"]).bonuses == bonuses
+    assert replace(config, word_bonus=True).tuning(lists, ["lm"]).bonuses[:1] == (WORDS,)
 
 
 def test_columns_of_models_are_tuned_not_those_of_toolkits() -> None:

@@ -20,7 +20,9 @@ from rescore.cli.options.base import GroupedCommand, StyleOrJson
 )
 @click.option("--dev-ref", multiple=True, metavar="FILE", help="References of the dev lists.")
 @click.option(
-    "--word-bonus/--no-word-bonus", default=True, show_default=True, help="Tune a word bonus for all models together."
+    "--word-bonus/--no-word-bonus",
+    default=None,
+    help="Tune a word bonus.  [default: for all models together, not for BLEU]",
 )
 @options.components_option
 @click.option("--leave-out", is_flag=True, help="Also combine all models but one, leaving out each model in turn.")
@@ -50,7 +52,7 @@ def command(
     lms: options.LanguageModelOptions,
     dev: tuple[str, ...],
     dev_ref: tuple[str, ...],
-    word_bonus: bool,
+    word_bonus: bool | None,
     leave_out: bool,
     components: bool,
     style: str,
@@ -82,7 +84,7 @@ def command(
             raise click.UsageError(f"--output {path}: its ending is not one of {endings()}, .json")
     config = options.run_config(
         expansion, decide, measure, lms=tuple(lms.specs), norm=lm_norm, dev=shown(", ".join(dev)),
-        word_bonus=None if word_bonus else False, components=components, cache=lms.cache,
+        word_bonus=word_bonus, components=components, cache=lms.cache,
     )  # fmt: skip
     lists, dev_lists = inputs.read(nbest, need_references=True), inputs.read_dev(dev, dev_ref)
     with options.scoring_bar(config, lists, dev_lists) as bar:

@@ -26,13 +26,15 @@ if TYPE_CHECKING:
 )
 @click.option("--nth", type=click.IntRange(min=1), metavar="N", help="Use only the Nth column with LM scores.")
 @click.option(
-    "--word-bonus/--no-word-bonus", default=None, help="Also tune a word bonus.  [default: with several columns]"
+    "--word-bonus/--no-word-bonus",
+    default=None,
+    help="Also tune a word bonus.  [default: with several columns, not for BLEU]",
 )
 @click.option(
     "--token-bonus/--no-token-bonus",
     default=None,
     help="Also tune a token bonus; the lists need `score --count-tokens`.  [default: if a column has "
-    "pseudo-log-likelihoods and 500 lists or more have token counts]",
+    "pseudo-log-likelihoods and 500 lists or more have token counts, not for BLEU]",
 )
 @options.search_options
 @options.curve_option

@@ -91,6 +91,12 @@ class Metric(Protocol):
         None where the metric knows no such aggregate."""
         ...
 
+    @property
+    def length_ratio(self) -> Callable[[Counts], Values] | None:
+        """(m, k) summed statistics -> (m,) the hypotheses' length over the references', where the metric punishes
+        short texts by this ratio, as BLEU's brevity penalty does; None for other metrics."""
+        ...
+
     def details(self, sums: Counts) -> dict[str, int | float]:
         """(k,) -> the counts that belong beside the value in a report."""
         ...

@@ -42,6 +42,7 @@ class Comet:
     words = None
     reads_source = True
     aggregated = None
+    length_ratio = None
 
     def __init__(self, folder: Path) -> None:
         """

@@ -99,6 +99,7 @@ class Chrf:
     higher_is_better = True
     unit = "character n-gram"
     words = None
+    length_ratio = None
 
     def __init__(self, word_order: int = 0) -> None:
         self.name = "chrF++" if word_order else "chrF"
@@ -185,6 +186,7 @@ class Ter:
     words = None
     pair_losses = None
     aggregated = None
+    length_ratio = None
 
     SCALE = 840
     """Reference lengths are means over references; times this they are whole for up to eight."""
@@ -345,6 +347,9 @@ class Bleu:
             return self.losses(np.concatenate([matches, totals, lengths[:, None], reference], axis=1))
 
         return losses
+
+    def length_ratio(self, sums: Counts) -> Values:
+        return np.asarray(sums[:, 8] / np.maximum(sums[:, 9], 1), dtype=np.float64)
 
     def _words(self, texts: Sequence[str]) -> list[list[str]]:
         return [self._sentence._preprocess_segment(text).split() for text in texts]

@@ -30,6 +30,7 @@ class ErrorRate:
 
     higher_is_better = False
     aggregated = None
+    length_ratio = None
 
     def __init__(self, characters: bool = False, normaliser: Normaliser | None = None) -> None:
         self.name, self.unit = ("CER", "character") if characters else ("WER", "word")

@@ -49,17 +49,22 @@ def choose_columns(lists: Sequence[NbestList], asked: Sequence[str] = (), nth: i
     return [columns[nth - 1]]
 
 
-def suits_word_bonus(columns: Sequence[str]) -> bool:
-    """Whether a word bonus is tuned, if nobody says it: beside several language models."""
-    return len(columns) > 1
+def suits_word_bonus(columns: Sequence[str], metric: Metric) -> bool:
+    """Whether a word bonus is tuned, if nobody says it: beside several language models.
+
+    Not for BLEU: a bonus fits the brevity penalty of the dev lists, and what it gains there is lost on other lists.
+    """
+    return len(columns) > 1 and metric.length_ratio is None
 
 
-def suits_token_bonus(lists: Sequence[NbestList], columns: Sequence[str]) -> bool:
+def suits_token_bonus(lists: Sequence[NbestList], columns: Sequence[str], metric: Metric) -> bool:
     """Whether a token bonus is tuned, if nobody says it.
 
     That is on `LARGE_SET` lists or more, with their tokens counted, beside a column of pseudo-log-likelihoods: these
-    say little about how long a sentence should be.
+    say little about how long a sentence should be. Not for BLEU, as `suits_word_bonus`.
     """
+    if metric.length_ratio is not None:
+        return False
     known = lists[0].provenance
     pseudo = any(is_pseudo(known[name].model) for name in columns if name in known)
     return len(lists) >= LARGE_SET and pseudo and TOKENS in lists[0].hypotheses[0].scores

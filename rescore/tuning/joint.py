@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -16,6 +16,7 @@ from rescore.decision.rules import Decider, Losses, candidates, combine
 from rescore.metrics.base import Counts, Metric, list_statistics, total, value
 from rescore.nbest import (
     COUNTS,
+    FIRST_PASS,
     Hypothesis,
     NbestList,
     Origin,
@@ -81,11 +82,16 @@ def tune_scale(name: str, metric: Metric, lists: Sequence[NbestList], weights: W
 
 def text_value(metric: Metric, lists: Sequence[NbestList], texts: Sequence[str]) -> float:
     """The metric's value where these texts are chosen, in percent."""
+    return value(metric, text_sums(metric, lists, texts))
+
+
+def text_sums(metric: Metric, lists: Sequence[NbestList], texts: Sequence[str]) -> Counts:
+    """(k,) the statistics of the set where these texts are chosen."""
     chosen = [
         NbestList(nbest.id, [Hypothesis(text)], nbest.references, nbest.source)
         for nbest, text in zip(lists, texts, strict=True)
     ]
-    return value(metric, total(list_statistics(metric, chosen), [0] * len(chosen)))
+    return total(list_statistics(metric, chosen), [0] * len(chosen))
 
 
 PAIRS = 1 << 26
@@ -204,6 +210,22 @@ class JointWeights(NamedTuple):
     """The metric's value with them."""
     excluded: frozenset[Origin] = frozenset()
     """Hypotheses of these origins may not win, nor vote."""
+
+
+def equal_weights(lists: Sequence[NbestList], columns: Iterable[str], negative: Sequence[str] = ()) -> dict[str, float]:
+    """Weights that count language models alike, and together half as much as the first pass, whatever their scales.
+
+    Each weight is divided by the `spread` of its column; columns that may be negative, and counts, have weight 0.
+    """
+    columns = list(columns)
+    models = [name for name in columns if name != FIRST_PASS and name not in COUNTS and name not in negative]
+    shares = dict.fromkeys(columns, 0.0) | dict.fromkeys(models, 0.5 / max(1, len(models))) | {FIRST_PASS: 1.0}
+    weights = {
+        name: share / spread([np.array(nbest.column(name)) for nbest in lists]) if share else 0.0
+        for name, share in shares.items()
+    }
+    whole = sum(weights.values())
+    return {name: weight / whole for name, weight in weights.items()}
 
 
 def tune_jointly(

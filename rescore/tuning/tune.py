@@ -18,6 +18,8 @@ from rescore.metrics.significance import paired_bootstrap
 from rescore.nbest import (
     COUNTS,
     FIRST_PASS,
+    TOKENS,
+    WORDS,
     NbestList,
     Origin,
     columns_for,
@@ -26,7 +28,7 @@ from rescore.nbest import (
     new_word_origins,
 )
 from rescore.signature import origins
-from rescore.tuning.joint import JointWeights, text_value, tune_jointly, tune_scale
+from rescore.tuning.joint import JointWeights, equal_weights, text_sums, text_value, tune_jointly, tune_scale
 from rescore.tuning.search import (
     Space,
     bagged,
@@ -88,6 +90,9 @@ def tune(
     (or as `options` say). For a decision by expected loss (minimum Bayes risk) weights and scale are then tuned
     together, from there; the scale of another decision is tuned under the weights.
 
+    For BLEU, word and token bonuses are left out if with them the length of the chosen texts is further from that of
+    the references than without.
+
     Args:
         source: the name of the lists, for tables.
 
@@ -95,6 +100,37 @@ def tune(
         UserError: a list has no reference, or lacks a column.
     """
     options, metric = options or TuningOptions(), remembered(metric)
+    weights, tuned = _tuned(metric, lists, columns, source, options)
+    if metric.length_ratio is None or not LENGTHS.intersection(options.bonuses):
+        return weights, tuned
+    bonuses = tuple(name for name in options.bonuses if name not in LENGTHS)
+    without = _tuned(metric, lists, columns, source, replace(options, bonuses=bonuses))
+    with_bonus, plain = (_length_ratio(metric, lists, each) for each in (weights, without[0]))
+    if abs(with_bonus - 1.0) <= abs(plain - 1.0):
+        return weights, tuned
+    log.warning(
+        "no word or token bonus: with it the texts have %.1f %% of the references' length, without it %.1f %%",
+        100 * with_bonus,
+        100 * plain,
+    )
+    return without
+
+
+LENGTHS = frozenset({WORDS, TOKENS})
+"""Bonuses that decide about nothing but length."""
+
+
+def _length_ratio(metric: Metric, lists: Sequence[NbestList], weights: Weights) -> float:
+    """The length of the texts that weights choose over that of the references."""
+    assert metric.length_ratio is not None
+    texts = weights.decision.texts(metric, lists, weights.of)
+    return float(metric.length_ratio(text_sums(metric, lists, texts)[None])[0])
+
+
+def _tuned(
+    metric: Metric, lists: Sequence[NbestList], columns: Sequence[str], source: str, options: TuningOptions
+) -> tuple[Weights, Tuned]:
+    """`tune` with the bonuses as they are."""
     for name in options.negative:
         if name not in columns:
             raise UserError(f"--allow-negative {name}: not a column of an LM; there are {', '.join(columns)}")
@@ -168,9 +204,14 @@ def _choose(
 def _jointly(
     metric: Metric, lists: Sequence[NbestList], weights: Weights, options: TuningOptions, losses: Losses
 ) -> JointWeights:
-    """Weights and scale from `weights` on, among the hypotheses that may win under them."""
+    """Weights and scale from `weights` on, among the hypotheses that may win under them.
+
+    For translations, whose best score is another matter than their least risk, from equal weights on.
+    """
     lists = [candidates(nbest, weights.excluded) for nbest in lists]
     start = {FIRST_PASS: 1.0} | weights.weights
+    if metric.words is None:
+        start = equal_weights(lists, start, options.negative)
     joint = tune_jointly(metric, lists, start, sorted(options.negative), options.bagging, losses)
     return joint._replace(excluded=joint.excluded | weights.excluded)
 

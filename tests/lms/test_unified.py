@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -18,8 +20,9 @@ from rescore.lms.neural.config import NetworkConfig
 from rescore.lms.neural.tokenizer import Tokenizer
 from rescore.lms.neural.training.train import build
 from rescore.lms.unified import UnifiedKind
-from rescore.lms.unified.network import Unified, objectives
-from tests.conftest import SENTENCES, Run, assert_one_line_error
+from rescore.lms.unified.network import Segment, Unified, objectives
+from rescore.nbest import Hypothesis, NbestList, ranked_by_means
+from tests.conftest import ROOT, SENTENCES, Run, assert_one_line_error
 
 SOURCES = ["the old house", "he said so", "yes"]
 TARGETS = [text for text in SENTENCES if len(text.split()) <= 8][:6]
@@ -192,6 +195,53 @@ def test_before_pairs_were_read_from_both_sides(tmp_path: Path, config: NetworkC
 
 def test_pseudo_is_what_is_masked(folder: Path) -> None:
     assert is_pseudo("unified:bi") and not is_pseudo("unified:seq2seq")
+
+
+@pytest.fixture(scope="module")
+def beam() -> ModuleType:
+    """benchmarks/beam.py"""
+    spec = importlib.util.spec_from_file_location("beam", ROOT / "benchmarks" / "beam.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_scores_of_a_beam(beam: ModuleType, folder: Path) -> None:
+    network, tokenizer = checkpoint.load(folder)
+    assert isinstance(network, Unified)
+    lists = [NbestList("1", [Hypothesis("x")], ("Yes, it's so.",), SOURCES[0])]
+    (nbest,) = beam.translated(network, tokenizer, lists, 4)
+    assert nbest.source == SOURCES[0] and ranked_by_means([nbest])
+    means = nbest.column("s2s")
+    assert len(means) == 4 and means == sorted(means, reverse=True)
+    (source,) = tokenizer.encode(SOURCES[:1])
+    front, size = [tokenizer.bos, *source, tokenizer.eos], len(source) + 2
+    for one in beam.search(network, tokenizer, source, 4):
+        target = [*one.ids, tokenizer.eos]
+        tokens = [*front, *one.ids]
+        seen = [[j < size or (i >= size and j <= i) for j in range(len(tokens))] for i in range(len(tokens))]
+        slow = log_probs(network, tokens, [3] * size + [4] * len(one.ids), seen)[size - 1 :]
+        assert one.sum == pytest.approx(slow[range(len(target)), target].sum().item(), abs=1e-3)
+        assert one.mean == pytest.approx(one.sum / len(target))
+
+
+def test_a_beam_of_one_is_greedy(beam: ModuleType, folder: Path) -> None:
+    network, tokenizer = checkpoint.load(folder)
+    assert isinstance(network, Unified)
+    source = tokenizer.encode(SOURCES[1:2])[0]
+    (best,) = beam.search(network, tokenizer, source, 1)
+    size, front = tokenizer.vocab_size, [tokenizer.bos, *source, tokenizer.eos]
+    ids = [token + Segment.SOURCE * size for token in front]
+    made: list[int] = []
+    with torch.no_grad():
+        while len(made) < len(best.ids) + 1:
+            logits = network(torch.tensor([ids]), torch.tensor([len(ids)]))[0, -1] @ network.token_embedding.weight.T
+            logits[[tokenizer.pad, tokenizer.unk, tokenizer.bos, tokenizer.mask]] = -torch.inf
+            made.append(int(logits.argmax()))
+            ids.append(made[-1] + Segment.TARGET * size)
+    ended = len(best.ids) == 2 * len(source) + 10
+    assert made[:-1] == best.ids and (ended or made[-1] == tokenizer.eos)
 
 
 def test_on_the_command_line(folder: Path, rescore: Run, tmp_path: Path) -> None:

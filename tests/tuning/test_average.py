@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from rescore import metrics
+from rescore.decision import Decision
 from rescore.nbest import WORDS, Hypothesis, NbestList
 from rescore.tuning import TuningOptions, tune
 from tests.conftest import ROOT, Run, some_lists
@@ -74,6 +75,28 @@ def test_the_value_is_that_of_the_weights() -> None:
 
     assert evaluate(metric, some, found)[0].reranked == pytest.approx(tuned.value)
     assert tuned.low is not None and tuned.high is not None and tuned.low <= found.weights["lm"] <= tuned.high
+
+
+@pytest.mark.parametrize("decide", ["best", "mbr"])
+@pytest.mark.parametrize(("reference", "kept"), [("a b c d e f g h i j", True), ("a b c d e f g", False)])
+def test_a_bonus_brings_the_length_nearer_to_the_references(
+    reference: str, kept: bool, decide: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The long text has the better BLEU with either reference, but is longer than the second."""
+    random = np.random.default_rng(5)
+    texts = {"a b c x e f g": -1.0, "a b c d e f g h i": -2.0}
+    some = [
+        NbestList(
+            f"u{index}",
+            [Hypothesis(text, {"s2s": score, "lm": float(random.normal())}) for text, score in texts.items()],
+            (reference,),
+        )
+        for index in range(60)
+    ]
+    metric = metrics.choose_metric("bleu", some)
+    weights, _ = tune(metric, some, ["lm"], options=TuningOptions((WORDS,), decide=Decision(decide)))
+    assert (weights.weights.get(WORDS, 0.0) > 0) == kept
+    assert ("no word or token bonus" in caplog.text) != kept
 
 
 def test_a_large_set_gets_a_token_bonus(rescore: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

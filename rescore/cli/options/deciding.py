@@ -356,13 +356,15 @@ weight_options = option_group(
         click.option(
             "--word-bonus",
             type=BonusType(),
-            help="Score added for each word of a hypothesis.  [default: tune with --dev and several --lm, else off]",
+            help="Score added for each word of a hypothesis.  [default: tune with --dev and several --lm, else "
+            "off; off for BLEU]",
         ),
         click.option(
             "--token-bonus",
             type=BonusType(),
             help="Score added for each token of a hypothesis; the first --lm with pseudo-log-likelihoods counts the "
-            "tokens.  [default: tune with a pseudo-log-likelihood --lm and 500 dev lists or more, else off]",
+            "tokens.  [default: tune with a pseudo-log-likelihood --lm and 500 dev lists or more, else off; "
+            "off for BLEU]",
         ),
         click.option(
             "--folds",
