@@ -206,12 +206,13 @@ def _jointly(
 ) -> JointWeights:
     """Weights and scale from `weights` on, among the hypotheses that may win under them.
 
-    For translations, whose best score is another matter than their least risk, from equal weights on.
+    For translations the search begins with equal weights: from the weights of the best score on it ends where dev and
+    other lists have less.
     """
     lists = [candidates(nbest, weights.excluded) for nbest in lists]
     start = {FIRST_PASS: 1.0} | weights.weights
     if metric.words is None:
-        start = equal_weights(lists, start, options.negative)
+        start = equal_weights(lists, [*start, *sorted(LENGTHS.intersection(options.bonuses))], options.negative)
     joint = tune_jointly(metric, lists, start, sorted(options.negative), options.bagging, losses)
     return joint._replace(excluded=joint.excluded | weights.excluded)
 
