@@ -21,7 +21,7 @@ from rescore import formats
 from rescore.lms.neural import checkpoint
 from rescore.lms.neural.tokenizer import Tokenizer
 from rescore.lms.unified.network import Segment, Unified
-from rescore.metrics import Metric, choose_metric
+from rescore.metrics import choose_metric
 from rescore.metrics.base import list_statistics, oracle, total, value
 from rescore.nbest import FIRST_PASS, SUM, Hypothesis, NbestList
 
@@ -51,17 +51,13 @@ def main() -> None:
     options = parser.parse_args()
     network, tokenizer = checkpoint.load(Path(options.model), "unified")
     assert isinstance(network, Unified)
-    lists = list(translated(network, tokenizer, formats.read([options.lists])[: options.first], options.beam))
-    formats.write(lists, options.out)
+    given = formats.read([options.lists])[: options.first]
+    formats.write(translated(network, tokenizer, given, options.beam), options.out)
+    lists = formats.read([options.out])
     metric = choose_metric("bleu", lists)
-    print(f"BLEU {' '.join(f'{name} {each:.2f}' for name, each in quality(metric, lists).items())}, {len(lists)} lists")
-
-
-def quality(metric: Metric, lists: list[NbestList]) -> dict[str, float]:
-    """The metric of the first hypothesis of each list, and of the best by the reference."""
     rows = list_statistics(metric, lists)
-    chosen = {"first": [0] * len(lists), "oracle": oracle(metric, rows)}
-    return {name: value(metric, total(rows, choice)) for name, choice in chosen.items()}
+    first, best = (value(metric, total(rows, choice)) for choice in ([0] * len(lists), oracle(metric, rows)))
+    print(f"BLEU {first:.2f} of the first hypotheses, {best:.2f} of the best, {len(lists)} lists")
 
 
 def translated(network: Unified, tokenizer: Tokenizer, lists: list[NbestList], size: int) -> Iterator[NbestList]:
