@@ -23,14 +23,18 @@ TEXT = "".join(f"{one}\n" for one in ["a b", "a b b", "b b", "a a b", "the clock
 
 OWN = """\\data\\
 ngram 1=6
+ngram 2=1
 
 \\1-grams:
--99\t<s>
+-99\t<s>\t0
 -1\t</s>
 -3\t<unk>
--2\ta
--0.3\tb
--2\tclock
+-2\ta\t0
+-0.3\tb\t0
+-2\tclock\t0
+
+\\2-grams:
+-0.2\tb b
 
 \\end\\
 """
@@ -109,7 +113,7 @@ def files(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("files")
 def test_run_stages_and_compare(rescore: Run, tmp_path: Path) -> None:
-    options = ("--ilm", "ngram:own.arpa", "--lm", "ngram:lm.arpa")
+    options = ("--ilm", "ngram:own.arpa", "--lm", "ngram:own.arpa")
     done = rescore("test.json", "--dev", "dev.json", *options, "--no-bagging", "--report", "r.json")
     assert done.returncode == 0, done.stderr
     weights = json.loads((tmp_path / "r.json").read_text())["weights"]
