@@ -123,7 +123,10 @@ def load(
 
 
 def score(
-    lists: Iterable[NbestList | Sequence[str]], *lms: str | LanguageModel | Scorer, norm: str | None = None
+    lists: Iterable[NbestList | Sequence[str]],
+    *lms: str | LanguageModel | Scorer,
+    norm: str | None = None,
+    cascade: Weights | Mapping[str, float] | None = None,
 ) -> list[NbestList]:
     """Copies of the lists with one more column per language model, called after it.
 
@@ -135,6 +138,8 @@ def score(
             of some sentences a score (natural log), whose column is called after the function. Where a name is taken,
             as by another model of the same kind, the column is called `tta.2`.
         norm: `sum`, `mean` or `length^A` over tokens; None for the one that suits the first pass.
+        cascade: weights by which a model with the option `top=N` chooses the N hypotheses of each list that it scores;
+            None for those that the cards of the models before it recommend.
 
     Raises:
         UserError: a model cannot be loaded, or the lists are damaged.
@@ -148,8 +153,9 @@ def score(
     from rescore import pipeline
 
     every = checked_lists("score", lists, texts=True)
-    config = pipeline.RunConfig(norm=norm).for_lists(every)
-    models = pipeline.models_for(config, lambda: as_models(lms), every)
+    selecting = None if cascade is None else as_weights(cascade, every)
+    config = pipeline.RunConfig(norm=norm, cascade=selecting).for_lists(every)
+    models = pipeline.models_for(config, lambda: as_models(lms), every, specs=specs_of(lms))
     return list(pipeline.score(every, models, config))
 
 
@@ -161,6 +167,13 @@ def as_models(given: Iterable[str | LanguageModel | Scorer]) -> list[LanguageMod
         for one in given
         for model in ([load(spec) for spec in each([one])] if isinstance(one, str) else [_as_model(one)])
     ]
+
+
+def specs_of(given: Iterable[str | LanguageModel | Scorer]) -> list[str | None]:
+    """The name of each model of `as_models`; None where it was given as a model or a function."""
+    from rescore.lms import each
+
+    return [spec for one in given for spec in (each([one]) if isinstance(one, str) else [None])]
 
 
 def _as_model(given: LanguageModel | Scorer) -> LanguageModel:
@@ -409,20 +422,23 @@ def compare(
     metric: str | None = None,
     norm: str | None = None,
     decision: str | None = None,
+    cascade: Weights | Mapping[str, float] | None = None,
 ) -> Comparison:
     """Language models side by side: each tuned on `dev` and measured on `lists`, and all of them together.
 
     Args:
-        lms, norm: as in `score`. metric, decision: as in `tune`.
+        lms, norm, cascade: as in `score`. metric, decision: as in `tune`.
 
     Raises:
         UserError: a model cannot be loaded, or a list has no reference.
     """
     from rescore import pipeline
 
-    config = pipeline.RunConfig(metrics=(metric,) if metric else (), norm=norm, decide=decision)
     sets = checked_lists("compare", lists), checked_lists("compare", dev)
-    return pipeline.compare(*sets, config, lambda: as_models(lms))
+    selecting = None if cascade is None else as_weights(cascade, sets[0])
+    metrics = (metric,) if metric else ()
+    config = pipeline.RunConfig(metrics=metrics, norm=norm, decide=decision, cascade=selecting)
+    return pipeline.compare(*sets, config, lambda: as_models(lms), specs=specs_of(lms))
 
 
 def wer(reference: str | Sequence[str], hypothesis: str | Sequence[str]) -> float:

@@ -2,14 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import copy
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from rescore.decision import DECISIONS, Decision
 from rescore.errors import UserError
-from rescore.lms import LanguageModel, each, is_pseudo, recommended_weight
+from rescore.lms import (
+    LanguageModel,
+    capabilities_of,
+    column_name,
+    each,
+    is_pseudo,
+    parse,
+    recommended_weight,
+)
 from rescore.metrics import METRICS, Metric, MetricOptions, choose_metric
-from rescore.nbest import TOKENS, WORDS, NbestList, component_columns, ranked_by_means
+from rescore.nbest import (
+    FIRST_PASS,
+    TOKENS,
+    WORDS,
+    Column,
+    NbestList,
+    Role,
+    component_columns,
+    ranked_by_means,
+    score_columns,
+)
 from rescore.tuning import FIRST_PASS_ALONE, TuningOptions, Weights
 from rescore.tuning.folds import respelling_columns, suits_token_bonus, suits_word_bonus
 from rescore.tuning.weights import check_condition
@@ -56,6 +76,8 @@ class RunConfig:
 
     weights: tuple[float, ...] = ()
     """Given, not tuned: one per language model."""
+    cascade: Weights | None = None
+    """By which a model with the option `top=N` chooses the hypotheses that it scores; None for `with_selections`."""
     force_weights: bool = False
     """Whether weights are applied that were tuned on scores of another model."""
     dev: str | None = None
@@ -119,6 +141,8 @@ class RunConfig:
                 raise UserError(f"{option} tune needs --dev lists to tune on")
             if self.tunes and bonus is not None and not isinstance(bonus, bool):
                 raise UserError(f"{option} NUMBER goes with --weight; with --dev it is tuned")
+        if not self.tunes and (internal := [spec for spec in each(self.lms) if parse(spec).internal]):
+            raise UserError(f"--lm {internal[0]}: the weight of an internal LM is tuned; give --dev or --folds")
         if not self.tunes and self.lms:
             self.given_weights(each(self.lms))
         return self
@@ -127,12 +151,80 @@ class RunConfig:
         """With the norm that suits the first pass of lists: mean where its scores are means over tokens, else sum."""
         return replace(self, norm=self.norm or ("mean" if ranked_by_means(lists) else "sum"))
 
+    def with_selections(
+        self,
+        lms: Sequence[LanguageModel],
+        heads: Sequence[NbestList] = (),
+        specs: Sequence[str | None] = (),
+        tuned: Mapping[str, Column] | None = None,
+    ) -> list[LanguageModel]:
+        """The models; those that score the best hypotheses only know by which weights these are chosen.
+
+        These are the weights of `cascade`, else the mean of the interpolations that the cards of the models before
+        recommend; before the first model, the first pass alone.
+
+        Args:
+            heads: a list of each set that will be scored. specs: how each model was named, None where it was not.
+            tuned: the columns that weights were tuned on, whose selections are used again.
+
+        Raises:
+            UserError: a model before has no card, or a list has scores of a model that is not among them.
+        """
+        names = list(specs) if len(specs) == len(lms) else [None] * len(lms)
+        result: list[LanguageModel] = []
+        for lm in lms:
+            capabilities = capabilities_of(lm)
+            if capabilities.selection is not None:
+                known = (tuned or {}).get(column_name(lm, str(self.norm)))
+                again = known.selection if known else None
+                weights = again.weights if again else self._selecting(lm, result, heads, names)
+                lm = copy.copy(lm)
+                selection = replace(capabilities.selection, weights=weights)
+                lm.capabilities = replace(capabilities, selection=selection)  # type: ignore[attr-defined]
+            result.append(lm)
+        return result
+
+    def _selecting(
+        self,
+        lm: LanguageModel,
+        before: Sequence[LanguageModel],
+        heads: Sequence[NbestList],
+        names: Sequence[str | None],
+    ) -> dict[str, float]:
+        """The weights by which hypotheses are chosen that `lm` scores."""
+        if self.cascade is not None:
+            if self.cascade.condition is not None:
+                raise UserError("--cascade: weights by condition cannot choose hypotheses; tune without --condition")
+            return self.cascade.weights
+        cards: dict[str, float] = {}
+        for one, name in zip(before, names, strict=False):
+            if capabilities_of(one).internal:
+                continue
+            if name is None:
+                raise UserError(
+                    f"{lm.name}: nothing says how {one.name} is weighed to choose hypotheses; give `cascade`"
+                )
+            try:
+                cards[column_name(one, str(self.norm))] = recommended_weight(name)
+            except UserError as error:
+                raise UserError(f"--lm {lm.name}: {error}, or --cascade FILE with tuned weights") from None
+        for nbest in heads:
+            own = {column_name(one, str(self.norm)) for one in (*before, lm)}
+            if other := [name for name in score_columns(nbest) if name in nbest.provenance and name not in own]:
+                raise UserError(
+                    f"--lm {lm.name}: the lists have scores of {other[0]} already; name this model before it, or give "
+                    "--cascade FILE with weights that choose the hypotheses"
+                )
+        shares = {name: weight / len(cards) for name, weight in cards.items()}
+        return {FIRST_PASS: 1 - math.fsum(shares.values()), **shares}
+
     def counted(self, lms: Sequence[LanguageModel], lists: Sequence[NbestList]) -> LanguageModel | None:
         """The model whose tokens are counted, for a bonus: the first one of pseudo-log-likelihoods, if there is any.
 
         If a count is asked for, and there is none of these, the first model; if lists have a count, and no other one
         is asked for, none.
         """
+        lms = [lm for lm in lms if capabilities_of(lm).selection is None]  # which score all hypotheses
         pseudo = next((lm for lm in lms if is_pseudo(lm.model)), None)
         asked = self.count_tokens
         if asked is None and self.token_bonus is not None:
@@ -192,8 +284,9 @@ class RunConfig:
         words = suits_word_bonus(columns, metric) if self.word_bonus is None else bool(self.word_bonus)
         tokens = suits_token_bonus(lists, columns, metric) if self.token_bonus is None else bool(self.token_bonus)
         bonuses = (*([WORDS] if words else []), *([TOKENS] if tokens else []), *respelling_columns(lists))
-        free = [name for name in self.component_columns(lists) if name in columns and name not in self.negative]
-        negative = (*self.negative, *free)
+        internal = [name for name in columns if lists[0].role(name) is Role.INTERNAL_LM]
+        free = [name for name in (*self.component_columns(lists), *internal) if name in columns]
+        negative = tuple(dict.fromkeys([*self.negative, *free]))
         return TuningOptions(
             bonuses, self.plateau, self.bagging, negative, self.condition, self.decision(), self.folds, self.speaker
         )

@@ -35,6 +35,8 @@ class Role(StrEnum):
     """Scores of a language model, or of anything whose weight is tuned like a language model's."""
     COUNT = "count"
     """A number of words, tokens or edits: its weight is a bonus for each, without bounds."""
+    INTERNAL_LM = "internal_lm"
+    """Scores of a model of the recogniser's own training text, which are subtracted: the weight has no bounds."""
     CHANNEL = "channel"
     """Scores of a channel of misheard words."""
     COMPONENT = "component"
@@ -114,6 +116,23 @@ def free_name(name: str, taken: Collection[str] = ()) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class Selection:
+    """Which hypotheses of each list a model scored: the best under the columns before it.
+
+    The others have a score of -inf, so that they cannot win where the model has a weight.
+    """
+
+    top: int
+    """The number of hypotheses; respelled and proposed ones, which tuning may exclude, are counted for themselves."""
+    weights: dict[str, float] = field(default_factory=dict)
+    """The weights of the columns before it; empty while nobody has chosen them."""
+
+    def __str__(self) -> str:
+        """For one line of text."""
+        return f"top {self.top} by {', '.join(f'{name} {weight:.5g}' for name, weight in self.weights.items())}"
+
+
+@dataclass(frozen=True, slots=True)
 class Column:
     """Where a column of scores comes from; kept once for all lists of a file."""
 
@@ -127,6 +146,8 @@ class Column:
     """The arithmetic: float32, bf16, fp16 or int8."""
     role: Role = Role.LM
     """What the column is."""
+    selection: Selection | None = None
+    """Which hypotheses the model scored; None for all."""
 
     @classmethod
     def component(cls, toolkit: str) -> Column:
@@ -140,7 +161,8 @@ class Column:
     @property
     def short(self) -> str:
         """For one line of text."""
-        return f"{self.model}@{self.fingerprint[:12]} {self.norm} {self.precision}"
+        about = f"{self.model}@{self.fingerprint[:12]} {self.norm} {self.precision}"
+        return f"{about} ({self.selection})" if self.selection else about
 
 
 @dataclass(slots=True)
@@ -258,7 +280,7 @@ def ranked_by_means(lists: Sequence[NbestList]) -> bool:
 
 def score_columns(nbest: NbestList) -> list[str]:
     """The columns beside the first pass that hold scores of models, in the order of the file."""
-    return nbest.columns(Role.LM)
+    return nbest.columns(Role.LM, Role.INTERNAL_LM)
 
 
 def component_columns(nbest: NbestList) -> list[str]:

@@ -14,6 +14,7 @@ same experiment has the same figures by `run` and by stages. What nobody says is
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -28,7 +29,7 @@ from rescore.engines.shards import Shards
 from rescore.errors import UserError
 from rescore.expansion import Respelling, recombine
 from rescore.expansion.respell import find_lexicon
-from rescore.lms import LanguageModel, column_name, load_all, parse, with_own_columns
+from rescore.lms import LanguageModel, column_name, each, load_all, origin, parse, with_own_columns
 from rescore.lms.cache import Cached
 from rescore.lms.context import in_place
 from rescore.lms.lexicon import SUSPICIOUS, share_seen
@@ -136,11 +137,20 @@ def run(
 
 
 def models_for(
-    config: RunConfig, load: Callable[[], Sequence[LanguageModel]] | None, *sets: Sequence[NbestList]
+    config: RunConfig,
+    load: Callable[[], Sequence[LanguageModel]] | None,
+    *sets: Sequence[NbestList],
+    specs: Sequence[str | None] = (),
 ) -> list[LanguageModel]:
-    """The models, each with a column that no other one has in these sets."""
+    """The models, each with a column that no other one has in these sets.
+
+    Args:
+        specs: how each model was named, where `config` does not say it.
+    """
+    config = config if config.norm else config.for_lists([nbest for lists in sets for nbest in lists[:1]])
     heads = [lists[0] for lists in sets if lists]
-    return with_own_columns(load() if load else load_all(config.lms), str(config.norm), heads, config.lms)
+    models = with_own_columns(load() if load else load_all(config.lms), str(config.norm), heads, config.lms)
+    return config.with_selections(models, heads, specs or each(config.lms))
 
 
 def warn_of_seen(specs: Sequence[str], lists: Sequence[NbestList]) -> None:
@@ -236,7 +246,7 @@ def score_in_parts(
     """`score`, written to a file in parts, so that what is interrupted goes on where it was."""
     head, lists = with_head(lists)
     norm, counted = str(config.for_lists(head).norm), config.counted(lms, head)
-    made_by = [f"{lm.name} {lm.fingerprint} {lm.precision}" for lm in lms]
+    made_by = [f"{lm.name} {origin(lm, norm).short} {lm.fingerprint}" for lm in lms]
     shards = Shards(output, [*made_by, norm, counted.name if counted else "none"])
     missing = shards.missing(windows(in_place(lms, lists)), progress)
     shards.write(add_columns(lms, missing, norm, counted, progress))
@@ -386,6 +396,7 @@ def compare(
     source: str = "test",
     progress: OnProgress = lambda done: None,
     leave_out: bool = False,
+    specs: Sequence[str | None] = (),
 ) -> comparison.Comparison:
     """Score both sets with every model, tune each on `dev`, and all together, and compare them on `lists`.
 
@@ -393,12 +404,12 @@ def compare(
     to be looked at).
 
     Args:
-        leave_out: whether all but one follow, for each one.
+        leave_out: whether all but one follow, for each one. specs: as in `models_for`.
     """
     config = config.for_lists(lists)
     warn_of_overlap(lists, dev)
     metric, test = remembered(config.metric(dev)), test or PairedTest()
-    lms = models_for(config, load, lists, dev)
+    lms = models_for(config, load, lists, dev, specs=specs)
     warn_of_seen(config.lms, lists)
     expansion = Expansion(config, dev)
     lists, dev = list(expansion(lists)), list(expansion(dev))
@@ -426,13 +437,14 @@ def _entries(
         name = " + ".join(lm.name for lm in some) if missing is None else f"without {missing.name}"
         return comparison.Entry(name or str(config.decide), lists, weights, tuned.value, speed, missing is not None)
 
-    number = sum(len(nbest.hypotheses) for nbest in [*lists, *dev])
     if config.decision().name != "best":
         yield entry([])
     for lm in lms:
         began = time.perf_counter()
         lists, dev = ([*score(some, [lm], config, progress)] for some in (lists, dev))
         seconds = time.perf_counter() - began
+        column = column_name(lm, str(config.norm))
+        number = sum(not math.isinf(score) for nbest in [*lists, *dev] for score in nbest.column(column))
         yield entry([lm], None if isinstance(lm, Cached) else number / seconds)
     together = [lm for lm in lms if "intact" not in lm.name.split(":")]
     if len(together) > 1:

@@ -81,8 +81,9 @@ class Rescorer:
         self.weights = api.as_weights(weights, [])
         config = config or RunConfig()
         norm = config.norm or _norm(named, self.weights)
-        self.lms = _with_columns_of(self.weights, named, norm, given)
         self._config = replace(config, norm=norm)
+        models = _with_columns_of(self.weights, named, norm, given)
+        self.lms = self._config.with_selections(models, specs=api.specs_of(given), tuned=self.weights.columns)
         # Lists are expanded before they are scored, not again before the decision.
         self._deciding = replace(self._config, recombine=0, respell=0, propose=None)
         self._lock = threading.Lock()

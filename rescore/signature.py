@@ -4,19 +4,20 @@
     rescore:0.2.0                                                                                     (on one line)
 
 The form is sacreBLEU's: fields with a bar between them, the metric first. Fields of the metric are `name:value`. `w:`
-is the weight of a column; `lm:` the model that gave the column, its fingerprint, norm and precision; `without:` the
-origins of hypotheses that may not win; `decide:` the decision rule (nothing for the best score); `tuned:` where the
-weights come from; `p:` the significance test. From `rescore:` on they are versions of programs.
+is the weight of a column; `lm:` the model that gave the column, its fingerprint, norm and precision; `top:` how many
+hypotheses of each list it scored, and the weights that chose these; `without:` the origins of hypotheses that may not
+win; `decide:` the decision rule (nothing for the best score); `tuned:` where the weights come from; `p:` the
+significance test. From `rescore:` on they are versions of programs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from urllib.parse import quote, unquote
 
 from rescore.errors import UserError
-from rescore.nbest import Column, NbestList
+from rescore.nbest import Column, NbestList, Selection
 from rescore.version import VERSION
 
 FINGERPRINT_DIGITS = 12
@@ -69,6 +70,9 @@ class Signature:
                 f"lm:{_quoted(name)}={_quoted(column.model)}@{column.fingerprint[:FINGERPRINT_DIGITS]},{_quoted(column.norm)},"
                 f"{_quoted(column.precision)}"
             )
+            if column.selection:
+                by = ",".join(f"{_quoted(one)}={weight:.{DIGITS}g}" for one, weight in column.selection.weights.items())
+                yield f"top:{_quoted(name)}={column.selection.top}@{by}"
         if self.excluded:
             yield f"without:{','.join(map(_quoted, self.excluded))}"
         if self.decision != "best":
@@ -103,8 +107,9 @@ class Signature:
                     values["weights"][unquote(name)] = float(weight)
                 elif key == "if":
                     name, _, weights = value.partition("@")
-                    each = (one.partition("=") for one in weights.split(",") if one)
-                    values["conditions"][unquote(name)] = {unquote(column): float(one) for column, _, one in each}
+                    values["conditions"][unquote(name)] = {
+                        unquote(column): float(one) for column, _, one in _pairs(weights)
+                    }
                 elif key == "lm":
                     name, _, origin = value.partition("=")
                     model, _, rest = origin.partition("@")
@@ -112,6 +117,14 @@ class Signature:
                     values["columns"][unquote(name)] = Column(
                         unquote(model), fingerprint, unquote(norm), unquote(precision)
                     )
+                elif key == "top":
+                    name, _, selection = value.partition("=")
+                    top, _, weights = selection.partition("@")
+                    by = {unquote(one): float(weight) for one, _, weight in _pairs(weights)}
+                    column = values["columns"].get(unquote(name))
+                    if not isinstance(column, Column):
+                        raise ValueError(part)
+                    values["columns"][unquote(name)] = replace(column, selection=Selection(int(top), by))
                 elif key == "without":
                     single["excluded"] = tuple(map(unquote, value.split(",")))
                 elif key == "decide":
@@ -164,6 +177,11 @@ def origins(lists: Sequence[NbestList], weights: Mapping[str, float]) -> dict[st
                     f"lists from {found[name].short}; score all with one model"
                 )
     return {name: found[name] for name in weights if name in found}
+
+
+def _pairs(text: str) -> Iterator[tuple[str, str, str]]:
+    """What stands between commas, taken apart at the equals sign."""
+    return (one.partition("=") for one in text.split(",") if one)
 
 
 def _quoted(text: str) -> str:

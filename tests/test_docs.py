@@ -98,7 +98,7 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
         espnet1(decoded, name)
         shutil.move(decoded / name, folder / "exp" / f"decode_{name}")
     (folder / "data" / "sentences.txt").write_text("\n".join(SENTENCES) + "\n", encoding="utf-8")
-    for name in ("novels.txt", "general.txt"):
+    for name in ("novels.txt", "general.txt", "transcripts.txt"):
         (folder / name).write_text("\n".join(SENTENCES) + "\n", encoding="utf-8")
     both = [f"{name}.{language}" for name in ("train", "general", "talks", "valid") for language in ("de", "en")]
     for name in ("corpus.en", *both):

@@ -10,7 +10,7 @@ from rescore.cli.options.base import GroupedCommand, StyleOrJson
 
 @click.command("compare", cls=GroupedCommand)
 @options.nbest_argument
-@options.lm_options
+@options.scoring_lm_options
 @click.option(
     "--dev",
     multiple=True,
@@ -83,8 +83,8 @@ def command(
         if found_style is None:
             raise click.UsageError(f"--output {path}: its ending is not one of {endings()}, .json")
     config = options.run_config(
-        expansion, decide, measure, lms=tuple(lms.specs), norm=lm_norm, dev=shown(", ".join(dev)),
-        word_bonus=word_bonus, components=components, cache=lms.cache,
+        lms, expansion, decide, measure, norm=lm_norm, dev=shown(", ".join(dev)),
+        word_bonus=word_bonus, components=components,
     )  # fmt: skip
     lists, dev_lists = inputs.read(nbest, need_references=True), inputs.read_dev(dev, dev_ref)
     with options.scoring_bar(config, lists, dev_lists) as bar:

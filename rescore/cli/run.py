@@ -58,9 +58,7 @@ def command(
 
     reporting.check()
     inputs.check([*nbest, *weights.dev, *systems.others, *systems.dev_with])
-    config = options.run_config(
-        weights, search, expansion, decide, measure, lms=tuple(lms.specs), norm=lm_norm, cache=lms.cache
-    )
+    config = options.run_config(lms, weights, search, expansion, decide, measure, norm=lm_norm)
     config = systems.configured(config).checked()
     times = outputs.check(config.respell)
     if outputs.html and not lms.lm:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @click.command("score", cls=GroupedCommand)
 @click.argument("nbest", nargs=-1, metavar="[NBEST]...")
-@options.lm_options
+@options.scoring_lm_options
 @click.option(
     "--text", metavar="FILE", help="Score plain text instead of lists, one sentence per line (.gz, .xz; - is stdin)."
 )
@@ -97,10 +97,7 @@ def command(
         if words and not expansion.respell:
             raise click.UsageError("--words is for --respell N")
         measuring = MetricOptions(words=WordList.load(Path(words)) if words else None)
-        config = options.run_config(
-            expansion, measuring=measuring, lms=tuple(lms.specs), norm=lm_norm, count_tokens=count_tokens,
-            cache=lms.cache,
-        )  # fmt: skip
+        config = options.run_config(lms, expansion, measuring=measuring, norm=lm_norm, count_tokens=count_tokens)
         lists = pipeline.expand(inputs.iterate(nbest, skip=on_error == "skip"), config)
         head, lists = pipeline.with_head(lists)
         models = pipeline.models_for(config, lambda: lms.load(skip=on_error == "skip"), head)
@@ -117,7 +114,11 @@ def command(
 
 def _write_scores(file: IO[str], model: LanguageModel, nbest: NbestList, scores: Sequence[TokenScores]) -> None:
     """The tokens of each hypothesis of a list."""
+    from rescore.engines.local import NOT_SCORED
+
     for rank, (hypothesis, token_scores) in enumerate(zip(nbest.hypotheses, scores, strict=True), 1):
+        if token_scores is NOT_SCORED:
+            continue
         _write_tokens(file, {"id": nbest.id, "hyp": rank}, model, hypothesis.text, token_scores)
 
 

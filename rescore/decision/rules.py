@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from rescore.errors import UserError
 from rescore.metrics.base import Metric
-from rescore.nbest import NbestList, Origin, in_tie_order, ranking
+from rescore.nbest import NbestList, Origin, Selection, in_tie_order, ranking
 from rescore.parts import DECISIONS
 
 
@@ -66,6 +66,23 @@ def combine(nbest: NbestList, weights: WeightsOf) -> npt.NDArray[np.float64]:
     excluded = np.array([hypothesis.origin in deciding.excluded for hypothesis in nbest.hypotheses])
     scores[impossible if excluded.all() else impossible | excluded] = -np.inf
     return scores
+
+
+def selected(nbest: NbestList, selection: Selection) -> list[int]:
+    """The places of the hypotheses that are selected, in the order of the list.
+
+    Respelled and proposed hypotheses are selected apart from the others: tuning may exclude them, and the others are
+    then the same as without them.
+    """
+    groups: dict[Origin | None, list[int]] = {}
+    for place in ranking(nbest, combine(nbest, selection.weights).tolist()):
+        origin = nbest.hypotheses[place].origin
+        groups.setdefault(origin if origin in EXCLUDABLE else None, []).append(place)
+    return sorted(place for group in groups.values() for place in group[: selection.top])
+
+
+EXCLUDABLE = (Origin.RESPELLED, Origin.PROPOSED)
+"""Origins of hypotheses that tuning may exclude."""
 
 
 def best(lists: Sequence[NbestList], weights: WeightsOf) -> list[int]:

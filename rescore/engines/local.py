@@ -9,8 +9,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol, runtime_checkable
 
+import numpy as np
+
+from rescore.decision.rules import selected
 from rescore.errors import UserError, counted
-from rescore.lms import LanguageModel, Question, TokenScores, column_name, origin
+from rescore.lms import LanguageModel, Question, TokenScores, capabilities_of, column_name, origin
 from rescore.lms.base import OnShare, watched
 from rescore.lms.cache import Cached
 from rescore.lms.context import Placed, ask
@@ -49,23 +52,38 @@ def windows(lists: Iterable[Placed], waits: Callable[[], bool] = lambda: False) 
 Scored = list[tuple[Placed, list[TokenScores]]]
 """Lists with the scores of their hypotheses."""
 
+NOT_SCORED = TokenScores([], np.zeros(0), total=-math.inf)
+"""Of a hypothesis that the model's `Selection` leaves out: it cannot win."""
+
+
+def _asked(lm: LanguageModel, nbest: NbestList) -> list[int]:
+    """The places of the hypotheses that a model scores."""
+    selection = capabilities_of(lm).selection
+    if selection is None:
+        return list(range(len(nbest.hypotheses)))
+    if not selection.weights:
+        raise UserError(
+            f"{lm.name}: no weights to choose the best {selection.top} hypotheses by; score with the models"
+        )
+    return selected(nbest, selection)
+
 
 def score_windows(
     lm: LanguageModel, parts: Iterable[list[Placed]], progress: OnProgress = lambda done: None
 ) -> Iterator[Scored]:
     """Each window with the scores of its hypotheses, as a stream; one that could not be scored is empty.
 
-    What is reported at the end: how many tokens the model does not know, and whether all its scores are the same.
+    What is reported at the end: how many tokens the model does not know, whether all its scores are the same, and how
+    many hypotheses it scored, if not all.
     """
-    tokens = unknown = alike = several = 0
-    begun: deque[tuple[list[Placed], list[list[int]]]] = deque()
+    tokens = unknown = alike = several = asked = hypotheses = 0
+    begun: deque[tuple[list[Placed], list[list[int | None]]]] = deque()
     window_progress = _WindowProgress(progress)
 
     def batches() -> Iterator[list[Question]]:
         for window in parts:
             ranks: dict[Question, int] = {}  # equal questions are asked once
-            asked = [ask(lm, placed, (one.text for one in placed.nbest.hypotheses)) for placed in window]
-            begun.append((window, [[ranks.setdefault(one, len(ranks)) for one in some] for some in asked]))
+            begun.append((window, [_ranks(lm, placed, ranks) for placed in window]))
             yield list(ranks)
 
     def scores_of(questions: list[Question]) -> list[TokenScores]:
@@ -85,20 +103,24 @@ def score_windows(
             continue
         done: Scored = []
         for placed, ranks in zip(window, places, strict=True):
-            nbest, scores = placed.nbest, [result[rank] for rank in ranks]
+            nbest, scores = placed.nbest, [NOT_SCORED if rank is None else result[rank] for rank in ranks]
             for hypothesis, found in zip(nbest.hypotheses, scores, strict=True):
                 if not found.sum < math.inf:  # NaN is not, either
                     text = hypothesis.text[:60]
                     raise UserError(f"{lm.name}: the score of {text!r} is {found.sum}; the model is damaged")
             tokens += sum(len(found.tokens) for found in scores)
             unknown += sum(len(found.unknown) for found in scores)
-            if len({hypothesis.text for hypothesis in nbest.hypotheses}) > 1:
+            hypotheses += len(ranks)
+            asked += len(ranks) - ranks.count(None)
+            if len(set(ranks) - {None}) > 1:
                 several += 1
-                alike += len({found.sum for found in scores}) == 1
+                alike += len({found.sum for found in scores if found is not NOT_SCORED}) == 1
             done.append((placed, scores))
         window_progress.finish(_hypotheses(window))
         yield done
     _report_cache(lm)
+    if asked < hypotheses:
+        log.info("%s: scored %s of %s hypotheses", lm.name, f"{asked:,}", f"{hypotheses:,}")
     if several and alike == several:
         log.warning(
             "%s: all hypotheses of a list have the same score, in each of %s lists; check that the model is for this "
@@ -115,6 +137,17 @@ def score_windows(
         )
     elif unknown:
         log.info("%s: %s of %s tokens are out of vocabulary", lm.name, f"{unknown:,}", f"{tokens:,}")
+
+
+def _ranks(lm: LanguageModel, placed: Placed, ranks: dict[Question, int]) -> list[int | None]:
+    """Of each hypothesis of a list, the place of its question among all of a window (`ranks`, which grows); None for a
+    hypothesis that is not scored."""
+    nbest = placed.nbest
+    places = _asked(lm, nbest)
+    result: list[int | None] = [None] * len(nbest.hypotheses)
+    for place, question in zip(places, ask(lm, placed, (nbest.hypotheses[one].text for one in places)), strict=True):
+        result[place] = ranks.setdefault(question, len(ranks))
+    return result
 
 
 def _report_cache(lm: LanguageModel) -> None:

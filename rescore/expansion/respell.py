@@ -296,7 +296,7 @@ def find_lexicon(path: str | None, specs: Sequence[str], words: WordList | None 
     Raises:
         UserError: a file is absent or damaged.
     """
-    places = [parse(spec).path / NAME for spec in specs]
+    places = [model.path / NAME for model in map(parse, specs) if not model.internal]
     shipped = shipped_models() / "tta" / NAME
     lexicon = Lexicon.load(Path(path) if path else next((place for place in places if place.is_file()), shipped))
     return lexicon.with_words(chain.from_iterable(map(str.split, words.entries))) if words else lexicon

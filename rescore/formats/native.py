@@ -271,13 +271,17 @@ def write_lines(lists: Iterable[NbestList], file: IO[str]) -> None:
         file.write(json.dumps(as_json(nbest), ensure_ascii=False) + "\n")
 
 
+def _record(column: Column) -> dict[str, Any]:
+    return {key: value for key, value in asdict(column).items() if value is not None}
+
+
 def _with_record(lists: Iterable[NbestList]) -> Iterator[tuple[NbestList, dict[str, Any]]]:
     """Each list, and with the first the record of columns that is to stand before it."""
     first: NbestList | None = None
     for nbest in lists:
         if first is None:
             first = nbest
-            yield nbest, {name: asdict(column) for name, column in nbest.provenance.items()}
+            yield nbest, {name: _record(column) for name, column in nbest.provenance.items()}
             continue
         if nbest.provenance is not first.provenance and nbest.provenance != first.provenance:
             name = next(

@@ -15,11 +15,22 @@ from pathlib import Path
 from rescore.errors import UserError
 from rescore.files import read_json
 from rescore.lms import folders
-from rescore.lms.base import DEFAULT, ComputeOptions, LanguageModel, Spec, column_name, kind_of, origin
+from rescore.lms.base import (
+    DEFAULT,
+    INTERNAL,
+    TOP,
+    ComputeOptions,
+    LanguageModel,
+    Marked,
+    Spec,
+    column_name,
+    kind_of,
+    origin,
+)
 from rescore.lms.cache import Cached
 from rescore.lms.context import CASES, Recased
 from rescore.lms.folders import card, card_value
-from rescore.nbest import RESERVED, NbestList
+from rescore.nbest import RESERVED, Column, NbestList
 from rescore.parts import KINDS, did_you_mean
 
 log = logging.getLogger(__name__)
@@ -49,9 +60,11 @@ def parse(spec: str) -> Spec:
         if not kind:
             raise UserError(f"--lm {spec}: {error}; give KIND or KIND:PATH") from None
     options = []
-    known = (*kind_of(kind).options, *([ALL] if kind_of(kind).readings else []), *CASES)
+    known = (*kind_of(kind).options, *([ALL] if kind_of(kind).readings else []), *CASES, TOP, INTERNAL)
     while rest and (rest[0] in known or "".join(rest[0].partition("=")[:2]) in known):
         options.append(rest.pop(0))
+    if rest and rest[-1].startswith(TOP):  # server:URL#MODEL:top=3
+        options.append(rest.pop())
     if kind_of(kind).remote:
         address = ":".join(rest)
         if not address:
@@ -83,7 +96,7 @@ def each(specs: Sequence[str]) -> list[str]:
             single.append(spec)
             continue
         others = [option for option in found.options if option != ALL]
-        if set(others) - set(CASES):
+        if any(one not in CASES and not one.startswith(TOP) for one in others):
             raise UserError(f"--lm {spec}: {ALL} stands for all readings; leave out {others[0]}, or {ALL}")
         for reading in kind_of(found.kind).readings:
             single.append(":".join(filter(None, [found.kind, reading, *others, str(found.path)])))
@@ -103,14 +116,17 @@ def load(spec: str, computing: ComputeOptions = DEFAULT) -> LanguageModel:
     cases = [option for option in found.options if option in CASES]
     if len(cases) > 1:
         raise UserError(f"--lm {spec}: {cases[0]} and {cases[1]} exclude each other")
-    kind, revision = kind_of(found.kind), None
+    top, internal = found.number(TOP.rstrip("="), 0, most=999), found.internal
+    own = tuple(one for one in found.options if one != INTERNAL and not one.startswith(TOP))
+    kind, revision, found = kind_of(found.kind), None, replace(found, options=own)
     if kind.on_hub:
         folder, revision = folders.find(found.path)
         found = replace(found, path=folder)
     lm = kind.load(found, computing)
     if revision:
         lm = folders.FromHub(lm, revision)
-    return Recased(lm, cases[0]) if cases else lm
+    lm = Recased(lm, cases[0]) if cases else lm
+    return Marked(lm, top, internal) if top or internal else lm
 
 
 def load_all(
@@ -166,7 +182,7 @@ def with_own_columns(
             column in RESERVED
             or any(lm.name == other.name for other in found)
             or any(
-                column in nbest.hypotheses[0].scores and nbest.provenance.get(column) != origin(lm, norm)
+                column in nbest.hypotheses[0].scores and not _gave(lm, norm, nbest.provenance.get(column))
                 for nbest in heads
             )
         )
@@ -183,6 +199,11 @@ def with_own_columns(
             )
         found.append(lm)
     return found
+
+
+def _gave(lm: LanguageModel, norm: str, column: Column | None) -> bool:
+    """Whether the model gave a column; by which weights hypotheses were selected then does not matter."""
+    return column is not None and replace(column, selection=None) == replace(origin(lm, norm), selection=None)
 
 
 def model_card(spec: str) -> str:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from rescore.errors import UserError
 from rescore.lms.options import TrainingOptions
-from rescore.nbest import Column
+from rescore.nbest import Column, Role, Selection
 from rescore.parts import KINDS
 
 Values = npt.NDArray[np.float64]
@@ -154,6 +154,11 @@ class Template:
         return self.text.removesuffix(TEXT).replace(SOURCE, source)
 
 
+TOP, INTERNAL = "top=", "internal"
+"""The options, of all kinds, of a model that scores the best hypotheses only, and of an internal LM."""
+INTERNAL_NAME = "ilm"
+"""The column of an internal LM."""
+
 BEFORE, BOTH_SIDES = (99, 0), (99, 99)
 """The most neighbours that a kind of model can read: before the text, or on both sides."""
 
@@ -172,6 +177,10 @@ class Capabilities:
     """It is a `NetworkScorer` of single sentences, whose vectors `rescore.embeddings` takes."""
     predicts_tokens: bool = False
     """It is a `NetworkScorer` whose softmax is over the vocabulary."""
+    selection: Selection | None = None
+    """Which hypotheses of each list it scores; None for all."""
+    internal: bool = False
+    """It stands for the recogniser's internal LM, which is subtracted."""
 
 
 class LanguageModel(Protocol):
@@ -236,6 +245,40 @@ class Wrapped:
         return self._lm.precision
 
 
+class Marked(Wrapped):
+    """A language model that scores only the best hypotheses of each list, or whose scores are subtracted.
+
+    Its scores are the other's, and so are its fingerprint and its cache.
+    """
+
+    def __init__(self, lm: LanguageModel, top: int = 0, internal: bool = False) -> None:
+        """
+        Args:
+            top: how many hypotheses of each list are scored; 0 for all. internal: whether it is an internal LM.
+        """
+        super().__init__(lm)
+        self._ending = f":{TOP}{top}" if top else ""
+        self.name = (INTERNAL_NAME if internal else lm.name) + self._ending
+        selection = Selection(top) if top else None
+        self.capabilities = replace(self.capabilities, selection=selection, internal=internal)
+
+    @property
+    def model(self) -> str:
+        return self._lm.model + self._ending
+
+    @property
+    def fingerprint(self) -> str:
+        return self._lm.fingerprint
+
+    def score(self, questions: Sequence[Question]) -> list[TokenScores]:
+        """One result per question, in their order."""
+        return self._lm.score(questions)
+
+    def as_scored(self, questions: Sequence[Question]) -> Iterator[tuple[int, TokenScores]]:
+        """The same, as the model gives them."""
+        return as_scored(self._lm, questions)
+
+
 class Public(Wrapped):
     """A language model as Python users have it, which takes plain sentences as well as questions."""
 
@@ -263,7 +306,9 @@ def column_name(lm: LanguageModel, norm: str) -> str:
 
 def origin(lm: LanguageModel, norm: str) -> Column:
     """What is recorded about a column of a model's scores."""
-    return Column(lm.model, lm.fingerprint, norm, lm.precision)
+    capabilities = capabilities_of(lm)
+    role = Role.INTERNAL_LM if capabilities.internal else Role.LM
+    return Column(lm.model, lm.fingerprint, norm, lm.precision, role, capabilities.selection)
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,6 +325,11 @@ class Spec:
     def name(self) -> str:
         """The name of its column of scores."""
         return ":".join([self.kind, *self.options])
+
+    @property
+    def internal(self) -> bool:
+        """Whether the model is an internal LM."""
+        return INTERNAL in self.options
 
     @property
     def context(self) -> int:

@@ -24,10 +24,11 @@ from rescore.files import replacing, write_text
 from rescore.formats.source import read_lines
 from rescore.lms import lexicon
 from rescore.lms.arpa import END, LOG_10, ArpaModel
-from rescore.lms.base import ComputeOptions, Kind, Question, Report, Spec, TokenScores, Values
+from rescore.lms.base import INTERNAL, ComputeOptions, Kind, Question, Report, Spec, TokenScores, Values
 from rescore.lms.folders import card_head, card_value
 from rescore.lms.neural.tokenizer import Tokenizer, word_tokenizer
 from rescore.lms.options import TextOptions, TokenizerOptions, TrainingOptions, option
+from rescore.parts import KINDS
 
 if TYPE_CHECKING:
     import kenlm
@@ -266,6 +267,36 @@ def train(options: NgramKind.Options, report: Report = lambda line: None) -> Non
     found.save(out / "tokenizer.json")
     lexicon.write(texts, found, out)
     write_text(out / "README.md", _card(options, sentences, counts))
+
+
+INTERNAL_ORDER = 2
+"""The order of an internal LM that is estimated here: low, as in LODR (Zheng et al. 2022)."""
+
+
+def internal_lm(given: str, folder: Path) -> str:
+    """What --lm is given for an internal LM: `given` as a model (`KIND:PATH`), or one of its text.
+
+    Args:
+        folder: where a model that is estimated is kept, in a folder called after the text's content.
+
+    Raises:
+        UserError: there is no such text, or its model cannot be estimated.
+    """
+    kind, _, path = given.partition(":")
+    if kind in KINDS and not Path(given).exists():
+        return f"{kind}:{INTERNAL}:{path}" if path else f"{kind}:{INTERNAL}"
+    text = Path(given)
+    if not text.is_file():
+        raise UserError(f"--ilm {given}: no such file; give a text, one sentence per line, or a model as KIND:PATH")
+    with open(text, "rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    out = folder / f"ilm-{digest[:16]}-{INTERNAL_ORDER}"
+    if not (out / "README.md").is_file():  # which is written last
+        options = NgramKind.Options(
+            out=out, text=(text,), order=INTERNAL_ORDER, normalize="speech", discount_fallback=True
+        )
+        train(options, lambda line: log.info("--ilm: %s", line))
+    return f"ngram:{INTERNAL}:{out}"
 
 
 def find_tool(name: str) -> str:

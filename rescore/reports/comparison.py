@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import IO, Any
 
@@ -15,6 +15,8 @@ from rescore.metrics.base import Counts, warn_of_unspaced
 from rescore.metrics.significance import Chosen, PairedTest, confidence_interval
 from rescore.nbest import COUNTS, FIRST_PASS, NbestList
 from rescore.parts import STYLES
+from rescore.reports.cascades import Cascade, cascades
+from rescore.reports.cascades import lines as cascade_lines
 from rescore.reports.results import SHORT, choose, measured, oracle_places, sign
 from rescore.styles import as_json, frame, html, mark_best, p_value, text
 from rescore.tuning.weights import FIRST_PASS_ALONE, Weights, bonus_phrases
@@ -46,6 +48,8 @@ class Row:
     """Whether the p-value is against the row above; else against the last row of which that is true."""
     excluded: tuple[str, ...] = ()
     """Origins of hypotheses that may not win."""
+    cascades: list[Cascade] = field(default_factory=list)
+    """What each model scored on test that was asked about the best hypotheses of each list only."""
 
 
 @dataclass(slots=True)
@@ -151,6 +155,7 @@ def compare(
             others=_others(also, entry.lists, texts),
             against_last=not entry.ablation,
             excluded=entry.weights.exclusions,
+            cascades=cascades(entry.lists, list(entry.weights.weights), metric),
         )
         result.rows.append(row)
         if not entry.ablation:
@@ -206,11 +211,23 @@ def render(comparison: Comparison, style: str) -> str:
         f"weights tuned on {comparison.dev_source}; p against the row above"
         + ("" if all(row.against_last for row in comparison.rows) else ", of those with one less against all together")
     )
+    shares = {one.column: line for row in comparison.rows for one, line in _shares(row, comparison.metric)}
     if style == "markdown":
-        lines = [table, "", about + ".", "", *(f"- {name}: `{signature}`" for name, signature in signatures)]
+        scored = [f"{line}." for line in shares.values()]
+        lines = [
+            table,
+            "",
+            "\n".join([about + ".", *scored]),
+            "",
+            *(f"- {name}: `{signature}`" for name, signature in signatures),
+        ]
     else:
-        lines = [table, "", about, *(f"{name}: {signature}" for name, signature in signatures)]
+        lines = [table, "", about, *shares.values(), *(f"{name}: {signature}" for name, signature in signatures)]
     return "\n".join(lines)
+
+
+def _shares(row: Row, metric: str) -> Iterator[tuple[Cascade, str]]:
+    return zip(row.cascades, cascade_lines(row.cascades, metric, row.weights), strict=True)
 
 
 def _cells(comparison: Comparison) -> list[list[str]]:

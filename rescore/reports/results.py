@@ -22,6 +22,8 @@ from rescore.metrics import Metric, list_statistics, oracle, total, value
 from rescore.metrics.base import Counts, metric_input, settings_on, warn_of_unspaced
 from rescore.metrics.significance import Chosen, PairedTest, confidence_interval
 from rescore.nbest import COUNTS, FIRST_PASS, Column, NbestList, first_pass_indices, tie_order
+from rescore.reports.cascades import Cascade, cascades
+from rescore.reports.cascades import lines as cascade_lines
 from rescore.reports.proposals import Proposed, proposed
 from rescore.signature import Signature, origins
 from rescore.styles import as_json, frame, html, p_value, text
@@ -318,6 +320,9 @@ class Results:
     ref_words: Annotated[int | None, described("Words in the (first) references.")] = None
     dev: Annotated[Dev | None, described("Where the weights were tuned; null where they were given.")] = None
     changed: Annotated[int, described("Utterances whose text is another one than the first pass's.")] = 0
+    cascades: Annotated[
+        list[Cascade], described("What each model scored that was asked about the best hypotheses of each list only.")
+    ] = field(default_factory=list)
     decision: Annotated[str, described("How a text was chosen from each list.")] = "best"
     scale: Annotated[
         float | None, described("Of the posteriors exp(scale * score), where the decision needs them.")
@@ -421,6 +426,7 @@ def evaluate(
         decision=decide.name,
         scale=decide.scale,
         changed=sum(old != new for old, new in zip(before, texts, strict=True)),
+        cascades=cascades(lists, list(weights.weights), metric),
         proposed=proposed(metric, lists, texts),
     )
     if metric is None:
@@ -448,6 +454,7 @@ def render(results: Results) -> str:
     lines = [line for one in results.metrics for line in (table(one), "", gain(one), "")][:-1]
     lines += [line for one in results.metrics for line in worse(one)]
     lines.append(_weights(results))
+    lines += cascade_lines(results.cascades, results.metric, results.weights)
     if results.scale is not None:
         lines.append(f"decision: {results.decision}, posteriors exp({results.scale:.4g} * score)")
     words = "" if results.ref_words is None else f", {results.ref_words:,} reference words"
@@ -495,7 +502,8 @@ def why_zero(unproven: Unproven | None, first_pass: float, source: str) -> str:
 
 
 def _named(weights: dict[str, float], excluded: Sequence[str] = ()) -> str:
-    parts = [f"{name} {weight:.4g}" for name, weight in weights.items() if name not in (FIRST_PASS, *COUNTS)]
+    models = [(name, weight) for name, weight in weights.items() if name not in (FIRST_PASS, *COUNTS)]
+    parts = [f"{name} {weight:.4g}" if weight >= 0 else f"- {-weight:.4g} {name}" for name, weight in models]
     return ", ".join(parts + bonus_phrases(weights, "+.4g", excluded))
 
 

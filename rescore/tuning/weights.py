@@ -320,12 +320,17 @@ def misfit(weights: Weights, columns: Mapping[str, Column]) -> str | None:
     """Why weights do not suit columns: the first that comes from another model, or has another norm."""
     for name, tuned in weights.columns.items():
         scored = columns.get(name)
-        if scored is not None and (scored.fingerprint, scored.norm) != (tuned.fingerprint, tuned.norm):
+        if scored is not None and _about(scored) != _about(tuned):
             return (
                 f"column {name} comes from {scored.short}, but the weights were tuned on scores of {tuned.short}; tune "
                 "again, score with that model, or go on with --force-weights"
             )
     return None
+
+
+def _about(column: Column) -> tuple[object, ...]:
+    """What has to be the same for one weight to suit."""
+    return column.fingerprint, column.norm, column.selection
 
 
 def condition_of(nbest: NbestList, condition: str) -> str:

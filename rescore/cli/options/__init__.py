@@ -36,6 +36,7 @@ from rescore.cli.options.lms import LanguageModelOptions as LanguageModelOptions
 from rescore.cli.options.lms import device_option as device_option
 from rescore.cli.options.lms import lm_options as lm_options
 from rescore.cli.options.lms import optional_lm_options as optional_lm_options
+from rescore.cli.options.lms import scoring_lm_options as scoring_lm_options
 from rescore.cli.options.outputs import curve_option as curve_option
 from rescore.errors import counted
 from rescore.files import shown

@@ -172,13 +172,14 @@ def option_group(
     """A decorator that gives a command some options together, as one argument: an object made of them.
 
     Args:
-        name: of the argument. group: a dataclass with one field per option. title: of these options in the help.
+        name: of the argument. group: a dataclass with one field per option, and perhaps fields with a default, whose
+            options other commands have. title: of these options in the help.
     """
 
     def decorate(command: Command) -> Command:
         @wraps(command)
         def wrapped(**values: Any) -> Any:
-            mine = {field.name: values.pop(field.name) for field in fields(group)}
+            mine = {field.name: values.pop(field.name) for field in fields(group) if field.name in values}
             return command(**{name: group(**mine)}, **values)
 
         result: Any = wrapped

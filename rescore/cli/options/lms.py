@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -47,11 +50,25 @@ class LanguageModelOptions:
     cache: str | None
     engine: str
     workers: int | None
+    cascade: str | None = None
+    ilm: str | None = None
+
+    def fields(self) -> dict[str, Any]:
+        """Fields of `RunConfig`."""
+        from rescore.lms.base import TOP
+        from rescore.tuning import Weights
+
+        if self.cascade and not any(option.startswith(TOP) for spec in self.lm for option in spec.split(":")):
+            raise click.UsageError(
+                "--cascade is for --lm KIND:top=N:PATH, a model that scores the best hypotheses only"
+            )
+        cascade = Weights.load(Path(self.cascade)) if self.cascade else None
+        return {"lms": tuple(self.specs), "cascade": cascade, "cache": self.cache}
 
     @property
     def specs(self) -> list[str]:
-        """What --lm was given, with what --case, --context and --pll say put in."""
-        specs = [*self.lm]
+        """What --lm and --ilm were given, with what --case, --context and --pll say put in."""
+        specs = [*self.lm, *([_internal(self.ilm, self.cache)] if self.ilm else [])]
         if self.case != "keep":
             specs = [_with_option(spec, self.case) for spec in specs]
         if self.context:
@@ -90,6 +107,20 @@ class LanguageModelOptions:
         cluster = Cluster(self.specs, computing, self.cache, ClusterOptions(address or None, self.workers, skip))
         click.get_current_context().call_on_close(cluster.close)
         return [*cluster.models]
+
+
+@lru_cache(maxsize=1)  # asked for several times
+def _internal(given: str, cache: str | None) -> str:
+    """What --lm would be given for the internal LM; a model that is estimated here is kept in the cache, if any."""
+    from rescore.lms.ngram import internal_lm
+
+    if cache is not None:
+        return internal_lm(given, Path(cache))
+    folder = tempfile.TemporaryDirectory(prefix="rescore-ilm-")
+    context = click.get_current_context()
+    context.call_on_close(_internal.cache_clear)
+    context.call_on_close(folder.cleanup)
+    return internal_lm(given, Path(folder.name))
 
 
 def _with_option(spec: str, option: str) -> str:
@@ -169,5 +200,24 @@ _LM_DETAILS: list[Callable[[Any], Any]] = [
         help="With ray: number of workers.  [default: one per GPU or core]",
     ),
 ]
+_SCORING: list[Callable[[Any], Any]] = [
+    click.option(
+        "--cascade",
+        metavar="FILE",
+        help="Weights file by which --lm KIND:top=N:PATH chooses the N hypotheses of each list that it scores.  "
+        "[default: the weights that the cards of the --lm before it recommend]",
+    ),
+    click.option(
+        "--ilm",
+        metavar="TEXT|KIND:PATH",
+        help="Internal LM, which is subtracted: TEXT that the recogniser was trained on, from which a bigram model is "
+        "estimated, or a language model of such text. Its weight is tuned and may be negative.",
+    ),
+]
 lm_options = option_group("lms", LanguageModelOptions, "Language models", [_lm_option(True), *_LM_DETAILS])
-optional_lm_options = option_group("lms", LanguageModelOptions, "Language models", [_lm_option(False), *_LM_DETAILS])
+scoring_lm_options = option_group(
+    "lms", LanguageModelOptions, "Language models", [_lm_option(True), *_SCORING, *_LM_DETAILS]
+)
+optional_lm_options = option_group(
+    "lms", LanguageModelOptions, "Language models", [_lm_option(False), *_SCORING, *_LM_DETAILS]
+)
