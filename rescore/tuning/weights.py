@@ -172,6 +172,16 @@ class Weights:
     """The weights that each fold was decided with, where the lists were cut into folds."""
     schema: str = SCHEMA
 
+    def __post_init__(self) -> None:
+        """
+        Raises:
+            UserError: a weight is no number.
+        """
+        for weights in (self.weights, *self.conditions.values()):
+            for name, weight in weights.items():
+                if not isinstance(weight, (int, float)) or not math.isfinite(weight):
+                    raise UserError(f"weight of {name} is {weight!r}, not a number; give a number or tune again")
+
     @property
     def language_models(self) -> list[str]:
         """The columns that language models gave."""
@@ -258,10 +268,6 @@ class Weights:
         if values.get("schema", SCHEMA) != SCHEMA:
             raise UserError(f"{path}: schema is {values['schema']!r}, not {SCHEMA!r}; tune again with this version")
         loaded = parsed({"origin": str(path)} | values, cls, str(path))
-        for weights in (loaded.weights, *loaded.conditions.values()):
-            for name, weight in weights.items():
-                if not math.isfinite(weight):
-                    raise UserError(f"{path}: weight of {name} is {weight}, not a number")
         check_condition(loaded.condition, f"{path}: condition")
         return loaded._of_before()
 
