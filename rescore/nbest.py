@@ -283,6 +283,17 @@ def in_tie_order(nbest: NbestList) -> NbestList:
     return replace(nbest, hypotheses=[nbest.hypotheses[place] for place in order])
 
 
+def without_copies(nbest: NbestList) -> NbestList:
+    """The list with each hypothesis once: of equal texts with equal scores the first.
+
+    Equal texts with different scores stay: they are different paths, as of subwords, whose probabilities add up.
+    """
+    if len({hypothesis.text for hypothesis in nbest.hypotheses}) == len(nbest.hypotheses):
+        return nbest
+    unique = {(one.text, *sorted(one.scores.items())): one for one in reversed(nbest.hypotheses)}
+    return replace(nbest, hypotheses=list(unique.values())[::-1])
+
+
 def ranked_by_means(lists: Sequence[NbestList]) -> bool:
     """Whether the first-pass scores are means over tokens, as fairseq's: then the readers keep the sums beside them.
 

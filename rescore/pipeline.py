@@ -35,7 +35,7 @@ from rescore.lms.lexicon import SUSPICIOUS, share_seen
 from rescore.metrics import Metric
 from rescore.metrics.base import remembered
 from rescore.metrics.significance import PairedTest, split
-from rescore.nbest import FIRST_PASS, TOKENS, NbestList
+from rescore.nbest import FIRST_PASS, TOKENS, NbestList, without_copies
 from rescore.reports import comparison
 from rescore.reports.results import Dev, Results, system_name
 from rescore.reports.results import evaluate as evaluate_weights
@@ -157,12 +157,16 @@ def warn_of_seen(specs: Sequence[str], lists: Sequence[NbestList]) -> None:
 
 
 def warn_of_twice(lists: Iterable[NbestList], decide: Decision) -> bool:
-    """Warn where a decision by posteriors counts a hypothesis twice; returns whether there is such a list."""
+    """Warn where a decision by posteriors adds those of one text with different scores; returns whether there is such a
+    list."""
     if not decide.takes_scale:
         return False
     for nbest in lists:
-        if len({hypothesis.text for hypothesis in nbest.hypotheses}) < len(nbest.hypotheses):
-            log.warning("lists have a hypothesis twice (first: %s); %s counts both", nbest.id, decide.name)
+        texts = [hypothesis.text for hypothesis in without_copies(nbest).hypotheses]
+        if len(set(texts)) < len(texts):
+            log.warning(
+                "lists have a text twice with different scores (first: %s); %s counts both", nbest.id, decide.name
+            )
             return True
     return False
 

@@ -16,6 +16,7 @@ from rescore.errors import UserError
 from rescore.metrics.base import Counts, Metric, list_statistics, remembered
 from rescore.metrics.significance import paired_bootstrap
 from rescore.nbest import (
+    CHANNEL,
     COUNTS,
     FIRST_PASS,
     NbestList,
@@ -24,6 +25,7 @@ from rescore.nbest import (
     content_hash,
     in_tie_order,
     new_word_origins,
+    without_copies,
 )
 from rescore.signature import origins
 from rescore.tuning.joint import JointWeights, text_value, tune_jointly, tune_scale
@@ -37,6 +39,7 @@ from rescore.tuning.search import (
     padded,
     search,
     significantly_better,
+    spreads,
 )
 from rescore.tuning.weights import TunedFor, TuningOptions, Unproven, Weights, condition_of
 
@@ -102,9 +105,11 @@ def tune(
     # Sorted, so that the order in which models are named changes no weight: the search ends where it begins nearby.
     columns = sorted(name for name in columns if name not in options.negative)
     bonuses = (*options.bonuses, *sorted(options.negative))
+    tuned_on = f"{len(lists)}@{content_hash(lists)}"
+    lists = [without_copies(nbest) for nbest in lists]
     tuned = _choose(metric, lists, columns, bonuses, options)
     weights = replace(
-        Weights.interpolation(tuned.lm, f"tuned on {source}", f"{len(lists)}@{content_hash(lists)}", tuned.bonuses),
+        Weights.interpolation(tuned.lm, f"tuned on {source}", tuned_on, tuned.bonuses),
         columns=origins(lists, tuned.lm | dict.fromkeys(options.negative, 0.0)),
         excluded=tuned.excluded,
         options=options,
@@ -373,10 +378,9 @@ def curves(
 def _space(metric: Metric, lists: Sequence[NbestList], columns: Sequence[str], bonuses: Sequence[str]) -> Space:
     lists = [in_tie_order(nbest) for nbest in lists]
     names = [FIRST_PASS, *columns, *bonuses]
-    return Space(
-        metric,
-        padded(list_statistics(metric, lists)),
-        padded([np.array([nbest.column(name) for name in names]).T for nbest in lists]),
-        padded([np.ones(len(nbest.hypotheses), dtype=bool) for nbest in lists]),
-        free=len(bonuses),
-    )
+    features = padded([np.array([nbest.column(name) for name in names]).T for nbest in lists])
+    present = padded([np.ones(len(nbest.hypotheses), dtype=bool) for nbest in lists])
+    deviations = dict(zip(names, spreads(features, present).tolist(), strict=True))
+    steps = tuple(1.0 if name in COUNTS.keys() - {CHANNEL} else deviations[name] or 1.0 for name in bonuses)
+    unit = deviations[FIRST_PASS] or 1.0
+    return Space(metric, padded(list_statistics(metric, lists)), features, present, unit, steps)
