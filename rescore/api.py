@@ -138,7 +138,8 @@ def score(
         lists: N-best lists, or lists of texts, best first: their order is then the first pass.
         lms: names as in `load`, and `lexical:all:DIR`, which is five models; or models; or functions that give each
             of some sentences a score (natural log), whose column is called after the function. Where a name is taken,
-            as by another model of the same kind, the column is called `tta.2`.
+            as by another model of the same kind, the column is called after the model's folder, such as `tta.small`,
+            where all models are given by name, as on the command line; else `tta.2`.
         norm: `sum`, `mean` or `length^A` over tokens; None for the one that suits the first pass.
 
     Raises:
@@ -153,9 +154,15 @@ def score(
     from rescore import pipeline
 
     every = checked_lists("score", lists, texts=True)
-    config = pipeline.RunConfig(norm=norm).for_lists(every)
+    config = pipeline.RunConfig(norm=norm, lms=_names(lms)).for_lists(every)
     models = pipeline.models_for(config, lambda: as_models(lms), every)
     return list(pipeline.score(every, models, config))
+
+
+def _names(lms: Sequence[str | LanguageModel | Scorer]) -> tuple[str, ...]:
+    """The names of models, where all were given by name."""
+    names = tuple(lm for lm in lms if isinstance(lm, str))
+    return names if len(names) == len(lms) else ()
 
 
 def as_models(given: Iterable[str | LanguageModel | Scorer]) -> list[LanguageModel]:
@@ -463,7 +470,7 @@ def compare(
     """
     from rescore import pipeline
 
-    config = _config(metric, decision, words, normaliser, norm=norm)
+    config = _config(metric, decision, words, normaliser, norm=norm, lms=_names(lms))
     sets = checked_lists("compare", lists), checked_lists("compare", dev)
     return pipeline.compare(*sets, config, lambda: as_models(lms))
 

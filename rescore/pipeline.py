@@ -128,7 +128,9 @@ def run(
                 config = replace(config, dev=f"{parts.number} folds by {parts.unit}")
             weights, _ = tune(tuned_on, config, columns, metric)
             if parts:
-                weights = replace(weights, tuned=parts.signature(scored), folds=tuple(fold.weights for fold in each))
+                weights = replace(
+                    weights, tuned=parts.signature(scored), fold_weights=tuple(fold.of_fold for fold in each)
+                )
     with clock.measure("evaluation"):
         results, texts = evaluate(scored, weights, config, texts, [metric, *others])
     results.stages, results.seconds = clock.seconds, sum(clock.seconds.values())

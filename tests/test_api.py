@@ -187,6 +187,18 @@ def test_two_models_of_one_kind_have_a_column_each(models: dict[str, Path]) -> N
     assert "tta.3" not in again[0].provenance and [lm.name for lm in lms] == ["tta", "tta"]
 
 
+def test_names_give_the_columns_of_the_command_line(models: dict[str, Path], run_in: Run, tmp_path: Path) -> None:
+    from rescore import formats
+
+    names = [f"tta:{models['tta']}", "tta-small"]
+    formats.write(LISTS, str(tmp_path / "l.jsonl"))
+    assert run_in("score", "l.jsonl", "--lm", names[0], "--lm", names[1], "-o", "s.jsonl").returncode == 0
+    (first, *_), scored = rescore.read(tmp_path / "s.jsonl"), rescore.score(LISTS, *names)
+    assert scored[0].provenance == first.provenance and "tta.2" not in first.provenance
+    rows = rescore.compare(LISTS, LISTS, *names).rows
+    assert {row.name for row in rows[:2]} == set(first.provenance) - {"tokens"}
+
+
 class Scaled:
     def __init__(self, factor: float) -> None:
         self.factor = factor

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 import numpy as np
@@ -72,9 +72,14 @@ class Tuned:
     """Hypotheses of these origins may not win."""
     unproven: Unproven | None = None
     """The best weights, where all are 0 because no gain was significant."""
+    conditions: dict[str, Tuned] = field(default_factory=dict)
+    """What tuning found on the lists of each condition, which decides them."""
 
     @property
     def helps(self) -> bool:
+        """Whether a weight is not 0; under any condition, where there are some."""
+        if self.conditions:
+            return any(one.helps for one in self.conditions.values())
         return any(self.lm.values()) or any(self.bonuses.values())
 
 
@@ -110,7 +115,7 @@ def tune(
     tuned = _choose(metric, lists, columns, bonuses, options)
     weights = replace(
         Weights.interpolation(tuned.lm, f"tuned on {source}", tuned_on, tuned.bonuses),
-        columns=origins(lists, tuned.lm | dict.fromkeys(options.negative, 0.0)),
+        columns=origins(lists, tuned.lm | dict.fromkeys(bonuses, 0.0)),
         excluded=tuned.excluded,
         options=options,
         unproven=tuned.unproven,
@@ -257,7 +262,9 @@ def _by_condition(
         excluded_in={name: one.excluded for name, one in each.items() if one.excluded},
     )
     reached = text_value(metric, lists, Decision().texts(metric, lists, weights.of))
-    return weights, replace(tuned, value=reached, low=None, high=None)
+    tuned = replace(tuned, value=reached, low=None, high=None, conditions=each)
+    unproven = None if tuned.helps else tuned.unproven or next((one.unproven for one in each.values()), None)
+    return replace(weights, unproven=unproven), replace(tuned, unproven=unproven)
 
 
 def best_weights(
