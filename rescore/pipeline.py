@@ -113,6 +113,8 @@ def run(
             tuned_on = list(score(expansion(dev), lms, config, progress))
     if lms:
         warn_of_single(scored)
+    if not lms and (config.tunes or config.weights):
+        columns = choose_columns(scored)  # as `tune` does
     texts, folded = None, list[Weights]()
     with clock.measure("tuning"):
         if tuned_on is None:

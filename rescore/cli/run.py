@@ -50,7 +50,8 @@ def command(
     rescore a/test --with b/test --dev a/dev --dev-with b/dev --decide rover
 
     With several --lm, all weights and a word bonus are tuned together. Without --dev and --weight, the model card gives
-    the weight. Without --lm, --decide chooses from the scores in the lists, and the output is measured.
+    the weight. Without --lm, the scores that the lists have are used: --dev tunes their weights, --decide chooses, and
+    the output is measured.
     """
     from rescore import formats, pipeline
     from rescore.reports import confidences

@@ -94,7 +94,7 @@ def command(
 def _found(metric: str, weights: Weights, tuned: Tuned) -> Iterator[str]:
     """What tuning found, for a person."""
     from rescore.nbest import FIRST_PASS
-    from rescore.reports.results import why_zero
+    from rescore.reports.results import notes, why_zero
 
     if not tuned.helps:
         yield why_zero(tuned.unproven, tuned.first_pass, "these lists")
@@ -107,6 +107,7 @@ def _found(metric: str, weights: Weights, tuned: Tuned) -> Iterator[str]:
 
     by_condition = "; ".join(f"{shown(columns)} for {name}" for name, columns in weights.conditions.items())
     named = by_condition or shown(weights.weights)
+    yield from notes([weights.weights, *weights.conditions.values()])
     same = "" if tuned.low is None else f" (the same from {tuned.low:.4g} to {tuned.high:.4g})"
     how = "" if weights.decision.name == "best" else f", {weights.decision.name}"
     how += "" if weights.decision.scale is None else f" with posteriors exp({weights.decision.scale:.4g} * score)"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
@@ -21,7 +21,7 @@ from rescore.formats.source import Source
 from rescore.metrics import Metric, list_statistics, oracle, total, value
 from rescore.metrics.base import Counts, metric_input, settings_on, warn_of_unspaced
 from rescore.metrics.significance import Chosen, PairedTest, confidence_interval
-from rescore.nbest import COUNTS, FIRST_PASS, Column, NbestList, first_pass_indices, tie_order
+from rescore.nbest import COUNTS, FIRST_PASS, LISTED, Column, NbestList, first_pass_indices, tie_order
 from rescore.reports.proposals import Proposed, proposed
 from rescore.signature import Signature, origins
 from rescore.styles import as_json, frame, html, p_value, text
@@ -474,6 +474,7 @@ def _weights(results: Results) -> str:
     dev = results.dev
     if dev is None:
         return line
+    line += "".join(f"\n{note}" for note in notes([results.weights, *results.conditions.values()]))
     if dev.fold_weights:
         folds = "; ".join(map(_of_fold, dev.fold_weights))
         return f"{line}\neach fold was decided with weights of the others: {folds}"
@@ -495,6 +496,19 @@ def _of_fold(fold: FoldWeights) -> str:
     """The weights that decided one fold, by condition where there is one."""
     each = [f"{name}: {_named(one, _excluded_in(name, fold.excluded))}" for name, one in fold.conditions.items()]
     return ", ".join(each) or _named(fold.weights, fold.excluded)
+
+
+def notes(every: Iterable[Mapping[str, float]]) -> Iterator[str]:
+    """What tuned weights have that a person does not expect.
+
+    Args:
+        every: the weights, under each condition.
+    """
+    if any(weights.get(LISTED, 0.0) < 0 for weights in every):
+        yield (
+            "the bonus for a listed word is negative: words of --words in the tuning lists are wrong more often "
+            "than the other scores say; to respell without the list, leave out --words"
+        )
 
 
 def why_zero(unproven: Unproven | None, first_pass: float, source: str) -> str:
