@@ -50,8 +50,7 @@ def command(
     rescore a/test --with b/test --dev a/dev --dev-with b/dev --decide rover
 
     With several --lm, all weights and a word bonus are tuned together. Without --dev and --weight, the model card gives
-    the weight. Without --lm, the scores that the lists have are used: --dev tunes their weights, --decide chooses, and
-    the output is measured.
+    the weight. Without --lm, the scores in the lists are used.
     """
     from rescore import formats, pipeline
     from rescore.reports import confidences

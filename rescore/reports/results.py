@@ -499,11 +499,7 @@ def _of_fold(fold: FoldWeights) -> str:
 
 
 def notes(every: Iterable[Mapping[str, float]]) -> Iterator[str]:
-    """What tuned weights have that a person does not expect.
-
-    Args:
-        every: the weights, under each condition.
-    """
+    """What the weights, under each condition, have that a person does not expect."""
     if any(weights.get(LISTED, 0.0) < 0 for weights in every):
         yield (
             "the bonus for a listed word is negative: words of --words in the tuning lists are wrong more often "
