@@ -28,6 +28,7 @@ from rescore.version import VERSION
 
 if TYPE_CHECKING:
     from rescore.lms.base import LanguageModel, Question, TokenScores
+    from rescore.metrics import Normaliser
     from rescore.reports.results import Results
     from rescore.rescorer import Choice, Rescorer
     from rescore.tuning.weights import Weights
@@ -37,6 +38,7 @@ __version__ = VERSION
 _LATER = {
     "Choice": "rescore.rescorer",
     "LanguageModel": "rescore.lms.base",
+    "Normaliser": "rescore.metrics",
     "Question": "rescore.lms.base",
     "Rescorer": "rescore.rescorer",
     "Results": "rescore.reports.results",
@@ -50,6 +52,7 @@ __all__ = [
     "Hypothesis",
     "LanguageModel",
     "NbestList",
+    "Normaliser",
     "Question",
     "Rescorer",
     "Results",

@@ -26,16 +26,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from rescore.nbest import FIRST_PASS, Hypothesis, NbestList
+from rescore.errors import UserError
+from rescore.nbest import FIRST_PASS, Hypothesis, NbestList, check_scores
 
 # Imports wait until a function is called: `import rescore` costs nothing, and only networks need torch.
 if TYPE_CHECKING:
+    from rescore.config import RunConfig
     from rescore.decision.confidence import Word
     from rescore.lms import LanguageModel
     from rescore.lms.base import Public
+    from rescore.metrics import Normaliser
     from rescore.reports.comparison import Comparison
     from rescore.reports.results import Results
     from rescore.tuning.weights import Weights
@@ -136,7 +141,8 @@ def score(
         lists: N-best lists, or lists of texts, best first: their order is then the first pass.
         lms: names as in `load`, and `lexical:all:DIR`, which is five models; or models; or functions that give each
             of some sentences a score (natural log), whose column is called after the function. Where a name is taken,
-            as by another model of the same kind, the column is called `tta.2`.
+            as by another model of the same kind, the column is called after the model's folder, such as `tta.small`,
+            where all models are given by name, as on the command line; else `tta.2`.
         norm: `sum`, `mean` or `length^A` over tokens; None for the one that suits the first pass.
         cascade: weights by which a model with the option `top=N` chooses the N hypotheses of each list that it scores;
             None for those that the cards of the models before it recommend.
@@ -154,9 +160,15 @@ def score(
 
     every = checked_lists("score", lists, texts=True)
     selecting = None if cascade is None else as_weights(cascade, every)
-    config = pipeline.RunConfig(norm=norm, cascade=selecting).for_lists(every)
+    config = pipeline.RunConfig(norm=norm, lms=_names(lms), cascade=selecting).for_lists(every)
     models = pipeline.models_for(config, lambda: as_models(lms), every, specs=specs_of(lms))
     return list(pipeline.score(every, models, config))
+
+
+def _names(lms: Sequence[str | LanguageModel | Scorer]) -> tuple[str, ...]:
+    """The names of models, where all were given by name."""
+    names = tuple(lm for lm in lms if isinstance(lm, str))
+    return names if len(names) == len(lms) else ()
 
 
 def as_models(given: Iterable[str | LanguageModel | Scorer]) -> list[LanguageModel]:
@@ -186,32 +198,32 @@ def _as_model(given: LanguageModel | Scorer) -> LanguageModel:
         return cast("LanguageModel", given)
     if callable(given):
         return FunctionModel(given)
-    raise TypeError(f"expected a model's name, a model or a function of sentences, found {type(given).__name__}")
+    raise UserError(f"expected a model's name, a model or a function of sentences, found {type(given).__name__}")
 
 
 def checked_lists(function: str, lists: Iterable[Any], texts: bool = False) -> list[NbestList]:
-    """The lists, if they are such; with `texts` these may be lists of texts.
+    """The lists, if they are N-best lists as files may have them; with `texts` they may be lists of texts.
 
     Raises:
-        TypeError: they are something else.
+        UserError: they are something else, a list has no hypotheses, or a score is no number.
     """
     wanted = f"rescore.{function}: expected N-best lists (rescore.read makes them from files)"
     if isinstance(lists, (str, Path, NbestList, Mapping)) or hasattr(lists, "iloc") or not isinstance(lists, Iterable):
-        raise TypeError(f"{wanted}, found one {type(lists).__name__}")
+        raise UserError(f"{wanted}, found one {type(lists).__name__}")
     every = []
     for number, one in enumerate(lists, 1):
         if texts and isinstance(one, Sequence) and not isinstance(one, str) and all(isinstance(t, str) for t in one):
             ranked = [Hypothesis(text, {FIRST_PASS: -math.log(rank)}) for rank, text in enumerate(one, 1)]
             one = NbestList(str(number), ranked)
         if not isinstance(one, NbestList):
-            raise TypeError(f"{wanted}, found a {type(one).__name__} in place {number}")
-        every.append(one)
+            raise UserError(f"{wanted}, found a {type(one).__name__} in place {number}")
+        check_scores(one, f"rescore.{function}: utterance {one.id}")
+        every.append(replace(one) if isinstance(one.references, str) else one)  # which refuses them
     return every
 
 
 def as_weights(given: Weights | Mapping[str, float] | float | None, lists: Sequence[NbestList]) -> Weights:
     """Weights from what a user may give: also a dictionary, or the weight of the only LM column."""
-    from rescore.errors import UserError
     from rescore.tuning import FIRST_PASS_ALONE, Weights
     from rescore.tuning.folds import model_columns
 
@@ -220,11 +232,34 @@ def as_weights(given: Weights | Mapping[str, float] | float | None, lists: Seque
     if isinstance(given, Weights):
         return given
     if isinstance(given, Mapping):
-        return Weights({name: float(weight) for name, weight in given.items()}, "given")
+        numbers = {name: float(weight) if isinstance(weight, Real) else weight for name, weight in given.items()}
+        return Weights(numbers, "given")
+    if not isinstance(given, Real):
+        raise UserError(
+            f"weights are a {type(given).__name__}; give rescore.Weights (rescore.load_weights reads a file), a "
+            "dictionary of columns, or one number"
+        )
     columns = model_columns(lists[0]) if lists else []
     if len(columns) != 1:
         raise UserError(f"one number is the weight of one LM, but the lists have {len(columns)}: {', '.join(columns)}")
     return Weights.interpolation({columns[0]: float(given)}, "given", "given")
+
+
+def _config(
+    metric: str | None = None,
+    decision: str | None = None,
+    words: str | Path | None = None,
+    normaliser: Normaliser | None = None,
+    **others: Any,
+) -> RunConfig:
+    """The decisions of a call: what is not said is left to `RunConfig`."""
+    from rescore.config import RunConfig
+    from rescore.metrics import MetricOptions, Normaliser
+    from rescore.metrics.normalise import WordList
+
+    listed = WordList.load(Path(words)) if words is not None else None
+    measuring = MetricOptions(normaliser=normaliser or Normaliser(), words=listed)
+    return RunConfig(metrics=(metric,) if metric else (), decide=decision, measuring=measuring, **others)
 
 
 def tune(
@@ -232,6 +267,9 @@ def tune(
     columns: Sequence[str] | None = None,
     metric: str | None = None,
     decision: str | None = None,
+    *,
+    words: str | Path | None = None,
+    normaliser: Normaliser | None = None,
 ) -> Weights:
     """The weights of LM columns that give the best value of a metric on lists with references.
 
@@ -242,13 +280,17 @@ def tune(
         columns: None for those that `score` added; else all beside the first pass. metric: wer, cer, bleu, chrf or ter;
             None for BLEU where lists have a source text, else WER.
         decision: best, mbr, mbr-aggregate or rover: what the weights (and the scale of posteriors) are tuned for.
+        words: a file of words, as `--words`: what the metrics bwer and uwer count.
+        normaliser: what counts as the same word, such as `rescore.Normaliser(split_hyphens=True)`; the weights keep it.
 
     Raises:
         UserError: there are no lists, one has no reference, or there is no such column.
     """
     from rescore import pipeline
 
-    config = pipeline.RunConfig(metrics=(metric,) if metric else (), decide=decision, columns=tuple(columns or ()))
+    if isinstance(columns, str):
+        raise UserError(f"columns is the text {columns!r}; give a list of names, such as [{columns!r}]")
+    config = _config(metric, decision, words, normaliser, columns=tuple(columns or ()))
     return pipeline.tune(checked_lists("tune", lists), config)[0]
 
 
@@ -313,21 +355,23 @@ def respell(
     channel: str | None = None,
     lexicon: str | Path | None = None,
     dev: Sequence[NbestList] | None = None,
+    words: str | Path | None = None,
 ) -> list[NbestList]:
     """The lists, each with up to `number` new hypotheses in which words that occur in no text are replaced.
 
     Args:
         channel, lexicon: as `--channel` and `--lexicon`. dev: lists with references, to learn a channel from; may be
-            `lists`.
+            `lists`. words: a file of words that are proposed, too, as `--words`.
 
     Raises:
-        UserError: the lists are scored already; the channel or the lexicon is absent or damaged.
+        UserError: the lists are scored already; the channel, the lexicon or the words are absent or damaged.
     """
     from rescore import pipeline
 
-    config = pipeline.RunConfig(respell=number, channel=channel, lexicon=str(lexicon) if lexicon else None)
+    config = _config(words=words, respell=number, channel=channel, lexicon=str(lexicon) if lexicon else None)
     every = checked_lists("respell", lists)
-    return [*pipeline.expand(every, config, every if dev is lists else dev)]
+    own = every if dev is lists else None
+    return [*pipeline.expand(every, config, own or (None if dev is None else checked_lists("respell", dev)))]
 
 
 def propose(
@@ -398,12 +442,16 @@ def evaluate(
     metric: str | None = None,
     decision: str | None = None,
     scale: float | None = None,
+    *,
+    words: str | Path | None = None,
+    normaliser: Normaliser | None = None,
 ) -> Results:
     """First pass, oracle and reranked figures in percent, with counts, confidence intervals and a signature.
 
     Args:
         weights: as in `rerank`; None for the first pass alone. metric, decision: None for those that the weights were
             tuned for. scale: of the posteriors exp(scale * score), where the decision needs them and nothing is tuned.
+        words, normaliser: as in `tune`; None for those that the weights were tuned with.
 
     Raises:
         UserError: there are no lists, one has no reference, or lacks a column that has a weight.
@@ -411,7 +459,7 @@ def evaluate(
     from rescore import pipeline
 
     every = checked_lists("evaluate", lists)
-    config = pipeline.RunConfig(metrics=(metric,) if metric else (), decide=decision, scale=scale)
+    config = _config(metric, decision, words, normaliser, scale=scale)
     return pipeline.evaluate(every, as_weights(weights, every), config)[0]
 
 
@@ -423,11 +471,13 @@ def compare(
     norm: str | None = None,
     decision: str | None = None,
     cascade: Weights | Mapping[str, float] | None = None,
+    words: str | Path | None = None,
+    normaliser: Normaliser | None = None,
 ) -> Comparison:
     """Language models side by side: each tuned on `dev` and measured on `lists`, and all of them together.
 
     Args:
-        lms, norm, cascade: as in `score`. metric, decision: as in `tune`.
+        lms, norm, cascade: as in `score`. metric, decision, words, normaliser: as in `tune`.
 
     Raises:
         UserError: a model cannot be loaded, or a list has no reference.
@@ -436,8 +486,7 @@ def compare(
 
     sets = checked_lists("compare", lists), checked_lists("compare", dev)
     selecting = None if cascade is None else as_weights(cascade, sets[0])
-    metrics = (metric,) if metric else ()
-    config = pipeline.RunConfig(metrics=metrics, norm=norm, decide=decision, cascade=selecting)
+    config = _config(metric, decision, words, normaliser, norm=norm, lms=_names(lms), cascade=selecting)
     return pipeline.compare(*sets, config, lambda: as_models(lms), specs=specs_of(lms))
 
 
@@ -460,7 +509,6 @@ def cer(reference: str | Sequence[str], hypothesis: str | Sequence[str]) -> floa
 
 
 def _error_rate(name: str, reference: str | Sequence[str], hypothesis: str | Sequence[str]) -> float:
-    from rescore.errors import UserError
     from rescore.metrics import choose_metric, list_statistics, total, value
 
     references = [reference] if isinstance(reference, str) else list(reference)

@@ -113,12 +113,14 @@ def parsed(value: Any, kind: type[T], place: str) -> T:
     """A JSON value as a type; `place` is named in errors.
 
     Raises:
-        UserError: a key is missing or unknown, or a value is of another type.
+        UserError: a key is missing or unknown, a value is of another type, or the type refuses it.
     """
     import msgspec
 
     try:
         return msgspec.convert(value, kind, strict=True)
+    except UserError as error:
+        raise UserError(f"{place}: {error}") from None
     except (msgspec.ValidationError, OverflowError) as error:
         what, _, where = str(error).replace("`", "").partition(" - at $")
         raise UserError(f"{place}: {where.lstrip('.')}{': ' if where else ''}{what[:1].lower()}{what[1:]}") from None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -189,6 +190,18 @@ class NbestList:
     recording: str | None = None
     """What the utterance is a part of; None where its id says so (`rescore.lms.context`)."""
 
+    def __post_init__(self) -> None:
+        """
+        Raises:
+            UserError: the references are one text, which would be read letter by letter.
+        """
+        if isinstance(self.references, str):
+            raise UserError(
+                f"utterance {self.id}: references is the text {self.references[:40]!r}; give a tuple of texts, such as "
+                f"({self.references[:40]!r},)"
+            )
+        self.references = tuple(self.references)
+
     def __repr__(self) -> str:
         """One line: the rest is in the fields."""
         first = f", {self.hypotheses[0].text[:60]!r}" if self.hypotheses else ""
@@ -219,6 +232,29 @@ class NbestList:
         """The names of the columns of some roles, in the order of the file."""
         names = dict.fromkeys(name for hypothesis in self.hypotheses for name in hypothesis.scores)
         return [name for name in names if self.role(name) in roles]
+
+
+def check_scores(nbest: NbestList, place: str) -> None:
+    """See that a list has hypotheses, and that each score is a number.
+
+    Args:
+        place: of the list, for the message.
+
+    Raises:
+        UserError: there is no hypothesis, or a score is no number, NaN or plus infinity.
+    """
+    if not nbest.hypotheses:
+        raise UserError(f"{place}: no hypotheses; give each list one or more")
+    for rank, hypothesis in enumerate(nbest.hypotheses, 1):
+        for name, score in hypothesis.scores.items():
+            try:
+                usable = score < math.inf  # NaN is not, either
+            except TypeError:
+                raise UserError(
+                    f"{place}, hypothesis {rank}: score {name} is {score!r}; give a number, natural log"
+                ) from None
+            if not usable:
+                raise UserError(f"{place}, hypothesis {rank}: score {name} is {score}; decode it again or remove it")
 
 
 def first_pass_indices(nbest: NbestList) -> list[int]:
@@ -267,6 +303,17 @@ def in_tie_order(nbest: NbestList) -> NbestList:
     if order == list(range(len(order))):
         return nbest
     return replace(nbest, hypotheses=[nbest.hypotheses[place] for place in order])
+
+
+def without_copies(nbest: NbestList) -> NbestList:
+    """The list with each hypothesis once: of equal texts with equal scores the first.
+
+    Equal texts with different scores stay: they are different paths, as of subwords, whose probabilities add up.
+    """
+    if len({hypothesis.text for hypothesis in nbest.hypotheses}) == len(nbest.hypotheses):
+        return nbest
+    unique = {(one.text, *sorted(one.scores.items())): one for one in reversed(nbest.hypotheses)}
+    return replace(nbest, hypotheses=list(unique.values())[::-1])
 
 
 def ranked_by_means(lists: Sequence[NbestList]) -> bool:

@@ -36,7 +36,7 @@ from rescore.lms.lexicon import SUSPICIOUS, share_seen
 from rescore.metrics import Metric
 from rescore.metrics.base import remembered
 from rescore.metrics.significance import PairedTest, split
-from rescore.nbest import FIRST_PASS, TOKENS, NbestList
+from rescore.nbest import FIRST_PASS, TOKENS, NbestList, without_copies
 from rescore.reports import comparison
 from rescore.reports.results import Dev, Results, system_name
 from rescore.reports.results import evaluate as evaluate_weights
@@ -114,6 +114,8 @@ def run(
             tuned_on = list(score(expansion(dev), lms, config, progress))
     if lms:
         warn_of_single(scored)
+    if not lms and (config.tunes or config.weights):
+        columns = choose_columns(scored)  # as `tune` does
     texts, folded = None, list[Weights]()
     with clock.measure("tuning"):
         if tuned_on is None:
@@ -129,7 +131,9 @@ def run(
                 config = replace(config, dev=f"{parts.number} folds by {parts.unit}")
             weights, _ = tune(tuned_on, config, columns, metric)
             if parts:
-                weights = replace(weights, tuned=parts.signature(scored), folds=tuple(fold.weights for fold in each))
+                weights = replace(
+                    weights, tuned=parts.signature(scored), fold_weights=tuple(fold.of_fold for fold in each)
+                )
     with clock.measure("evaluation"):
         results, texts = evaluate(scored, weights, config, texts, [metric, *others])
     results.stages, results.seconds = clock.seconds, sum(clock.seconds.values())
@@ -167,12 +171,16 @@ def warn_of_seen(specs: Sequence[str], lists: Sequence[NbestList]) -> None:
 
 
 def warn_of_twice(lists: Iterable[NbestList], decide: Decision) -> bool:
-    """Warn where a decision by posteriors counts a hypothesis twice; returns whether there is such a list."""
+    """Warn where a decision by posteriors adds those of one text with different scores; returns whether there is such a
+    list."""
     if not decide.takes_scale:
         return False
     for nbest in lists:
-        if len({hypothesis.text for hypothesis in nbest.hypotheses}) < len(nbest.hypotheses):
-            log.warning("lists have a hypothesis twice (first: %s); %s counts both", nbest.id, decide.name)
+        texts = [hypothesis.text for hypothesis in without_copies(nbest).hypotheses]
+        if len(set(texts)) < len(texts):
+            log.warning(
+                "lists have a text twice with different scores (first: %s); %s counts both", nbest.id, decide.name
+            )
             return True
     return False
 

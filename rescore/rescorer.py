@@ -88,7 +88,7 @@ class Rescorer:
         self._deciding = replace(self._config, recombine=0, respell=0, propose=None)
         self._lock = threading.Lock()
         self._check()
-        self.calibration = self._calibration(list(dev))
+        self.calibration = self._calibration(api.checked_lists("Rescorer", dev))
 
     def _check(self) -> None:
         if self._config.respell or self._config.propose or self._weighs(EDITS):

@@ -8,7 +8,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -187,6 +187,18 @@ def test_two_models_of_one_kind_have_a_column_each(models: dict[str, Path]) -> N
     assert "tta.3" not in again[0].provenance and [lm.name for lm in lms] == ["tta", "tta"]
 
 
+def test_names_give_the_columns_of_the_command_line(models: dict[str, Path], run_in: Run, tmp_path: Path) -> None:
+    from rescore import formats
+
+    names = [f"tta:{models['tta']}", "tta-small"]
+    formats.write(LISTS, str(tmp_path / "l.jsonl"))
+    assert run_in("score", "l.jsonl", "--lm", names[0], "--lm", names[1], "-o", "s.jsonl").returncode == 0
+    (first, *_), scored = rescore.read(tmp_path / "s.jsonl"), rescore.score(LISTS, *names)
+    assert scored[0].provenance == first.provenance and "tta.2" not in first.provenance
+    rows = rescore.compare(LISTS, LISTS, *names).rows
+    assert {row.name for row in rows[:2]} == set(first.provenance) - {"tokens"}
+
+
 class Scaled:
     def __init__(self, factor: float) -> None:
         self.factor = factor
@@ -212,7 +224,7 @@ def closed(factor: float) -> object:
 def test_whatever_can_be_called_scores() -> None:
     found = rescore.score(LISTS, partial(scaled, 2.0), Scaled(3.0), Scaled(4.0).bound, closed(5.0))  # type: ignore[arg-type]
     assert found[0].hypotheses[0].scores == {"s2s": -1.0, "scaled": -4.0, "Scaled": -6.0, "bound": -8.0, "inner": -10.0}
-    with pytest.raises(TypeError, match="a model or a function of sentences, found int"):
+    with pytest.raises(rescore.UserError, match="a model or a function of sentences, found int"):
         rescore.score(LISTS, 3)  # type: ignore[arg-type]
 
 
@@ -286,14 +298,112 @@ def test_what_are_no_lists_is_said_in_one_line() -> None:
 
     for function in (rescore.tune, rescore.evaluate, rescore.to_frame, lambda lists: rescore.rerank(lists, 0.5)):
         for wrong in (["a b", "c"], DataFrame(), LISTS[0], "lists.json", 3):
-            with pytest.raises(TypeError, match=r"^rescore\.\w+: expected N-best lists .*, found [^\n]*$"):
+            with pytest.raises(rescore.UserError, match=r"^rescore\.\w+: expected N-best lists .*, found [^\n]*$"):
                 function(wrong)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="found a str in place 1"):
+    with pytest.raises(rescore.UserError, match="found a str in place 1"):
         rescore.score(["a b", "c"], brevity)
     for empty in (rescore.tune, rescore.evaluate):
         with pytest.raises(rescore.UserError, match="no lists to"):
             empty([])
     assert rescore.evaluate(iter(LISTS)).reranked == rescore.evaluate(LISTS).reranked
+
+
+def with_score(score: object) -> list[rescore.NbestList]:
+    return [rescore.NbestList("u1", [rescore.Hypothesis("a", {"s2s": score, "lm": -1.0})], ("a",))]  # type: ignore[dict-item]
+
+
+TAKE_LISTS = {
+    "score": lambda lists: rescore.score(lists, brevity),
+    "tune": rescore.tune,
+    "rerank": lambda lists: rescore.rerank(lists, 0.5),
+    "evaluate": rescore.evaluate,
+    "compare": lambda lists: rescore.compare(LISTS, lists, brevity),
+    "confidence": lambda lists: rescore.confidence(lists, {"s2s": 1.0}),
+    "confidence dev": lambda lists: rescore.confidence(LISTS, {"s2s": 1.0}, lists),
+    "recombine": lambda lists: rescore.recombine(lists, 2),
+    "respell": lambda lists: rescore.respell(lists, 2, channel="shipped"),
+    "respell dev": lambda lists: rescore.respell(LISTS, 2, dev=lists),
+    "merge": lambda lists: rescore.merge(lists, {"b": LISTS}),
+    "merge others": lambda lists: rescore.merge(LISTS, {"b": lists}),
+    "to_frame": rescore.to_frame,
+    "choose_all": lambda lists: rescore.Rescorer(brevity, {"s2s": 1.0}).choose_all(lists),
+    "choose": lambda lists: rescore.Rescorer(brevity, {"s2s": 1.0}).choose(lists[0]),
+    "Rescorer dev": lambda lists: rescore.Rescorer(brevity, {"s2s": 1.0}, dev=lists),
+}
+
+
+@pytest.mark.parametrize("take", TAKE_LISTS.values(), ids=list(TAKE_LISTS))
+def test_lists_that_no_file_may_have_are_refused(take: Callable[[list[rescore.NbestList]], object]) -> None:
+    for score in (float("nan"), float("inf"), np.float64("nan"), "-1", None):
+        with pytest.raises(rescore.UserError, match=r"^[^\n]*utterance u1, hypothesis 1: score s2s is [^\n]*; [^\n]*$"):
+            take(with_score(score))
+    with pytest.raises(rescore.UserError, match=r"utterance u1: no hypotheses; give"):
+        take([rescore.NbestList("u1", [], ("a",))])
+    letters = with_score(-1.0)
+    letters[0].references = "a b"  # type: ignore[assignment]
+    with pytest.raises(rescore.UserError, match=r"^utterance u1: references is the text 'a b'; give a tuple"):
+        take(letters)
+
+
+def test_references_are_a_tuple() -> None:
+    with pytest.raises(rescore.UserError, match=r"^utterance u1: references is the text 'a b'; give a tuple"):
+        rescore.NbestList("u1", [rescore.Hypothesis("a", {"s2s": -1.0})], references="a b")  # type: ignore[arg-type]
+    of_a_list = rescore.NbestList("u1", [rescore.Hypothesis("a", {"s2s": -1.0})], references=["a b"])  # type: ignore[arg-type]
+    assert of_a_list.references == ("a b",) and rescore.evaluate([of_a_list]).first_pass == 50.0
+
+
+def test_weights_are_numbers(tmp_path: Path) -> None:
+    scored = rescore.score(LISTS, brevity)
+    nan = float("nan")
+    for wrong in (nan, float("inf"), "0.5", None):
+        for make in (
+            lambda weight: rescore.Weights({"s2s": 1.0, "brevity": weight}, "given"),
+            lambda weight: rescore.Weights({"s2s": 1.0}, "given", conditions={"a": {"brevity": weight}}),
+            lambda weight: rescore.rerank(scored, {"s2s": 1.0, "brevity": weight}),
+            lambda weight: rescore.evaluate(scored, {"s2s": 1.0, "brevity": weight}),
+            lambda weight: rescore.confidence(scored, {"s2s": 1.0, "brevity": weight}),
+            lambda weight: rescore.Rescorer(brevity, {"s2s": 1.0, "brevity": weight}),
+        ):
+            with pytest.raises(rescore.UserError, match=r"^weight of brevity is .*, not a number; [^\n]*$"):
+                make(wrong)  # type: ignore[no-untyped-call]
+    for wrong in ("w.json", [0.5], nan):
+        with pytest.raises(rescore.UserError, match=r"^weight"):
+            rescore.rerank(scored, wrong)  # type: ignore[arg-type]
+    (tmp_path / "w.json").write_text('{"weights": {"s2s": 1.0, "brevity": NaN}}', encoding="utf-8")
+    with pytest.raises(rescore.UserError, match=r"w.json: weight of brevity is nan, not a number"):
+        rescore.load_weights(tmp_path / "w.json")
+    with pytest.raises(rescore.UserError, match=r"columns is the text 'brevity'; give a list"):
+        rescore.tune(scored, "brevity")
+    assert rescore.rerank(scored, {"s2s": np.float32(0.5), "brevity": np.int64(1)})[0].hypotheses[0].text == "a"  # type: ignore[dict-item]
+
+
+def test_what_counts_as_a_word_is_said_as_on_the_command_line(tmp_path: Path) -> None:
+    lists = [
+        rescore.NbestList(
+            f"u{number}",
+            [rescore.Hypothesis("a well-known brandvolt", {"s2s": -1.0}), rescore.Hypothesis("a cat", {"s2s": -2.0})],
+            ("a well known brandvold",),
+        )
+        for number in range(4)
+    ]
+    (tmp_path / "words").write_text("brandvold\n", encoding="utf-8")
+    parts = rescore.Normaliser(split_hyphens=True)
+    words = tmp_path / "words"
+    assert rescore.evaluate(lists).first_pass == 75.0
+    assert rescore.evaluate(lists, normaliser=parts).first_pass == 25.0
+    assert rescore.evaluate(lists, metric="bwer", words=words).first_pass == 100.0
+    scored = rescore.score(lists, brevity)
+    weights = rescore.tune(scored, metric="bwer", words=words, normaliser=parts)
+    assert weights.tuned_for is not None and weights.tuned_for.words is not None
+    assert weights.tuned_for.normaliser == ("split_hyphens",)
+    assert rescore.evaluate(scored, weights).signature == rescore.evaluate(
+        scored, weights, "bwer", words=words, normaliser=parts
+    ).signature  # fmt: skip
+    assert rescore.compare(lists, lists, brevity, normaliser=parts).first_pass == 25.0
+    respelled = rescore.respell(lists, 4, channel="shipped", words=words)
+    assert any("brandvold" in hypothesis.text for hypothesis in respelled[0].hypotheses)
+    with pytest.raises(rescore.UserError, match="nowhere: "):
+        rescore.tune(scored, words=tmp_path / "nowhere")
 
 
 def test_decisions_and_comparisons() -> None:

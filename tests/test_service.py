@@ -471,7 +471,7 @@ def test_page_in_a_browser(look: Look, rescorer: Rescorer) -> None:
     choice = rescorer.choose(NbestList("list", [Hypothesis(*pair) for pair in zip(texts, scores, strict=True)]))
     assert re.findall(r'class="number">(-[\d.]+)</td>', shown)[0] == f"{choice.totals[0]:.2f}"
     assert shown.count('class="word"') == 4 and 'title="uncalibrated confidence ' in shown
-    assert '<p class="error">request: no hypotheses</p>' in look('{"hyps": []}', 390)
+    assert '<p class="error">request: no hypotheses; give each list one or more</p>' in look('{"hyps": []}', 390)
     assert re.search(r'class="number">0.00</td><td class="number">-[\d.]+</td>', look("the clock\nthe cluck", 390))
 
 

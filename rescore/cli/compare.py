@@ -8,7 +8,21 @@ from rescore.cli import options
 from rescore.cli.options.base import GroupedCommand, StyleOrJson
 
 
-@click.command("compare", cls=GroupedCommand)
+class CompareCommand(GroupedCommand):
+    """The command; says which commands compare files where there is nothing to score them with."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except click.MissingParameter as error:
+            raise click.UsageError(
+                f"{error.format_message()} This command scores lists with language models. To compare outputs: rescore "
+                "eval A B --ref FILE; results files: rescore report A.json B.json",
+                ctx,
+            ) from None
+
+
+@click.command("compare", cls=CompareCommand)
 @options.nbest_argument
 @options.scoring_lm_options
 @click.option(

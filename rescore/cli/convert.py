@@ -9,6 +9,17 @@ from rescore.cli import options
 from rescore.cli.options.base import GroupedCommand, OneOf
 
 
+class OneOfWritten(OneOf):
+    """A format that can be written."""
+
+    def __init__(self) -> None:
+        super().__init__(parts.FORMATS)
+
+    @property
+    def names(self) -> list[str]:
+        return [name for name in self.table.names if hasattr(self.table[name], "write")]
+
+
 @click.command("convert", cls=GroupedCommand)
 @options.nbest_argument
 @click.option(
@@ -21,7 +32,7 @@ from rescore.cli.options.base import GroupedCommand, OneOf
 )
 @click.option(
     "--to",
-    type=OneOf(parts.FORMATS),
+    type=OneOfWritten(),
     help="Format to write.  [default: from the ending: .json, .csv, .tsv, else native JSON Lines]",
 )
 @options.detokenize_option

@@ -50,7 +50,7 @@ def command(
     rescore a/test --with b/test --dev a/dev --dev-with b/dev --decide rover
 
     With several --lm, all weights and a word bonus are tuned together. Without --dev and --weight, the model card gives
-    the weight. Without --lm, --decide chooses from the scores in the lists, and the output is measured.
+    the weight. Without --lm, the scores in the lists are used.
     """
     from rescore import formats, pipeline
     from rescore.reports import confidences

@@ -192,6 +192,12 @@ def command(ctx: click.Context, /, lm: str, **values: Any) -> None:
         raise click.UsageError("--text -: the text is read more than once; give a file")
     hints = get_type_hints(kind.Options)
     options = kind.Options(**{name: _value(hints[name], value) for name, value in values.items()})
+    if isinstance(options, NeuralOptions) and values["steps"] is None and values["minutes"] is None:
+        minutes, steps = options.minutes, options.steps or 0
+        length = (
+            f"{steps:,} steps of at most {options.batch_tokens:,} tokens" if minutes is None else f"{minutes:g} minutes"
+        )
+        click.echo(f"training takes at most {length}, the default; --minutes or --steps set another length", err=True)
     kind.train(options, lambda line: click.echo(line, err=True))
 
 

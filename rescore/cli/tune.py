@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -96,11 +96,20 @@ def command(
 def _found(metric: str, weights: Weights, tuned: Tuned) -> Iterator[str]:
     """What tuning found, for a person."""
     from rescore.nbest import FIRST_PASS
-    from rescore.reports.results import why_zero
+    from rescore.reports.results import notes, why_zero
 
     if not tuned.helps:
         yield why_zero(tuned.unproven, tuned.first_pass, "these lists")
-    named = ", ".join(f"{name} {weight:.4g}" for name, weight in weights.weights.items() if name != FIRST_PASS)
+    for name, one in tuned.conditions.items():
+        if tuned.helps and not one.helps:
+            yield f"for {name}: {why_zero(one.unproven, one.first_pass, 'its lists')}"
+
+    def shown(columns: Mapping[str, float]) -> str:
+        return ", ".join(f"{name} {weight:.4g}" for name, weight in columns.items() if name != FIRST_PASS)
+
+    by_condition = "; ".join(f"{shown(columns)} for {name}" for name, columns in weights.conditions.items())
+    named = by_condition or shown(weights.weights)
+    yield from notes([weights.weights, *weights.conditions.values()])
     same = "" if tuned.low is None else f" (the same from {tuned.low:.4g} to {tuned.high:.4g})"
     how = "" if weights.decision.name == "best" else f", {weights.decision.name}"
     how += "" if weights.decision.scale is None else f" with posteriors exp({weights.decision.scale:.4g} * score)"

@@ -15,7 +15,7 @@ from rapidfuzz.distance import Levenshtein
 
 from rescore.decision.rules import WeightsOf, combine, posteriors
 from rescore.metrics.normalise import EXACT, Normaliser, Token
-from rescore.nbest import NbestList
+from rescore.nbest import NbestList, without_copies
 
 Floats = npt.NDArray[np.float64]
 
@@ -78,7 +78,7 @@ def networks(
     """One per list, for the text that was decided on; `normaliser` says which words are the same."""
     return [
         ConfusionNetwork(text, [one.text for one in nbest.hypotheses], combine(nbest, weights), normaliser)
-        for nbest, text in zip(lists, texts, strict=True)
+        for nbest, text in zip(map(without_copies, lists), texts, strict=True)
     ]
 
 

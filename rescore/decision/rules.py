@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from rescore.errors import UserError
 from rescore.metrics.base import Metric
-from rescore.nbest import NbestList, Origin, Selection, in_tie_order, ranking
+from rescore.nbest import NbestList, Origin, Selection, in_tie_order, ranking, without_copies
 from rescore.parts import DECISIONS
 
 
@@ -211,12 +211,15 @@ def _portions(lists: Sequence[NbestList]) -> Iterator[list[NbestList]]:
 
 
 class Decider:
-    """One rule on given lists, for one scale after another."""
+    """One rule on given lists, for one scale after another.
+
+    A hypothesis that a list has twice, with equal scores, has its posterior once.
+    """
 
     def __init__(self, name: str, metric: Metric | None, lists: Sequence[NbestList], weights: WeightsOf) -> None:
         self._name = name
         self._rule: DecisionRule = DECISIONS[name]()
-        self._lists = [candidates(nbest, weights_for(nbest, weights).excluded) for nbest in lists]
+        self._lists = [without_copies(candidates(nbest, weights_for(nbest, weights).excluded)) for nbest in lists]
         self.scores = [combine(nbest, weights) for nbest in self._lists]
         self._prepared = self._rule.prepare(self._lists, metric)
 

@@ -22,7 +22,18 @@ from rescore.formats.references import References, open_references, read_referen
 from rescore.formats.source import NO_SCORES, TWICE, InputWarnings, ReadOptions, Source, input_waits
 from rescore.formats.text import has_entities
 from rescore.formats.writing import opened
-from rescore.nbest import FIRST_PASS, FORMER_FIRST_PASS, RANK, RESERVED, SCORE, SUM, WORDS, NbestList, free_name
+from rescore.nbest import (
+    FIRST_PASS,
+    FORMER_FIRST_PASS,
+    RANK,
+    RESERVED,
+    SCORE,
+    SUM,
+    WORDS,
+    NbestList,
+    check_scores,
+    free_name,
+)
 from rescore.parts import FORMATS
 
 log = logging.getLogger(__name__)
@@ -89,8 +100,7 @@ def iterate(
             if not seen.add(nbest.id):
                 raise UserError(f"{place}: is duplicated; give each utterance once")
             any_list = True
-            if not nbest.hypotheses:
-                raise UserError(f"{place}: no hypotheses")
+            check_scores(nbest, place)
             if not any(hypothesis.scores for hypothesis in nbest.hypotheses):
                 if s2s != RANK:
                     warnings.add("list", NO_SCORES, place)
@@ -100,7 +110,7 @@ def iterate(
             elif s2s != FIRST_PASS:
                 nbest = _with_first_pass(nbest, s2s, place)
             _rename_reserved(nbest, renamed)
-            _check_scores(nbest, place)
+            _check_first_pass(nbest, place)
             scored = any(not column.is_component for column in nbest.provenance.values())
             reported = scored and not strict  # by the command that added the columns
             if not reported and len({hypothesis.text for hypothesis in nbest.hypotheses}) < len(nbest.hypotheses):
@@ -172,11 +182,10 @@ def from_json(value: Any, place: str) -> NbestList:
         UserError: a key is missing, a value is of another type, or there are no hypotheses.
     """
     nbest = FORMATS["native"].from_json(value, place, {})
-    if not nbest.hypotheses:
-        raise UserError(f"{place}: no hypotheses")
+    check_scores(nbest, place)
     if not any(hypothesis.scores for hypothesis in nbest.hypotheses):
         _rank(nbest)
-    _check_scores(nbest, place)
+    _check_first_pass(nbest, place)
     return nbest
 
 
@@ -287,13 +296,10 @@ def _rename_reserved(nbest: NbestList, renamed: set[str]) -> None:
                 log.warning("the column %s is called %s, because the name %s is reserved", name, other, name)
 
 
-def _check_scores(nbest: NbestList, place: str) -> None:
+def _check_first_pass(nbest: NbestList, place: str) -> None:
     for rank, hypothesis in enumerate(nbest.hypotheses, 1):
         if FIRST_PASS not in hypothesis.scores:
             raise UserError(f"{place}, hypothesis {rank}: no first-pass score; add it, or choose a column with --s2s")
-        for name, score in hypothesis.scores.items():
-            if math.isnan(score) or score == math.inf:
-                raise UserError(f"{place}, hypothesis {rank}: score {name} is {score}; decode it again or remove it")
 
 
 def _with_first_pass(nbest: NbestList, column: str, place: str) -> NbestList:

@@ -39,6 +39,10 @@ ALL = "all"
 """The option that stands for all readings of a kind that has several."""
 
 
+PLACE = re.compile(r"[./~]|[^@]*/$|[^@/]*/[^@/]*/")
+"""How the path of a folder begins, or goes on, that cannot be a name on the Hugging Face Hub."""
+
+
 def shipped_models() -> Path:
     """The folder of shipped checkpoints: inside an installed package, or beside the package in a checkout."""
     package = Path(__file__).parents[1]
@@ -71,6 +75,8 @@ def parse(spec: str) -> Spec:
             raise UserError(f"--lm {spec}: give the address and the model as {':'.join([kind, *options])}:URL#MODEL")
         return Spec(kind, tuple(options), Path(address), address)
     path = Path(":".join(rest)) if any(rest) else folder
+    if kind_of(kind).on_hub and PLACE.match(":".join(rest)) and not path.exists():
+        raise UserError(f"--lm {spec}: {path}: no such folder; models of the Hugging Face Hub are named OWNER/MODEL")
     names = {one.rstrip("=") for one in known}
     first = rest[0].partition("=")[0] if rest else ""
     meant = did_you_mean(first, sorted(names)) if first and first not in names else ""

@@ -38,7 +38,8 @@ LENGTHS = (5, 10, 15, 20, 25, 30, 40, 60)
 
 @dataclass(frozen=True, slots=True)
 class Length:
-    """The metric over utterances whose references have more words than `above`, and at most `to` (None: any).
+    """The metric over utterances whose references have more words than `above`, and at most `to` (None: any); words as
+    the metric counts them.
 
     Of several references, the closest to the first pass counts.
     """
@@ -145,9 +146,9 @@ def analyse(
 def _by_length(
     metric: Metric, lists: Sequence[NbestList], first: Sequence[Chosen], reranked: Sequence[Chosen]
 ) -> list[Length]:
-    closest = (metric.words or Normaliser()).closest
-    references = [closest(nbest.references, one.text) for nbest, one in zip(lists, first, strict=True)]
-    lengths = np.array([len(reference.split()) for reference in references])
+    words = metric.words or Normaliser()
+    references = [words.closest(nbest.references, one.text) for nbest, one in zip(lists, first, strict=True)]
+    lengths = np.array([len(words.reference(reference)) for reference in references])
     classes = []
     for above, to in zip((0, *LENGTHS), (*LENGTHS, None), strict=True):
         mine = np.flatnonzero((lengths > above) & (lengths <= (to or np.inf))).tolist()
@@ -170,12 +171,13 @@ def _correlations(
     metric: Metric, lists: Sequence[NbestList], best: Sequence[int], first: Sequence[Chosen]
 ) -> list[Correlation]:
     errors = metric.sentence_values(np.stack([one.counts for one in first]))
+    count = metric.words or Normaliser()
     found = []
     for column in score_columns(lists[0]):
         scores = []
         for nbest, index in zip(lists, best, strict=True):
             # The ranks of perplexities are those of their logarithms.
-            words = max(1, len(nbest.hypotheses[index].text.split())) if _is_sum(column, nbest) else 1
+            words = max(1, len(count(nbest.hypotheses[index].text))) if _is_sum(column, nbest) else 1
             scores.append(-nbest.column(column)[index] / words)
         found.append(Correlation(column, spearman(np.array(scores), errors)))
     return found

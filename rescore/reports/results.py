@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
@@ -21,13 +21,13 @@ from rescore.formats.source import Source
 from rescore.metrics import Metric, list_statistics, oracle, total, value
 from rescore.metrics.base import Counts, metric_input, settings_on, warn_of_unspaced
 from rescore.metrics.significance import Chosen, PairedTest, confidence_interval
-from rescore.nbest import COUNTS, FIRST_PASS, Column, NbestList, first_pass_indices, tie_order
+from rescore.nbest import COUNTS, FIRST_PASS, LISTED, Column, NbestList, first_pass_indices, tie_order
 from rescore.reports.cascades import Cascade, cascades
 from rescore.reports.cascades import lines as cascade_lines
 from rescore.reports.proposals import Proposed, proposed
 from rescore.signature import Signature, origins
 from rescore.styles import as_json, frame, html, p_value, text
-from rescore.tuning.weights import Unproven, Weights, bonus_phrases
+from rescore.tuning.weights import FoldWeights, Unproven, Weights, bonus_phrases
 from rescore.version import VERSION
 
 CountsByName = dict[str, int | float]
@@ -264,9 +264,12 @@ class Dev:
     unproven: Annotated[
         Unproven | None, described("The best weights there, where all are 0 because no gain was significant.")
     ] = None
-    folds: Annotated[
-        tuple[dict[str, float], ...],
-        described("The weights of each fold, tuned on the others, where the lists themselves were cut into folds."),
+    fold_weights: Annotated[
+        tuple[FoldWeights, ...],
+        described(
+            "The weights of each fold, tuned on the others, where the lists themselves were cut into folds; with those "
+            "by condition, and the origins of hypotheses that could not win."
+        ),
     ] = ()
 
     @classmethod
@@ -281,7 +284,9 @@ class Dev:
             return None
         source = weights.origin.removeprefix("tuned on ")
         if held_out is not None:
-            return cls(source, about.utterances, held_out.first_pass, held_out.reranked, folds=weights.folds)
+            return cls(
+                source, about.utterances, held_out.first_pass, held_out.reranked, fold_weights=weights.fold_weights
+            )
         return cls(source, about.utterances, about.first_pass, about.value, about.low, about.high, weights.unproven)
 
 
@@ -472,13 +477,13 @@ def _weights(results: Results) -> str:
         return "weights: the first pass alone" + ("" if results.origin == "first pass" else f" ({results.origin})")
     line = f"lambda: {_named(results.weights, results.excluded)} ({results.origin})"
     for name, weights in results.conditions.items():
-        excluded = [one.removesuffix(f"@{name}") for one in results.excluded if one.endswith(f"@{name}")]
-        line += f"\n  for {name}: {_named(weights, excluded)}"
+        line += f"\n  for {name}: {_named(weights, _excluded_in(name, results.excluded))}"
     dev = results.dev
     if dev is None:
         return line
-    if dev.folds:
-        folds = "; ".join(_named(weights) for weights in dev.folds)
+    line += "".join(f"\n{note}" for note in notes([results.weights, *results.conditions.values()]))
+    if dev.fold_weights:
+        folds = "; ".join(map(_of_fold, dev.fold_weights))
         return f"{line}\neach fold was decided with weights of the others: {folds}"
     every = [results.weights, *results.conditions.values()]
     if all(weight == 0 for weights in every for name, weight in weights.items() if name != FIRST_PASS):
@@ -487,6 +492,26 @@ def _weights(results: Results) -> str:
     if dev.low is None or dev.high is None or results.decision != "best":  # a scale moves with them
         return line
     return f"{line}, the same for any lambda from {dev.low:.4g} to {dev.high:.4g}"
+
+
+def _excluded_in(condition: str, excluded: Sequence[str]) -> list[str]:
+    """The origins that are excluded under one condition."""
+    return [one.removesuffix(f"@{condition}") for one in excluded if one.endswith(f"@{condition}")]
+
+
+def _of_fold(fold: FoldWeights) -> str:
+    """The weights that decided one fold, by condition where there is one."""
+    each = [f"{name}: {_named(one, _excluded_in(name, fold.excluded))}" for name, one in fold.conditions.items()]
+    return ", ".join(each) or _named(fold.weights, fold.excluded)
+
+
+def notes(every: Iterable[Mapping[str, float]]) -> Iterator[str]:
+    """What the weights, under each condition, have that a person does not expect."""
+    if any(weights.get(LISTED, 0.0) < 0 for weights in every):
+        yield (
+            "the bonus for a listed word is negative: words of --words in the tuning lists are wrong more often "
+            "than the other scores say; to respell without the list, leave out --words"
+        )
 
 
 def why_zero(unproven: Unproven | None, first_pass: float, source: str) -> str:

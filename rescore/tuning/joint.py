@@ -25,16 +25,12 @@ from rescore.nbest import (
     new_word_origins,
     ranking,
 )
-from rescore.tuning.search import SAMPLES, SEED, Floats, padded, significantly_better, weighted
+from rescore.tuning.search import MAX_SCORE, SAMPLES, SEED, Floats, padded, significantly_better, spreads, weighted
 
 log = logging.getLogger(__name__)
 
 SCALES = tuple(2.0 ** (exponent / 2) for exponent in range(-10, 15))
 """The posterior scales that are tried, in units of 1 / `spread`: from 1/32 to 128."""
-
-
-MAX_SCORE = 1e150
-"""Whose square is a float."""
 
 
 def spread(scores: Sequence[Floats]) -> float:
@@ -139,16 +135,6 @@ class Risk:
         """As many lists, drawn with replacement."""
         number = len(self.times)
         return replace(self, times=np.bincount(random.integers(0, number, number), minlength=number))
-
-    def spreads(self) -> Floats:
-        """(columns,) the standard deviation of scores within a list, the mean over lists; those of -inf left out."""
-        there = self.present[..., None] & np.isfinite(self.features)
-        number = np.maximum(there.sum(axis=1, keepdims=True), 1)
-        values = np.where(there, self.features, 0.0)
-        away = np.where(there, values - (values / number).sum(axis=1, keepdims=True), 0.0)
-        away = away.clip(-MAX_SCORE, MAX_SCORE)
-        spreads: Floats = np.sqrt((away**2).sum(axis=1) / number[:, 0]).mean(axis=0)
-        return spreads
 
     def scores(self, theta: Floats) -> Floats:
         """(lists, hypotheses) the combined scores."""
@@ -294,12 +280,12 @@ def _search(risk: Risk, starts: Sequence[Floats], free: np.ndarray, only_scale: 
     sign = 1.0 if risk.metric.higher_is_better else -1.0
     value, best = max(((sign * risk.value(start), -rank) for rank, start in enumerate(starts)))
     point = starts[-int(best)]
-    spreads = risk.spreads()
+    columns = spreads(risk.features, risk.present)
     for step in STEPS:
         better = True
         while better:
             better = False
-            for candidate in [point * step, point / step] if only_scale else _around(point, step, free, spreads):
+            for candidate in [point * step, point / step] if only_scale else _around(point, step, free, columns):
                 reached = sign * risk.value(candidate)
                 if reached > value + 1e-9:
                     point, value, better = candidate, reached, True

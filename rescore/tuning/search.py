@@ -131,6 +131,26 @@ def best_interval(edges: Floats, values: Floats, higher_is_better: bool) -> Inte
     return Interval(float(edges[starts[widest]]), float(edges[stops[widest]]), float(best))
 
 
+MAX_SCORE = 1e150
+"""Whose square is a float."""
+
+
+def spreads(features: Floats, present: npt.NDArray[np.bool_]) -> Floats:
+    """(columns,) the standard deviation of scores within a list, the mean over lists; without impossible hypotheses.
+
+    Args:
+        features: (lists, hypotheses, columns). present: (lists, hypotheses).
+    """
+    possible = (present & np.isfinite(features).all(axis=-1))[..., None]
+    number = np.maximum(possible.sum(axis=1, keepdims=True), 1)
+    values = np.where(possible, features, 0.0)
+    with np.errstate(over="ignore"):
+        away = np.where(possible, values - (values / number).sum(axis=1, keepdims=True), 0.0)
+    away = away.clip(-MAX_SCORE, MAX_SCORE)
+    deviations: Floats = np.sqrt((away**2).sum(axis=1) / number[:, 0]).mean(axis=0)
+    return deviations
+
+
 RESTARTS = 10
 SEED = 12345
 MAX_WEIGHT = 1e150
@@ -142,7 +162,7 @@ class Space:
     """What is searched: scores and statistics of all hypotheses, padded to the longest list.
 
     Hypotheses stand in the order in which equals win (`rescore.nbest.tie_order`): of equals the first is right.
-    Columns come in the order: first pass, language models, then `free` count features.
+    Columns come in the order: first pass, language models, then `free` features, whose weights have no bounds.
     """
 
     metric: Metric
@@ -152,17 +172,30 @@ class Space:
     """(lists, hypotheses, columns)"""
     present: npt.NDArray[np.bool_]
     """(lists, hypotheses): False where a list is shorter than the longest"""
-    free: int = 0
+    unit: float = 1.0
+    """By how much the scores of a list differ (`spreads`): what free weights are looked for in."""
+    steps: tuple[float, ...] = ()
+    """By how much each free feature differs within a list: 1 for counts, else its spread."""
+
+    @property
+    def free(self) -> int:
+        return len(self.steps)
 
     @property
     def columns(self) -> int:
         return self.features.shape[-1]
 
     @property
-    def bound(self) -> float:
-        """A count feature with a weight beyond this decides by itself: no difference of scores within a list is larger.
+    def units(self) -> Floats:
+        """(free,) the weights with which free features differ as scores do."""
+        return self.unit / np.array(self.steps, dtype=np.float64)
 
-        Counts differ by at least 1, and score weights add up to 1. It is at most `MAX_WEIGHT`.
+    @property
+    def reach(self) -> float:
+        """The largest weights of free features, in `units`: beyond, a count decides by itself.
+
+        No difference of scores within a list is larger; counts differ by at least 1, and score weights add up to 1. No
+        weight is larger than `MAX_WEIGHT`.
         """
         scores = self.features[..., : self.columns - self.free]
         usable = np.isfinite(scores) & self.present[..., None]
@@ -170,7 +203,7 @@ class Space:
         lowest = np.where(usable, scores, np.inf).min(axis=1)
         with np.errstate(over="ignore"):
             widest = float(np.where(np.isfinite(highest), highest - lowest, 0.0).max())
-        return min(1.0 + widest, MAX_WEIGHT)
+        return min(1.0 + widest / self.unit, MAX_WEIGHT / float(self.units.max(initial=1.0)))
 
     def project(self, weights: Floats) -> Floats:
         """(lists, hypotheses) scores; a column of weight 0 does not count, not even where it is -inf.
@@ -246,23 +279,24 @@ def coordinate(point: Floats, index: int, scores: int) -> tuple[Floats, Floats] 
 
 def _lines(space: Space, point: Floats, random: np.random.Generator) -> Iterator[Line]:
     """The whole line of each coordinate, then as many in random directions: start, direction, from, to."""
-    scores, bound = space.columns - space.free, space.bound
+    scores, units, reach = space.columns - space.free, space.units, space.reach
     corners = np.eye(space.columns)
     for index in range(scores):
         line = coordinate(point, index, scores)
         if line is not None:
             yield *line, 0.0, 1.0
-    for index in range(scores, space.columns):
+    for index, unit in enumerate(units.tolist(), scores):
         others = point.copy()
         others[index] = 0.0
-        yield others, corners[index], -bound, bound
+        yield others, corners[index], -reach * unit, reach * unit
     for _ in range(space.columns):
         direction = random.normal(size=space.columns)
         direction[:scores] -= direction[:scores].mean()
+        direction[scores:] *= units
         falls, rises = direction < 0, direction > 0
         falls[scores:] = rises[scores:] = False
-        high = float((point[falls] / -direction[falls]).min(initial=bound))
-        low = float((-point[rises] / direction[rises]).max(initial=-bound))
+        high = float((point[falls] / -direction[falls]).min(initial=reach))
+        low = float((-point[rises] / direction[rises]).max(initial=-reach))
         if low < high:
             yield point, direction, low, high
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 import numpy as np
@@ -16,6 +16,7 @@ from rescore.errors import UserError
 from rescore.metrics.base import Counts, Metric, list_statistics, remembered
 from rescore.metrics.significance import paired_bootstrap
 from rescore.nbest import (
+    CHANNEL,
     COUNTS,
     FIRST_PASS,
     TOKENS,
@@ -26,6 +27,7 @@ from rescore.nbest import (
     content_hash,
     in_tie_order,
     new_word_origins,
+    without_copies,
 )
 from rescore.signature import origins
 from rescore.tuning.joint import JointWeights, equal_weights, text_sums, text_value, tune_jointly, tune_scale
@@ -39,6 +41,7 @@ from rescore.tuning.search import (
     padded,
     search,
     significantly_better,
+    spreads,
 )
 from rescore.tuning.weights import TunedFor, TuningOptions, Unproven, Weights, condition_of
 
@@ -71,9 +74,14 @@ class Tuned:
     """Hypotheses of these origins may not win."""
     unproven: Unproven | None = None
     """The best weights, where all are 0 because no gain was significant."""
+    conditions: dict[str, Tuned] = field(default_factory=dict)
+    """What tuning found on the lists of each condition, which decides them."""
 
     @property
     def helps(self) -> bool:
+        """Whether a weight is not 0; under any condition, where there are some."""
+        if self.conditions:
+            return any(one.helps for one in self.conditions.values())
         return any(self.lm.values()) or any(self.bonuses.values())
 
 
@@ -138,10 +146,12 @@ def _tuned(
     # Sorted, so that the order in which models are named changes no weight: the search ends where it begins nearby.
     columns = sorted(name for name in columns if name not in options.negative)
     bonuses = (*options.bonuses, *sorted(options.negative))
+    tuned_on = f"{len(lists)}@{content_hash(lists)}"
+    lists = [without_copies(nbest) for nbest in lists]
     tuned = _choose(metric, lists, columns, bonuses, options)
     weights = replace(
-        Weights.interpolation(tuned.lm, f"tuned on {source}", f"{len(lists)}@{content_hash(lists)}", tuned.bonuses),
-        columns=origins(lists, tuned.lm | dict.fromkeys(options.negative, 0.0)),
+        Weights.interpolation(tuned.lm, f"tuned on {source}", tuned_on, tuned.bonuses),
+        columns=origins(lists, tuned.lm | dict.fromkeys(bonuses, 0.0)),
         excluded=tuned.excluded,
         options=options,
         unproven=tuned.unproven,
@@ -294,7 +304,9 @@ def _by_condition(
         excluded_in={name: one.excluded for name, one in each.items() if one.excluded},
     )
     reached = text_value(metric, lists, Decision().texts(metric, lists, weights.of))
-    return weights, replace(tuned, value=reached, low=None, high=None)
+    tuned = replace(tuned, value=reached, low=None, high=None, conditions=each)
+    unproven = None if tuned.helps else tuned.unproven or next((one.unproven for one in each.values()), None)
+    return replace(weights, unproven=unproven), replace(tuned, unproven=unproven)
 
 
 def best_weights(
@@ -415,10 +427,9 @@ def curves(
 def _space(metric: Metric, lists: Sequence[NbestList], columns: Sequence[str], bonuses: Sequence[str]) -> Space:
     lists = [in_tie_order(nbest) for nbest in lists]
     names = [FIRST_PASS, *columns, *bonuses]
-    return Space(
-        metric,
-        padded(list_statistics(metric, lists)),
-        padded([np.array([nbest.column(name) for name in names]).T for nbest in lists]),
-        padded([np.ones(len(nbest.hypotheses), dtype=bool) for nbest in lists]),
-        free=len(bonuses),
-    )
+    features = padded([np.array([nbest.column(name) for name in names]).T for nbest in lists])
+    present = padded([np.ones(len(nbest.hypotheses), dtype=bool) for nbest in lists])
+    deviations = dict(zip(names, spreads(features, present).tolist(), strict=True))
+    steps = tuple(1.0 if name in COUNTS.keys() - {CHANNEL} else deviations[name] or 1.0 for name in bonuses)
+    unit = deviations[FIRST_PASS] or 1.0
+    return Space(metric, padded(list_statistics(metric, lists)), features, present, unit, steps)

@@ -16,7 +16,7 @@ from rescore.files import finder, parsed, read_json, write_text
 from rescore.metrics import Metric, MetricOptions, Normaliser
 from rescore.metrics.glm import Glm
 from rescore.metrics.normalise import FLAGS, WordList
-from rescore.nbest import COUNTS, EDITS, FIRST_PASS, NEW_WORDS, RESPELLING, Column, NbestList, Origin
+from rescore.nbest import COUNTS, EDITS, FIRST_PASS, NEW_WORDS, RESPELLING, Column, NbestList, Origin, Role
 
 Content = TypeVar("Content", Glm, WordList)
 
@@ -136,6 +136,17 @@ class Unproven:
     """... and the upper end."""
 
 
+@dataclass(frozen=True, slots=True)
+class FoldWeights:
+    """What one fold was decided with; as the fields of `Weights`."""
+
+    weights: dict[str, float]
+    conditions: dict[str, dict[str, float]] = field(default_factory=dict)
+    """Weights by condition, where there is one."""
+    excluded: tuple[str, ...] = ()
+    """Origins of hypotheses that could not win, such as `respelled`, or `respelled@CONDITION`."""
+
+
 SCHEMA = "rescore/weights/1"
 
 
@@ -168,9 +179,19 @@ class Weights:
     """How they were tuned; None where they were given."""
     unproven: Unproven | None = None
     """The best weights, where these are 0 because no gain was significant."""
-    folds: tuple[dict[str, float], ...] = ()
-    """The weights that each fold was decided with, where the lists were cut into folds."""
+    fold_weights: tuple[FoldWeights, ...] = ()
+    """What each fold was decided with, where the lists were cut into folds."""
     schema: str = SCHEMA
+
+    def __post_init__(self) -> None:
+        """
+        Raises:
+            UserError: a weight is no number.
+        """
+        for weights in (self.weights, *self.conditions.values()):
+            for name, weight in weights.items():
+                if not isinstance(weight, (int, float)) or not math.isfinite(weight):
+                    raise UserError(f"weight of {name} is {weight!r}, not a number; give a number or tune again")
 
     @property
     def language_models(self) -> list[str]:
@@ -189,6 +210,11 @@ class Weights:
             [*sorted(self.excluded)]
             + [f"{origin}@{name}" for name, origins in self.excluded_in.items() for origin in sorted(origins)]
         )
+
+    @property
+    def of_fold(self) -> FoldWeights:
+        """The record of these weights where they decided one fold."""
+        return FoldWeights(self.weights, self.conditions, self.exclusions)
 
     def of(self, nbest: NbestList) -> ListWeights:
         """The weights for a list.
@@ -258,10 +284,6 @@ class Weights:
         if values.get("schema", SCHEMA) != SCHEMA:
             raise UserError(f"{path}: schema is {values['schema']!r}, not {SCHEMA!r}; tune again with this version")
         loaded = parsed({"origin": str(path)} | values, cls, str(path))
-        for weights in (loaded.weights, *loaded.conditions.values()):
-            for name, weight in weights.items():
-                if not math.isfinite(weight):
-                    raise UserError(f"{path}: weight of {name} is {weight}, not a number")
         check_condition(loaded.condition, f"{path}: condition")
         return loaded._of_before()
 
@@ -320,7 +342,15 @@ def misfit(weights: Weights, columns: Mapping[str, Column]) -> str | None:
     """Why weights do not suit columns: the first that comes from another model, or has another norm."""
     for name, tuned in weights.columns.items():
         scored = columns.get(name)
-        if scored is not None and _about(scored) != _about(tuned):
+        if scored is None:
+            continue
+        if tuned.role is Role.CHANNEL:  # its norm is the lexicon, which may differ by set, as the words of --words do
+            if scored.fingerprint != tuned.fingerprint:
+                return (
+                    f"column {name} comes from the channel {scored.fingerprint}, but the weights were tuned with the "
+                    f"channel {tuned.fingerprint}; give that --channel, tune again, or go on with --force-weights"
+                )
+        elif _about(scored) != _about(tuned):
             return (
                 f"column {name} comes from {scored.short}, but the weights were tuned on scores of {tuned.short}; tune "
                 "again, score with that model, or go on with --force-weights"

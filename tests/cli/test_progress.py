@@ -73,5 +73,8 @@ def test_steps_do_not_repeat_what_the_first_has_reported(rescore: Run, model: Pa
     again = rescore("rerank", "scored.jsonl", "-o", "reranked.jsonl")
     assert again.returncode == 0 and again.stderr == ""
     for command in (["rerank", "scored.jsonl"], ["rerank", "scored.jsonl", "--report", "r.json"]):
-        assert "hypothesis twice (first: u); mbr counts both" in rescore(*command, "--decide", "mbr").stderr
+        assert (
+            "a text twice with different scores (first: u); mbr counts both"
+            in rescore(*command, "--decide", "mbr").stderr
+        )
     assert rescore("rerank", "scored.jsonl", "--strict").returncode == 2

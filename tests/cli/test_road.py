@@ -22,7 +22,7 @@ from rescore.reports.check import compare
 from rescore.reports.outlook import outlook
 from rescore.reports.results import Dev, MetricResult, evaluate, measured, render, worse
 from rescore.tuning import TuningOptions, Weights, suited, tune, tuned_in_folds
-from rescore.tuning.weights import TunedFor, Unproven
+from rescore.tuning.weights import FoldWeights, TunedFor, Unproven
 from tests.conftest import Run, assert_one_line_error
 from tests.lms.test_ngram import ARPA
 
@@ -93,7 +93,7 @@ def test_folds_are_what_is_written_and_shown(rescore: Run, tmp_path: Path) -> No
     best = dict(line.split(" ", 1) for line in (tmp_path / "best").read_text().splitlines())
     assert ranked == best
     report = json.loads((tmp_path / "r.json").read_text())
-    assert report["dev"]["reranked"] == report["metrics"][0]["reranked"] and len(report["dev"]["folds"]) == 4
+    assert report["dev"]["reranked"] == report["metrics"][0]["reranked"] and len(report["dev"]["fold_weights"]) == 4
     assert "each fold was decided with weights of the others: ngram" in done.stdout
     # `analyse` cuts the same folds again, with the same options.
     assert rescore("score", "l.jsonl", "--lm", "ngram:lm.arpa", "-o", "s.jsonl").returncode == 0
@@ -274,10 +274,86 @@ def test_check_compares_weights_by_what_they_choose(tmp_path: Path) -> None:
     assert "w:s2s=0.33333|" in package.evaluate(lists, {"s2s": 1 / 3}).signature
 
 
+def in_two_conditions(number: int, seed: int) -> list[dict[str, Any]]:
+    """The LM is right about lists of a, and wrong about those of b."""
+    good, bad = noise(number, seed, 20.0), noise(number, seed, -20.0)
+    return [(good, bad)[place % 2][place] for place in range(number)]
+
+
+def test_a_condition_alone_that_gains_is_said(rescore: Run, tmp_path: Path) -> None:
+    write_lines(tmp_path / "l.jsonl", in_two_conditions(40, 1))
+    lists = formats.read([tmp_path / "l.jsonl"])
+    weights, tuned = tune(ErrorRate(), lists, ["tta"], options=TuningOptions(condition="^(.)"))
+    assert weights.weights["tta"] == weights.conditions["b"]["tta"] == 0.0 < weights.conditions["a"]["tta"]
+    assert tuned.helps and tuned.unproven is None and weights.unproven is None and tuned.value < tuned.first_pass
+    done = rescore("tune", "l.jsonl", "--condition", "^(.)", "-o", "w.json")
+    said = [line for line in done.stderr.splitlines() if "does not help" in line or "weight is 0" in line]
+    assert len(said) == 1 and said[0].startswith("for b: ")
+    shown = f"at lambda tta {weights.conditions['a']['tta']:.4g} for a; tta 0 for b"
+    assert shown in done.stderr
+    only_bad = [replace(nbest, id=f"b{nbest.id}") for nbest in lists[1::2]]
+    weights, tuned = tune(ErrorRate(), only_bad, ["tta"], options=TuningOptions(condition="^(.)"))
+    assert not tuned.helps
+
+
+def test_each_fold_is_recorded_with_its_conditions_and_exclusions(tmp_path: Path) -> None:
+    write_lines(tmp_path / "l.jsonl", in_two_conditions(40, 1))
+    lists = formats.read([tmp_path / "l.jsonl"])
+    config = pipeline.RunConfig(folds=4, condition="^(.)")
+    scored = [replace(nbest, provenance={}) for nbest in lists]
+    scored = [
+        replace(nbest, hypotheses=[Hypothesis(one.text, {"s2s": one.scores["s2s"]}) for one in nbest.hypotheses])
+        for nbest in scored
+    ]
+    known = {(nbest.id, one.text): one.scores["tta"] for nbest in lists for one in nbest.hypotheses}
+    # Scores that depend on the text alone cannot be right and wrong: each text says its list.
+    for nbest in scored:
+        nbest.references = tuple(f"{one} {nbest.id}" for one in nbest.references)
+        for one in nbest.hypotheses:
+            one.text = f"{one.text} {nbest.id}"
+
+    def knows(sentences: list[str]) -> list[float]:
+        return [known[text.rpartition(" ")[2], text.rpartition(" ")[0]] for text in sentences]
+
+    outcome = pipeline.run(scored, config, load=lambda: package.api.as_models([knows]))
+    assert outcome.results.dev is not None and outcome.results.dev.fold_weights == outcome.weights.fold_weights
+    for fold in outcome.weights.fold_weights:
+        assert fold.conditions["b"]["knows"] == 0.0 < fold.conditions["a"]["knows"]
+    assert "each fold was decided with weights of the others: a: knows 0." in render(outcome.results)
+    weights = Weights(HALF, "given", excluded=frozenset({Origin.RESPELLED}))
+    assert weights.of_fold == FoldWeights(HALF, {}, ("respelled",))
+    own = replace(weights, conditions={"a": HALF}, excluded_in={"a": frozenset({Origin.RESPELLED})}).of_fold
+    assert own == FoldWeights(HALF, {"a": HALF}, ("respelled", "respelled@a"))
+    dev = replace(outcome.results.dev, fold_weights=(own,))
+    assert "others: a: lm 0.5, nothing respelled" in render(replace(outcome.results, dev=dev))
+
+
+def test_weights_of_another_channel_are_refused(rescore: Run, tmp_path: Path) -> None:
+    lists = package.read(write_lines(tmp_path / "l.jsonl", noise(12, 1)))
+    lists = [replace(nbest, provenance={}) for nbest in lists]
+    for nbest in lists:
+        for one in nbest.hypotheses:
+            one.scores = {"s2s": one.scores["s2s"]}
+    respelled = package.respell(lists, 2, channel="shipped")
+    weights, _ = tune(ErrorRate(), respelled, [], options=TuningOptions(("channel", "edits"), bagging=False))
+    record = respelled[0].provenance[CHANNEL]
+    assert weights.columns == {CHANNEL: record}
+    assert suited(weights, respelled) is weights
+    for change, fits in (({"norm": "lexicon:other"}, True), ({"fingerprint": "0" * 12}, False)):
+        columns = respelled[0].provenance | {CHANNEL: replace(record, **change)}
+        others = [replace(nbest, provenance=columns) for nbest in respelled]
+        if fits:
+            assert suited(weights, others) is weights
+            continue
+        with pytest.raises(UserError, match=f"column channel comes from the channel {'0' * 12}, but .*--force-weights"):
+            suited(weights, others)
+        assert suited(weights, others, force=True).tuned.endswith(",forced")
+
+
 def test_unproven_weights_are_read_again(tmp_path: Path) -> None:
     weights = Weights(
         {"s2s": 1.0, "tta": 0.0}, "tuned on dev", options=TuningOptions(("words",), negative=("in",), folds=3),
-        unproven=Unproven({"tta": 0.2}, 4.4, -0.1, 0.5), folds=({"s2s": 0.5, "tta": 0.5},),
+        unproven=Unproven({"tta": 0.2}, 4.4, -0.1, 0.5), fold_weights=(FoldWeights({"s2s": 0.5, "tta": 0.5}),),
     )  # fmt: skip
     weights.save(tmp_path / "w.json")
     assert Weights.load(tmp_path / "w.json") == weights

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import random
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -187,28 +186,7 @@ def _alone(one: Hypothesis) -> Hypothesis:
     return Hypothesis(one.text, {FIRST_PASS: one.scores[FIRST_PASS]})
 
 
-BONUSES = "bonuses for words are searched in absolute terms; without them choices are equal"
-NATS = "log-probabilities of the channel and the lexicon are natural logs, and so are the scores beside them"
-TWICE = "a text that a list has twice has twice the probability"
-OPEN = {
-    "times 0.001": {
-        BONUSES: "plain-best plain-mbr plain-rover --with-best --components-best --components-mbr --components-rover",
-        NATS: "--respell-mbr --respell-rover",
-    },
-    "worst twice": {TWICE: "plain-mbr plain-rover --respell-mbr --components-mbr --components-rover"},
-}
-"""Changes that change choices: why, and on which roads to which decisions."""
-
-
-def cases() -> Iterator[Any]:
-    """Every road, decision and change; what is `OPEN` has to fail."""
-    for road, decide, name in product(ROADS, DECISIONS, CHANGES):
-        reasons = [why for why, where in OPEN.get(name, {}).items() if f"{road}-{decide}" in where.split()]
-        marks = [pytest.mark.xfail(strict=True, reason=why) for why in reasons]
-        yield pytest.param(road, decide, name, marks=marks)
-
-
-@pytest.mark.parametrize(("road", "decide", "name"), list(cases()))
+@pytest.mark.parametrize(("road", "decide", "name"), list(product(ROADS, DECISIONS, CHANGES)))
 def test_choices_are_equal(road: str, decide: str, name: str, lexicon: Path) -> None:
     assert chosen(road, decide, name, lexicon) == chosen(road, decide, None, lexicon)
 

@@ -53,6 +53,20 @@ def test_counts_by_hand() -> None:
     assert found.correlations == [Correlation("lm", pytest.approx(0.6325, abs=1e-3))]
 
 
+def test_lengths_are_in_words_as_the_metric_counts_them() -> None:
+    lists = [NbestList("u", [hypothesis("ab-cd ef", -1, -1)], ("ab-cd eg",))]
+    for options, to in (
+        (Normaliser(), 5),
+        (Normaliser(split_hyphens=True, drop_unknown=True), 5),
+        (Normaliser(split_characters=True), 10),
+    ):
+        (length,) = analyse(ErrorRate(normaliser=options), lists, FIRST_PASS_ALONE).by_length
+        assert length.to == to
+    fillers = [NbestList("u", [hypothesis("a", -1, -1)], ("a " + "<unk> " * 9,))]
+    (length,) = analyse(ErrorRate(normaliser=Normaliser(drop_unknown=True)), fillers, FIRST_PASS_ALONE).by_length
+    assert (length.above, length.to) == (0, 5)
+
+
 def test_kinds_of_words_by_hand() -> None:
     references = [("We saw Anna twice in room 7",), ("seven owls saw Lear",), ("they saw owls",)]
     first = ["we saw hanna twice in room", "seven owls saw lear", "they saw the owls nine"]

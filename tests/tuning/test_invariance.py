@@ -75,6 +75,41 @@ def test_the_order_of_columns_changes_no_weight(decide: str) -> None:
     assert list(one.weights)[:3] == ["s2s", "x", "a"] and list(other.weights)[:3] == ["s2s", "a", "x"]
 
 
+@pytest.mark.parametrize("rule", ["mbr", "rover"])
+def test_copies_count_once_and_other_paths_of_a_text_add_up(rule: str) -> None:
+    own = [Hypothesis("a x", {"s2s": -1.0}), Hypothesis("b x", {"s2s": -1.2})]
+    copies = [Hypothesis("b x", {"s2s": -1.2}) for _ in range(5)]
+    paths = [Hypothesis("b x", {"s2s": -1.2 - rank / 100}) for rank in range(1, 6)]
+    texts = [
+        Decision(rule, 1.0).texts(WER, [NbestList("u", [*own, *more], ("a x",))], {"s2s": 1.0})[0]
+        for more in ([], copies, paths)
+    ]
+    assert texts == ["a x", "a x", "b x"]
+    confidences = [
+        float(networks([NbestList("u", [*own, *more])], ["a x"], {"s2s": 1.0})[0].confidences(1.0)[0])
+        for more in ([], copies, paths)
+    ]
+    assert confidences[0] == confidences[1] > confidences[2]
+
+
+@pytest.mark.parametrize("unit", [1000.0, 0.001])
+@pytest.mark.parametrize("decide", ["best", "mbr", "rover"])
+def test_bonuses_are_in_units_of_the_scores(decide: str, unit: float) -> None:
+    def weights(factor: float, bagging: bool) -> dict[str, float]:
+        lists = noisy(7, unit=factor)
+        for nbest in lists:
+            for hypothesis in nbest.hypotheses[::2]:
+                hypothesis.text = hypothesis.text[:-2]
+        options = TuningOptions(("words",), bagging=bagging, negative=("a",), decide=Decision(decide))
+        return tune(WER, lists, ["x", "a"], options=options)[0].weights
+
+    for bagging in (True, False):
+        one, other = weights(1.0, bagging), weights(unit, bagging)
+        assert one["words"] and one["a"]
+        assert other["words"] == pytest.approx(unit * one["words"])
+        assert other["a"] == pytest.approx(one["a"])
+
+
 def test_one_list_is_no_evidence() -> None:
     better, worse = np.array([[0, 5]]), np.array([[5, 5]])
     assert not significantly_better(WER, better, worse)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from rescore.tuning.weights import Weights
 
 
+log = logging.getLogger(__name__)
+
+
 class Deciding(Protocol):
     """A group of options that decide something."""
 
@@ -34,7 +38,19 @@ def run_config(*groups: Deciding, **more: Any) -> RunConfig:
 
     for group in groups:
         more |= group.fields()
-    return RunConfig(**more)
+    config = RunConfig(**more)
+    weighs = config.metrics or any(isinstance(one, ExpansionOptions) for one in groups)
+    tuned = not config.metrics and any(isinstance(one, TunedWeights) for one in groups)  # perhaps for such a metric
+    used = config.respell or tuned or any(name in LISTED_METRICS for name in config.metrics)
+    if config.measuring.words and weighs and not used:
+        log.warning(
+            "--words changes nothing here: it is for --respell N and for --metric %s", " or ".join(LISTED_METRICS)
+        )
+    return config
+
+
+LISTED_METRICS = ("bwer", "uwer")
+"""Metrics that tell the words of --words from others."""
 
 
 @dataclass(frozen=True, slots=True)

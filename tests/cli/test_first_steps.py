@@ -1,0 +1,113 @@
+"""What somebody meets who uses the commands for the first time: each does something, or says why not."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from rescore import formats
+from rescore.errors import UserError
+from rescore.lms import load
+from rescore.nbest import LISTED
+from rescore.parts import FORMATS
+from rescore.reports.results import notes
+from tests.cli.test_road import noise, write_lines
+from tests.conftest import Run, assert_one_line_error
+from tests.lms.test_ngram import ARPA
+
+
+def test_words_without_a_use_are_said(rescore: Run, tmp_path: Path) -> None:
+    write_lines(tmp_path / "l.jsonl", noise(12, 1))
+    (tmp_path / "words").write_text("d\n", encoding="utf-8")
+    said = "--words changes nothing here: it is for --respell N and for --metric bwer or uwer"
+    for command in (
+        ["run", "l.jsonl", "--words", "words"],
+        ["tune", "l.jsonl", "--words", "words"],
+        ["eval", "l.jsonl", "--words", "words", "--metric", "wer"],
+    ):
+        done = rescore(*command)
+        assert done.returncode == 0 and said in done.stderr
+        metric = ["--metric", "bwer"] if command[0] != "eval" else ["--metric", "bwer", "--metric", "wer"]
+        assert said not in rescore(*command[:4], *metric).stderr
+
+
+def test_a_negative_bonus_for_listed_words_is_said() -> None:
+    assert not [*notes([{"s2s": 1.0, LISTED: 0.5}, {"s2s": 1.0}])]
+    (line,) = notes([{"s2s": 1.0}, {"s2s": 1.0, LISTED: -0.5}])
+    assert line.startswith("the bonus for a listed word is negative: ") and "leave out --words" in line
+
+
+def test_run_uses_the_scores_in_the_lists(rescore: Run, tmp_path: Path) -> None:
+    """Without --lm as well: tuned as `tune` does, and decided as `rerank` does."""
+    for name, seed in (("dev", 1), ("test", 2)):
+        write_lines(tmp_path / f"{name}.jsonl", noise(30, seed, 20.0))
+    run = rescore("run", "test.jsonl", "--dev", "dev.jsonl", "--report", "r.json", "--save-weights", "w.json")
+    assert run.returncode == 0, run.stderr
+    assert rescore("tune", "dev.jsonl", "-o", "t.json").returncode == 0
+    of_run, of_tune = (json.loads((tmp_path / name).read_text()) for name in ("w.json", "t.json"))
+    assert of_run["weights"] == of_tune["weights"] and of_run["weights"]["tta"] > 0
+    assert rescore("rerank", "test.jsonl", "--weights", "t.json", "--report", "s.json").returncode == 0
+    by_run, by_stages = (json.loads((tmp_path / name).read_text()) for name in ("r.json", "s.json"))
+    assert by_run["signature"] == by_stages["signature"] and by_run["system"] == by_stages["system"]
+    figures = by_run["metrics"][0]
+    assert figures["reranked"] < figures["first_pass"]
+    folds = rescore("run", "test.jsonl", "--folds", "3")
+    assert folds.returncode == 0 and "each fold was decided with weights of the others: tta" in folds.stdout
+    given = rescore("run", "test.jsonl", "--weight", "0.5")
+    assert given.returncode == 0 and "lambda: tta 0.5" in given.stdout
+
+
+def test_a_training_without_an_end_says_how_long_it_is(
+    rescore: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from rescore.lms.neural.kind import NeuralKind
+
+    monkeypatch.setattr(NeuralKind, "train", lambda *_: None)
+    (tmp_path / "text").write_text("a b\n", encoding="utf-8")
+    steps = "training takes at most 100,000 steps of at most 4,096 tokens, the default; --minutes or --steps"
+    command = ["train", "--lm", "tta", "--text", "text", "--out", "out"]
+    assert steps in rescore(*command).stderr
+    assert "training takes at most 15 minutes, the default; " in rescore(*command, "--init", "tta-small").stderr
+    for more in (["--steps", "5"], ["--minutes", "1"]):
+        done = rescore(*command, *more)
+        assert done.returncode == 0 and "training takes" not in done.stderr
+
+
+@pytest.mark.parametrize("name", ["./missing", "../missing", "/missing", "~/missing", "missing/", "a/b/c", "./a/b"])
+def test_a_missing_folder_is_not_looked_up_on_the_hub(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rescore.lms.folders._download", lambda *_: pytest.fail("looked up"))
+    for kind in ("hf-masked", "hf-causal", "hf-seq2seq"):
+        with pytest.raises(UserError, match=f"--lm {kind}:{name}: .*missing|a/b.*: no such folder; models of the"):
+            load(f"{kind}:{name}")
+
+
+@pytest.mark.parametrize("name", ["model", "owner/model", "owner/model@main", "owner/model@refs/pr/1"])
+def test_names_on_the_hub_are_looked_up(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def download(model: str, revision: str | None) -> Path:
+        raise UserError(f"{model} {revision} looked up")
+
+    monkeypatch.setattr("rescore.lms.folders._download", download)
+    with pytest.raises(UserError, match="looked up"):
+        load(f"hf-masked:{name}")
+
+
+def test_convert_lists_the_formats_that_it_writes(rescore: Run, tmp_path: Path) -> None:
+    shown = " ".join(rescore("convert", "-h").stdout.partition("--to")[2].partition("--detok")[0].split())
+    written = [name for name in FORMATS.names if hasattr(FORMATS[name], "write")]
+    assert written != FORMATS.names and f"One of: {', '.join(written)}." in shown.replace("- ", "-")
+    write_lines(tmp_path / "l.jsonl", noise(2, 1))
+    only_read = next(name for name in FORMATS.names if name not in written)
+    assert_one_line_error(rescore("convert", "l.jsonl", "--to", only_read), f"{only_read} is read only")
+    assert formats.read([tmp_path / "l.jsonl"])
+
+
+def test_compare_with_outputs_alone_says_what_compares_them(rescore: Run, tmp_path: Path) -> None:
+    (tmp_path / "lm.arpa").write_text(ARPA, encoding="utf-8")
+    for name in ("a", "b"):
+        (tmp_path / name).write_text("u a b\n", encoding="utf-8")
+    for command in (["compare", "a", "b"], ["compare", "a", "b", "--lm", "ngram:lm.arpa"]):
+        done = rescore(*command)
+        assert done.returncode == 2 and "Missing option" in done.stderr
+        assert "rescore eval A B --ref FILE" in done.stderr and "rescore report A.json B.json" in done.stderr
