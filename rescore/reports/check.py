@@ -140,8 +140,8 @@ def paper(results: Sequence[Results], marked: bool = True) -> list[list[str]]:
     for place, column in enumerate(sets, start=1):
         mark_best(rows[3:], place, higher[column])
     for row in rows[3:] if marked else ():
-        cells = zip(sets, row[1:], strict=True)
-        row[1:] = [type(cell)(cell + marks.get((row[0], column), "")) for column, cell in cells]
+        figures_of_sets = zip(sets, row[1:], strict=True)
+        row[1:] = [type(cell)(cell + marks.get((row[0], column), "")) for column, cell in figures_of_sets]
     return rows
 
 
