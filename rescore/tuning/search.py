@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeVar
@@ -151,6 +152,11 @@ def spreads(features: Floats, present: npt.NDArray[np.bool_]) -> Floats:
     return deviations
 
 
+def magnitude(spread: float) -> float:
+    """The power of ten at or below a spread, so that columns whose spreads are alike are searched alike; 1 for 0."""
+    return 10.0 ** math.floor(math.log10(spread)) if spread > 0 else 1.0
+
+
 RESTARTS = 10
 SEED = 12345
 MAX_WEIGHT = 1e150
@@ -173,9 +179,9 @@ class Space:
     present: npt.NDArray[np.bool_]
     """(lists, hypotheses): False where a list is shorter than the longest"""
     unit: float = 1.0
-    """By how much the scores of a list differ (`spreads`): what free weights are looked for in."""
+    """The `magnitude` of the differences of a list's first-pass scores: what free weights are looked for in."""
     steps: tuple[float, ...] = ()
-    """By how much each free feature differs within a list: 1 for counts, else its spread."""
+    """The magnitude of the differences of each free feature within a list; 1 for counts."""
 
     @property
     def free(self) -> int:

@@ -38,6 +38,7 @@ from rescore.tuning.search import (
     coordinate,
     gain_interval,
     is_significant,
+    magnitude,
     padded,
     search,
     significantly_better,
@@ -429,7 +430,7 @@ def _space(metric: Metric, lists: Sequence[NbestList], columns: Sequence[str], b
     names = [FIRST_PASS, *columns, *bonuses]
     features = padded([np.array([nbest.column(name) for name in names]).T for nbest in lists])
     present = padded([np.ones(len(nbest.hypotheses), dtype=bool) for nbest in lists])
-    deviations = dict(zip(names, spreads(features, present).tolist(), strict=True))
-    steps = tuple(1.0 if name in COUNTS.keys() - {CHANNEL} else deviations[name] or 1.0 for name in bonuses)
-    unit = deviations[FIRST_PASS] or 1.0
+    sizes = dict(zip(names, map(magnitude, spreads(features, present).tolist()), strict=True))
+    steps = tuple(1.0 if name in COUNTS.keys() - {CHANNEL} else sizes[name] for name in bonuses)
+    unit = sizes[FIRST_PASS]
     return Space(metric, padded(list_statistics(metric, lists)), features, present, unit, steps)
