@@ -80,21 +80,23 @@ class Cached(Wrapped):
 
     def _score(self, questions: Sequence[Question]) -> list[TokenScores]:
         keys = {question: _key(question) for question in questions}
-        found = self._found_read_only(list(keys.values())) if self._read_only else self._found(list(keys.values()))
-        missing = [question for question, key in keys.items() if key not in found]
-        self.looked_up += len(found)
+        results = self._found_read_only(list(keys.values())) if self._read_only else self._found(list(keys.values()))
+        missing = [question for question, key in keys.items() if key not in results]
+        self.looked_up += len(results)
         self.computed += len(missing)
         for start in range(0, len(missing), COMMIT_EVERY):
-            some = missing[start : start + COMMIT_EVERY]
+            batch = missing[start : start + COMMIT_EVERY]
             scores: dict[bytes, TokenScores] = {}
             try:
-                with base.part(start, len(some), len(missing)):
-                    scores.update((keys[some[place]], one) for place, one in as_scored(self._lm, some))
+                with base.part(start, len(batch), len(missing)):
+                    scores.update(
+                        (keys[batch[place]], token_scores) for place, token_scores in as_scored(self._lm, batch)
+                    )
             finally:  # also what a model scored before it failed
                 if scores and not self._read_only:
                     self._keep(scores)
-            found |= scores
-        return [found[keys[question]] for question in questions]
+            results |= scores
+        return [results[keys[question]] for question in questions]
 
     def _found(self, keys: Sequence[bytes]) -> dict[bytes, TokenScores]:
         with self._opened() as database:
@@ -113,7 +115,7 @@ class Cached(Wrapped):
         with self._opened() as database, database:
             database.executemany(
                 "INSERT OR REPLACE INTO scores VALUES (?, ?, ?, ?, ?, ?)",
-                [_row(key, one) for key, one in scores.items()],
+                [_row(key, token_scores) for key, token_scores in scores.items()],
             )
 
     @contextmanager
@@ -138,10 +140,10 @@ class Cached(Wrapped):
 
     def _check_model(self, fingerprints: Sequence[object]) -> None:
         """See that the file has this model's scores alone. A few letters that differ are damage, not another model."""
-        for found in fingerprints:
-            if found == self.fingerprint:
+        for fingerprint in fingerprints:
+            if fingerprint == self.fingerprint:
                 continue
-            letters = [a != b for a, b in zip(str(found), self.fingerprint, strict=False)]
+            letters = [a != b for a, b in zip(str(fingerprint), self.fingerprint, strict=False)]
             if len(letters) == len(self.fingerprint) and sum(letters) > len(letters) / 4:
                 raise UserError(f"{self.path}: has the scores of another model; delete it")
             raise sqlite3.DatabaseError("its model is not the one it is named after")
@@ -157,9 +159,9 @@ class Cached(Wrapped):
 
     def _known(self, database: sqlite3.Connection, keys: Sequence[bytes]) -> Iterator[tuple[bytes, TokenScores]]:
         for start in range(0, len(keys), KEYS_A_QUERY):
-            some = keys[start : start + KEYS_A_QUERY]
-            query = f"SELECT {', '.join(COLUMNS)} FROM scores WHERE text IN ({','.join('?' * len(some))})"
-            for row in database.execute(query, some):
+            batch = keys[start : start + KEYS_A_QUERY]
+            query = f"SELECT {', '.join(COLUMNS)} FROM scores WHERE text IN ({','.join('?' * len(batch))})"
+            for row in database.execute(query, batch):
                 key, tokens, log_probs, unknown, total, checksum = row
                 if checksum == _checksum(row[:-1]):  # what a disk has damaged is scored anew
                     yield key, _scores(tokens, log_probs, unknown, total)

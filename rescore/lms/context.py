@@ -41,11 +41,11 @@ class Recased(Wrapped):
 
     def score(self, questions: Sequence[Question]) -> list[TokenScores]:
         """One result per question, in their order."""
-        return self._lm.score([self._recased(one) for one in questions])
+        return self._lm.score([self._recased(question) for question in questions])
 
     def as_scored(self, questions: Sequence[Question]) -> Iterator[tuple[int, TokenScores]]:
         """The same, as the model gives them."""
-        return as_scored(self._lm, [self._recased(one) for one in questions])
+        return as_scored(self._lm, [self._recased(question) for question in questions])
 
     def _recased(self, question: Question) -> Question:
         case = CASES[self._case]
@@ -109,8 +109,8 @@ def with_neighbours(lists: Iterable[NbestList], before: int, after: int) -> Iter
         UserError: the lists of a recording do not follow each other in the order of their numbers.
     """
     number, alone = 0, True
-    for _, some in groupby(_in_order(lists), key=recording_of):
-        for placed in _within_a_recording(some, before, after):
+    for _, recording_lists in groupby(_in_order(lists), key=recording_of):
+        for placed in _within_a_recording(recording_lists, before, after):
             yield placed
             number += 1
             alone &= not (placed.before or placed.after)
@@ -126,7 +126,7 @@ def _within_a_recording(lists: Iterable[NbestList], before: int, after: int) -> 
 
     def first() -> Placed:
         nbest = waiting.popleft()
-        placed = Placed(nbest, tuple(said), tuple(best_text(one) for one in islice(waiting, after)))
+        placed = Placed(nbest, tuple(said), tuple(best_text(following) for following in islice(waiting, after)))
         said.append(best_text(nbest))
         return placed
 
@@ -157,14 +157,16 @@ def _in_order(lists: Iterable[NbestList]) -> Iterator[NbestList]:
 
 def best_text(nbest: NbestList) -> str:
     """The hypothesis that the first pass likes best, by `ranking`; the first one, where there is no such score."""
-    return nbest.hypotheses[ranking(nbest, [one.scores.get(FIRST_PASS, 0.0) for one in nbest.hypotheses])[0]].text
+    return nbest.hypotheses[
+        ranking(nbest, [hypothesis.scores.get(FIRST_PASS, 0.0) for hypothesis in nbest.hypotheses])[0]
+    ].text
 
 
-def _comes_before(one: NbestList, other: NbestList) -> bool:
+def _comes_before(nbest: NbestList, previous: NbestList) -> bool:
     """Whether the numbers at the ends of two ids are in falling order, in a recording that the ids name."""
-    if recording(one.id) != recording(other.id) or one.recording is not None:
+    if recording(nbest.id) != recording(previous.id) or nbest.recording is not None:
         return False
-    ends = [nbest_id[len(recording(nbest_id)) :].lstrip("-_./:") for nbest_id in (one.id, other.id)]
+    ends = [nbest_id[len(recording(nbest_id)) :].lstrip("-_./:") for nbest_id in (nbest.id, previous.id)]
     if not all(end.isascii() and end.isdigit() for end in ends):
         return False
     numbers = [end.lstrip("0") for end in ends]  # an id may have more digits than Python makes a number of

@@ -32,8 +32,8 @@ def card(folder: Path) -> str:
 def card_value(folder: Path, key: str) -> str | None:
     """What the head of a card says under `key`."""
     head = re.match(r"---\n(.*?)\n---", card(folder), re.DOTALL)
-    found = re.search(rf"^{re.escape(key)}:\s*(.+?)\s*$", head[1], re.MULTILINE) if head else None
-    return found[1] if found else None
+    match = re.search(rf"^{re.escape(key)}:\s*(.+?)\s*$", head[1], re.MULTILINE) if head else None
+    return match[1] if match else None
 
 
 HUB_KEYS = ("license", "library_name", "pipeline_tag")
@@ -113,8 +113,8 @@ def check_files(folder: Path) -> None:
         raise UserError(f"{folder}: no config.json in it; expected a model in Hugging Face's layout")
     if not any(folder.glob("*.safetensors")):
         pickled = sorted([*folder.glob("*.bin"), *folder.glob("*.pt"), *folder.glob("*.ckpt")])
-        found = f" ({pickled[0].name} is pickled, and loading it could execute code)" if pickled else ""
-        raise UserError(f"{folder}: no *.safetensors in it{found}; save the model with safe_serialization=True")
+        hint = f" ({pickled[0].name} is pickled, and loading it could execute code)" if pickled else ""
+        raise UserError(f"{folder}: no *.safetensors in it{hint}; save the model with safe_serialization=True")
 
 
 def load_model(folder: Path, kind: str, about: str, loading: Mapping[str, Any] | None = None) -> tuple[Any, Any]:

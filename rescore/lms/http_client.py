@@ -147,11 +147,11 @@ class Client:
                     elif failure is None:
                         failure = future.exception()
                         self.stop_waiting()
-                        for other in futures:
-                            other.cancel()
+                        for waiting in futures:
+                            waiting.cancel()
             except BaseException:  # an interrupt, or nobody wants the rest
-                for other in futures:
-                    other.cancel()
+                for waiting in futures:
+                    waiting.cancel()
                 self.close()
                 raise
         if failure is not None:

@@ -65,8 +65,8 @@ class TrainingOptions:
         """
         for name, _, about in self.declared():
             value = getattr(self, name)
-            for each in value if type(value) is tuple else () if value is None else (value,):
-                about.check(name, each)
+            for element in value if type(value) is tuple else () if value is None else (value,):
+                about.check(name, element)
 
     @classmethod
     def declared(cls) -> Iterator[tuple[str, str, Option]]:
@@ -74,9 +74,9 @@ class TrainingOptions:
         titles: dict[str, str] = {}
         for base in reversed(cls.__mro__):
             titles |= {name: base.title for name in vars(base).get("__annotations__", {}) if hasattr(base, "title")}
-        for one in fields(cls):
-            if (about := one.metadata.get("option")) is not None:
-                yield one.name, titles[one.name], about
+        for declared_field in fields(cls):
+            if (about := declared_field.metadata.get("option")) is not None:
+                yield declared_field.name, titles[declared_field.name], about
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -177,7 +177,9 @@ def load(spec: Spec, computing: ComputeOptions = DEFAULT) -> ServerModel:
     if chat and (template is None or not template.before(PROBE).strip()):
         raise UserError("server:chat needs --prompt: what the user says before {text}, which the assistant answers")
     client, model = connect(spec)
-    name = ":".join([spec.kind, *(one for one in spec.options if not one.startswith(("parallel=", "timeout=")))])
+    name = ":".join(
+        [spec.kind, *(option for option in spec.options if not option.startswith(("parallel=", "timeout=")))]
+    )
     return ServerModel(name, client, model, template, chat)
 
 
@@ -368,8 +370,8 @@ def served_model(client: Client, model: str) -> tuple[str, str | None]:
         listed = client.get("/v1/models").get("data")
     except RefusedError:
         listed = None
-    entries = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
-    names = [str(one.get("id")) for one in entries]
+    entries = [entry for entry in listed if isinstance(entry, dict)] if isinstance(listed, list) else []
+    names = [str(entry.get("id")) for entry in entries]
     if not model and len(names) == 1:
         model = names[0]
     if not model:
@@ -378,5 +380,5 @@ def served_model(client: Client, model: str) -> tuple[str, str | None]:
     if names and model not in names:
         guess = did_you_mean(model, names)
         raise UserError(f"{client.url}: serves no {model}, but {', '.join(names)[:200]}{guess}")
-    revision = next((one.get("revision") for one in entries if str(one.get("id")) == model), None)
+    revision = next((entry.get("revision") for entry in entries if str(entry.get("id")) == model), None)
     return model, None if revision is None else str(revision)

@@ -107,26 +107,26 @@ class Confused:
     def __init__(self, lists: Iterable[NbestList], tokenizer: Tokenizer) -> None:
         counts: defaultdict[int, Counter[int]] = defaultdict(Counter)
         for nbest in lists:
-            first, *others = tokenizer.encode([hypothesis.text for hypothesis in nbest.hypotheses]) or [[]]
-            for other in others:
-                for operation in Levenshtein.editops(first, other):
+            first, *alternatives = tokenizer.encode([hypothesis.text for hypothesis in nbest.hypotheses]) or [[]]
+            for alternative in alternatives:
+                for operation in Levenshtein.editops(first, alternative):
                     if operation.tag == "replace":
-                        pair = first[operation.src_pos], other[operation.dest_pos]
+                        pair = first[operation.src_pos], alternative[operation.dest_pos]
                         counts[pair[0]][pair[1]] += 1
                         counts[pair[1]][pair[0]] += 1
-        self.counts = {token: dict(sorted(found.items())) for token, found in counts.items()}
+        self.counts = {token: dict(sorted(confusions.items())) for token, confusions in counts.items()}
         self.name = f"confusions@{_digest(json.dumps(self.counts, sort_keys=True).encode())}"
 
     def __call__(
         self, tokens: Tensor, lengths: Tensor, at: Tensor, random: np.random.Generator
     ) -> tuple[Tensor, Tensor]:
-        found = tokens.flatten()[at].clone()
+        replacements = tokens.flatten()[at].clone()
         there = torch.zeros(len(at), dtype=torch.bool)
-        for place, token in enumerate(found.tolist()):
-            if others := self.counts.get(token):
-                shares = np.array(list(others.values())) / sum(others.values())
-                found[place], there[place] = int(random.choice(list(others), p=shares)), True
-        return found, there
+        for place, token in enumerate(replacements.tolist()):
+            if confusions := self.counts.get(token):
+                shares = np.array(list(confusions.values())) / sum(confusions.values())
+                replacements[place], there[place] = int(random.choice(list(confusions), p=shares)), True
+        return replacements, there
 
 
 def generators(tokenizer: Tokenizer, folder: Path | None, confusions: str | None) -> list[Generator]:
@@ -135,7 +135,7 @@ def generators(tokenizer: Tokenizer, folder: Path | None, confusions: str | None
     Raises:
         UserError: there is neither, or one cannot be read or has another vocabulary.
     """
-    made: list[Generator] = [] if folder is None else [Sampled(folder, tokenizer)]
+    replacers: list[Generator] = [] if folder is None else [Sampled(folder, tokenizer)]
     if confusions is not None:
         confused = Confused(formats.read([confusions]), tokenizer)
         if not confused.counts:
@@ -143,10 +143,10 @@ def generators(tokenizer: Tokenizer, folder: Path | None, confusions: str | None
                 f"--confusions {confusions}: no hypothesis has another token in the place of one; "
                 "give lists of several hypotheses"
             )
-        made.append(confused)
-    if not made:
+        replacers.append(confused)
+    if not replacers:
         raise UserError("nothing makes replacements; give --generator, the folder of a tta, or --confusions LISTS")
-    return made
+    return replacers
 
 
 class ReplacedTokenDetection(Objective):

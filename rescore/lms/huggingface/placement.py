@@ -66,16 +66,16 @@ def memory_limits(device: str) -> dict[int | str, str] | None:
     Raises:
         UserError: a limit cannot be read.
     """
-    _, given, limits = device.partition(":")
-    if not given:
+    _, separator, limits = device.partition(":")
+    if not separator:
         return None
-    found: dict[int | str, str] = {}
+    memory: dict[int | str, str] = {}
     for limit in limits.split(","):
         match = LIMIT.fullmatch(limit)
         if not match:
             raise UserError(f"--device {device}: {limit!r} is no limit; expected such as auto:0=20GiB,cpu=64GiB")
-        found[match[1] if match[1] == "cpu" else int(match[1])] = match[2]
-    return found
+        memory[match[1] if match[1] == "cpu" else int(match[1])] = match[2]
+    return memory
 
 
 def _bits(folder: Path) -> str | None:

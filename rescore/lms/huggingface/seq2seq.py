@@ -70,26 +70,26 @@ class Seq2SeqLM:
 
     def score(self, questions: Sequence[Question]) -> list[TokenScores]:
         """One result per question with a source, in their order."""
-        pairs = [one.pair(self._channel) for one in questions]
-        given = list(dict.fromkeys(one for one, _ in pairs))
-        found: dict[tuple[str, str], TokenScores] = {}
-        wanted: dict[str, list[str]] = {one: [] for one in given}
-        for one, other in dict.fromkeys(pairs):
-            wanted[one].append(other)
+        pairs = [question.pair(self._channel) for question in questions]
+        sources = list(dict.fromkeys(source for source, _ in pairs))
+        results: dict[tuple[str, str], TokenScores] = {}
+        wanted: dict[str, list[str]] = {source: [] for source in sources}
+        for source, target in dict.fromkeys(pairs):
+            wanted[source].append(target)
         with torch.inference_mode():
-            for some in self._batches(given):
-                states, mask = self._encoded(some)
-                rows = [(row, text) for row, one in enumerate(some) for text in wanted[one]]
+            for batch in self._batches(sources):
+                states, mask = self._encoded(batch)
+                rows = [(row, text) for row, source in enumerate(batch) for text in wanted[source]]
                 for (row, text), scores in zip(rows, self._decoded(states, mask, rows), strict=True):
-                    found[some[row], text] = scores
-                base.report(len(found), sum(map(len, wanted.values())))
-        return [found[one] for one in pairs]
+                    results[batch[row], text] = scores
+                base.report(len(results), sum(map(len, wanted.values())))
+        return [results[pair] for pair in pairs]
 
     def _batches(self, texts: Sequence[str]) -> Iterator[list[str]]:
         """Texts of about one length, as many as the budget has tokens for."""
         lengths = {text: len(ids) for text, ids in zip(texts, self._ids(texts), strict=True)}
         batch: list[str] = []
-        for text in sorted(texts, key=lambda one: lengths[one]):
+        for text in sorted(texts, key=lengths.__getitem__):
             if batch and (len(batch) + 1) * lengths[text] > self._budget:
                 yield batch
                 batch = []

@@ -183,8 +183,10 @@ class LinkCounts:
         prior = (1.0 - smoothing.copied) * self.unigrams(predicted)
         prior += smoothing.copied * ((given == predicted) & (given != NULL))
         totals = np.where(given < self.size, self.totals[np.minimum(given, self.size - 1)], 0.0)
-        found: Floats = (self.look_up(given, predicted) + smoothing.strength * prior) / (totals + smoothing.strength)
-        return found
+        probabilities: Floats = (self.look_up(given, predicted) + smoothing.strength * prior) / (
+            totals + smoothing.strength
+        )
+        return probabilities
 
     def unigrams(self, words: Ids) -> Floats:
         """(words,) u: frequencies with one more for each word, and for all unknown ones together."""
@@ -200,9 +202,9 @@ class LinkCounts:
         known = np.flatnonzero((given < self.size) & (predicted < self.size))
         pairs, which = distinct(given[known] * self.size + predicted[known])
         place = np.minimum(np.searchsorted(self.keys, pairs), len(self.keys) - 1)
-        found = np.zeros(len(given))
-        found[known] = np.where(self.keys[place] == pairs, self.counts[place], 0.0)[which]
-        return found
+        counts = np.zeros(len(given))
+        counts[known] = np.where(self.keys[place] == pairs, self.counts[place], 0.0)[which]
+        return counts
 
 
 def added(tables: Sequence[LinkCounts], weights: Sequence[float]) -> LinkCounts:
@@ -242,9 +244,9 @@ def distinct(keys: Ids) -> tuple[Ids, Ids]:
     return packed[new], rank
 
 
-def union(one: Ids, other: Ids) -> Ids:
+def union(first: Ids, second: Ids) -> Ids:
     """What is in one or the other of two ascending arrays, ascending; fast where few of the one lie among the other."""
-    if not (len(one) and len(other)):
-        return one if len(one) else other
-    start, stop = np.searchsorted(one, other[0]), np.searchsorted(other, one[-1], side="right")
-    return np.concatenate([one[:start], distinct(np.concatenate([one[start:], other[:stop]]))[0], other[stop:]])
+    if not (len(first) and len(second)):
+        return first if len(first) else second
+    start, stop = np.searchsorted(first, second[0]), np.searchsorted(second, first[-1], side="right")
+    return np.concatenate([first[:start], distinct(np.concatenate([first[start:], second[:stop]]))[0], second[stop:]])

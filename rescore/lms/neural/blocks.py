@@ -130,7 +130,7 @@ class TiedSoftmax:
 
     def log_probs(self, hidden: Tensor, rows: Tensor, targets: Tensor) -> Tensor:
         """The log-probability of each target (k,) given the hidden vector in its row (k,) of (m, d); float32 (k,)."""
-        total = torch.cat([self._log_sum_exp(some) for some in hidden.split(ROWS)])
+        total = torch.cat([self._log_sum_exp(chunk) for chunk in hidden.split(ROWS)])
         chosen = (hidden.float()[rows] * self._embeddings[targets].float()).sum(-1)
         if self._bias is not None:
             chosen = chosen + self._bias[targets].float()
@@ -138,7 +138,7 @@ class TiedSoftmax:
 
     def most_probable(self, hidden: Tensor) -> Tensor:
         """The token with the largest logit for each hidden vector of (m, d): (m,)."""
-        return torch.cat([self._largest(some) for some in hidden.split(ROWS)])
+        return torch.cat([self._largest(chunk) for chunk in hidden.split(ROWS)])
 
     def _largest(self, hidden: Tensor) -> Tensor:
         values, tokens, start = [], [], 0

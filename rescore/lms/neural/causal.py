@@ -78,8 +78,8 @@ class CausalScorer(NetworkScorer):
                     paths.append(Window(tokens, slice(first + shift, last + shift), index, first))
         paths.sort(key=lambda path: path.tokens)
         largest = min(LARGEST_TREE, network.batch_tokens)
-        for past, some in behind_pasts(paths, largest) if network.keeps_past else [((), paths)]:
-            trees = list(prefix_trees(some, network.reads_trees, largest, cloze=network.cloze, past=len(past)))
+        for past, group in behind_pasts(paths, largest) if network.keeps_past else [((), paths)]:
+            trees = list(prefix_trees(group, network.reads_trees, largest, cloze=network.cloze, past=len(past)))
             trees.sort(key=lambda tree: tree.size)
             for together in batches(trees, lambda tree: tree.size, network.batch_tokens):
                 yield as_request(together, network.pad, network.reads_trees, past)
@@ -104,12 +104,12 @@ def behind_pasts(paths: Sequence[Window], largest: int) -> Iterator[tuple[tuple[
     """
     others: list[Window] = []
     for past, group in groupby(paths, key=lambda path: path.past):
-        some = list(group)
-        size = len(past) + sum(len(path.tokens) - len(past) for path in some)
-        if len(some) > 1 and len(past) >= SHORTEST_PAST and size > largest:
-            yield past, [path.without_past() for path in some]
+        same_past = list(group)
+        size = len(past) + sum(len(path.tokens) - len(past) for path in same_past)
+        if len(same_past) > 1 and len(past) >= SHORTEST_PAST and size > largest:
+            yield past, [path.without_past() for path in same_past]
         else:
-            others += some
+            others += same_past
     if others:
         yield (), others
 

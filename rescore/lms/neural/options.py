@@ -226,11 +226,11 @@ class Lesson:
     pairs: Corpus | None = None
 
 
-def model_folder(given: str, name: str) -> Path:
+def model_folder(option: str, name: str) -> Path:
     """Where the model is that an option names: a folder, or `[KIND:]DIR` and shipped names as --lm takes them.
 
     Args:
-        given: the option, for messages.
+        option: the name of the option, for messages.
 
     Raises:
         UserError: there is neither.
@@ -242,7 +242,7 @@ def model_folder(given: str, name: str) -> Path:
     except UserError:
         spec = None
     if spec is None or spec.options or not spec.path.is_dir():
-        raise UserError(f"{given} {name}: no such folder; give one, or a shipped model: {', '.join(shipped())}")
+        raise UserError(f"{option} {name}: no such folder; give one, or a shipped model: {', '.join(shipped())}")
     return spec.path
 
 
@@ -302,11 +302,11 @@ class ContextOptions(NeuralOptions):
     def tasks(self, usual: Task, lesson: Lesson) -> list[Task]:
         from rescore.lms.neural.training.objectives import ContextObjective, Task
 
-        found = super().tasks(usual, lesson)
+        tasks = super().tasks(usual, lesson)
         if self.context:
             objective = ContextObjective(usual.objective, lesson.tokenizer)
-            found.append(Task("context", lesson.text.windows(), objective))
-        return found
+            tasks.append(Task("context", lesson.text.windows(), objective))
+        return tasks
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -344,10 +344,10 @@ class SourceOptions(TranslationOptions):
     def tasks(self, usual: Task, lesson: Lesson) -> list[Task]:
         from rescore.lms.neural.training.objectives import SourceObjective, Task
 
-        found = super().tasks(usual, lesson)
+        tasks = super().tasks(usual, lesson)
         if lesson.pairs is not None:
-            found.append(Task("pairs", lesson.pairs, SourceObjective(usual.objective, lesson.tokenizer)))
-        return found if self.text or lesson.pairs is None else found[1:]
+            tasks.append(Task("pairs", lesson.pairs, SourceObjective(usual.objective, lesson.tokenizer)))
+        return tasks if self.text or lesson.pairs is None else tasks[1:]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -392,9 +392,9 @@ class OrderOptions(NeuralOptions):
         return 2 if self.sentence_order is not None else super().window(config)
 
     def tasks(self, usual: Task, lesson: Lesson) -> list[Task]:
-        found = super().tasks(usual, lesson)
+        tasks = super().tasks(usual, lesson)
         if self.sentence_order is not None:
             from rescore.lms.neural.training.sentence_order import order_task
 
-            found.append(order_task(self.sentence_order, usual, lesson.config, lesson.tokenizer))
-        return found
+            tasks.append(order_task(self.sentence_order, usual, lesson.config, lesson.tokenizer))
+        return tasks

@@ -185,9 +185,9 @@ class NetworkScorer:
         for batch, rows, targets, spans in self.requests(distinct):
             values = self.network.log_probs(batch, rows, targets).double().cpu().numpy()
             for sentence, first, which in spans:
-                found = values[which]
-                log_probs[sentence][first : first + len(found)] += found / self.passes
-                done += len(found)
+                span_values = values[which]
+                log_probs[sentence][first : first + len(span_values)] += span_values / self.passes
+                done += len(span_values)
             base.report(done, whole)
         results = [self._result(*both) for both in zip(distinct, log_probs, strict=True)]
         return [results[rank[sentence]] for sentence in encoded]
@@ -223,15 +223,15 @@ class NetworkScorer:
             if own.start < last and first < own.stop
         ]
         rows.sort(key=lambda row: row[2] - row[1])
-        for some in batches(rows, lambda row: row[2] - row[1] + frame, network.batch_tokens):
+        for batch in batches(rows, lambda row: row[2] - row[1] + frame, network.batch_tokens):
             sequences = [
-                [*network.before, *sentences[index].ids[start:stop], *network.after] for index, start, stop, *_ in some
+                [*network.before, *sentences[index].ids[start:stop], *network.after] for index, start, stop, *_ in batch
             ]
             columns = max(map(len, sequences))
             at: list[int] = []
             targets: list[int] = []
             spans = []
-            for row, (index, start, _, first, last) in enumerate(some):
+            for row, (index, start, _, first, last) in enumerate(batch):
                 spans.append(Span(index, first, slice(len(at), len(at) + last - first)))
                 begin = row * columns + first - start + len(network.before)
                 at += range(begin, begin + last - first)
@@ -360,10 +360,10 @@ class MaskedScorer(NetworkScorer):
     def _ask(self, contexts: dict[Context, list[Wanted]], sentences: Sequence[Encoded]) -> Iterator[Request]:
         # The sort is stable: copies of a sentence stay together, and share what the network computes once.
         rows = sorted(contexts.items(), key=lambda row: len(row[0].tokens))
-        for some in batches(rows, lambda row: len(row[0].tokens), self.network.batch_tokens):
-            tokens, lengths = padded([context.tokens for context, _ in some], self.network.pad)
-            at = [row * tokens.shape[1] + context.position for row, (context, _) in enumerate(some)]
-            asked = [(row, wanted) for row, (_, every) in enumerate(some) for wanted in every]
+        for batch in batches(rows, lambda row: len(row[0].tokens), self.network.batch_tokens):
+            tokens, lengths = padded([context.tokens for context, _ in batch], self.network.pad)
+            at = [row * tokens.shape[1] + context.position for row, (context, _) in enumerate(batch)]
+            asked = [(row, wanted) for row, (_, every) in enumerate(batch) for wanted in every]
             yield Request(
                 Batch(tokens, lengths, torch.tensor(at)),
                 torch.tensor([row for row, _ in asked]),
@@ -393,10 +393,10 @@ def right_tokens(lm: LanguageModel, questions: Sequence[Question]) -> list[npt.N
     if scorer.passes > 1:
         raise UserError(f"--accuracy: {lm.name} predicts each token {scorer.passes} times; leave out orders")
     sentences = scorer.encoded(questions)
-    found = [np.zeros(len(sentence.ids), dtype=np.bool_) for sentence in sentences]
+    marks = [np.zeros(len(sentence.ids), dtype=np.bool_) for sentence in sentences]
     for batch, rows, targets, spans in scorer.requests(sentences):
         right = (scorer.network.most_probable(batch, rows).cpu() == targets % scorer.network.vocabulary).numpy()
         for sentence, first, which in spans:
             values = right[which]
-            found[sentence][first : first + len(values)] = values
-    return [right[scorer.scored(sentence)] for right, sentence in zip(found, sentences, strict=True)]
+            marks[sentence][first : first + len(values)] = values
+    return [right[scorer.scored(sentence)] for right, sentence in zip(marks, sentences, strict=True)]

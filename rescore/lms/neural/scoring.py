@@ -78,10 +78,10 @@ class OwnNetwork:
 
     def trainable(self) -> Self:
         """The same with weights that can be trained: those of the folder, in float32, none packed for speed."""
-        other = copy(self)
+        clone = copy(self)
         network, _ = checkpoint.load(self._folder, self._kind)
-        other.precision, other.network = "float32", network.to(self._device)
-        return other
+        clone.precision, clone.network = "float32", network.to(self._device)
+        return clone
 
     def digest(self) -> bytes:
         files = ("config.json", "tokenizer.json", "model.safetensors")
@@ -115,11 +115,11 @@ class WindowNetwork(OwnNetwork):
 
     def encode(self, questions: Sequence[Question]) -> list[Encoded]:
         most, most_after = self._context
-        split = [(one.before[-most:], one.text, one.after[:most_after]) for one in questions]
+        split = [(question.before[-most:], question.text, question.after[:most_after]) for question in questions]
         texts = list(dict.fromkeys(text for before, own, after in split for text in (*before, own, *after)))
         known = dict(zip(texts, self.encode_texts(texts), strict=True))
         return [
-            self._window([known[one] for one in before], known[own], [known[one] for one in after])
+            self._window([known[text] for text in before], known[own], [known[text] for text in after])
             for before, own, after in split
         ]
 
@@ -155,17 +155,17 @@ class _AmongScorer(Wrapped):
 
     def score(self, questions: Sequence[Question]) -> list[TokenScores]:
         """One result per question, in their order."""
-        sizes = [len(one.ids) for one in self._alone.network.encode(questions)]
+        sizes = [len(sentence.ids) for sentence in self._alone.network.encode(questions)]
         self._tell_once(max(sizes, default=0))
         among = [
             rank
-            for rank, one in enumerate(questions)
-            if (one.before or one.after[: self._context[1]]) and sizes[rank] <= self.network.longest
+            for rank, question in enumerate(questions)
+            if (question.before or question.after[: self._context[1]]) and sizes[rank] <= self.network.longest
         ]
-        found = dict(zip(among, self._among.score([questions[rank] for rank in among]), strict=True))
-        alone = [rank for rank in range(len(questions)) if rank not in found]
-        found |= dict(zip(alone, self._alone.score([questions[rank] for rank in alone]), strict=True))
-        return [found[rank] for rank in range(len(questions))]
+        results = dict(zip(among, self._among.score([questions[rank] for rank in among]), strict=True))
+        alone = [rank for rank in range(len(questions)) if rank not in results]
+        results |= dict(zip(alone, self._alone.score([questions[rank] for rank in alone]), strict=True))
+        return [results[rank] for rank in range(len(questions))]
 
     def _tell_once(self, longest: int) -> None:
         if longest > self.network.longest and not self._reported:
@@ -222,8 +222,8 @@ class PairScorer(_AmongScorer):
         Raises:
             UserError: a question has no source.
         """
-        pairs = [one.pair(self._channel) for one in questions]
-        return super().score([Question(text, before=(given,)) for given, text in pairs])
+        pairs = [question.pair(self._channel) for question in questions]
+        return super().score([Question(text, before=(shown,)) for shown, text in pairs])
 
 
 def load(spec: Spec, computing: ComputeOptions, make: Make) -> LanguageModel:

@@ -93,7 +93,7 @@ class Tokenizer:
     def encode_words(self, sentences: Sequence[str]) -> list[tuple[list[int], list[int]]]:
         """Token ids of each sentence as `encode` has them, and for each token the number of its word."""
         encodings = self._batch(sentences)
-        return [(found.ids, [-1 if word is None else word for word in found.word_ids]) for found in encodings]
+        return [(encoding.ids, [-1 if word is None else word for word in encoding.word_ids]) for encoding in encodings]
 
     def words(self, sentences: Sequence[str]) -> list[list[str]]:
         """The normalised words of each sentence, before they are cut into WordPieces."""
@@ -140,8 +140,8 @@ def train_wordpiece(lines: Iterable[str], vocab_size: int, normalisation: str = 
     )
     usable = ((word, count) for word, count in sorted(counts.items()) if known.issuperset(word))
     plain.train_from_iterator(_repeated(usable), trainer=trainer)
-    found = sorted(plain.get_vocab().items(), key=lambda item: item[1])
-    vocabulary = {token: index for index, (token, _) in enumerate(found)}
+    entries = sorted(plain.get_vocab().items(), key=lambda item: item[1])
+    vocabulary = {token: index for index, (token, _) in enumerate(entries)}
     tokenizer = _normalising(normalisation, models.WordPiece(vocabulary, unk_token=UNK))
     tokenizer.decoder = decoders.WordPiece()
     tokenizer.add_special_tokens([token for token in SPECIAL if token in vocabulary])

@@ -58,7 +58,7 @@ class PermutationScorer(NetworkScorer):
     def of(cls, spec: Spec, network: Network) -> Self:
         orders, seed = spec.number("orders", 1), spec.number("seed", 0, least=0)
         usual = {"orders": orders == 1, "seed": seed == 0}
-        name = ":".join([spec.kind, *(one for one in spec.options if not usual.get(one.partition("=")[0]))])
+        name = ":".join([spec.kind, *(option for option in spec.options if not usual.get(option.partition("=")[0]))])
         return cls(name, network, orders, seed)
 
     def requests(self, sentences: Sequence[Encoded]) -> Iterator[Request]:

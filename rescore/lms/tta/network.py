@@ -66,27 +66,30 @@ class Phrases(nn.Module):
             distinct: find phrases that stand in several places, as in an N-best list, and compute them once.
         """
         steps = [-k if backwards else k for k in range(WIDTH)]
-        found = torch.stack([shifted(tokens, step, self.none) for step in steps], -1)
+        phrases = torch.stack([shifted(tokens, step, self.none) for step in steps], -1)
         if distinct:
             base = self.none + 1
-            numbers = (found[..., 0] * base + found[..., 1]) * base + found[..., 2]
+            numbers = (phrases[..., 0] * base + phrases[..., 1]) * base + phrases[..., 2]
             numbers, which = numbers.unique(return_inverse=True)
-            found = torch.stack([numbers // base**2, numbers // base % base, numbers % base], -1)
+            phrases = torch.stack([numbers // base**2, numbers // base % base, numbers % base], -1)
         else:
-            found, which = found.flatten(0, 1), torch.arange(tokens.numel(), device=tokens.device).view(tokens.shape)
-        units = self.units(found, embed)
-        added = self.query(units) * (found[:, :1] < self.none)
-        vectors = embed(found[:, 0].clamp_max(self.none - 1)) + self.key(units)
-        return Keys(vectors, which, F.pad(added, (0, 0, 0, 1)), shifted(which, -1 if backwards else 1, len(found)))
+            phrases, which = (
+                phrases.flatten(0, 1),
+                torch.arange(tokens.numel(), device=tokens.device).view(tokens.shape),
+            )
+        units = self.units(phrases, embed)
+        added = self.query(units) * (phrases[:, :1] < self.none)
+        vectors = embed(phrases[:, 0].clamp_max(self.none - 1)) + self.key(units)
+        return Keys(vectors, which, F.pad(added, (0, 0, 0, 1)), shifted(which, -1 if backwards else 1, len(phrases)))
 
     def units(self, phrases: Tensor, embed: Callable[[Tensor], Tensor]) -> Tensor:
         """(k, WIDTH), the nearest token first -> (k, units)."""
         words, which = phrases.unique(return_inverse=True)  # each is multiplied once
         table = self.words(embed(words.clamp_max(self.none - 1))) * (words < self.none)[:, None]
-        found = self.bias.to(table.dtype)
+        total = self.bias.to(table.dtype)
         for place, part in enumerate(table.chunk(WIDTH, dim=-1)):
-            found = found + F.embedding(which[:, place], part)
-        return F.gelu(found)
+            total = total + F.embedding(which[:, place], part)
+        return F.gelu(total)
 
 
 def shifted(grid: Tensor, step: int, fill: int) -> Tensor:
@@ -153,8 +156,8 @@ class TTA(Transformer):
         size = tokens.shape[1]
         if self.phrases:
             return before_and_behind(lengths, columns, size)
-        others = torch.arange(size, device=tokens.device) != columns[..., None]
-        return padding_mask(lengths, size)[:, None, :] & others
+        elsewhere = torch.arange(size, device=tokens.device) != columns[..., None]
+        return padding_mask(lengths, size)[:, None, :] & elsewhere
 
     def _phrases(self, tokens: Tensor, lengths: Tensor, distinct: bool) -> list[Keys]:
         """From the left and from the right; see `Phrases.forward`."""
@@ -168,8 +171,8 @@ class TTA(Transformer):
         """The first queries (..., d), which know no token: of places in sentences, and the sentences' own."""
         if self.config.first_query == "mask":
             return self.embed_pairs(MASK_ID + sentences * self.config.vocab_size, places)
-        found: Tensor = self.position_embedding(places)
-        return found if self.config.sentences == 1 else found + self.sentence_embedding(sentences)
+        query: Tensor = self.position_embedding(places)
+        return query if self.config.sentences == 1 else query + self.sentence_embedding(sentences)
 
     def predict(self, batch: Batch) -> Tensor:
         """`forward` at the positions asked for, less what cannot change them.

@@ -82,9 +82,11 @@ class UnifiedKind(NeuralKind):
 
         options = lesson.options
         assert isinstance(options, UnifiedKind.Options)
-        made = objectives(lesson.tokenizer, lesson.config.cloze, options.mask_rate, options.mask_cap)
+        named_objectives = objectives(lesson.tokenizer, lesson.config.cloze, options.mask_rate, options.mask_cap)
         corpora = {name: lesson.pairs if name in PAIRED else lesson.text for name in MIXTURE}
-        tasks = {name: Task(name, corpus, made[name]) for name, corpus in corpora.items() if corpus is not None}
+        tasks = {
+            name: Task(name, corpus, named_objectives[name]) for name, corpus in corpora.items() if corpus is not None
+        }
         return [tasks[name] for name in MIXTURE if name in tasks and name in options.readings]
 
     def load(self, spec: Spec, computing: ComputeOptions) -> LanguageModel:
@@ -100,6 +102,6 @@ class UnifiedKind(NeuralKind):
         named = sorted(option for option in spec.options if option in known)
         make = next((make for name, make in READINGS.items() if sorted(name.split(":")) == named), None)
         if make is None:
-            given = " and ".join(named) or "nothing"
-            raise UserError(f"--lm unified: expected one of {', '.join(READINGS)} as in unified:bi:DIR, found {given}")
+            listed = " and ".join(named) or "nothing"
+            raise UserError(f"--lm unified: expected one of {', '.join(READINGS)} as in unified:bi:DIR, found {listed}")
         return make(spec, computing)

@@ -154,7 +154,9 @@ class UnifiedNetwork(OwnNetwork):
         """[BOS] text [EOS], each in the segment of what is shown and not scored."""
         shift = segment * self.vocabulary
         ids = self._tokenizer.encode(texts)
-        return [tuple(token + shift for token in (self._tokenizer.bos, *some, self._tokenizer.eos)) for some in ids]
+        return [
+            tuple(token + shift for token in (self._tokenizer.bos, *sentence, self._tokenizer.eos)) for sentence in ids
+        ]
 
 
 class PairNetwork(UnifiedNetwork):
@@ -168,14 +170,14 @@ class PairNetwork(UnifiedNetwork):
         self.before, self._channel = [], channel
 
     def encode(self, questions: Sequence[Question]) -> list[Encoded]:
-        pairs = [one.pair(self._channel) for one in questions]
-        given = list(dict.fromkeys(one for one, _ in pairs))
-        shown = dict(zip(given, self.sources(given, Segment.BOTH), strict=True))
-        found = []
-        for (one, _), own in zip(pairs, self.encode_texts([text for _, text in pairs]), strict=True):
-            first = cut(shown[one], max(2, self.positions - len(self.after) - len(own.ids)))
-            found.append(Encoded((*first, *own.ids), (*[CONTEXT_TOKEN] * len(first), *own.words)))
-        return found
+        pairs = [question.pair(self._channel) for question in questions]
+        source_texts = list(dict.fromkeys(source for source, _ in pairs))
+        shown = dict(zip(source_texts, self.sources(source_texts, Segment.BOTH), strict=True))
+        encoded = []
+        for (source, _), own in zip(pairs, self.encode_texts([text for _, text in pairs]), strict=True):
+            first = cut(shown[source], max(2, self.positions - len(self.after) - len(own.ids)))
+            encoded.append(Encoded((*first, *own.ids), (*[CONTEXT_TOKEN] * len(first), *own.words)))
+        return encoded
 
 
 def cut(source: tuple[int, ...], most: int) -> tuple[int, ...]:
@@ -198,13 +200,13 @@ class SourceScorer(CausalScorer):
 
     def encoded(self, questions: Sequence[Question]) -> list[Encoded]:
         """Source and target one behind the other."""
-        pairs = [one.pair(self._channel) for one in questions]
-        given = list(dict.fromkeys(one for one, _ in pairs))
-        sources = dict(zip(given, self._network.sources(given), strict=True))
-        targets = map(self.in_order, self._network.encode_texts([other for _, other in pairs]))
+        pairs = [question.pair(self._channel) for question in questions]
+        source_texts = list(dict.fromkeys(source for source, _ in pairs))
+        sources = dict(zip(source_texts, self._network.sources(source_texts), strict=True))
+        targets = map(self.in_order, self._network.encode_texts([target for _, target in pairs]))
         return [
-            Encoded((*sources[one], *target.ids), (*[CONTEXT_TOKEN] * len(sources[one]), *target.words))
-            for (one, _), target in zip(pairs, targets, strict=True)
+            Encoded((*sources[source], *target.ids), (*[CONTEXT_TOKEN] * len(sources[source]), *target.words))
+            for (source, _), target in zip(pairs, targets, strict=True)
         ]
 
     def _tell_once(self, sentences: Sequence[Encoded]) -> None:
@@ -231,9 +233,9 @@ class SourceScorer(CausalScorer):
                 scored = slice(first - start + 1, last - start + 1)
                 paths.setdefault(source[:-1], []).append(Window(tokens, scored, index, split + first))
         trees: list[PrefixTree] = []
-        for stem, some in paths.items():
-            some.sort(key=lambda path: path.tokens)
-            trees += prefix_trees(some, True, min(LARGEST_TREE, network.batch_tokens), stem, network.cloze)
+        for stem, group in paths.items():
+            group.sort(key=lambda path: path.tokens)
+            trees += prefix_trees(group, True, min(LARGEST_TREE, network.batch_tokens), stem, network.cloze)
         trees.sort(key=lambda tree: tree.size)
         for together in batches(trees, lambda tree: tree.size, network.batch_tokens):
             yield as_request(together, network.pad, True)

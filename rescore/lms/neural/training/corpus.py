@@ -35,7 +35,7 @@ def read_pairs(source: Path, target: Path) -> Iterator[list[SentencePair]]:
             lines_there = number + next(place for place, pair in enumerate(chunk) if None in pair)
             raise UserError(f"{shorter}: has {lines_there} lines, the other side of --pairs has more")
         number += len(chunk)
-        yield [(str(one), str(other)) for one, other in chunk]
+        yield [(str(source_line), str(target_line)) for source_line, target_line in chunk]
 
 
 SHUFFLED_TOGETHER = (
@@ -129,7 +129,7 @@ class Corpus:
         begins, ends = self._windows[:-1], self._windows[1:]
         before = np.concatenate([[0], self._ends])
         fits = (ends - begins == 2) & (before[ends] - before[begins] < longest)
-        kept = [some[fits[some]] for some in (self._training_windows, self._held_out_windows)]
+        kept = [windows[fits[windows]] for windows in (self._training_windows, self._held_out_windows)]
         if not all(map(len, kept)):
             raise UserError(
                 f"the text has too few pairs of consecutive lines with fewer than {longest} tokens: "
@@ -259,13 +259,15 @@ def encode_pairs(
 
     between = [tokenizer.eos, tokenizer.bos] if apart else [tokenizer.eos]
 
-    def fit(one: list[int], other: list[int]) -> bool:
-        return max(len(one), len(other)) <= longest if apart else len(one) + len(other) < longest
+    def fit(source_ids: list[int], target_ids: list[int]) -> bool:
+        return (
+            max(len(source_ids), len(target_ids)) <= longest if apart else len(source_ids) + len(target_ids) < longest
+        )
 
     def sentences() -> Iterator[list[int]]:
         for chunk in read_pairs(source, target):
-            one, other = (tokenizer.encode([pair[side] for pair in chunk]) for side in (0, 1))
-            for first, second in zip(one, other, strict=True):
+            sources, targets = (tokenizer.encode([pair[side] for pair in chunk]) for side in (0, 1))
+            for first, second in zip(sources, targets, strict=True):
                 if first and second and fit(first, second):
                     yield [*first, *between, *second]
                     yield [*second, *between, *first]
@@ -331,7 +333,7 @@ def _write(
 def _read_meta(path: Path) -> dict[str, object]:
     """What was written at the end of an encoding; empty where there is none, or none that can be read."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        meta = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) and "content" in found else {}
+    return meta if isinstance(meta, dict) and "content" in meta else {}

@@ -54,8 +54,8 @@ class WordNet:
         self._irregular: dict[str, list[str]] = {}
         for fields in _lines(folder / "data.noun"):
             pointers = fields[4 + 2 * int(fields[3], 16) :]
-            found = [pointers[1 + 4 * n : 3 + 4 * n] for n in range(int(pointers[0]))]
-            self._above[fields[0]] = [offset for kind in ("@", "@i") for symbol, offset in found if symbol == kind]
+            relations = [pointers[1 + 4 * n : 3 + 4 * n] for n in range(int(pointers[0]))]
+            self._above[fields[0]] = [offset for kind in ("@", "@i") for symbol, offset in relations if symbol == kind]
         for fields in _lines(folder / "index.noun"):
             self._senses[fields[0]] = fields[-int(fields[2]) :]
         for fields in _lines(folder / "noun.exc"):
@@ -64,7 +64,7 @@ class WordNet:
     def senses(self, word: str) -> list[str]:
         """The synsets of a word and of what it is a plural of, the most frequent ones first."""
         forms = self._irregular.get(word) or [
-            word.removesuffix(ending) + other for ending, other in ENDINGS.items() if word.endswith(ending)
+            word.removesuffix(ending) + singular for ending, singular in ENDINGS.items() if word.endswith(ending)
         ]
         return [sense for form in dict.fromkeys([word, *forms]) for sense in self._senses.get(form, [])]
 
@@ -134,14 +134,14 @@ class HypernymClasses(Curriculum):
     @classmethod
     def read(cls, folder: Path, tokenizer: Tokenizer, counts: npt.NDArray[np.int64]) -> Self:
         """Of the tokens of a text, as `classes` has them."""
-        found = cls(classes(folder, tokenizer, counts))
-        if not len(found.shared):
+        replacement = cls(classes(folder, tokenizer, counts))
+        if not len(replacement.shared):
             log.warning(
                 "--hypernyms %s changes nothing: no two rare words of the vocabulary have a class together; "
                 "give a larger text, --vocabulary words, or a larger --size",
                 folder,
             )
-        return found
+        return replacement
 
     def __str__(self) -> str:
         return f"{len(self.shared):,} hypernyms are classes of {self.shared.sum():,} tokens"

@@ -445,7 +445,7 @@ USUAL = {"mask_rate": 0.15, "mask_cap": None, "cloze": False, "predict_frame": F
 def _check_same(path: Path, before: dict[str, Any], now: dict[str, Any]) -> None:
     # How long training goes on and how often it saves may change; what decides the batches, or the network, may not.
     decisive = ("batch_tokens", "seed", "optimizer", "objective", "network", "tokenizer", "text", "held_out")
-    before, now = (some | {"objective": USUAL | some.get("objective", {})} for some in (before, now))
+    before, now = (state | {"objective": USUAL | state.get("objective", {})} for state in (before, now))
     for name in ("tasks", *decisive, "replacements"):
         there, here = before.get(name), now[name]
         if there == here:

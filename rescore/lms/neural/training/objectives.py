@@ -30,8 +30,8 @@ class Example:
     def to(self, device: torch.device) -> Example:
         if device.type == "cpu":
             return self
-        given = {name: getattr(self, name) for name in self.__slots__}
-        moved = {name: part.to(device, non_blocking=True) for name, part in given.items() if part is not None}
+        parts = {name: getattr(self, name) for name in self.__slots__}
+        moved = {name: part.to(device, non_blocking=True) for name, part in parts.items() if part is not None}
         return Example(**moved)
 
 

@@ -32,22 +32,24 @@ def optimizers(
     vectors = [value for _, value in named if value.dim() != 2]
     matrices = [value for name, value in named if value.dim() == 2 and "embedding" not in name]
     embeddings = [value for name, value in named if value.dim() == 2 and "embedding" in name]
-    found: list[torch.optim.Optimizer] = []
+    optimizer_list: list[torch.optim.Optimizer] = []
     if name == "muon":
         if not hasattr(torch.optim, "Muon"):
             raise UserError(f"PyTorch {torch.__version__} has no Muon; install 2.9 or later, or give --optimizer adamw")
         muon = torch.optim.Muon(matrices, lr=0.0, weight_decay=weight_decay, adjust_lr_fn="match_rms_adamw")
-        found.append(muon)
+        optimizer_list.append(muon)
         matrices = []
     groups = [
         {"params": [*matrices, *embeddings], "weight_decay": weight_decay},
         {"params": vectors, "weight_decay": 0.0},
     ]
-    found.append(torch.optim.AdamW(groups, lr=0.0, betas=(0.9, 0.999), eps=1e-6, fused=True))
-    others = [] if heads is None else list(heads.parameters())
-    if others:
-        found.append(torch.optim.AdamW(others, lr=0.0, weight_decay=weight_decay, eps=1e-6, fused=True))
-    return found
+    optimizer_list.append(torch.optim.AdamW(groups, lr=0.0, betas=(0.9, 0.999), eps=1e-6, fused=True))
+    head_parameters = [] if heads is None else list(heads.parameters())
+    if head_parameters:
+        optimizer_list.append(
+            torch.optim.AdamW(head_parameters, lr=0.0, weight_decay=weight_decay, eps=1e-6, fused=True)
+        )
+    return optimizer_list
 
 
 EVERY_STEPS = 200
@@ -103,8 +105,8 @@ class Interrupts:
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         self.number = number
-        for one, handler in self._usual.items():
-            signal.signal(one, handler)
+        for signal_number, handler in self._usual.items():
+            signal.signal(signal_number, handler)
 
     def obey(self) -> None:
         """Do now what the noted signal usually does: raise KeyboardInterrupt or SystemExit, or end the process."""

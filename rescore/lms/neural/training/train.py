@@ -182,21 +182,21 @@ def _corpora(options: NeuralOptions) -> list[Path]:
 def _prepare_tokenizer(options: NeuralOptions, report: Report) -> None:
     files = _files(options)
     if options.given_tokenizer is not None:
-        found = Tokenizer.load(options.given_tokenizer)
+        tokenizer = Tokenizer.load(options.given_tokenizer)
     elif options.start is not None:
-        found = Tokenizer.load(options.start / "tokenizer.json")
+        tokenizer = Tokenizer.load(options.start / "tokenizer.json")
     elif files:
         size = options.size or options.named_config.vocab_size
         vocabulary = options.vocabulary or "wordpiece"
         units = {"wordpiece": "WordPieces"}.get(vocabulary, vocabulary)
         report(f"training a tokenizer of {size:,} {units} on {', '.join(map(str, files))}")
         lines = chain.from_iterable(map(read_lines, files))
-        found = VOCABULARIES[vocabulary](lines, size, options.normalisation)
-        if found.vocab_size < size:
-            report(f"the text gives {found.vocab_size:,} {units} only")
+        tokenizer = VOCABULARIES[vocabulary](lines, size, options.normalisation)
+        if tokenizer.vocab_size < size:
+            report(f"the text gives {tokenizer.vocab_size:,} {units} only")
     else:
         raise UserError("no tokenizer; give --text FILE to train one on, or --tokenizer FILE")
-    found.save(options.out / "tokenizer.json")
+    tokenizer.save(options.out / "tokenizer.json")
 
 
 def _write_card(kind: str, trainer: Trainer, corpora: Sequence[Corpus]) -> None:
