@@ -280,11 +280,11 @@ def _rename_reserved(nbest: NbestList, renamed: set[str]) -> None:
     that were reported."""
     for hypothesis in nbest.hypotheses:
         for name in hypothesis.scores.keys() & RESERVED - READERS_OWN - nbest.provenance.keys():
-            other = free_name(name, hypothesis.scores)
-            hypothesis.scores = {other if key == name else key: score for key, score in hypothesis.scores.items()}
+            new_name = free_name(name, hypothesis.scores)
+            hypothesis.scores = {new_name if key == name else key: score for key, score in hypothesis.scores.items()}
             if name not in renamed:
                 renamed.add(name)
-                log.warning("the column %s is called %s, because the name %s is reserved", name, other, name)
+                log.warning("the column %s is called %s, because the name %s is reserved", name, new_name, name)
 
 
 def _check_scores(nbest: NbestList, place: str) -> None:

@@ -310,7 +310,7 @@ def _json_lines(decided: Iterable[tuple[NbestList, Sequence[ConfidentWord]]]) ->
         for word in words:
             row: dict[str, object] = {"word": word.text, "confidence": round(word.confidence, 4)}
             if word.alternatives:
-                row["alternatives"] = [[other, round(mass, 4)] for other, mass in word.alternatives]
+                row["alternatives"] = [[alternative, round(mass, 4)] for alternative, mass in word.alternatives]
             rows.append(row)
         yield json.dumps({"id": nbest.id, "words": rows}, ensure_ascii=False)
 

@@ -130,17 +130,17 @@ def lattices(source: Source, options: ReadOptions) -> Iterator[tuple[str, Lattic
     Raises:
         UserError: a file is no lattice, or is damaged; a lattice has a cycle, or no path to a final state.
     """
-    for one in [Source(path, source.warnings) for path in _files(source.path)] if source.is_folder else [source]:
-        lines = _filled(one.head)
-        if _is_binary(one.head):
-            raise UserError(f"{one.name}: a binary archive; write it as text with: lattice-copy ark:IN ark,t:OUT")
+    for file in [Source(path, source.warnings) for path in _files(source.path)] if source.is_folder else [source]:
+        lines = _filled(file.head)
+        if _is_binary(file.head):
+            raise UserError(f"{file.name}: a binary archive; write it as text with: lattice-copy ark:IN ark,t:OUT")
         if not lines:
-            raise UserError(f"{one.name}: is empty")
-        name = "stdin" if one.is_stdin else _ENDINGS.sub("", one.path.name)
+            raise UserError(f"{file.name}: is empty")
+        name = "stdin" if file.is_stdin else _ENDINGS.sub("", file.path.name)
         if slf.begins(lines[0]):
-            yield from slf.read(one, name, options)
+            yield from slf.read(file, name, options)
         else:
-            yield from _transducers(one, name, _Symbols(one, options), options)
+            yield from _transducers(file, name, _Symbols(file, options), options)
 
 
 class _Symbols:

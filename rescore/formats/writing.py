@@ -121,7 +121,7 @@ def check_holds(
             not nbest.provenance[name].is_component for name in kept & nbest.provenance.keys()
         ):
             lost["which models made the columns"] = None
-        if "models" not in holds and any(one.origin is not Origin.FIRST_PASS for one in nbest.hypotheses):
+        if "models" not in holds and any(hypothesis.origin is not Origin.FIRST_PASS for hypothesis in nbest.hypotheses):
             lost["which hypotheses the toolkit did not give"] = None
         if not scores:
             lost["scores (the best hypothesis comes first)"] = None
