@@ -99,13 +99,13 @@ class Channel:
 
     def confusions(self, number: int) -> list[tuple[str, str, float, float]]:
         """The blocks most often heard as others: meant, heard, how often, P(heard | meant)."""
-        found = [
+        pairs = [
             (meant, heard, count, count / self.totals[meant])
             for meant, row in self.counts.items()
             for heard, count in row.items()
             if meant != heard
         ]
-        return sorted(found, key=lambda item: (-item[2], item[:2]))[:number]
+        return sorted(pairs, key=lambda item: (-item[2], item[:2]))[:number]
 
     def save(self, folder: Path) -> None:
         """Write the counts into a folder, as JSON."""
@@ -126,13 +126,13 @@ class Channel:
             UserError: the file is absent or damaged, or was made for blocks of other lengths.
         """
         path = folder / NAME if folder.is_dir() else folder
-        found = parsed(read_json(path), _File, str(path))
-        if found.block != BLOCK:
-            raise UserError(f"{path}: has blocks of {found.block} letters, not {BLOCK}; train the channel anew")
-        for meant, row in found.counts.items():
-            if meant not in found.totals or any(not 0 < n <= found.totals[meant] + 1 for n in row.values()):
+        record = parsed(read_json(path), _File, str(path))
+        if record.block != BLOCK:
+            raise UserError(f"{path}: has blocks of {record.block} letters, not {BLOCK}; train the channel anew")
+        for meant, row in record.counts.items():
+            if meant not in record.totals or any(not 0 < n <= record.totals[meant] + 1 for n in row.values()):
                 raise UserError(f"{path}: counts of {meant!r} do not fit its total; train the channel anew")
-        return cls(found.counts, found.totals, found.source)
+        return cls(record.counts, record.totals, record.source)
 
     def log_prob(self, meant: str, heard: str) -> float:
         """Natural log of P(heard | meant) of two blocks; -inf for longer ones that were never seen."""
@@ -218,8 +218,8 @@ class Channel:
         order = sorted(range(len(meant)), key=lambda index: (len(meant[index]), len(heard[index])))
         result = np.zeros(len(meant))
         for start in range(0, len(order), PAIRS):
-            some = order[start : start + PAIRS]
-            result[some] = self._together([framed(meant[i]) for i in some], [framed(heard[i]) for i in some])
+            batch = order[start : start + PAIRS]
+            result[batch] = self._together([framed(meant[i]) for i in batch], [framed(heard[i]) for i in batch])
         return result
 
     def _together(self, meant: Sequence[str], heard: Sequence[str]) -> Floats:
@@ -392,15 +392,15 @@ def train(
     known = References(tuple(references)) if references else None
     lists = formats.read(paths, references=known, need_references=True)
     pairs = collect(lists)
-    other = sum(number for (meant, heard), number in pairs.items() if meant != heard)
+    confused = sum(number for (meant, heard), number in pairs.items() if meant != heard)
     source = f"{len(lists):,} lists, {content_hash(lists)}"
     channel = learn(pairs, source)
     channel.save(out)
-    report(f"channel: {pairs.total():,} words of {source}; {other:,} were heard as others")
-    write_text(out / "README.md", _card(channel, pairs.total(), other))
+    report(f"channel: {pairs.total():,} words of {source}; {confused:,} were heard as others")
+    write_text(out / "README.md", _card(channel, pairs.total(), confused))
 
 
-def _card(channel: Channel, words: int, other: int) -> str:
+def _card(channel: Channel, words: int, confused: int) -> str:
     return f"""{card_head("text2text-generation", {"kind": "channel", "trained_on": channel.source})}
 
 # channel
@@ -410,7 +410,7 @@ What a recogniser writes where something else was said, for `--respell`: counts 
 | | |
 | --- | --- |
 | learned from | {channel.source} |
-| words | {words:,}, with repeats in hypotheses; {other:,} were heard as others |
+| words | {words:,}, with repeats in hypotheses; {confused:,} were heard as others |
 | pairs of blocks | {channel.size:,} |
 | licence | yours to choose |
 """

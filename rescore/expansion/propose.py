@@ -102,11 +102,11 @@ class Writer:
         self._number = number
         self._templates = [SPEECH, TRANSLATION] if prompt is None else [_template(prompt)]
         try:
-            found = parse(spec)
-            odd = [one for one in found.options if not one.startswith(("parallel=", "timeout="))]
-            if not kind_of(found.kind).remote or odd:
+            server = parse(spec)
+            odd = [option for option in server.options if not option.startswith(("parallel=", "timeout="))]
+            if not kind_of(server.kind).remote or odd:
                 raise UserError(f"--lm {spec}: give server:[parallel=N:][timeout=N:]URL#MODEL")
-            self._client, model = connect(found)
+            self._client, model = connect(server)
             self._served, revision = served_model(self._client, model)
         except UserError as error:
             raise UserError(str(error).replace("--lm ", "--propose ", 1)) from None
@@ -228,7 +228,7 @@ class Proposing:
         """A copy of a list with what an answer proposes; None where the list has no text to ask about."""
         texts, dropped = list[str](), Counter[Dropped]()
         if answer is not None:
-            texts, dropped = corrections(answer, [one.text for one in nbest.hypotheses], self._number)
+            texts, dropped = corrections(answer, [hypothesis.text for hypothesis in nbest.hypotheses], self._number)
         originals = [nbest.hypotheses[place] for place in first_pass_indices(nbest)]
         new = []
         for text in texts:
@@ -238,7 +238,7 @@ class Proposing:
         tally.expanded += bool(new)
         tally.proposals += len(new)
         tally.dropped += dropped
-        old = [replace(one, scores={EDITS: 0.0} | one.scores) for one in nbest.hypotheses]
+        old = [replace(hypothesis, scores={EDITS: 0.0} | hypothesis.scores) for hypothesis in nbest.hypotheses]
         return replace(nbest, hypotheses=[*old, *new])
 
 
@@ -246,14 +246,14 @@ def _shown(nbest: NbestList) -> list[str]:
     """The different texts that systems gave, the best first; none that was made of others."""
     systems = (Origin.FIRST_PASS, Origin.MERGED)
     ranked = [nbest.hypotheses[place] for place in ranking(nbest, nbest.column(FIRST_PASS))]
-    texts = [" ".join(one.text.split()) for one in ranked if one.origin in systems]
+    texts = [" ".join(hypothesis.text.split()) for hypothesis in ranked if hypothesis.origin in systems]
     return list(dict.fromkeys(filter(None, texts)))[:SHOWN]
 
 
 def nearest(text: str, originals: Sequence[Hypothesis]) -> tuple[Hypothesis, int]:
     """The original with the fewest word edits to a text, of these the best by the first pass; and the edits."""
     words = text.lower().split()
-    edits = [Levenshtein.distance(one.text.lower().split(), words) for one in originals]
+    edits = [Levenshtein.distance(original.text.lower().split(), words) for original in originals]
     place = min(range(len(originals)), key=lambda place: (edits[place], -originals[place].scores[FIRST_PASS]))
     return originals[place], edits[place]
 
@@ -268,7 +268,7 @@ def corrections(answer: str, hypotheses: Sequence[str], number: int) -> tuple[li
     dropped: Counter[Dropped] = Counter()
     known = {_plain(text) for text in hypotheses}
     said = answer.rpartition("</think>")[2].partition("<think>")[0]  # without what a model thinks aloud
-    for line in [one for one in said.splitlines() if one.strip()] or [""]:
+    for line in [line for line in said.splitlines() if line.strip()] or [""]:
         text = styled(BEFORE_LINE.sub("", line.strip(), count=1), hypotheses)
         fault = _fault(text, hypotheses)
         if fault is None and _plain(text) in known:
@@ -294,7 +294,7 @@ def _fault(text: str, hypotheses: Sequence[str]) -> Dropped | None:
     if len(text) > LENGTHS * max(map(len, hypotheses)):
         return Dropped.LONG
     odd = any(letter == "\ufffd" or unicodedata.category(letter) in ("Cc", "Cn", "Co", "Cs") for letter in text)
-    distances = (Levenshtein.normalized_distance(text.lower(), other.lower()) for other in hypotheses)
+    distances = (Levenshtein.normalized_distance(text.lower(), hypothesis.lower()) for hypothesis in hypotheses)
     return Dropped.NONSENSE if odd or min(distances) > ALIKE else None
 
 

@@ -80,20 +80,25 @@ def _merged(nbest: NbestList, others: Mapping[str, NbestList | None], normaliser
     for name in others:
         if name in taken:
             raise UserError(f"{name}: the lists of the first system have a column of that name; rename the file")
-    systems = {name: _best_scores(other, key) for name, other in others.items()}
+    systems = {name: _best_scores(theirs, key) for name, theirs in others.items()}
     hypotheses = [
-        replace(one, scores={MISSING + FIRST_PASS: 0.0, **one.scores, **_scores(key(one.text), systems)})
-        for one in nbest.hypotheses
+        replace(
+            hypothesis,
+            scores={MISSING + FIRST_PASS: 0.0, **hypothesis.scores, **_scores(key(hypothesis.text), systems)},
+        )
+        for hypothesis in nbest.hypotheses
     ]
-    present = {key(one.text) for one in nbest.hypotheses}
+    present = {key(hypothesis.text) for hypothesis in nbest.hypotheses}
     columns = (FIRST_PASS, *component_columns(nbest))
     absent = {name: worst(nbest.column(name)) for name in columns} | _missing(nbest) | {MISSING + FIRST_PASS: 1.0}
-    for other in others.values():
-        for one in other.hypotheses if other else ():
-            text = _words(one.text)
+    for theirs in others.values():
+        for hypothesis in theirs.hypotheses if theirs else ():
+            text = _words(hypothesis.text)
             if key(text) not in present:
                 present.add(key(text))
-                hypotheses.append(Hypothesis(text, {**absent, **_scores(key(text), systems)}, Origin.MERGED, one.times))
+                hypotheses.append(
+                    Hypothesis(text, {**absent, **_scores(key(text), systems)}, Origin.MERGED, hypothesis.times)
+                )
     names = [*others, *(MISSING + system for system in (FIRST_PASS, *others))]
     columns_of_systems = {name: Column.component(MERGED) for name in names}
     return replace(nbest, hypotheses=hypotheses, provenance={**nbest.provenance, **columns_of_systems})
@@ -205,7 +210,7 @@ def combinations(
     """
     top = int(scores.argmax())
     best = hypotheses[top]
-    sets = [edits_between(best, other) for other in hypotheses]
+    sets = [edits_between(best, hypothesis) for hypothesis in hypotheses]
     edits = sorted(set().union(*sets))
     gains = estimate(sets, edits, scores - scores[top])
     # Partial combinations, by score: what is chosen so far, and where the last edit ended.
@@ -228,8 +233,8 @@ def estimate(
     """
     where = {edit: index for index, edit in enumerate(edits)}
     has = np.zeros((len(sets), len(edits)))
-    for row, found in zip(has, sets, strict=True):
-        row[[where[edit] for edit in found]] = 1.0
+    for row, own_edits in zip(has, sets, strict=True):
+        row[[where[edit] for edit in own_edits]] = 1.0
     total = has.sum()
     if not total:
         return np.zeros(len(edits))
