@@ -77,9 +77,9 @@ def trainable(lm: LanguageModel) -> LanguageModel:
     network = network_of(lm).network.trainable()
     if network is None:
         raise UserError(f"{lm.name}: --fine-tune is for networks that `rescore train` makes; leave it out")
-    made = copy(lm)
-    vars(made)["network"] = network
-    return made
+    copied = copy(lm)
+    vars(copied)["network"] = network
+    return copied
 
 
 def fine_tune(
@@ -105,42 +105,44 @@ def fine_tune(
     with torch.random.fork_rng():
         torch.manual_seed(how.seed)
         with torch.no_grad():
-            before = torch.cat([features(embedder, sides, some) for some in _cut(ours, how.pairs)])
+            before = torch.cat([features(embedder, sides, batch) for batch in _cut(ours, how.pairs)])
         classifier = PairClassifier(before, int(classes.max()) + 1)
         network.set_dropout(how.dropout)
         network.train()
         parameters = [*network.parameters(), *classifier.parameters()]
         optimizer = torch.optim.AdamW(parameters, lr=0.0, weight_decay=how.weight_decay, fused=True)
         steps = how.epochs * -(-len(ours) // how.pairs)
-        for step, some in enumerate(_batches(ours, how)):
+        for step, batch in enumerate(_batches(ours, how)):
             rate = how.learning_rate * min((step + 1) / max(1.0, 0.1 * steps), (steps - step) / (0.9 * steps), 1.0)
             for group in optimizer.param_groups:
                 group["lr"] = rate
-            loss = F.cross_entropy(classifier(features(embedder, sides, some)), torch.from_numpy(classes[some]))
+            loss = F.cross_entropy(classifier(features(embedder, sides, batch)), torch.from_numpy(classes[batch]))
             if not loss.isfinite():
                 raise UserError(f"{lm.name}: the loss is {loss.item()}; give a lower --learning-rate")
             loss.backward()
             nn.utils.clip_grad_norm_(parameters, how.clip)
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
-            report(len(some))
+            report(len(batch))
         network.eval()
         with torch.inference_mode():
-            found = [classifier(features(embedder, sides, some)).argmax(dim=1) for some in _cut(theirs, how.pairs)]
-    return torch.cat(found).numpy()
+            predictions = [
+                classifier(features(embedder, sides, batch)).argmax(dim=1) for batch in _cut(theirs, how.pairs)
+            ]
+    return torch.cat(predictions).numpy()
 
 
-def features(embedder: Embedder, sides: tuple[Side, Side], some: Classes) -> Tensor:
+def features(embedder: Embedder, sides: tuple[Side, Side], numbers: Classes) -> Tensor:
     """u, v, |u - v| and u * v (pairs, 4 d) of the pairs with these numbers (pairs,)."""
-    one, other = (_pooled(embedder, side, some) for side in sides)
-    return torch.cat([one, other, (one - other).abs(), one * other], dim=1)
+    first, second = (_pooled(embedder, side, numbers) for side in sides)
+    return torch.cat([first, second, (first - second).abs(), first * second], dim=1)
 
 
-def _pooled(embedder: Embedder, side: Side, some: Classes) -> Tensor:
-    every = embedder.tensors([side.texts[place] for place in some])
+def _pooled(embedder: Embedder, side: Side, numbers: Classes) -> Tensor:
+    every = embedder.tensors([side.texts[place] for place in numbers])
     pooled = [
         side.poolings[place](vectors) if len(vectors) else vectors.sum(dim=0)
-        for place, vectors in zip(some, every, strict=True)
+        for place, vectors in zip(numbers, every, strict=True)
     ]
     return torch.stack(pooled)
 

@@ -127,7 +127,7 @@ def order(path: Path, gold: Path | None, number: int) -> Examples:
     shown = [pair[::-1] if swap else pair for pair, swap in zip(pairs, swapped, strict=True)]
     tested = np.arange(len(pairs)) >= len(pairs) * 4 // 5
     labels = ["swapped" if swap else "in order" for swap in swapped]
-    return Examples([one for one, _ in shown], [other for _, other in shown], labels, tested)
+    return Examples([first for first, _ in shown], [second for _, second in shown], labels, tested)
 
 
 def read(task: str, path: Path, gold: Path | None = None, number: int = EXAMPLES) -> Examples:
@@ -136,15 +136,15 @@ def read(task: str, path: Path, gold: Path | None = None, number: int = EXAMPLES
     Raises:
         UserError: the files are not what the task reads, or examples are too few, or all of one class.
     """
-    found: Examples = resolve(PROBES[task].read)(path, gold, number)
-    if found.tested is None and len(found.labels) < FOLDS:
+    examples: Examples = resolve(PROBES[task].read)(path, gold, number)
+    if examples.tested is None and len(examples.labels) < FOLDS:
         raise UserError(
-            f"{path}: {len(found.labels)} pairs, and no test part; at least {FOLDS} are needed for ten folds"
+            f"{path}: {len(examples.labels)} pairs, and no test part; at least {FOLDS} are needed for ten folds"
         )
-    for tested in _parts(found):
-        if len({label for label, test in zip(found.labels, tested, strict=True) if not test}) < 2:
+    for tested in _parts(examples):
+        if len({label for label, test in zip(examples.labels, tested, strict=True) if not test}) < 2:
             raise UserError(f"{path}: all examples to train on are of one class")
-    return found
+    return examples
 
 
 def probe(task: str, examples: Examples, lm: LanguageModel, options: VectorOptions) -> Probed:
@@ -210,7 +210,7 @@ def _probed(
     """The record of what was right; `settings` of a fine-tuning, `program` the one that trained."""
     asked = [label for part in _parts(examples) for label, test in zip(examples.labels, part, strict=True) if test]
     draws = np.random.default_rng(SEED).integers(0, len(right), (TRIALS, len(right)))
-    each = np.sort(right[draws].mean(axis=1))
+    accuracies = np.sort(right[draws].mean(axis=1))
     signature = signed(f"acc:{task}", [lm], options, centre=False)
     signature = replace(
         signature,
@@ -222,15 +222,15 @@ def _probed(
         bool(settings),
         len(right),
         100 * float(right.mean()),
-        (100 * float(each[25]), 100 * float(each[-26])),
+        (100 * float(accuracies[25]), 100 * float(accuracies[-26])),
         100 * max(map(asked.count, set(asked))) / len(asked),
         str(signature),
     )
 
 
-def features(one: Matrix, other: Matrix) -> Matrix:
+def features(first: Matrix, second: Matrix) -> Matrix:
     """(pairs, d) of each side -> (pairs, 4 d)."""
-    return np.concatenate([one, other, np.abs(one - other), one * other], axis=1)
+    return np.concatenate([first, second, np.abs(first - second), first * second], axis=1)
 
 
 def classify(x: Matrix, examples: Examples) -> Flags:
@@ -273,14 +273,14 @@ def _fitted(x: Matrix, labels: npt.NDArray[np.str_]) -> Any:
         return float((fit(strength, ~held_out).predict(scaled[held_out]) == labels[held_out]).mean())
 
     best = fit(max(STRENGTHS, key=score), np.ones(len(x), dtype=np.bool_))
-    return lambda some: best.predict((some - mean) / np.where(spread > 0, spread, 1.0))
+    return lambda rows: best.predict((rows - mean) / np.where(spread > 0, spread, 1.0))
 
 
-def render(found: Sequence[Probed]) -> str:
+def render(probes: Sequence[Probed]) -> str:
     """One row for each training, then the signatures."""
     rows = [["", "accuracy", "95 % CI"]]
-    for one in found:
-        name = f"{one.name}, fine-tuned" if one.fine_tuned else one.name
-        rows.append([name, f"{one.accuracy:.1f}", "{:.1f}-{:.1f}".format(*one.interval)])
-    about = f"{found[0].tested:,} pairs tested; percent; the most frequent class {found[0].majority:.1f}"
-    return "\n".join([text(rows), "", about, *(one.signature for one in found)])
+    for probed in probes:
+        name = f"{probed.name}, fine-tuned" if probed.fine_tuned else probed.name
+        rows.append([name, f"{probed.accuracy:.1f}", "{:.1f}-{:.1f}".format(*probed.interval)])
+    about = f"{probes[0].tested:,} pairs tested; percent; the most frequent class {probes[0].majority:.1f}"
+    return "\n".join([text(rows), "", about, *(probed.signature for probed in probes)])

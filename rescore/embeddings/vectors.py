@@ -155,10 +155,10 @@ class Embedder:
         rank = {sentence: index for index, sentence in enumerate(dict.fromkeys(encoded))}
         distinct = list(rank)
         masked = lm.masks and self._options.kind == "context"
-        found = dict(self._masked(lm, distinct) if masked else self._plain(lm, distinct))
-        width = next((vectors.shape[1] for vectors in found.values()), None)
+        by_rank = dict(self._masked(lm, distinct) if masked else self._plain(lm, distinct))
+        width = next((vectors.shape[1] for vectors in by_rank.values()), None)
         none = torch.zeros(0, self._width(lm) if width is None else width)
-        return [found.get(rank[sentence], none) for sentence in encoded]
+        return [by_rank.get(rank[sentence], none) for sentence in encoded]
 
     def _width(self, lm: NetworkScorer) -> int:
         """Of this network's vectors: looked at, as the networks of Hugging Face do not all say it in one way."""
@@ -188,13 +188,13 @@ class Embedder:
         ]
         rows.sort(key=lambda row: row[2] - row[1])
         parts: dict[int, list[tuple[int, Tensor]]] = {}
-        for some in batches(rows, lambda row: row[2] - row[1] + frame, network.batch_tokens):
+        for batch in batches(rows, lambda row: row[2] - row[1] + frame, network.batch_tokens):
             sequences = []
-            for index, start, stop, *_ in some:
+            for index, start, stop, *_ in batch:
                 ids = sentences[index].ids[start:stop]
                 sequences.append([*before, *(ids[::-1] if lm.backwards else ids), *after])
             hidden = self._vectors(lm, *padded(sequences, network.pad)).cpu()
-            for row, (index, start, stop, first, last) in enumerate(some):
+            for row, (index, start, stop, first, last) in enumerate(batch):
                 shift = len(before) - behind
                 inner = hidden[row, max(shift, 0) : shift + stop - start]
                 if lm.backwards:
@@ -210,15 +210,15 @@ class Embedder:
     def _masked(self, lm: NetworkScorer, sentences: Sequence[Encoded]) -> Iterator[tuple[int, Tensor]]:
         """Mask and predict: each token's vector where it is masked."""
         for begin in range(0, len(sentences), MASKED_TOGETHER):
-            some = sentences[begin : begin + MASKED_TOGETHER]
-            found: list[dict[int, Tensor]] = [{} for _ in some]
-            for batch, rows, _, spans in lm.requests(some):
+            group = sentences[begin : begin + MASKED_TOGETHER]
+            masked_vectors: list[dict[int, Tensor]] = [{} for _ in group]
+            for batch, rows, _, spans in lm.requests(group):
                 hidden = self._vectors(lm, batch.tokens, batch.lengths).flatten(0, 1)
                 values = hidden[batch.at.to(hidden.device)].cpu()
                 for span in spans:
                     for offset, value in enumerate(values[rows[span.values]]):
-                        found[span.sentence][span.first + offset] = value
-            for index, vectors in enumerate(found, begin):
+                        masked_vectors[span.sentence][span.first + offset] = value
+            for index, vectors in enumerate(masked_vectors, begin):
                 if vectors:
                     yield index, torch.stack([vectors[place] for place in sorted(vectors)])
 
