@@ -81,9 +81,9 @@ class RemoteModel:
 
     def score(self, questions: Sequence[Question]) -> list[TokenScores]:
         """One result per question, in their order."""
-        found = next(self._cluster.stream(self._rank, [questions]))
-        assert found is not None
-        return found
+        scores = next(self._cluster.stream(self._rank, [questions]))
+        assert scores is not None
+        return scores
 
     def stream(self, batches: Iterable[Sequence[Question]]) -> Iterator[list[TokenScores] | None]:
         """Results of batches in their order; None for one that cannot be scored and is to be skipped."""
@@ -164,8 +164,8 @@ class Cluster:
             ready, _ = self._ray.wait(list(loading), timeout=left)
             if ready:
                 try:
-                    found: list[tuple[str, About]] = self._result(ready[0])
-                    return found
+                    facts: list[tuple[str, About]] = self._result(ready[0])
+                    return facts
                 except self._ray.exceptions.RayActorError:
                     self._lost(loading[ready[0]])
         raise UserError(f"--engine ray: no worker could be started within {10 * PATIENCE:.0f} s; give fewer --workers")
@@ -184,22 +184,22 @@ class Cluster:
         waiting: deque[_Task] = deque()
         running: dict[Any, tuple[_Task, _Worker]] = {}
         done: dict[int, list[TokenScores] | None] = {}
-        taken = given = 0
+        taken = yielded = 0
         exhausted = False
         alone_since = time.monotonic()
         while True:
-            while not exhausted and taken - given < AHEAD * max(1, len(self._workers)) + 1:
+            while not exhausted and taken - yielded < AHEAD * max(1, len(self._workers)) + 1:
                 questions = next(source, None)
                 if questions is None:
                     exhausted = True
                 else:
                     waiting.append(_Task(taken, questions, rank))
                     taken += 1
-            if given in done:
-                yield done.pop(given)
-                given += 1
+            if yielded in done:
+                yield done.pop(yielded)
+                yielded += 1
                 continue
-            if exhausted and given == taken:
+            if exhausted and yielded == taken:
                 return
             alone_since = self._look_after(alone_since)
             while waiting and (worker := self._free(waiting[0])) is not None:
@@ -311,13 +311,13 @@ class _Holder:
     def score(self, rank: int, questions: list[Question]) -> list[TokenScores]:
         # What is worked out when it is asked for would take the model along: plain values are sent.
         return [
-            TokenScores(list(one.tokens), one.log_probs, one.unknown, one.sum)
-            for one in self._models[rank].score(questions)
+            TokenScores(list(scores.tokens), scores.log_probs, scores.unknown, scores.sum)
+            for scores in self._models[rank].score(questions)
         ]
 
 
 def _has_room(worker: _Worker, task: _Task) -> bool:
-    alone = any(one.attempts for one in (task, *worker.tasks))
+    alone = any(queued.attempts for queued in (task, *worker.tasks))
     return len(worker.tasks) < (1 if alone else AHEAD)
 
 

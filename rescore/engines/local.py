@@ -64,8 +64,10 @@ def score_windows(
     def batches() -> Iterator[list[Question]]:
         for window in parts:
             ranks: dict[Question, int] = {}  # equal questions are asked once
-            asked = [ask(lm, placed, (one.text for one in placed.nbest.hypotheses)) for placed in window]
-            begun.append((window, [[ranks.setdefault(one, len(ranks)) for one in some] for some in asked]))
+            asked = [ask(lm, placed, (hypothesis.text for hypothesis in placed.nbest.hypotheses)) for placed in window]
+            begun.append(
+                (window, [[ranks.setdefault(question, len(ranks)) for question in questions] for questions in asked])
+            )
             yield list(ranks)
 
     def scores_of(questions: list[Question]) -> list[TokenScores]:
@@ -86,15 +88,15 @@ def score_windows(
         done: Scored = []
         for placed, ranks in zip(window, places, strict=True):
             nbest, scores = placed.nbest, [result[rank] for rank in ranks]
-            for hypothesis, found in zip(nbest.hypotheses, scores, strict=True):
-                if not found.sum < math.inf:  # NaN is not, either
+            for hypothesis, token_scores in zip(nbest.hypotheses, scores, strict=True):
+                if not token_scores.sum < math.inf:  # NaN is not, either
                     text = hypothesis.text[:60]
-                    raise UserError(f"{lm.name}: the score of {text!r} is {found.sum}; the model is damaged")
-            tokens += sum(len(found.tokens) for found in scores)
-            unknown += sum(len(found.unknown) for found in scores)
+                    raise UserError(f"{lm.name}: the score of {text!r} is {token_scores.sum}; the model is damaged")
+            tokens += sum(len(token_scores.tokens) for token_scores in scores)
+            unknown += sum(len(token_scores.unknown) for token_scores in scores)
             if len({hypothesis.text for hypothesis in nbest.hypotheses}) > 1:
                 several += 1
-                alike += len({found.sum for found in scores}) == 1
+                alike += len({token_scores.sum for token_scores in scores}) == 1
             done.append((placed, scores))
         window_progress.finish(_hypotheses(window))
         yield done
@@ -179,10 +181,10 @@ class ColumnAdder:
         if nbest.provenance is not self._before:
             self._before, self._columns = nbest.provenance, {**nbest.provenance, **self._new}
         hypotheses = []
-        for hypothesis, found in zip(nbest.hypotheses, scores, strict=True):
-            columns = {**hypothesis.scores, self._name: found.normalised(self._norm)}
+        for hypothesis, token_scores in zip(nbest.hypotheses, scores, strict=True):
+            columns = {**hypothesis.scores, self._name: token_scores.normalised(self._norm)}
             if self._count_tokens:
-                columns[TOKENS] = float(len(found.tokens))
+                columns[TOKENS] = float(len(token_scores.tokens))
             hypotheses.append(replace(hypothesis, scores=columns))
         return replace(nbest, hypotheses=hypotheses, provenance=self._columns)
 

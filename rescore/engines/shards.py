@@ -48,8 +48,16 @@ class Shards:
         digest = hashlib.sha256(self._made_by.encode())
         for placed in window:
             nbest = placed.nbest
-            hypotheses = [(one.text, one.origin, sorted(one.scores.items())) for one in nbest.hypotheses]
-            about = (nbest.id, nbest.references, nbest.source, sorted(nbest.provenance.items(), key=lambda one: one[0]))
+            hypotheses = [
+                (hypothesis.text, hypothesis.origin, sorted(hypothesis.scores.items()))
+                for hypothesis in nbest.hypotheses
+            ]
+            about = (
+                nbest.id,
+                nbest.references,
+                nbest.source,
+                sorted(nbest.provenance.items(), key=lambda item: item[0]),
+            )
             digest.update(repr((about, hypotheses, placed.before, placed.after)).encode())
         key = digest.hexdigest()[:12]
         path = self._folder / f"{len(self._paths):06d}-{key}.jsonl"
