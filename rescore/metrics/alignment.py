@@ -86,8 +86,8 @@ def _batch(references: Sequence[list[int]], hypotheses: Sequence[list[int]]) -> 
             i = slice(first, stop)
             previous = slice(first - 1, stop - 1)
             # Word i of the reference against word k - i of the hypothesis.
-            other = of_hypotheses[:, k - stop : k - first][:, ::-1]
-            diagonal = before[:, previous] + np.where(of_references[:, previous] == other, 0, _SUBSTITUTED)
+            hypothesis_words = of_hypotheses[:, k - stop : k - first][:, ::-1]
+            diagonal = before[:, previous] + np.where(of_references[:, previous] == hypothesis_words, 0, _SUBSTITUTED)
             gap = _cheaper(last[:, i] + _GAP, last[:, previous] + _GAP)
             now[:, i] = _cheaper(diagonal, gap)
         done = np.flatnonzero(ends == k)
@@ -99,9 +99,9 @@ def _batch(references: Sequence[list[int]], hypotheses: Sequence[list[int]]) -> 
     return np.stack([substitutions, (gaps + difference) // 2, (gaps - difference) // 2], axis=1)
 
 
-def _cheaper(one: Counts, other: Counts) -> Counts:
+def _cheaper(first: Counts, second: Counts) -> Counts:
     """The one of lower cost, of equals the first."""
-    return np.where(one >> _BITS <= other >> _BITS, one, other)
+    return np.where(first >> _BITS <= second >> _BITS, first, second)
 
 
 def _matrix(rows: Sequence[list[int]], fill: int) -> Counts:

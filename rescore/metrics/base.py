@@ -109,13 +109,13 @@ class MetricOptions:
     words: WordList | None = None
     """The words that BWER counts, and UWER does not."""
 
-    def beside(self, given: MetricOptions) -> MetricOptions:
+    def beside(self, options: MetricOptions) -> MetricOptions:
         """What `given` says, and where it says nothing, what is here."""
         return MetricOptions(
-            given.tokenise or self.tokenise,
-            self.normaliser.beside(given.normaliser),
-            given.model or self.model,
-            given.words or self.words,
+            options.tokenise or self.tokenise,
+            self.normaliser.beside(options.normaliser),
+            options.model or self.model,
+            options.words or self.words,
         )
 
 
@@ -135,9 +135,9 @@ def list_statistics(metric: Metric, lists: Sequence[NbestList]) -> list[Counts]:
         [(metric_input(metric, nbest, hypothesis.text), nbest.references) for hypothesis in nbest.hypotheses]
         for nbest in lists
     ]
-    where = {key: index for index, key in enumerate(dict.fromkeys(key for some in keys for key in some))}
+    where = {key: index for index, key in enumerate(dict.fromkeys(key for list_keys in keys for key in list_keys))}
     rows = metric.statistics([text for text, _ in where], [references for _, references in where])
-    return [rows[[where[key] for key in some]] for some in keys]
+    return [rows[[where[key] for key in list_keys]] for list_keys in keys]
 
 
 def metric_input(metric: Metric, nbest: NbestList, text: str) -> str | Translation | Spoken:
@@ -235,12 +235,15 @@ class Remembered:
 
     def losses_of_lists(self, lists: Sequence[NbestList], compute: AllLosses) -> list[Values]:
         """What `compute` gives for lists: (hypotheses, hypotheses) each."""
-        keys = [tuple(metric_input(self._metric, nbest, one.text) for one in nbest.hypotheses) for nbest in lists]
+        keys = [
+            tuple(metric_input(self._metric, nbest, hypothesis.text) for hypothesis in nbest.hypotheses)
+            for nbest in lists
+        ]
         new = {key: nbest for key, nbest in zip(keys, lists, strict=True) if key not in self._losses}
-        found = dict(zip(new, compute(self._metric, list(new.values())), strict=True)) if new else {}
-        pairs = sum(loss.size for loss in found.values())
+        losses = dict(zip(new, compute(self._metric, list(new.values())), strict=True)) if new else {}
+        pairs = sum(loss.size for loss in losses.values())
         if self._pairs + pairs > PAIRS:
-            return [found[key] if key in found else self._losses[key] for key in keys]
+            return [losses[key] if key in losses else self._losses[key] for key in keys]
         self._pairs += pairs
-        self._losses |= found
+        self._losses |= losses
         return [self._losses[key] for key in keys]

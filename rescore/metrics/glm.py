@@ -42,35 +42,35 @@ def nearest(reference: Readings, hypothesis: Readings) -> tuple[list[str], list[
     if not ambiguous(reference) and not ambiguous(hypothesis):
         return first(reference), first(hypothesis)
     expected, expected_before, expected_ends = _network(reference)
-    found, found_before, found_ends = _network(hypothesis)
-    if len(expected) * len(found) > MOST_CELLS:
+    heard, heard_before, heard_ends = _network(hypothesis)
+    if len(expected) * len(heard) > MOST_CELLS:
         raise UserError(
-            f"--glm: {len(found):,} words of a text and {len(expected):,} of its reference are too many to compare "
+            f"--glm: {len(heard):,} words of a text and {len(expected):,} of its reference are too many to compare "
             f"with their alternatives, at most {MOST_CELLS:,} pairs; cut long recordings into utterances"
         )
     # Of the cheapest alignment of a path up to word i with one up to word j.
-    cost = [[0] * len(found) for _ in expected]
+    cost = [[0] * len(heard) for _ in expected]
     for i, before_i in enumerate(expected_before):
         here = cost[i]
-        rows = [cost[p] for p in before_i] or [[NEVER] * len(found)]
+        rows = [cost[p] for p in before_i] or [[NEVER] * len(heard)]
         above = rows[0] if len(rows) == 1 else list(map(min, *rows))
-        for j, before_j in enumerate(found_before):
+        for j, before_j in enumerate(heard_before):
             if i or j:
-                change = SUBSTITUTION * (expected[i] != found[j])
+                change = SUBSTITUTION * (expected[i] != heard[j])
                 least = above[j] + GAP
                 for q in before_j:
                     least = min(least, above[q] + change, here[q] + GAP)
                 here[j] = least
-    i, j = min(((p, q) for p in expected_ends for q in found_ends), key=lambda ends: cost[ends[0]][ends[1]])
+    i, j = min(((p, q) for p in expected_ends for q in heard_ends), key=lambda ends: cost[ends[0]][ends[1]])
     words: tuple[list[str], list[str]] = ([], [])
     while i or j:
-        change = SUBSTITUTION * (expected[i] != found[j])
+        change = SUBSTITUTION * (expected[i] != heard[j])
         # Of equally cheap steps the change (or match) is taken first, then the insertion, as in `alignment`.
-        steps = [(change, p, q) for p in expected_before[i] for q in found_before[j]]
-        steps += [(GAP, i, q) for q in found_before[j]] + [(GAP, p, j) for p in expected_before[i]]
+        steps = [(change, p, q) for p in expected_before[i] for q in heard_before[j]]
+        steps += [(GAP, i, q) for q in heard_before[j]] + [(GAP, p, j) for p in expected_before[i]]
         p, q = next((p, q) for more, p, q in steps if cost[p][q] + more == cost[i][j])
         words[0].extend([expected[i]] * (p != i))
-        words[1].extend([found[j]] * (q != j))
+        words[1].extend([heard[j]] * (q != j))
         i, j = p, q
     return words[0][::-1], words[1][::-1]
 
@@ -198,13 +198,13 @@ class Glm:
 
 
 def _first(table: Table, text: str, at: int) -> Rule | None:
-    found = [
+    fitting = [
         (number, rule)
         for letters in range(1, KEY + 1)
         for number, rule in table.get(text[at : at + letters], ())
         if rule.fits(text, at)
     ]
-    return min(found, key=lambda one: one[0])[1] if found else None
+    return min(fitting, key=lambda numbered: numbered[0])[1] if fitting else None
 
 
 def _sides(expression: str) -> tuple[bool, bool]:

@@ -84,7 +84,9 @@ def rewritten(tokens: Sequence[Token]) -> str:
     while place < len(tokens):
         token = tokens[place]
         run = tokens[place : place + len(token.piece.words)]
-        whole = [one.place for one in run if one.piece is token.piece] == list(range(len(token.piece.words)))
+        whole = [neighbour.place for neighbour in run if neighbour.piece is token.piece] == list(
+            range(len(token.piece.words))
+        )
         text += "" if not text or (token.piece.glued and token.place == 0) else " "
         text += token.piece.text if whole else str(token)
         place += len(run) if whole else 1
@@ -141,7 +143,7 @@ class Normaliser:
         if not self.case_sensitive:
             text = text.lower()
         parts = self.glm(text, reference) if self.glm else [(text,)]
-        return [[self._words(one) for one in part] for part in parts]
+        return [[self._words(alternative) for alternative in part] for part in parts]
 
     def _words(self, text: str) -> list[str]:
         if self.split_hyphens:
@@ -172,17 +174,20 @@ class Normaliser:
         """
         written = [(part, place > 0) for word in text.split() for place, part in enumerate(self._split(word))]
         words = [_alone(self, part) for part, _ in written]
-        apart = [word for some in words for word in some]
+        apart = [word for part_words in words for word in part_words]
         whole = self(text)
         if apart == whole:
-            return [Piece(part, (part,), some, glued) for (part, glued), some in zip(written, words, strict=True)]
-        ends = _ends([len(some) for some in words], apart, whole)
+            return [
+                Piece(part, (part,), part_words, glued)
+                for (part, glued), part_words in zip(written, words, strict=True)
+            ]
+        ends = _ends([len(part_words) for part_words in words], apart, whole)
         pieces, begin, last = [], 0, 0
         for place, end in enumerate(ends, 1):
             if end is not None:
-                some = written[begin:place]
-                shown = "".join(part if glued else f" {part}" for part, glued in some).strip()
-                pieces.append(Piece(shown, tuple(part for part, _ in some), tuple(whole[last:end]), some[0][1]))
+                covered = written[begin:place]
+                shown = "".join(part if glued else f" {part}" for part, glued in covered).strip()
+                pieces.append(Piece(shown, tuple(part for part, _ in covered), tuple(whole[last:end]), covered[0][1]))
                 begin, last = place, end
         return pieces
 
@@ -203,10 +208,11 @@ class Normaliser:
         """The names of what is on; `glm` aside."""
         return tuple(name for name in FLAGS if getattr(self, name))
 
-    def beside(self, given: Normaliser) -> Normaliser:
+    def beside(self, normaliser: Normaliser) -> Normaliser:
         """What either does; of two mapping files the one given."""
         return Normaliser(
-            **{name: True for name in FLAGS if name in self.flags or name in given.flags}, glm=given.glm or self.glm
+            **{name: True for name in FLAGS if name in self.flags or name in normaliser.flags},
+            glm=normaliser.glm or self.glm,
         )
 
     @property
@@ -249,13 +255,13 @@ def _whisper(name: str) -> Callable[[str], str]:
     """One of `WHISPER`."""
     module, _, kind = WHISPER[name].partition(":")
     try:
-        made: Callable[[str], str] = getattr(import_module(f"whisper_normalizer.{module}"), kind)()
+        function: Callable[[str], str] = getattr(import_module(f"whisper_normalizer.{module}"), kind)()
     except ImportError:
         option = name.replace("_", "-")
         raise UserError(
             f"--normalizer {option} needs the package whisper-normalizer; pip install 'rescore[whisper]'"
         ) from None
-    return made
+    return function
 
 
 def _whisper_version(name: str) -> str:
@@ -323,13 +329,13 @@ def paired_words(
 ) -> tuple[list[list[str]], list[list[str]]]:
     """The words of each pair of texts, as `Normaliser.nearest` has them; equal texts are normalised once."""
     expected = {text: normaliser.readings(text, reference=True) for text in dict.fromkeys(references)}
-    found = {text: normaliser.readings(text) for text in dict.fromkeys(hypotheses)}
+    heard = {text: normaliser.readings(text) for text in dict.fromkeys(hypotheses)}
     # One list of words for all places of a text: errors are counted in numbers, and each list is numbered once.
-    words = [{text: first(readings) for text, readings in side.items()} for side in (expected, found)]
-    one, other = [words[0][text] for text in references], [words[1][text] for text in hypotheses]
+    words = [{text: first(readings) for text, readings in side.items()} for side in (expected, heard)]
+    expected_words, heard_words = [words[0][text] for text in references], [words[1][text] for text in hypotheses]
     if normaliser.glm:
         for place, pair in enumerate(zip(references, hypotheses, strict=True)):
-            readings = expected[pair[0]], found[pair[1]]
+            readings = expected[pair[0]], heard[pair[1]]
             if any(map(ambiguous, readings)):
-                one[place], other[place] = nearest(*readings)
-    return one, other
+                expected_words[place], heard_words[place] = nearest(*readings)
+    return expected_words, heard_words

@@ -41,13 +41,13 @@ def speakers(ids: Sequence[str], pattern: str = SPEAKER) -> list[str]:
         UserError: the expression is none, or does not match an id.
     """
     find = finder(pattern, "--speaker")
-    found = []
+    labels = []
     for name in ids:
         speaker = find(name)
         if speaker is None:
             raise UserError(f"utterance {name}: --speaker {pattern} does not match it; give another expression")
-        found.append(speaker)
-    return found
+        labels.append(speaker)
+    return labels
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +230,7 @@ class Randomisation:
     def p_value(
         self, metric: Metric, lists: Sequence[NbestList], first: Sequence[Chosen], second: Sequence[Chosen]
     ) -> float:
-        return paired_randomisation(metric, [one.counts for one in first], [one.counts for one in second])
+        return paired_randomisation(metric, [chosen.counts for chosen in first], [chosen.counts for chosen in second])
 
 
 class Bootstrap:
@@ -242,7 +242,7 @@ class Bootstrap:
     def p_value(
         self, metric: Metric, lists: Sequence[NbestList], first: Sequence[Chosen], second: Sequence[Chosen]
     ) -> float:
-        return paired_bootstrap(metric, [one.counts for one in first], [one.counts for one in second])
+        return paired_bootstrap(metric, [chosen.counts for chosen in first], [chosen.counts for chosen in second])
 
 
 class Mapsswe:
@@ -257,8 +257,8 @@ class Mapsswe:
         if metric.unit != "word" or metric.words is None:
             raise UserError(f"--test mapsswe counts word errors; it does not apply to {metric.name}")
         references = [nbest.references for nbest in lists]
-        one, other = ([chosen.text for chosen in choice] for choice in (first, second))
-        return matched_pairs(references, one, other, metric.words).p_value
+        first_texts, second_texts = ([chosen.text for chosen in choice] for choice in (first, second))
+        return matched_pairs(references, first_texts, second_texts, metric.words).p_value
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,7 +294,7 @@ class PairedTest:
         if self.by_speaker:
             groups = speakers([nbest.id for nbest in lists], self.pattern)
             first, second = (
-                [Chosen("", counts) for counts in by_group([one.counts for one in choice], groups)]
+                [Chosen("", counts) for counts in by_group([chosen.counts for chosen in choice], groups)]
                 for choice in (first, second)
             )
         return TESTS[self.name]().p_value(metric, lists, first, second)
@@ -332,9 +332,9 @@ def matched_pairs(
     differences = np.array(
         [
             of_first - of_second
-            for reference, one, other in zip(references, first, second, strict=True)
+            for reference, first_text, second_text in zip(references, first, second, strict=True)
             for of_first, of_second in _segments(
-                normaliser, (reference,) if isinstance(reference, str) else reference, one, other
+                normaliser, (reference,) if isinstance(reference, str) else reference, first_text, second_text
             )
         ],
         dtype=np.float64,
@@ -356,7 +356,7 @@ def _segments(normaliser: Normaliser, references: Sequence[str], first: str, sec
     if pairs[0][0] != pairs[1][0]:  # two references or readings: the places of one are not those of the other
         whole = (sum(both[0]), sum(both[1]))
         return [whole] if any(whole) else []
-    found: list[tuple[int, int]] = []
+    segments: list[tuple[int, int]] = []
     of_first = of_second = correct = 0
     for place, errors in enumerate(zip(*both, strict=True)):
         if any(errors):
@@ -364,19 +364,19 @@ def _segments(normaliser: Normaliser, references: Sequence[str], first: str, sec
         elif place % 2:
             correct += 1
             if correct == 2 and (of_first or of_second):
-                found.append((of_first, of_second))
+                segments.append((of_first, of_second))
                 of_first = of_second = 0
-    return [*found, (of_first, of_second)] if of_first or of_second else found
+    return [*segments, (of_first, of_second)] if of_first or of_second else segments
 
 
 def _errors(reference: list[str], hypothesis: list[str]) -> list[int]:
     """Errors by place: insertions before the first word, at that word, insertions before the second, ..."""
     errors = [0] * (2 * len(reference) + 1)
     word = 0
-    for expected, found in align(reference, hypothesis):
+    for expected, heard in align(reference, hypothesis):
         if expected is None:
             errors[2 * word] += 1
         else:
-            errors[2 * word + 1] = int(expected != found)
+            errors[2 * word + 1] = int(expected != heard)
             word += 1
     return errors
