@@ -1,7 +1,7 @@
 """COMET (Rei et al. 2020) through unbabel-comet, from a local folder; also as the utility of minimum Bayes risk.
 
-Every text is embedded once: what compares a hypothesis with a reference is a small network on top, so that all pairs of
-a list cost little more than its texts.
+Every text is embedded once. A small network compares the embeddings of hypothesis and reference, so all pairs of a list
+cost little more than its texts.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ def load_checkpoint(folder: Path) -> Any:
     logging.getLogger("pytorch_lightning").setLevel(logging.ERROR)
     try:
         return comet.load_from_checkpoint(str(checkpoint_of(folder)), local_files_only=True)
-    except Exception as error:  # whatever the library raises for a folder that it cannot read
+    except Exception as error:  # the library raises many kinds of errors for a folder that it cannot read
         raise UserError(f"{folder}: unbabel-comet cannot load it ({' '.join(str(error).split())[:200]})") from None
 
 

@@ -31,10 +31,10 @@ def first(text: Readings) -> list[str]:
 
 
 def nearest(reference: Readings, hypothesis: Readings) -> tuple[list[str], list[str]]:
-    """The readings of both whose alignment is the cheapest (`alignment`); of equally cheap ones the first.
+    """The readings of both texts with the cheapest alignment (`alignment`); of equally cheap readings, the first.
 
-    As sclite aligns networks of words: each word follows one of those that can stand before it. Time and memory are
-    the product of the words of both.
+    Networks of words are aligned as in sclite: each word follows any of its possible predecessors. Time and memory grow
+    with the product of the numbers of words.
 
     Raises:
         UserError: a text with alternatives is too long.
@@ -95,10 +95,10 @@ def _network(text: Readings) -> tuple[list[str], list[Sequence[int]], Sequence[i
 
 LONGEST_RULE = 1_000
 REFERENCES, HYPOTHESES = {"ref", "stm", "trn", "txt"}, {"hyp", "ctm", "trn", "txt"}
-"""Names by which a file says that the rules below are for one side only: csrfilt.sh's `-t` and `-i`."""
+"""Names in a file that restrict the rules below to one side: csrfilt.sh's `-t` and `-i`."""
 
 VERSION = "v2"
-"""Of what a file means: in v1 a rule saw what the rules above it had written."""
+"""Version of the rules' meaning: in v1, a rule read the output of the rules above it."""
 KEY = 3  # letters by which rules are found
 
 
@@ -125,19 +125,19 @@ Table = Mapping[str, Sequence[tuple[int, Rule]]]
 class Glm:
     """The rules of a global mapping file.
 
-    A text is read once, from left to right; at each place the first rule of the file that fits replaces. What is new is
-    not looked at again, and contexts are those of the text as it was.
+    A text is read once, from left to right; at each place, the first rule that fits replaces the text. Replaced text is
+    not read again, and contexts refer to the original text.
     """
 
     of_references: Table = field(repr=False, compare=False)
     of_hypotheses: Table = field(repr=False, compare=False)
     digest: str
-    """Of the file's content, and the version of what it means."""
+    """Hash of the file's content, and the version of the rules' meaning."""
     path: str = ""
     """Where it was read."""
 
     def __call__(self, text: str, reference: bool = False) -> list[tuple[str, ...]]:
-        """The text in parts: of each part the alternatives, any of which is right."""
+        """The text in parts, each a set of alternatives; any alternative is right."""
         text = f" {' '.join(text.split())} "
         lower = text.lower()
         if len(lower) != len(text):  # few letters become two
@@ -164,12 +164,13 @@ class Glm:
     def load(cls, path: Path) -> Glm:
         """Read a file of lines `A => B / [ ] __ [ ]`; `;;` begins a comment, `*` a line of its head.
 
-        A and B may stand in brackets or quotes. A context of a blank asks for the end of a word; without a context
-        any part of a text is replaced. Of alternatives `{B / C}` any is right; `@` is no word. Case does not matter.
-        Below a line `;; INPUT_DEPENDENT_APPLICATION = "hyp"` rules are for hypotheses, of `"ref"` for references.
+        A and B may stand in brackets or quotes. A blank as context matches the end of a word; without a context, any
+        part of a text is replaced. Each alternative of `{B / C}` is right; `@` stands for no word. Case does not
+        matter. Below a line `;; INPUT_DEPENDENT_APPLICATION = "hyp"` rules are for hypotheses, of `"ref"` for
+        references.
 
         Raises:
-            UserError: the file is absent, or a line is none of these.
+            UserError: the file is absent, or a line has another form.
         """
         try:
             content = path.read_bytes()
@@ -228,7 +229,7 @@ def _rule(line: str, place: str) -> Rule:
 
 
 def _alternatives(new: str, place: str) -> tuple[str, ...]:
-    """What a right side stands for."""
+    """The texts that the right side of a rule stands for."""
     if "{" not in new:
         return (_bare(new),)
     # Files that are in use have lines without the bracket at the end.

@@ -38,10 +38,10 @@ class NgramCounts:
         return np.bincount(self.row, self.count, self.texts).astype(np.int64)
 
     def matches(self) -> Counts:
-        """(texts, texts): of each pair the n-grams in common, each as often as both have it.
+        """(texts, texts): the number of common n-grams of each pair, with repetitions that both texts have.
 
-        An n-gram that comes three times is three features, "at least once", "twice", "three times": then the matches
-        are the products of 0/1 vectors. What only one text has matches nothing but itself.
+        An n-gram that occurs three times makes three features, "at least once", "twice", "three times"; matches are
+        then products of 0/1 vectors. An n-gram that only one text has matches only itself.
         """
         row, feature = self._features()
         shared = np.bincount(feature)[feature] > 1
@@ -156,7 +156,8 @@ class Chrf:
         columns = []
         for ngrams in self._ngrams(texts):
             totals = ngrams.totals
-            there = np.where(totals > 0, totals[:, None], 0)  # what no reference has is not counted, as in sacreBLEU
+            # Orders that the reference lacks are not counted, as in sacreBLEU.
+            there = np.where(totals > 0, totals[:, None], 0)
             columns += [there, np.broadcast_to(totals, there.shape), ngrams.matches()]
         return np.stack([self.losses(np.stack(row, axis=-1)) for row in zip(*columns, strict=True)])
 
@@ -239,7 +240,7 @@ def sacrebleu_settings(metric: SacrebleuMetric) -> tuple[dict[str, str], dict[st
 def _sentence_statistics(
     metric: SacrebleuMetric, hypotheses: Sequence[str], references: Sequence[Sequence[str]]
 ) -> list[list[float]]:
-    # What sacreBLEU's own significance tests are built on; its public functions give the scores only.
+    # sacreBLEU's own significance tests use this method; its public functions return scores only.
     rows: list[list[float]] = [[] for _ in hypotheses]
     for number in {len(texts) for texts in references}:
         chosen = [index for index, texts in enumerate(references) if len(texts) == number]
@@ -281,7 +282,7 @@ class Bleu:
 
     @classmethod
     def choose(cls, options: MetricOptions, references: Sequence[str]) -> Bleu:
-        """With the tokenizer asked for, else `none` for references that are tokenised already, else 13a."""
+        """The metric with the requested tokenizer; by default `none` for tokenised references, 13a for others."""
         return cls(options.tokenise or ("none" if looks_tokenised(references) else "13a"))
 
     @property
@@ -363,7 +364,7 @@ def corpus_bleu(rows: Counts, effective_order: bool = False) -> Values:
         # Orders without a match are smoothed: the k-th such counts as 2**-k of a match (NIST's mteval).
         smoothed = 0.5 ** np.cumsum(matches == 0, axis=1)
         logs = np.log(100.0 * np.where(matches > 0, matches, smoothed) / ngrams)
-        orders = (ngrams > 0).sum(axis=1)  # a text shorter than an order has none of the longer ones either
+        orders = (ngrams > 0).sum(axis=1)  # a text without n-grams of an order has no longer n-grams either
         used = np.arange(4) < orders[:, None]
         mean = np.where(used, logs, 0.0).sum(axis=1) / (orders if effective_order else 4)
         brevity = np.where(length < reference, np.exp(1 - reference / length), 1.0)
