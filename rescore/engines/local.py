@@ -53,9 +53,9 @@ Scored = list[tuple[Placed, list[TokenScores]]]
 def score_windows(
     lm: LanguageModel, parts: Iterable[list[Placed]], progress: OnProgress = lambda done: None
 ) -> Iterator[Scored]:
-    """Each window with the scores of its hypotheses, as a stream; one that could not be scored is empty.
+    """Each window with the scores of its hypotheses, as a stream; a window that could not be scored is empty.
 
-    What is reported at the end: how many tokens the model does not know, and whether all its scores are the same.
+    At the end, a report says how many tokens the model does not know, and whether all its scores are equal.
     """
     tokens = unknown = alike = several = 0
     begun: deque[tuple[list[Placed], list[list[int]]]] = deque()
@@ -75,7 +75,7 @@ def score_windows(
         with watched(window_progress.watch(_hypotheses(window))):
             return lm.score(questions)
 
-    # What has a `stream` gets batches before the results of those before are taken.
+    # A model with a `stream` gets the next batches before earlier results are taken.
     results = lm.stream(batches()) if isinstance(lm, Streaming) else map(scores_of, batches())
     for result in results:
         window, places = begun.popleft()
@@ -120,7 +120,7 @@ def score_windows(
 
 
 def _report_cache(lm: LanguageModel) -> None:
-    """How many scores were there already; the next report is of what follows."""
+    """Log how many scores the cache had; the next report counts from here."""
     if isinstance(lm, Cached) and lm.looked_up:
         log.info("%s: %s scores were in the cache, %s were computed", lm.name, f"{lm.looked_up:,}", f"{lm.computed:,}")
         lm.looked_up = lm.computed = 0
@@ -133,7 +133,7 @@ class _WindowProgress:
         self._progress, self._done = progress, 0
 
     def watch(self, size: int) -> OnShare:
-        """What a model is to report to while it scores a window of `size` hypotheses."""
+        """The function to which a model reports its progress in a window of `size` hypotheses."""
 
         def on_share(share: float) -> None:
             self._advance(int(share * size))
@@ -156,17 +156,18 @@ def _hypotheses(window: Sequence[Placed]) -> int:
 
 @runtime_checkable
 class Streaming(Protocol):
-    """A language model that scores batches ahead of their use, as those of a cluster do."""
+    """A language model that scores batches ahead of their use, as on a cluster."""
 
     def stream(self, batches: Iterable[Sequence[Question]]) -> Iterator[list[TokenScores] | None]:
-        """Results in the order of the batches; None for one that cannot be scored and is to be skipped."""
+        """Results in the order of the batches; None for a batch that cannot be scored and is skipped."""
         ...
 
 
 class ColumnAdder:
-    """Makes copies of lists with one more column: scores of tokens, normalised; if asked for, also their number.
+    """Makes copies of lists with one more column of normalised scores and, on request, a column with the number of
+    tokens.
 
-    The record of where columns come from is made once, and shared by all lists that had the same before.
+    The record of the columns' origins is made once and shared by all lists whose record was equal.
     """
 
     def __init__(self, lm: LanguageModel, norm: str, count_tokens: bool = False) -> None:
