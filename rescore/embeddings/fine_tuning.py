@@ -40,7 +40,7 @@ class FineTuning:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """The first, or the second, texts of all pairs, and what makes one vector of those of each one's tokens."""
+    """The first or the second texts of all pairs, and the function that pools each text's token vectors."""
 
     texts: Sequence[str]
     poolings: Sequence[Pooling]
@@ -53,7 +53,7 @@ class PairClassifier(nn.Module):
     spread: Tensor
 
     def __init__(self, features: Tensor, classes: int) -> None:
-        """features: (pairs, 4 d), those of the training part before any training."""
+        """features: (pairs, 4 d) of the training part before any training."""
         super().__init__()
         spread = features.std(dim=0, correction=0)
         self.register_buffer("mean", features.mean(dim=0))
@@ -72,7 +72,7 @@ def trainable(lm: LanguageModel) -> LanguageModel:
     """A copy whose weights can be trained; the model stays as it is.
 
     Raises:
-        UserError: it is none of the networks that are trained here.
+        UserError: the network is of a kind that `rescore train` does not make.
     """
     network = network_of(lm).network.trainable()
     if network is None:
@@ -90,8 +90,8 @@ def fine_tune(
     how: FineTuning,
     report: Callable[[int], object] = lambda pairs: None,
 ) -> Classes:
-    """Train the network of an embedder (made of what `trainable` gives) and a classifier on the pairs that are not
-    tested; returns what it says of those that are.
+    """Train a classifier and the network of an embedder (from `trainable`) on the training pairs; returns the
+    predictions for the test pairs.
 
     Args:
         classes: (pairs,), numbered from 0. tested: (pairs,). report: is given the size of each batch when it is done.

@@ -55,7 +55,7 @@ def read_pairs(path: str | Path) -> list[RatedPair]:
     or lines of score, sentence, sentence with tabs between.
 
     Raises:
-        UserError: a line is none of these.
+        UserError: a line has another form.
     """
     source = Source(path)
     lines = [line.split("\t") for line in source.lines() if line.strip()]
@@ -166,7 +166,7 @@ FOLDS = 10
 
 @dataclass(frozen=True, slots=True)
 class WordPair:
-    """A word in two contexts, and whether its meaning is the same."""
+    """A word in two contexts, and whether both have the same meaning."""
 
     first: str
     second: str
@@ -182,7 +182,7 @@ class WordAccuracy:
     name: str
     pairs: int
     accuracy: float
-    """Percent; each part of ten with the threshold that is best on the others."""
+    """In percent; each of ten parts is tested with the best threshold of the other parts."""
     best: float
     """Percent, with the threshold that is best on the set itself: an upper bound."""
     signature: str
@@ -214,7 +214,7 @@ def read_words(path: str | Path, gold: str | Path) -> list[WordPair]:
 def measure_words(
     pairs: Sequence[WordPair], lm: LanguageModel, options: VectorOptions, centre: bool = False
 ) -> WordAccuracy:
-    """How well the cosine of a word's vectors in two contexts shows whether its meaning is the same."""
+    """The accuracy of deciding by the cosine of a word's two vectors whether its meaning is equal in both contexts."""
     from rescore.embeddings.vectors import Embedder
 
     embedder = Embedder([lm], options)
@@ -259,8 +259,8 @@ def words_vectors(embedder: Embedder, sentences: Sequence[str], places: Sequence
 
 
 def word_poolings(embedder: Embedder, sentences: Sequence[str], places: Sequence[int]) -> list[Callable[[Any], Any]]:
-    """What makes the mean vector of one word of each sentence out of the vectors of its tokens (tokens, d), an array or
-    a tensor; `places`: of the word, in words from 0."""
+    """For each sentence a function from the vectors of its tokens (tokens, d), array or tensor, to the mean vector of a
+    word; `places`: of the words, counted from 0."""
     network = embedder.lms[0].network
     cut = [sentence.split() for sentence in sentences]
     until = [
