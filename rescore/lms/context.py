@@ -1,4 +1,4 @@
-"""What a model reads around a sentence: its neighbours, its source, and the case of its letters."""
+"""The input around a sentence: its neighbours, its source, and the case of its letters."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Recased(Wrapped):
         return self._lm.score([self._recased(question) for question in questions])
 
     def as_scored(self, questions: Sequence[Question]) -> Iterator[tuple[int, TokenScores]]:
-        """The same, as the model gives them."""
+        """Places of questions with their results, in the model's order."""
         return as_scored(self._lm, [self._recased(question) for question in questions])
 
     def _recased(self, question: Question) -> Question:
@@ -66,10 +66,10 @@ class Placed:
 
 
 def ask(lm: LanguageModel, placed: Placed, texts: Iterable[str]) -> list[Question]:
-    """What a model is asked about texts of a list: no more than it reads.
+    """The questions about texts of a list, with the context that the model reads.
 
     Raises:
-        UserError: the model reads a source, and there is none.
+        UserError: the model reads a source, and the list has none.
     """
     nbest, capabilities = placed.nbest, capabilities_of(lm)
     before, after = capabilities.context
@@ -92,18 +92,18 @@ def in_place(lms: Iterable[LanguageModel], lists: Iterable[NbestList]) -> Iterat
 
 
 def recording(nbest_id: str) -> str:
-    """What the utterance is a part of: the id up to its last `-`, `_`, `.`, `/` or `:`, such as the chapter 84-121123
-    of 84-121123-0005. Ids without one, such as numbers of lines, are all of one recording."""
+    """The recording that an id names: the id up to its last `-`, `_`, `.`, `/` or `:`, such as the chapter 84-121123 of
+    84-121123-0005. Ids without a separator, such as line numbers, belong to one recording."""
     return re.sub(r"(^|[-_./:])[^-_./:]*$", "", nbest_id)
 
 
 def recording_of(nbest: NbestList) -> str:
-    """What was said of the list, or what its id says."""
+    """The recording of a list: the given one, else the one that the id names."""
     return recording(nbest.id) if nbest.recording is None else nbest.recording
 
 
 def with_neighbours(lists: Iterable[NbestList], before: int, after: int) -> Iterator[Placed]:
-    """Each list with the 1-best of at most so many lists before and after it in its recording, as a stream.
+    """Each list with the 1-best texts of at most `before` and `after` neighbouring lists of its recording, as a stream.
 
     Raises:
         UserError: the lists of a recording do not follow each other in the order of their numbers.
@@ -156,14 +156,15 @@ def _in_order(lists: Iterable[NbestList]) -> Iterator[NbestList]:
 
 
 def best_text(nbest: NbestList) -> str:
-    """The hypothesis that the first pass likes best, by `ranking`; the first one, where there is no such score."""
+    """The best hypothesis by first-pass score (`ranking`); without scores, the first hypothesis."""
     return nbest.hypotheses[
         ranking(nbest, [hypothesis.scores.get(FIRST_PASS, 0.0) for hypothesis in nbest.hypotheses])[0]
     ].text
 
 
 def _comes_before(nbest: NbestList, previous: NbestList) -> bool:
-    """Whether the numbers at the ends of two ids are in falling order, in a recording that the ids name."""
+    """Whether the number at the end of an id is smaller than that of the previous id, within a recording that both ids
+    name."""
     if recording(nbest.id) != recording(previous.id) or nbest.recording is not None:
         return False
     ends = [nbest_id[len(recording(nbest_id)) :].lstrip("-_./:") for nbest_id in (nbest.id, previous.id)]

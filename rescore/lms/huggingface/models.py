@@ -28,10 +28,10 @@ log = logging.getLogger(__name__)
 
 
 class PromptNetwork(Network, Protocol):
-    """A network whose tokenizer cuts a text together with what stands before it."""
+    """A network whose tokenizer cuts a text together with the text before it."""
 
     def encode_behind(self, before: Sequence[str], texts: Sequence[str]) -> list[Encoded]:
-        """The tokens of both as one text; the word of those that end before the text begins is `CONTEXT_TOKEN`."""
+        """The tokens of both as one text; tokens that end before the text begins have the word `CONTEXT_TOKEN`."""
         ...
 
 
@@ -133,7 +133,7 @@ class HuggingFaceNetwork:
     def __init__(self, folder: Path, masked: bool, computing: ComputeOptions, neighbours: int = 0) -> None:
         """
         Args:
-            neighbours: so many on each side are read with a text, as one running text.
+            neighbours: number of sentences on each side that are read with a text, as running text.
         """
         self._folder, self._neighbours = folder, neighbours
         check_files(folder)
@@ -174,7 +174,7 @@ class HuggingFaceNetwork:
     def _check_causal(self) -> None:
         """
         Raises:
-            UserError: what the last token of a text is changes the predictions before it.
+            UserError: the last token of a text changes earlier predictions.
         """
         vocabulary = self._model.config.get_text_config().vocab_size
         tokens = (torch.arange(min(8, self.positions), device=self._device) + vocabulary // 2) % vocabulary
@@ -184,7 +184,7 @@ class HuggingFaceNetwork:
             logits, changed_logits = (
                 self._model(input_ids=ids[None]).logits[0, :-1].float() for ids in (tokens, changed)
             )
-        if self.precision == "8bit":  # outliers change how the other tokens of a batch are rounded
+        if self.precision == "8bit":  # outliers change the rounding of other tokens in a batch
             alike = bool((logits - changed_logits).abs().mean() < 0.05 * logits.std())
         else:
             near = 1e-4 if self.precision == "float32" else 1e-2
@@ -304,8 +304,8 @@ class HuggingFaceNetwork:
     def _logits(self, batch: Batch) -> Tensor:
         """(k, vocabulary) logits at the positions that are asked for, in float32.
 
-        The vocabulary's matrix is by far the largest: where the model has it as a module, it is given those positions
-        only. What a model does to its logits afterwards is left to the model.
+        The vocabulary's matrix is by far the largest; if it is a module of the model, it is applied to these positions
+        only. The model applies its own changes to the logits afterwards.
         """
         batch = batch.to(self._device)
         inputs: dict[str, Any] = {"input_ids": batch.tokens}
@@ -378,8 +378,8 @@ class HuggingFaceNetwork:
 
 
 def _nearest(sentence: Encoded, room: int) -> Encoded | None:
-    """So many tokens at most: the text, and the nearest of what stands on both sides; None where the text leaves no
-    room for any."""
+    """The text and the nearest tokens on both sides, at most `room` tokens; None if the text leaves no room for
+    neighbours."""
     own = sentence.scored
     left, right = own.start, len(sentence.ids) - own.stop
     beside = room - (own.stop - own.start)

@@ -1,6 +1,6 @@
 """Translation models of Hugging Face's transformers (Marian, T5, BART, NLLB, mBART): p(hypothesis given source).
 
-With `:channel` it is the other way round, p(source given hypothesis), of the noisy channel (Yee et al. 2019). A source
+With `:channel` the score is p(source given hypothesis), for the noisy channel (Yee et al. 2019). A source
 is encoded once for all hypotheses of its list.
 """
 
@@ -24,7 +24,7 @@ from rescore.lms.huggingface.placement import Placement
 LOGITS = 2**25
 """The most logits of one batch: 128 MiB in float32."""
 IGNORED = -100
-"""What transformers calls labels that are padding."""
+"""The label of padding in transformers."""
 
 
 class Seq2SeqLM:
@@ -37,8 +37,8 @@ class Seq2SeqLM:
     ) -> None:
         """
         Args:
-            channel: whether the hypothesis is what is given, and the source what is predicted.
-            source, target: language codes of the tokenizer, for the text that is given and the one that is predicted.
+            channel: whether the hypothesis is given and the source is predicted.
+            source, target: language codes of the tokenizer for the given and the predicted text.
         """
         self.name = self.model = name
         self._folder, self._channel, self._codes = folder, channel, (source, target)
@@ -101,7 +101,7 @@ class Seq2SeqLM:
         return list(self._tokenizer(list(texts), truncation=False, verbose=False)["input_ids"]) if texts else []
 
     def _encoded(self, texts: Sequence[str]) -> tuple[Tensor, Tensor]:
-        """The encoder's states (texts, longest, d), and a mask of what is no padding."""
+        """The encoder's states (texts, longest, d), and a mask that is False at padding."""
         inputs = self._tokenizer(list(texts), padding=True, return_tensors="pt", verbose=False).to(self._device)
         encoder = self._model.get_encoder()
         states = encoder(input_ids=inputs["input_ids"], attention_mask=inputs["attention_mask"])[0]

@@ -56,7 +56,7 @@ class Part:
     links: list[Links]
     """In portions."""
     entries: list[npt.NDArray[np.int32]]
-    """(links,) for each portion: the place of each link's pair of words in what follows."""
+    """(links,) for each portion: the index of each link's pair of words in the arrays below."""
     given: npt.NDArray[np.int32]
     """(pairs,) the given word of each different pair."""
     predicted: npt.NDArray[np.int32]
@@ -175,7 +175,7 @@ def _expect(parts: list[Part], alignment: Alignment, size: int) -> Expectations:
 def _steps(part: Part) -> Iterator[tuple[Links, npt.NDArray[np.int32]]]:
     """A part's links, and their entries."""
     for links, entries in zip(part.links, part.entries, strict=True):
-        lengths = links.given.lengths[links.texts]  # what links compute of themselves is not kept
+        lengths = links.given.lengths[links.texts]  # values that links compute themselves are not kept
         begin = 0
         for few in portions(lengths, STEP):
             end = begin + int(lengths[few].sum())
@@ -213,7 +213,7 @@ def _table(parts: list[Part], totals: Floats, frequencies: Ids) -> LinkCounts:
 WORDS = (1 << 20) - 1
 """The largest vocabulary: words that come later are left out."""
 LONGEST = 1_000
-"""Words of a side from which on a pair is left out."""
+"""Pairs with more words on a side are left out."""
 ALIGNMENTS = ("none", "diagonal")
 TENSION = 4.0
 """Where fast_align's search for it begins, too."""
@@ -221,7 +221,7 @@ TENSION = 4.0
 
 @dataclass(frozen=True, slots=True)
 class LexicalRecipe:
-    """What decides the model."""
+    """The settings that decide the model."""
 
     pieces: int = 8_000
     """The vocabulary of subwords, where a tokenizer is trained; 0 for words."""
@@ -258,7 +258,7 @@ class ParallelCorpus:
 
 
 class Estimate(NamedTuple):
-    """What EM leaves of a text, in one direction."""
+    """The result of EM for a text, in one direction."""
 
     table: LinkCounts
     alignment: Alignment
@@ -266,7 +266,7 @@ class Estimate(NamedTuple):
 
 
 FACTORS = (4.0, 2.0)
-"""By which the weights of texts are changed in the search."""
+"""Factors by which the search changes the weights of texts."""
 LEAST_WEIGHT = 2.0**-10
 
 
@@ -282,7 +282,7 @@ class Mixture:
     """Of each direction, in the order of the texts."""
 
     def model(self, weights: Sequence[float]) -> LexicalModel:
-        """The model of the texts, a pair of each of which counts `weights` times."""
+        """The model of the texts; each pair of a text counts as often as the text's weight says."""
         ratios = np.concatenate([corpus.ratios for corpus in self.corpora])
         shares = np.repeat(weights, [corpus.pairs for corpus in self.corpora])
         mean = float(np.average(ratios, weights=shares))
@@ -344,8 +344,8 @@ def train(
     Args:
         texts: source and target of each parallel text; each has tables of its own, whose weighted counts are added.
         dev: a held-out text, on which the weights of several texts are learned.
-        lists: N-best lists whose sources and best first-pass texts are further pairs of the first text.
-        tokenizer: a tokenizer.json whose normalisation, and for subwords whose vocabulary, is used.
+        lists: N-best lists; their sources and best first-pass texts are added to the pairs of the first text.
+        tokenizer: a tokenizer.json; its normalisation is used and, for subwords, its vocabulary.
 
     Raises:
         UserError: files are missing or do not fit together; a list has no source; no pair has words on both sides.

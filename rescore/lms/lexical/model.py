@@ -30,7 +30,7 @@ ARRAYS = {"starts": np.int64, "words": np.int32, "counts": np.float32, "totals":
 
 @dataclass(frozen=True, slots=True)
 class LexicalConfig:
-    """What is not an array."""
+    """The settings of a model, beside its arrays."""
 
     unit: str
     """`word`, or `subword` for the tokenizer's pieces."""
@@ -136,7 +136,7 @@ def fingerprint(folder: Path) -> str:
 
 
 def _table(arrays: dict[str, np.ndarray], direction: str, size: int, path: Path) -> LinkCounts:
-    """One direction's arrays, if nothing that is looked up in them can lie outside.
+    """The arrays of a direction, checked so that every look-up stays within bounds.
 
     Raises:
         UserError: an array is absent, or does not fit the others.
@@ -191,7 +191,7 @@ class LexicalLM:
         sources, targets = ([cut[both[side]] for both in pairs] for side in (0, 1))
         if "length" in self._options:
             return [self._length(len(source), len(target)) for source, target in zip(sources, targets, strict=True)]
-        # Whether the source's words are the tokens; those that the hypothesis does not explain are the source's, too.
+        # Whether the source's words are the tokens; coverage counts source words that the hypothesis does not explain.
         channel = ("channel" in self._options) != ("coverage" in self._options)
         given, predicted = (targets, sources) if channel else (sources, targets)
         unknown: dict[str, int] = {}

@@ -77,7 +77,7 @@ class OwnNetwork:
         return cast(Tensor, self.network.token_embedding(tokens % self.vocabulary).float())
 
     def trainable(self) -> Self:
-        """The same with weights that can be trained: those of the folder, in float32, none packed for speed."""
+        """A copy with trainable weights: the weights of the folder, in float32, not packed for speed."""
         clone = copy(self)
         network, _ = checkpoint.load(self._folder, self._kind)
         clone.precision, clone.network = "float32", network.to(self._device)
@@ -95,8 +95,8 @@ def _bytes_a_token(config: NetworkConfig) -> int:
 
 
 class WindowNetwork(OwnNetwork):
-    """The network with sentences among others: [BOS] one [EOS] [BOS] other [EOS], a token of sentence s numbered
-    `id + s * vocabulary`. Only the hypothesis is scored, and its [EOS] if the network is causal."""
+    """A network that reads a sentence among others: [BOS] first [EOS] [BOS] second [EOS]; a token of sentence s has the
+    number `id + s * vocabulary`. Only the hypothesis is scored, and its [EOS] if the network is causal."""
 
     def __init__(self, network: OwnNetwork, context: tuple[int, int]) -> None:
         """
@@ -142,7 +142,7 @@ Make = Callable[[OwnNetwork], NetworkScorer]
 
 
 class _AmongScorer(Wrapped):
-    """A model that reads a text among others; one that has none, or is too long, alone."""
+    """A model that reads a text among its neighbours; a text without neighbours, or a long text, is read alone."""
 
     _others = "their neighbours"
 
@@ -204,7 +204,7 @@ class ContextScorer(_AmongScorer):
 
 class PairScorer(_AmongScorer):
     """A model that reads a hypothesis behind its source, or with `channel` the source behind the hypothesis
-    (dissertation, chapter 6). What comes first is seen by all positions, and not scored."""
+    (dissertation, chapter 6). All positions see the first text, which is not scored."""
 
     _others = "the other side"
 
@@ -230,7 +230,7 @@ def load(spec: Spec, computing: ComputeOptions, make: Make) -> LanguageModel:
     """A network's scorer, for sentences alone, among neighbours or behind their sources.
 
     Raises:
-        UserError: the model's files are missing or damaged, or it was not trained for what it is asked for.
+        UserError: the model's files are missing or damaged, or it was not trained for this use.
     """
     network = OwnNetwork(spec.path, spec.kind, computing)
     channel = "channel" in spec.options

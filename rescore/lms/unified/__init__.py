@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from rescore.lms.unified.network import Unified
 
 MIXTURE = ("bi", "l2r", "seq2seq", "bi:source", "r2l", "seq2seq")
-"""The reading that each batch is for, in turn: a third from both sides, a third with a source, a sixth in each
-direction (Dong et al. 2019, section 2.3). There, what is read from both sides is two sentences; here every second
-time."""
+"""The readings of the batches in turn: a third from both sides, a third with a source, a sixth in each
+direction (Dong et al. 2019, section 2.3). There, every input read from both sides has two sentences; here, every second
+input."""
 PAIRED = ("bi:source", "seq2seq")
 """Readings that are learned from pairs."""
 
 
 class UnifiedKind(NeuralKind):
-    """A network of several readings; the option of --lm says in which it scores."""
+    """A network of several readings; the option of --lm chooses the reading for scoring."""
 
     capabilities = Capabilities(source=True, vectors=True, predicts_tokens=True)
     options = ("bi", "l2r", "r2l", "seq2seq", "source", "channel", *MASKED)
