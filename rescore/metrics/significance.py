@@ -71,7 +71,7 @@ def split(ids: Sequence[str], number: int, pattern: str | None = None) -> Folds:
 
     Args:
         number: of parts. pattern: expression for the speaker or document in an id; None for the usual pattern, or for
-        single utterances if ids show no speakers or fewer speakers than parts.
+            single utterances if ids show no speakers or fewer speakers than parts.
 
     Raises:
         UserError: there are fewer units than parts, or a given pattern does not match.
