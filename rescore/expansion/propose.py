@@ -33,11 +33,11 @@ log = logging.getLogger(__name__)
 SHOWN = 10
 """Hypotheses of a list that the model reads: the best by the first pass."""
 LENGTHS = 2
-"""A proposal has at most as many letters as so many of the list's longest hypothesis."""
+"""Largest length of a proposal, as a multiple of the list's longest hypothesis."""
 SELECTION = 1
-"""Raised when other lines of an answer are taken than before: it is in signatures."""
+"""Raised when the choice of an answer's lines changes: signatures contain it."""
 WINDOW = 100
-"""Lists that the model is asked about together."""
+"""Number of lists in a request batch."""
 ROOM = 16
 """Tokens that an answer's line may have beside a token for each two bytes of the longest hypothesis."""
 
@@ -97,7 +97,7 @@ class Writer:
             spec: `server:URL#MODEL`. number: of corrections to ask for. prompt: a file; None for the usual prompts.
 
         Raises:
-            UserError: `spec` names no model that a server serves, or the prompt cannot be used.
+            UserError: `spec` names no served model, or the prompt cannot be used.
         """
         self._number = number
         self._templates = [SPEECH, TRANSLATION] if prompt is None else [_template(prompt)]
@@ -171,7 +171,7 @@ def _template(path: Path) -> str:
 
 @dataclass(slots=True)
 class Tally:
-    """What became of a stream of lists."""
+    """Counts of the lists and proposals of a stream."""
 
     lists: int = 0
     expanded: int = 0
@@ -204,7 +204,7 @@ class Proposing:
         self._column = Column(f"propose:{number}:v{SELECTION}", writer.fingerprint, norm, writer.precision, Role.COUNT)
 
     def __call__(self, lists: Iterable[NbestList]) -> Iterator[NbestList]:
-        """Copies of the lists with new hypotheses behind the old ones; at their end a line says how many.
+        """Copies of the lists with new hypotheses behind the old hypotheses; at the end, a line gives the counts.
 
         Raises:
             UserError: a list has scores of models, which the new hypotheses would lack; the server fails.
@@ -225,7 +225,7 @@ class Proposing:
         log.info("%s", tally)
 
     def _expanded(self, nbest: NbestList, answer: str | None, tally: Tally) -> NbestList:
-        """A copy of a list with what an answer proposes; None where the list has no text to ask about."""
+        """A copy of a list with the proposals of an answer; None stands for a list without text to correct."""
         texts, dropped = list[str](), Counter[Dropped]()
         if answer is not None:
             texts, dropped = corrections(answer, [hypothesis.text for hypothesis in nbest.hypotheses], self._number)
@@ -243,7 +243,7 @@ class Proposing:
 
 
 def _shown(nbest: NbestList) -> list[str]:
-    """The different texts that systems gave, the best first; none that was made of others."""
+    """The different texts of systems, the best first, without texts made from other hypotheses."""
     systems = (Origin.FIRST_PASS, Origin.MERGED)
     ranked = [nbest.hypotheses[place] for place in ranking(nbest, nbest.column(FIRST_PASS))]
     texts = [" ".join(hypothesis.text.split()) for hypothesis in ranked if hypothesis.origin in systems]
@@ -259,7 +259,7 @@ def nearest(text: str, originals: Sequence[Hypothesis]) -> tuple[Hypothesis, int
 
 
 def corrections(answer: str, hypotheses: Sequence[str], number: int) -> tuple[list[str], Counter[Dropped]]:
-    """The lines of an answer that become hypotheses, at most `number`, and why others do not.
+    """The lines of an answer that become hypotheses, at most `number`, and the reasons for dropping others.
 
     Args:
         hypotheses: the texts of the list.
@@ -267,7 +267,7 @@ def corrections(answer: str, hypotheses: Sequence[str], number: int) -> tuple[li
     kept: list[str] = []
     dropped: Counter[Dropped] = Counter()
     known = {_plain(text) for text in hypotheses}
-    said = answer.rpartition("</think>")[2].partition("<think>")[0]  # without what a model thinks aloud
+    said = answer.rpartition("</think>")[2].partition("<think>")[0]  # without the model's reasoning
     for line in [line for line in said.splitlines() if line.strip()] or [""]:
         text = styled(BEFORE_LINE.sub("", line.strip(), count=1), hypotheses)
         fault = _fault(text, hypotheses)
@@ -288,7 +288,7 @@ def _plain(text: str) -> str:
 
 
 def _fault(text: str, hypotheses: Sequence[str]) -> Dropped | None:
-    """Why a text is none that could stand in a list."""
+    """The reason why a text cannot be a hypothesis, or None."""
     if not text:
         return Dropped.EMPTY
     if len(text) > LENGTHS * max(map(len, hypotheses)):
@@ -299,7 +299,7 @@ def _fault(text: str, hypotheses: Sequence[str]) -> Dropped | None:
 
 
 def styled(text: str, hypotheses: Sequence[str]) -> str:
-    """A text in the case of the hypotheses, without the punctuation marks around words that none of them has."""
+    """A text in the case of the hypotheses, without punctuation around words that no hypothesis has."""
     shown = "".join(hypotheses)
     marks = {letter for letter in text if unicodedata.category(letter).startswith("P")}
     strange = "".join(marks - {*shown, *APOSTROPHES})

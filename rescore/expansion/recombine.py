@@ -37,15 +37,15 @@ def merge(
 ) -> Iterator[NbestList]:
     """The lists of the first system, with the hypotheses and the scores of the others.
 
-    A text that several systems propose is one hypothesis. The first pass is that of the first system: what only others
-    propose has the origin `MERGED`, and what is in the first lists keeps its origin.
+    A text that several systems propose is one hypothesis. The first system gives the first-pass score; its hypotheses
+    keep their origin, and hypotheses from other systems alone have the origin `MERGED`.
 
     Args:
         others: lists by the name of their column. normaliser: says which texts are the same; None for exact texts.
 
     Raises:
         UserError: an utterance is not in the first lists, these have scores of models, which the new hypotheses would
-            lack, or a column would have the name of another one.
+            lack, or two columns would have the same name.
     """
     known = {nbest.id for nbest in first}
     systems = {}
@@ -117,7 +117,7 @@ def _missing(nbest: NbestList) -> dict[str, float]:
 
 
 def worst(scores: Sequence[float]) -> float:
-    """The worst finite score, 0 without any: -inf in the place of an unknown score would make a text impossible."""
+    """The worst finite score, or 0: -inf for an unknown score would make a text impossible."""
     return min(filter(math.isfinite, scores), default=0.0)
 
 
@@ -126,7 +126,7 @@ def _words(text: str) -> str:
 
 
 def _best_scores(nbest: NbestList | None, key: Callable[[str], str]) -> dict[str, float]:
-    """The first-pass score of each text, by what it is compared as; the best of those that a list has twice."""
+    """The first-pass score of each text by its normalised form; the best score of duplicate texts."""
     scores: dict[str, float] = {}
     for hypothesis in nbest.hypotheses if nbest else []:
         text, score = key(hypothesis.text), hypothesis.scores[FIRST_PASS]
@@ -148,7 +148,7 @@ DEFAULT_NUMBER = 20
 
 
 class Edit(NamedTuple):
-    """Words of the best hypothesis, from `start` to before `end`, and what stands there instead."""
+    """Words of the best hypothesis, from `start` to before `end`, and their replacement."""
 
     start: int
     end: int
@@ -173,11 +173,11 @@ def recombine(nbest: NbestList, number: int = DEFAULT_NUMBER) -> NbestList:
     """The list with up to `number` further hypotheses, of the origin `RECOMBINED`.
 
     Raises:
-        UserError: the list has scores of models, which the new hypotheses would lack. Component scores of a toolkit
-            they lack, too: these are weighed only where that is asked for.
+        UserError: the list has scores of models, which the new hypotheses would lack. New hypotheses also lack
+            component scores, which have weights only on request (--components).
     """
     refuse_scored(nbest, "recombine")
-    ordered = in_tie_order(nbest)  # of equally good hypotheses the first is the text that others change
+    ordered = in_tie_order(nbest)  # of equally good hypotheses, the edits start from the first
     scores = np.array(ordered.column(FIRST_PASS))
     absent = lacking(nbest)
     new: list[Hypothesis] = []
@@ -194,7 +194,7 @@ def recombine(nbest: NbestList, number: int = DEFAULT_NUMBER) -> NbestList:
 def refuse_scored(nbest: NbestList, verb: str) -> None:
     """
     Raises:
-        UserError: the list has scores of models; `verb` says what cannot be done with it.
+        UserError: the list has scores of models; `verb` names the refused operation.
     """
     if columns := score_columns(nbest):
         raise UserError(f"utterance {nbest.id}: has scores {columns[0]} already; {verb} lists before they are scored")
@@ -206,14 +206,14 @@ def combinations(
     """The combinations of edits with the best estimated scores, the best first.
 
     Args:
-        hypotheses: words of each. scores: (hypotheses,), finite; of equally good ones the first is changed.
+        hypotheses: words of each. scores: (hypotheses,), finite; of equally good hypotheses, edits apply to the first.
     """
     top = int(scores.argmax())
     best = hypotheses[top]
     sets = [edits_between(best, hypothesis) for hypothesis in hypotheses]
     edits = sorted(set().union(*sets))
     gains = estimate(sets, edits, scores - scores[top])
-    # Partial combinations, by score: what is chosen so far, and where the last edit ended.
+    # Partial combinations, by score: the edits chosen so far, and the end of the last edit.
     beam: list[tuple[float, tuple[Edit, ...]]] = [(float(scores[top]), ())]
     for edit, gain in zip(edits, gains.tolist(), strict=True):
         if len(beam) == 2 * number and beam[0][0] + gain <= beam[-1][0]:
@@ -226,7 +226,7 @@ def combinations(
 def estimate(
     sets: Sequence[Sequence[Edit]], edits: Sequence[Edit], differences: npt.NDArray[np.float64]
 ) -> npt.NDArray[np.float64]:
-    """What each edit adds to the score: (edits,).
+    """The effect of each edit on the score: (edits,).
 
     The least squares of `differences` as sums over each hypothesis' edits, drawn to the mean of an edit, at most 0: no
     edit of the best hypothesis is better than none.
