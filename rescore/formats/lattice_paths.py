@@ -35,7 +35,7 @@ Reached = dict[int, tuple[float, Trace]]
 
 
 def is_silent(word: str) -> bool:
-    """Whether a word is not in the text: paths that differ in these alone have the same words."""
+    """Whether a word is not part of the text; paths that differ only in such words are equal."""
     return word in _SILENT
 
 
@@ -120,7 +120,7 @@ class Lattice:
             scales: the weight of each column in the score; word_score: added to it for each word.
 
         Raises:
-            UserError: there is a cycle, or no path from the start to the end.
+            UserError: the lattice has a cycle, or no path from start to end.
         """
         words = np.asarray(arcs.words)
         scores = np.where(words == NO_WORD, 0.0, word_score)
@@ -291,7 +291,7 @@ class _Search:
         return heappushpop(self._bounds, priority) <= priority
 
     def _extended(self, reached: Reached) -> list[tuple[float, Reached | None, Trace]]:
-        """The prefix with each possible next word, and its end where it is a whole sequence; the best first."""
+        """The prefix with each possible next word, and its end if it is a whole sequence; the best first."""
         lattice, remaining = self._lattice, self._remaining
         first, targets, words, scores = lattice.first, lattice.targets, lattice.words, lattice.scores
         bound = self._bounds[0] if len(self._bounds) == self._size else -np.inf

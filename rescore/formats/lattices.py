@@ -47,7 +47,7 @@ def _is_lattice(head: str) -> bool:
 
 
 def _filled(head: str) -> list[str]:
-    """The lines at the beginning of a file that are neither empty nor comments."""
+    """The lines at the beginning of a file, without empty lines and comments."""
     return [line for line in head.split("\n", 40)[:40] if line.strip() and not line.startswith("#")]
 
 
@@ -78,7 +78,7 @@ def _is_binary(head: str) -> bool:
 
 
 def _files(folder: Path) -> list[Path]:
-    """The files with the endings of lattices; where there are none, all but the symbol table."""
+    """The files with the endings of lattices; else all files but the symbol table."""
     files = sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
     return [path for path in files if _LATTICE_FILE.search(path.name)] or [
         path for path in files if path.name != SYMBOLS
@@ -155,7 +155,7 @@ class _Symbols:
         """The word of each label; empty for epsilon and silence.
 
         Raises:
-            UserError: there is no symbol table, or it does not have a label.
+            UserError: the symbol table is missing, or lacks a label.
         """
         if self._required or all(map(str.isdecimal, labels)):
             words = {label: self._word(label, place) for label in labels}
