@@ -38,12 +38,12 @@ def render_overview(results: Sequence[Results], layout: str, style: str, about: 
         if style in ("text", "markdown"):
             tables.append(f"{MARKS[0]} p < {SIGNIFICANT:g} against the first pass, {MARKS[1]} p < {SIGNIFICANT / 5:g}")
     else:
-        found = espnet(results)
-        plain = len(found) == 1 and not about
+        metric_tables = espnet(results)
+        plain = len(metric_tables) == 1 and not about
         heading = {"markdown": "### {}\n\n", "text": "{}\n"}.get(style, "") if not plain else ""
-        tables = [heading.format(metric) + STYLES[style](rows) for metric, rows in found.items()]
+        tables = [heading.format(metric) + STYLES[style](rows) for metric, rows in metric_tables.items()]
     parts = [about, *tables] if about and style == "markdown" else tables
-    signatures = [(_name(one), figures.signature) for one in results for figures in one.metrics]
+    signatures = [(_name(run), figures.signature) for run in results for figures in run.metrics]
     if style == "text":
         parts.append("\n".join(f"{name}: {signature}" for name, signature in signatures))
     if style == "markdown":
@@ -64,17 +64,17 @@ def espnet(results: Sequence[Results]) -> dict[str, list[list[str]]]:
     """
     tables: dict[str, list[list[str]]] = {}
     seen = set()
-    for one in results:
-        for figures in one.metrics:
+    for run in results:
+        for figures in run.metrics:
             errors = figures.metric in ERROR_RATES
             head = ERROR_HEAD if errors else ["dataset", "Snt", figures.metric, "95 % CI", "p"]
             rows = tables.setdefault(figures.metric, [head])
             make = _error_row if errors else _value_row
-            first = (one.dataset, figures.metric, figures.first_pass, one.ref_words)
+            first = (run.dataset, figures.metric, figures.first_pass, run.ref_words)
             if first not in seen:
                 seen.add(first)
-                rows.append(make(figures, one.utterances, "first_pass", f"{one.dataset}, first pass"))
-            rows.append(make(figures, one.utterances, "reranked", _name(one)))
+                rows.append(make(figures, run.utterances, "first_pass", f"{run.dataset}, first pass"))
+            rows.append(make(figures, run.utterances, "reranked", _name(run)))
     return tables
 
 
@@ -117,16 +117,16 @@ def paper(results: Sequence[Results], marked: bool = True) -> list[list[str]]:
     Raises:
         UserError: results of one set disagree about its first pass, or one method is duplicated for a set.
     """
-    every = [(one, figures) for one in results for figures in one.metrics]
-    methods = list(dict.fromkeys(str(one.system) for one in results))
-    sets = list(dict.fromkeys(_column(*one) for one in every))
+    every = [(run, figures) for run in results for figures in run.metrics]
+    methods = list(dict.fromkeys(str(run.system) for run in results))
+    sets = list(dict.fromkeys(_column(*entry) for entry in every))
     table: dict[tuple[str, str], float] = {}
     marks: dict[tuple[str, str], str] = {}
-    for one, figures in every:
-        column = _column(one, figures)
-        marks[str(one.system), column] = " worse" if any(worse(figures)) else _mark(figures.p_value)
+    for run, figures in every:
+        column = _column(run, figures)
+        marks[str(run.system), column] = " worse" if any(worse(figures)) else _mark(figures.p_value)
         values = (figures.first_pass, figures.oracle, figures.reranked)
-        for method, value in zip(("first pass", "oracle", str(one.system)), values, strict=True):
+        for method, value in zip(("first pass", "oracle", str(run.system)), values, strict=True):
             known = table.setdefault((method, column), value)
             if known != value:
                 raise UserError(
@@ -136,7 +136,7 @@ def paper(results: Sequence[Results], marked: bool = True) -> list[list[str]]:
     for method in ("first pass", "oracle", *methods):
         cells = (table.get((method, column)) for column in sets)
         rows.append([method, *("" if value is None else f"{value:.2f}" for value in cells)])
-    higher = {_column(one, figures): figures.higher_is_better for one, figures in every}
+    higher = {_column(run, figures): figures.higher_is_better for run, figures in every}
     for place, column in enumerate(sets, start=1):
         mark_best(rows[3:], place, higher[column])
     for row in rows[3:] if marked else ():
@@ -155,13 +155,17 @@ def renamed(results: Sequence[Results], names: Mapping[str, str]) -> list[Result
     Raises:
         UserError: no set and no system has one of the names.
     """
-    known = {str(name) for one in results for name in (one.dataset, one.system)}
+    known = {str(name) for run in results for name in (run.dataset, run.system)}
     for name in names:
         if name not in known:
             raise UserError(f"--rename {name}: no set or system has this name; there are {', '.join(sorted(known))}")
     return [
-        replace(one, dataset=names.get(str(one.dataset), one.dataset), system=names.get(str(one.system), one.system))
-        for one in results
+        replace(
+            run,
+            dataset=names.get(str(run.dataset), run.dataset),
+            system=names.get(str(run.system), run.system),
+        )
+        for run in results
     ]
 
 
@@ -174,18 +178,18 @@ def _column(results: Results, figures: MetricResult) -> str:
 
 
 def _versions() -> list[tuple[str, str]]:
-    found = [
+    versions = [
         ("date", datetime.now().astimezone().strftime("%a %b %d %H:%M:%S %Z %Y")),
         ("python version", platform.python_version()),
         ("rescore version", VERSION),
     ]
     with contextlib.suppress(PackageNotFoundError):
-        found.append(("pytorch version", version("torch")))
+        versions.append(("pytorch version", version("torch")))
     if shutil.which("git"):
         done = subprocess.run(["git", "log", "-1", "--format=%h"], capture_output=True, text=True)
         if done.returncode == 0 and done.stdout.strip():
-            found.append(("Git hash", done.stdout.strip()))
-    return found
+            versions.append(("Git hash", done.stdout.strip()))
+    return versions
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,17 +214,19 @@ def compare(golden: Results, now: Results, tolerance: float) -> list[Finding]:
     Args:
         tolerance: by how many percentage points a figure may be worse.
     """
-    measured = {one.metric: one for one in now.metrics}
+    measured = {metric.metric: metric for metric in now.metrics}
     findings = [
         finding
-        for one in golden.metrics
-        if one.metric in measured
-        for finding in _figures(one, measured[one.metric], one.metric == golden.metric, tolerance)
+        for expected in golden.metrics
+        if expected.metric in measured
+        for finding in _figures(expected, measured[expected.metric], expected.metric == golden.metric, tolerance)
     ]
     if golden.dev and now.dev:
         up = golden.metrics[0].higher_is_better
         findings.append(_figure("dev.reranked", golden.dev.reranked, now.dev.reranked, up, tolerance))
-    findings += [_same("metric", one.metric, None) for one in golden.metrics[1:] if one.metric not in measured]
+    findings += [
+        _same("metric", expected.metric, None) for expected in golden.metrics[1:] if expected.metric not in measured
+    ]
     for name in ("metric", "utterances", "hypotheses", "ref_words"):
         findings.append(_same(name, getattr(golden, name), getattr(now, name)))
     differences = Signature.parse(golden.signature).differences(Signature.parse(now.signature))
@@ -238,7 +244,7 @@ def compare(golden: Results, now: Results, tolerance: float) -> list[Finding]:
 
 def _choices(results: Results) -> object:
     """What was chosen, as far as a results file tells: the counts of all metrics, and how many texts changed."""
-    return results.changed, {one.metric: one.counts.get("reranked") for one in results.metrics}
+    return results.changed, {metric.metric: metric.counts.get("reranked") for metric in results.metrics}
 
 
 def _figures(golden: MetricResult, now: MetricResult, first: bool, tolerance: float) -> list[Finding]:
@@ -271,20 +277,22 @@ def _same(name: str, golden: object, now: object) -> Finding:
 def render(findings: list[Finding]) -> str:
     """All figures, and whatever else is not as it was."""
     rows = [["", "golden", "now", "moved", "verdict"]]
-    others = []
-    for one in findings:
-        if len(one.golden) + len(one.now) > 40:
-            if one.verdict != "same":
-                others.append(f"{one.name} {one.verdict}\n  golden {one.golden}\n  now    {one.now}")
+    differences = []
+    for finding in findings:
+        if len(finding.golden) + len(finding.now) > 40:
+            if finding.verdict != "same":
+                differences.append(
+                    f"{finding.name} {finding.verdict}\n  golden {finding.golden}\n  now    {finding.now}"
+                )
         else:
-            rows.append([one.name, one.golden, one.now, one.note, one.verdict])
-    failed = [one.name for one in findings if one.failed]
-    better = [one.name for one in findings if one.verdict == "better"]
+            rows.append([finding.name, finding.golden, finding.now, finding.note, finding.verdict])
+    failed = [finding.name for finding in findings if finding.failed]
+    better = [finding.name for finding in findings if finding.verdict == "better"]
     if failed:
         last = f"FAILED: {', '.join(failed)}"
     else:
         last = "passed" + (f"; better than golden in {', '.join(better)}: keep it with --update" if better else "")
-    return "\n".join([text(rows), *others, last])
+    return "\n".join([text(rows), *differences, last])
 
 
 def _xml(text: str) -> str:
@@ -294,15 +302,15 @@ def _xml(text: str) -> str:
 
 def junit(findings: list[Finding], name: str) -> str:
     """JUnit XML, as CI servers read it: a test case a finding."""
-    failures = sum(one.failed for one in findings)
+    failures = sum(finding.failed for finding in findings)
     name = _xml(name)
     suite = ElementTree.Element(
         "testsuite", name="rescore check", tests=str(len(findings)), failures=str(failures), errors="0"
     )
-    for one in findings:
-        case = ElementTree.SubElement(suite, "testcase", classname=name, name=one.name)
-        if one.failed:
-            message = _xml(f"{one.name} {one.verdict}: golden {one.golden}, now {one.now}")
+    for finding in findings:
+        case = ElementTree.SubElement(suite, "testcase", classname=name, name=finding.name)
+        if finding.failed:
+            message = _xml(f"{finding.name} {finding.verdict}: golden {finding.golden}, now {finding.now}")
             ElementTree.SubElement(case, "failure", message=message)
     ElementTree.indent(suite)
     return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True)

@@ -62,21 +62,21 @@ def confidences(
     calibration = UNCALIBRATED if scale is None else Calibration(scale)
     if dev:
         calibration = calibrate(dev, decide.texts(metric, dev, weights.of), weights, metric.words)
-    found = networks(lists, texts, weights.of, metric.words)
+    decided = networks(lists, texts, weights.of, metric.words)
     plain = calibrated = None
     if all(nbest.references for nbest in lists):
-        plain = measure(UNCALIBRATED if dev else calibration, lists, found, metric.words)
-        calibrated = measure(calibration, lists, found, metric.words) if dev else None
-    words = [calibration.words(network, alternatives) for network in found]
+        plain = measure(UNCALIBRATED if dev else calibration, lists, decided, metric.words)
+        calibrated = measure(calibration, lists, decided, metric.words) if dev else None
+    words = [calibration.words(network, alternatives) for network in decided]
     return Confidences(words, calibration, plain, calibrated)
 
 
-def render(found: Confidences) -> str:
+def render(quality: Confidences) -> str:
     """The quality, in lines for the terminal; nothing without references."""
     lines = []
-    if found.plain:
-        lines += [f"{found.plain.words:,} words, {found.plain.correct:.1%} right"]
-        lines += [f"posteriors as they are  {found.plain}"]
-    if found.calibrated:
-        lines += [f"calibrated on dev       {found.calibrated}  ({found.calibration.signature})"]
+    if quality.plain:
+        lines += [f"{quality.plain.words:,} words, {quality.plain.correct:.1%} right"]
+        lines += [f"posteriors as they are  {quality.plain}"]
+    if quality.calibrated:
+        lines += [f"calibrated on dev       {quality.calibrated}  ({quality.calibration.signature})"]
     return "\n".join(lines)

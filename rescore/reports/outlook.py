@@ -127,12 +127,14 @@ def outlook(
     held_out = bool(folds and texts is not None)
     chosen = measured(metric, lists, texts or weights.decision.texts(metric, lists, weights.of))
     first = choose(lists, statistics, decision.best(lists, {FIRST_PASS: 1.0}))
-    sums = [np.sum([one.counts for one in choice], axis=0) for choice in (first, chosen)]
+    sums = [np.sum([chosen_text.counts for chosen_text in choice], axis=0) for choice in (first, chosen)]
     before, after = (value(metric, counts) for counts in sums)
     sign = 1.0 if metric.higher_is_better else -1.0
-    ends = paired_interval(metric, [one.counts for one in first], [one.counts for one in chosen])
+    ends = paired_interval(
+        metric, [chosen_text.counts for chosen_text in first], [chosen_text.counts for chosen_text in chosen]
+    )
     depths = by_depth(metric, statistics, lists)
-    found = Outlook(
+    result = Outlook(
         metric=metric.name,
         has_lm=bool(weights.language_models),
         first_pass=before,
@@ -145,13 +147,13 @@ def outlook(
         p_value=PairedTest().p_value(metric, lists, first, chosen),
         oracle=value(metric, total(statistics, oracle_places(metric, lists, statistics))),
         beyond=extrapolated(depths),
-        words=_wrong_words(metric.words, lists, [one.text for one in first])
+        words=_wrong_words(metric.words, lists, [chosen_text.text for chosen_text in first])
         if metric.words is not None and metric.unit == "word"
         else None,
         next=[],
     )
-    found.next.extend(_advice(found, depths[-1].oracle))
-    return found
+    result.next.extend(_advice(result, depths[-1].oracle))
+    return result
 
 
 def _has_respelled(lists: Sequence[NbestList]) -> bool:
@@ -197,15 +199,15 @@ def extrapolated(depths: Sequence[Depth]) -> list[Depth]:
     """
     if len(depths) < FEWEST:
         return []
-    n = np.array([one.n for one in depths], dtype=np.float64)
-    known = np.array([one.oracle for one in depths])
+    n = np.array([depth.n for depth in depths], dtype=np.float64)
+    known = np.array([depth.oracle for depth in depths])
     exponents = np.linspace(0.02, 3.0, 150)
     fits = [_fit(n**-exponent, known) for exponent in exponents]
     best = int(np.argmin([error for error, _ in fits]))
     slope, exponent = fits[best][1], exponents[best]
     deeper = [round(times * n[-1]) for times in BEYOND]
     values = known[-1] + slope * (np.array(deeper) ** -exponent - n[-1] ** -exponent)
-    return [Depth(to, float(min(max(one, 0.0), 100.0))) for to, one in zip(deeper, values, strict=True)]
+    return [Depth(to, float(min(max(value, 0.0), 100.0))) for to, value in zip(deeper, values, strict=True)]
 
 
 def _fit(x: npt.NDArray[np.float64], y: npt.NDArray[np.float64]) -> tuple[float, float]:
@@ -224,10 +226,10 @@ def _wrong_words(normaliser: Normaliser, lists: Sequence[NbestList], first: Sequ
         words += len(reference)
         missing = _missing(reference, heard)
         wrong += len(missing)
-        texts = list(dict.fromkeys(one.text for one in nbest.hypotheses)) if missing else []
-        for own, found in zip(*paired_words([closest] * len(texts), texts, normaliser), strict=True):
+        texts = list(dict.fromkeys(hypothesis.text for hypothesis in nbest.hypotheses)) if missing else []
+        for own, words_of_text in zip(*paired_words([closest] * len(texts), texts, normaliser), strict=True):
             # Without an error in another reading it has all that is missing in this one.
-            missing &= _missing(reference, found) if own != found else set()
+            missing &= _missing(reference, words_of_text) if own != words_of_text else set()
         absent += len(missing)
     return WrongWords(words, wrong, absent)
 
@@ -235,70 +237,73 @@ def _wrong_words(normaliser: Normaliser, lists: Sequence[NbestList], first: Sequ
 def _missing(reference: Sequence[str], hypothesis: Sequence[str]) -> set[int]:
     """The places of the reference whose words a hypothesis has not."""
     pairs = [pair for pair in align(reference, hypothesis) if pair[0] is not None]
-    return {place for place, (word, found) in enumerate(pairs) if word != found}
+    return {place for place, (word, heard) in enumerate(pairs) if word != heard}
 
 
-def _advice(found: Outlook, toolkit_oracle: float) -> list[str]:
+def _advice(outlook: Outlook, toolkit_oracle: float) -> list[str]:
     """What would help; `toolkit_oracle` is that of the toolkit's own hypotheses, which deeper lists continue."""
     advice = []
-    if not found.has_lm:
+    if not outlook.has_lm:
         advice.append(
-            f"score the lists with a language model: the largest possible gain is {found.possible:.2f} points"
+            f"score the lists with a language model: the largest possible gain is {outlook.possible:.2f} points"
         )
-    elif found.gain <= 0:
+    elif outlook.gain <= 0:
         advice.append("another LM: this LM does not help here")
-    elif not found.certain:
+    elif not outlook.certain:
         advice.append("another LM, or more lists to tune on: the gain may be due to chance")
-    elif found.share < LOW_SHARE:
+    elif outlook.share < LOW_SHARE:
         advice.append(
-            f"another LM, closer to these texts: {100 * (1 - found.share):.0f} % of the possible gain is left"
+            f"another LM, closer to these texts: {100 * (1 - outlook.share):.0f} % of the possible gain is left"
         )
-    drop = abs(found.beyond[0].oracle - toolkit_oracle) if found.beyond else 0.0
-    if drop > STEEP * toolkit_oracle and drop > STEEP * found.possible:
-        about = f", of which this LM would take {found.share * drop:.2f}" if found.certain else ""
-        advice.append(f"deeper lists: {found.beyond[0].n} hypotheses hold {drop:.2f} points more{about}")
-    if found.words and found.words.wrong and found.words.absent > MANY_ABSENT * found.words.wrong:
-        share = f"{100 * found.words.absent / found.words.wrong:.0f} %"
-        how = "another recogniser" if found.respelled else "respelling, another recogniser"
+    drop = abs(outlook.beyond[0].oracle - toolkit_oracle) if outlook.beyond else 0.0
+    if drop > STEEP * toolkit_oracle and drop > STEEP * outlook.possible:
+        about = f", of which this LM would take {outlook.share * drop:.2f}" if outlook.certain else ""
+        advice.append(f"deeper lists: {outlook.beyond[0].n} hypotheses hold {drop:.2f} points more{about}")
+    if outlook.words and outlook.words.wrong and outlook.words.absent > MANY_ABSENT * outlook.words.wrong:
+        share = f"{100 * outlook.words.absent / outlook.words.wrong:.0f} %"
+        how = "another recogniser" if outlook.respelled else "respelling, another recogniser"
         advice.append(f"new hypotheses ({how}): {share} of the missing words are in no hypothesis")
     return advice or ["nothing stands out: this LM reaches most of the possible gain"]
 
 
-def rows(found: Outlook) -> list[tuple[str, str]]:
+def rows(outlook: Outlook) -> list[tuple[str, str]]:
     """What each line is about, and what it says."""
-    perfect = f"{found.metric} {found.first_pass:.2f} -> {found.oracle:.2f}, {found.possible:.2f} points"
-    lines = _gain(found) if found.has_lm else []
+    perfect = f"{outlook.metric} {outlook.first_pass:.2f} -> {outlook.oracle:.2f}, {outlook.possible:.2f} points"
+    lines = _gain(outlook) if outlook.has_lm else []
     lines.append(
-        ("perfect LM", perfect + (f"; this LM takes {100 * found.share:.0f} % of them" if found.has_lm else ""))
+        ("perfect LM", perfect + (f"; this LM takes {100 * outlook.share:.0f} % of them" if outlook.has_lm else ""))
     )
-    if found.beyond:
-        deeper = ", ".join(f"{one.oracle:.2f} with {one.n} hypotheses" for one in found.beyond)
+    if outlook.beyond:
+        deeper = ", ".join(f"{depth.oracle:.2f} with {depth.n} hypotheses" for depth in outlook.beyond)
         lines.append(("deeper lists", f"oracle {deeper} (extrapolated)"))
-    if found.words and found.words.wrong:
-        wrong, absent = found.words.wrong, found.words.absent
+    if outlook.words and outlook.words.wrong:
+        wrong, absent = outlook.words.wrong, outlook.words.absent
         about = (
             f"{wrong:,} wrong in the first pass, {absent:,} ({100 * absent / wrong:.0f} %) in no hypothesis of the list"
         )
         lines.append(("words", about))
-    return [*lines, *(("next", one) for one in found.next)]
+    return [*lines, *(("next", advice) for advice in outlook.next)]
 
 
-def _gain(found: Outlook) -> list[tuple[str, str]]:
-    low, high = found.interval
-    p = f"p = {p_value(found.p_value)}".replace("= <", "< ")
-    relative = f" ({100 * found.gain / found.first_pass:.1f} %)" if found.first_pass else ""
+def _gain(outlook: Outlook) -> list[tuple[str, str]]:
+    low, high = outlook.interval
+    p = f"p = {p_value(outlook.p_value)}".replace("= <", "< ")
+    relative = f" ({100 * outlook.gain / outlook.first_pass:.1f} %)" if outlook.first_pass else ""
     lines = [
-        ("gain", f"{found.metric} {found.first_pass:.2f} -> {found.reranked:.2f}, {found.gain:.2f} points{relative}")
-    ]
-    if found.folds:
-        lines.append(
-            ("", f"each of {found.folds} folds has weights tuned on the other folds: expect this gain on other lists")
+        (
+            "gain",
+            f"{outlook.metric} {outlook.first_pass:.2f} -> {outlook.reranked:.2f}, {outlook.gain:.2f} points{relative}",
         )
-    elif found.flatters:
+    ]
+    if outlook.folds:
+        lines.append(
+            ("", f"each of {outlook.folds} folds has weights tuned on the other folds: expect this gain on other lists")
+        )
+    elif outlook.flatters:
         lines.append(("", "the weights were tuned on these very lists, so the gain on other lists is smaller"))
-    return [*lines, ("certain", f"{'yes' if found.certain else 'no'}: 95 % CI {low:.2f} to {high:.2f} points, {p}")]
+    return [*lines, ("certain", f"{'yes' if outlook.certain else 'no'}: 95 % CI {low:.2f} to {high:.2f} points, {p}")]
 
 
-def render(found: Outlook) -> str:
+def render(outlook: Outlook) -> str:
     """A few lines for a person."""
-    return "\n".join(["Is it worth it?", *(f"{name:<14}{line}" for name, line in rows(found))])
+    return "\n".join(["Is it worth it?", *(f"{name:<14}{line}" for name, line in rows(outlook))])

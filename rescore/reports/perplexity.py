@@ -56,14 +56,14 @@ class TextScore:
 
 def documents(lines: Iterable[str]) -> list[NbestList]:
     """Lines of text as lists of one; an empty line ends a document, beyond which no neighbours are shown."""
-    found: list[NbestList] = []
+    lists: list[NbestList] = []
     document = 0
     for line in lines:
         if line:
-            found.append(NbestList(f"{document}-{len(found) + 1}", [Hypothesis(line)]))
+            lists.append(NbestList(f"{document}-{len(lists) + 1}", [Hypothesis(line)]))
         else:
             document += 1
-    return found
+    return lists
 
 
 def text_score(
@@ -79,8 +79,8 @@ def text_score(
         right: how many tokens are the model's most probable ones (`rescore.lms.neural.passes`).
     """
     column: Column = origin(lm, "sum")
-    log_probs = np.array([found.sum for found in scores])
-    tokens = np.array([len(found.tokens) for found in scores])
+    log_probs = np.array([result.sum for result in scores])
+    tokens = np.array([len(result.tokens) for result in scores])
     words = np.array([len(sentence.split()) for sentence in sentences])
     return TextScore(
         lm.name,
@@ -88,7 +88,7 @@ def text_score(
         len(sentences),
         int(words.sum()),
         int(tokens.sum()),
-        sum(len(found.unknown) for found in scores),
+        sum(len(result.unknown) for result in scores),
         float(log_probs.sum()),
         _perplexity(log_probs, tokens),
         _perplexity(log_probs, words),
@@ -99,13 +99,13 @@ def text_score(
 
 
 def _perplexity(log_probs: np.ndarray, units: np.ndarray) -> Perplexity:
-    some = units > 0
-    if not some.any():
+    counted = units > 0
+    if not counted.any():
         return Perplexity(float("nan"), float("nan"), float("nan"))
     with np.errstate(over="ignore"):  # a text that is all but impossible has an infinite perplexity
-        each = np.exp(-log_probs[some] / units[some])
+        perplexities = np.exp(-log_probs[counted] / units[counted])
         corpus = np.exp(-log_probs.sum() / units.sum())
-    return Perplexity(float(corpus), float(each.mean()), float(np.median(each)))
+    return Perplexity(float(corpus), float(perplexities.mean()), float(np.median(perplexities)))
 
 
 def render(scores: Sequence[TextScore]) -> str:
@@ -118,8 +118,8 @@ def render(scores: Sequence[TextScore]) -> str:
         counts = [f"{score.tokens:,}", f"{score.unknown:,}", f"{score.log_prob:,.1f}"]
         values = [
             f"{value:,.2f}"
-            for each in (score.by_token, score.by_word)
-            for value in (each.corpus, each.mean, each.median)
+            for perplexity in (score.by_token, score.by_word)
+            for value in (perplexity.corpus, perplexity.mean, perplexity.median)
         ]
         rows.append([score.lm, *counts, *values, *([f"{score.accuracy:.3f}"] if score.accuracy is not None else [])])
     lines = [

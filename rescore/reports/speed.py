@@ -65,7 +65,7 @@ def measure(
     Raises:
         UserError: a model without vectors is asked for them.
     """
-    work = _vectors_of(lm) if vectors else lambda some: lm.score(alone(some))
+    work = _vectors_of(lm) if vectors else lambda sentences: lm.score(alone(sentences))
     work(texts[:100])
     runs: list[float] = []
     for _ in range(repeats):
@@ -90,8 +90,8 @@ def measure(
 
 def sample(lists: Sequence[NbestList], number: int) -> list[str]:
     """So many hypotheses, at most: whole lists, evenly from all over."""
-    step = max(1, sum(len(one.hypotheses) for one in lists) // number)
-    return [hypothesis.text for one in lists[::step] for hypothesis in one.hypotheses][:number]
+    step = max(1, sum(len(nbest.hypotheses) for nbest in lists) // number)
+    return [hypothesis.text for nbest in lists[::step] for hypothesis in nbest.hypotheses][:number]
 
 
 def described(texts: Sequence[str]) -> str:
@@ -126,11 +126,11 @@ def render(speeds: Sequence[Speed], about: str) -> str:
     rows = [["", "hyp/s"]]
     for speed in speeds:
         rows.append([speed.lm, f"{speed.rate:,.0f}"])
-    lengths = sorted({one.words for speed in speeds for one in speed.by_length})
+    lengths = sorted({point.words for speed in speeds for point in speed.by_length})
     by_length = [["words", *(speed.lm for speed in speeds)]]
     for words in lengths:
-        found = [{one.words: one.milliseconds for one in speed.by_length} for speed in speeds]
-        by_length.append([str(words), *(f"{times[words]:.2f}" if words in times else "" for times in found)])
+        columns = [{point.words: point.milliseconds for point in speed.by_length} for speed in speeds]
+        by_length.append([str(words), *(f"{times[words]:.2f}" if words in times else "" for times in columns)])
     tables = [about, "", text(rows)]
     if lengths:
         tables += ["", "milliseconds a sentence, one at a time", "", text(by_length)]
