@@ -46,13 +46,13 @@ def losses(metric: Metric, lists: Sequence[NbestList]) -> list[Values]:
     pairs: dict[tuple[str, str], None] = {}
     for nbest in lists:
         texts = dict.fromkeys(hypothesis.text for hypothesis in nbest.hypotheses)
-        pairs.update(((one, other), None) for one in texts for other in texts)
+        pairs.update(((choice, reference), None) for choice in texts for reference in texts)
     ordered = list(pairs)
-    found = [_loss(metric, ordered[start : start + CHUNK]) for start in range(0, len(ordered), CHUNK)]
+    chunks = [_loss(metric, ordered[start : start + CHUNK]) for start in range(0, len(ordered), CHUNK)]
     where = {pair: index for index, pair in enumerate(ordered)}
-    values = np.concatenate(found)
+    values = np.concatenate(chunks)
     return [
-        values[[[where[one.text, other.text] for other in nbest.hypotheses] for one in nbest.hypotheses]]
+        values[[[where[choice.text, reference.text] for reference in nbest.hypotheses] for choice in nbest.hypotheses]]
         for nbest in lists
     ]
 
@@ -61,12 +61,12 @@ def _of_list(metric: Metric, at_once: Callable[[Sequence[Any]], Values], nbest: 
     """The same for one list, where the metric compares all with all at once."""
     rank: dict[str, int] = {}
     which = [rank.setdefault(hypothesis.text, len(rank)) for hypothesis in nbest.hypotheses]
-    found = at_once([metric_input(metric, nbest, text) for text in rank])
-    return found if len(rank) == len(which) else found[np.ix_(which, which)]
+    values = at_once([metric_input(metric, nbest, text) for text in rank])
+    return values if len(rank) == len(which) else values[np.ix_(which, which)]
 
 
 def _loss(metric: Metric, pairs: Sequence[tuple[str, str]]) -> Values:
-    return metric.losses(metric.statistics([one for one, _ in pairs], [(other,) for _, other in pairs]))
+    return metric.losses(metric.statistics([choice for choice, _ in pairs], [(reference,) for _, reference in pairs]))
 
 
 class MinimumBayesRisk:
