@@ -111,12 +111,12 @@ class Calibration:
 
     def words(self, network: ConfusionNetwork, alternatives: int = 0) -> list[Word]:
         """The words of a decided text with their confidences, and at most so many alternatives each."""
-        others = network.alternatives(self.scale, alternatives) if alternatives else [()] * len(network.words)
+        alternatives_of = network.alternatives(self.scale, alternatives) if alternatives else [()] * len(network.words)
         posteriors = network.confidences(self.scale)
         return [
-            Word(word, confidence, self._shared(other, posterior, confidence))
-            for word, posterior, confidence, other in zip(
-                network.words, posteriors.tolist(), self._mapped(posteriors).tolist(), others, strict=True
+            Word(word, confidence, self._shared(alternatives_of_word, posterior, confidence))
+            for word, posterior, confidence, alternatives_of_word in zip(
+                network.words, posteriors.tolist(), self._mapped(posteriors).tolist(), alternatives_of, strict=True
             )
         ]
 
@@ -147,7 +147,7 @@ def correct(network: ConfusionNetwork, references: Sequence[str], normaliser: No
     best: list[bool] = [False] * len(heard)
     for reference in references:
         pairs = align(nearest(normaliser.readings(reference, reference=True), [[heard]])[0], heard)
-        flags = [one == other for one, other in pairs if other is not None]
+        flags = [expected == spoken for expected, spoken in pairs if spoken is not None]
         best = flags if sum(flags) >= sum(best) else best
     ends = np.cumsum([0, *(len(piece.words) for piece in pieces)])
     right = [all(best[begin:end]) for begin, end in pairwise(ends.tolist())]
@@ -155,12 +155,12 @@ def correct(network: ConfusionNetwork, references: Sequence[str], normaliser: No
 
 
 def measure(
-    calibration: Calibration, lists: Sequence[NbestList], found: Sequence[ConfusionNetwork], normaliser: Normaliser
+    calibration: Calibration, lists: Sequence[NbestList], decided: Sequence[ConfusionNetwork], normaliser: Normaliser
 ) -> Quality:
     """How good the confidences of decided texts are, on lists with references."""
-    flags = [correct(network, nbest.references, normaliser) for network, nbest in zip(found, lists, strict=True)]
+    flags = [correct(network, nbest.references, normaliser) for network, nbest in zip(decided, lists, strict=True)]
     return quality(
-        _joined([calibration.confidences(network) for network in found]), np.concatenate([*flags, []]).astype(bool)
+        _joined([calibration.confidences(network) for network in decided]), np.concatenate([*flags, []]).astype(bool)
     )
 
 
@@ -178,13 +178,13 @@ def calibrate(
     for nbest in lists:
         if not nbest.references:
             raise UserError(f"utterance {nbest.id}: no reference; confidences are calibrated on lists with references")
-    found = networks(lists, texts, weights.of, normaliser)
-    flags = [correct(network, nbest.references, normaliser) for network, nbest in zip(found, lists, strict=True)]
+    decided = networks(lists, texts, weights.of, normaliser)
+    flags = [correct(network, nbest.references, normaliser) for network, nbest in zip(decided, lists, strict=True)]
     every = np.concatenate([*flags, np.empty(0, dtype=bool)])
     if every.all() or not every.any():
         raise UserError("all words of the dev lists are right, or all wrong; confidences cannot be calibrated on them")
-    scale = _best_scale(found, every)
-    raw = [network.confidences(scale) for network in found]
+    scale = _best_scale(decided, every)
+    raw = [network.confidences(scale) for network in decided]
     plain = Calibration(scale)
     if len(lists) < FEW:
         return plain
@@ -193,9 +193,9 @@ def calibrate(
     return _isotonic(scale, _joined(raw), every) if gains else plain
 
 
-def _best_scale(found: Sequence[ConfusionNetwork], every: Flags) -> float:
-    grid = scale_grid([network.scores for network in found])
-    values = [quality(_joined([network.confidences(scale) for network in found]), every).nce for scale in grid]
+def _best_scale(decided: Sequence[ConfusionNetwork], every: Flags) -> float:
+    grid = scale_grid([network.scores for network in decided])
+    values = [quality(_joined([network.confidences(scale) for network in decided]), every).nce for scale in grid]
     scale = grid[int(np.argmax(values))]
     warn_at_end(scale, grid, "confidences")
     return scale
