@@ -20,10 +20,10 @@ Part = TypeVar("Part")
 def resolve(name: str) -> Any:
     """What "module:attribute" or "module" names; the module is imported now."""
     module, _, attributes = name.partition(":")
-    found: Any = importlib.import_module(module)
+    part: Any = importlib.import_module(module)
     for attribute in filter(None, attributes.split(".")):
-        found = getattr(found, attribute)
-    return found
+        part = getattr(part, attribute)
+    return part
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -172,7 +172,7 @@ class Batcher:
                     break
                 batch.append(job)
                 size += job.size
-            self._answer([one for one in batch if one.answer.set_running_or_notify_cancel()])
+            self._answer([waiting for waiting in batch if waiting.answer.set_running_or_notify_cancel()])
             del batch
             job = self._queue.get()
 
