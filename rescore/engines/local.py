@@ -53,9 +53,9 @@ Scored = list[tuple[Placed, list[TokenScores]]]
 def score_windows(
     lm: LanguageModel, parts: Iterable[list[Placed]], progress: OnProgress = lambda done: None
 ) -> Iterator[Scored]:
-    """Each window with the scores of its hypotheses, as a stream; a window that could not be scored is empty.
+    """Each window with the scores of its hypotheses, as a stream; one that could not be scored is empty.
 
-    At the end, a report says how many tokens the model does not know, and whether all its scores are equal.
+    What is reported at the end: how many tokens the model does not know, and whether all its scores are the same.
     """
     tokens = unknown = alike = several = 0
     begun: deque[tuple[list[Placed], list[list[int]]]] = deque()
@@ -64,10 +64,8 @@ def score_windows(
     def batches() -> Iterator[list[Question]]:
         for window in parts:
             ranks: dict[Question, int] = {}  # equal questions are asked once
-            asked = [ask(lm, placed, (hypothesis.text for hypothesis in placed.nbest.hypotheses)) for placed in window]
-            begun.append(
-                (window, [[ranks.setdefault(question, len(ranks)) for question in questions] for questions in asked])
-            )
+            asked = [ask(lm, placed, (one.text for one in placed.nbest.hypotheses)) for placed in window]
+            begun.append((window, [[ranks.setdefault(one, len(ranks)) for one in some] for some in asked]))
             yield list(ranks)
 
     def scores_of(questions: list[Question]) -> list[TokenScores]:
@@ -75,7 +73,7 @@ def score_windows(
         with watched(window_progress.watch(_hypotheses(window))):
             return lm.score(questions)
 
-    # A model with a `stream` gets the next batches before earlier results are taken.
+    # What has a `stream` gets batches before the results of those before are taken.
     results = lm.stream(batches()) if isinstance(lm, Streaming) else map(scores_of, batches())
     for result in results:
         window, places = begun.popleft()
@@ -88,15 +86,15 @@ def score_windows(
         done: Scored = []
         for placed, ranks in zip(window, places, strict=True):
             nbest, scores = placed.nbest, [result[rank] for rank in ranks]
-            for hypothesis, token_scores in zip(nbest.hypotheses, scores, strict=True):
-                if not token_scores.sum < math.inf:  # NaN is not, either
+            for hypothesis, found in zip(nbest.hypotheses, scores, strict=True):
+                if not found.sum < math.inf:  # NaN is not, either
                     text = hypothesis.text[:60]
-                    raise UserError(f"{lm.name}: the score of {text!r} is {token_scores.sum}; the model is damaged")
-            tokens += sum(len(token_scores.tokens) for token_scores in scores)
-            unknown += sum(len(token_scores.unknown) for token_scores in scores)
+                    raise UserError(f"{lm.name}: the score of {text!r} is {found.sum}; the model is damaged")
+            tokens += sum(len(found.tokens) for found in scores)
+            unknown += sum(len(found.unknown) for found in scores)
             if len({hypothesis.text for hypothesis in nbest.hypotheses}) > 1:
                 several += 1
-                alike += len({token_scores.sum for token_scores in scores}) == 1
+                alike += len({found.sum for found in scores}) == 1
             done.append((placed, scores))
         window_progress.finish(_hypotheses(window))
         yield done
