@@ -163,7 +163,7 @@ def _latex_figure(cell: str) -> str:
 
 def escape_latex(cell: str) -> str:
     """The cell's text, none of it a command."""
-    escaped = re.sub(r"[\\~^&%$#_{}]", lambda found: _LATEX.get(found[0], "\\" + found[0]), _one_line(cell))
+    escaped = re.sub(r"[\\~^&%$#_{}]", lambda match: _LATEX.get(match[0], "\\" + match[0]), _one_line(cell))
     return "{}" + escaped if escaped.startswith("[") else escaped  # behind `\\\\` a bracket would be an option of it
 
 
