@@ -30,13 +30,13 @@ class Output:
 
     text: str
     pairs: list[AlignedPair]
-    """Words of reference and text, aligned; None where a word has no partner."""
+    """Words of reference and text, aligned; None stands for a missing partner."""
     errors: int
     """Pairs that differ."""
     tokens: list[tuple[str, float]]
     """The model's tokens and their natural-log probabilities."""
     respelled: Sequence[Edit] = ()
-    """Places among the words of the text (those of `pairs`), and the words that were heard there."""
+    """Places of respelled words among the text's words in `pairs`, with the words heard there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ def _respelled(nbest: NbestList, text: str, pairs: Sequence[AlignedPair], normal
 
 def _candidates(nbest: NbestList, normaliser: Normaliser) -> list[RankedHypothesis]:
     errors = [
-        sum(expected != found for expected, found in align(*normaliser.nearest(closest, hypothesis.text)))
+        sum(expected != heard for expected, heard in align(*normaliser.nearest(closest, hypothesis.text)))
         for hypothesis in nbest.hypotheses
         for closest in [normaliser.closest(nbest.references, hypothesis.text)]
     ]
@@ -132,14 +132,14 @@ class SpeakerErrors:
 
 @dataclass(frozen=True, slots=True)
 class Details:
-    """What an HTML report shows beside the results."""
+    """The contents of an HTML report beside the results."""
 
     analysis: Analysis
     utterances: list[Utterance]
     curve: list[Step]
     """The metric on the tuning lists against the weight of each language model."""
     by_speaker: list[SpeakerErrors]
-    """Those with the most errors first; empty where ids do not show speakers."""
+    """Speakers with the most errors first; empty if ids do not show speakers."""
 
 
 def details(
@@ -154,7 +154,7 @@ def details(
     """Look closer at a run on lists with references.
 
     Args:
-        texts: what was chosen, one per list. lm: whose log-probabilities of single tokens are shown.
+        texts: the choices, one per list. lm: gives the log-probabilities of single tokens.
         dev: the lists that weights were tuned on. certain: the words of `texts` with their confidences.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Is rescoring worth it? What a perfect language model could gain, what this one does, and what would help next."""
+"""Is rescoring worth it? The possible gain of a perfect language model, the gain of this model, and advice."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ that is higher, and a relative change of the oracle at twice the depth that is l
 
 @dataclass(frozen=True, slots=True)
 class Depth:
-    """How good a list of so many hypotheses can be."""
+    """The best possible value with lists of `n` hypotheses."""
 
     n: int
-    """The first so many of each list, by first-pass score."""
+    """The number of hypotheses of each list, the best by first-pass score."""
     oracle: float
     """The metric of the best of them, in percent."""
 
@@ -50,14 +50,14 @@ class WrongWords:
     words: int
     """All words of the references."""
     wrong: int
-    """Of these, those that the first pass has not, or has another word for."""
+    """Words that the first pass lacks or has wrong."""
     absent: int
-    """Of these, those that no hypothesis of the list has right: no choice from it can mend them."""
+    """Wrong words that no hypothesis of the list has right, so no choice corrects them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """What rescoring gains on lists with references, and could. Values are percentages."""
+    """The actual and the possible gain of rescoring on lists with references. Values are percentages."""
 
     metric: str
     has_lm: bool
@@ -66,29 +66,29 @@ class Outlook:
     reranked: float
     """Of the texts chosen; in folds where the weights were tuned on these very lists."""
     folds: int
-    """In how many: each was decided with weights tuned on the others. 0 where the lists were decided together."""
+    """Number of folds, each decided with weights tuned on the other folds; 0 if the lists were decided together."""
     flatters: bool
-    """Whether the weights were tuned on these very lists, and there are no folds."""
+    """Whether the weights were tuned on these very lists, without folds."""
     respelled: bool
     """Whether lists have respelled hypotheses, or had them before tuning refused them."""
     gain: float
-    """By how much reranked is better than the first pass, in points; below 0 where it is worse."""
+    """The improvement of the reranked output over the first pass, in points; below 0 if it is worse."""
     interval: tuple[float, float]
     """95 % confidence interval of the gain, by bootstrap over utterances."""
     p_value: float
     """Two-sided, of the gain, by paired approximate randomisation."""
     oracle: float
-    """What a language model would reach that always chose best."""
+    """The value that a language model with perfect choices would reach."""
     beyond: list[Depth]
     """The oracle of deeper lists, extrapolated; empty where lists are too short for a curve."""
     words: WrongWords | None
     """For WER only."""
     next: list[str]
-    """What would help, the most pressing first."""
+    """Advice, the most pressing first."""
 
     @property
     def possible(self) -> float:
-        """What a perfect choice would gain, in points."""
+        """The gain of perfect choices, in points."""
         return abs(self.oracle - self.first_pass)
 
     @property
@@ -107,17 +107,17 @@ def outlook(
 ) -> Outlook:
     """Look at lists with references, best those that weights are tuned on.
 
-    Weights flatter themselves on the lists they were tuned on: there each fold is decided with those of the others,
-    tuned with the same options, which predicts the gain on other lists.
+    Weights overfit the lists they were tuned on. On these lists, each fold is therefore decided with weights tuned on
+    the other folds with the same options, which predicts the gain on other lists.
 
     Args:
-        texts: the choice from each list, where it was made in folds already.
+        texts: the choice from each list, if it was made in folds already.
     """
     respelled = _has_respelled(lists)
     own = tuned_on_these(weights, lists)
     options = weights.options if own else None
     folds = (options.folds or FOLDS) if options else 0
-    if weights.exclusions:  # what may not win is no possible gain
+    if weights.exclusions:  # excluded hypotheses are no possible gain
         lists = [candidates(nbest, weights.of(nbest).excluded) for nbest in lists]
         left = {hypothesis.origin for nbest in lists for hypothesis in nbest.hypotheses}
         options = options and replace(options, bonuses=tuple(columns_for(options.bonuses, left)))
@@ -168,7 +168,7 @@ def tuned_on_these(weights: Weights, lists: Sequence[NbestList]) -> bool:
 def _held_out(
     metric: Metric, lists: Sequence[NbestList], columns: Sequence[str], options: TuningOptions, folds: int
 ) -> list[str] | None:
-    """The texts chosen in folds, each with weights tuned on the others; None where the lists do not allow it."""
+    """The texts chosen in folds, each with weights tuned on the other folds; None if the lists do not allow it."""
     if len(lists) < 2 * folds:
         return None
     try:
@@ -179,7 +179,7 @@ def _held_out(
 
 
 def by_depth(metric: Metric, statistics: Sequence[Counts], lists: Sequence[NbestList]) -> list[Depth]:
-    """The oracle of the first N by first-pass score, not by place in the file, of what the toolkit gave."""
+    """The oracle of the toolkit's first N hypotheses by first-pass score, not by place in the file."""
     ranked = []
     for rows, nbest in zip(statistics, lists, strict=True):
         own = set(first_pass_indices(nbest))
@@ -241,7 +241,7 @@ def _missing(reference: Sequence[str], hypothesis: Sequence[str]) -> set[int]:
 
 
 def _advice(outlook: Outlook, toolkit_oracle: float) -> list[str]:
-    """What would help; `toolkit_oracle` is that of the toolkit's own hypotheses, which deeper lists continue."""
+    """Advice; `toolkit_oracle` is the oracle of the toolkit's own hypotheses, which deeper lists continue."""
     advice = []
     if not outlook.has_lm:
         advice.append(
@@ -267,7 +267,7 @@ def _advice(outlook: Outlook, toolkit_oracle: float) -> list[str]:
 
 
 def rows(outlook: Outlook) -> list[tuple[str, str]]:
-    """What each line is about, and what it says."""
+    """The title of each line, and its text."""
     perfect = f"{outlook.metric} {outlook.first_pass:.2f} -> {outlook.oracle:.2f}, {outlook.possible:.2f} points"
     lines = _gain(outlook) if outlook.has_lm else []
     lines.append(

@@ -135,7 +135,7 @@ def _line(style: str, name: str, points: list[list[float]]) -> dict[str, Any]:
 
 
 def _thinned(points: list[list[float]], most: int = 1500) -> list[list[float]]:
-    """Every so many points: more than a screen has columns cannot be seen."""
+    """The points thinned to the columns of a screen."""
     every = max(1, len(points) // most)
     return [[round(x, 5), round(y, 4)] for x, y in [*points[:-1:every], points[-1]]]
 

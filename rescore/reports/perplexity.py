@@ -14,7 +14,7 @@ from rescore.signature import Signature
 from rescore.styles import as_json, text
 
 DOUBTFUL = 1000.0
-"""How many times the median a mean may be before nobody should look at it."""
+"""A mean above this multiple of the median is meaningless."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,14 +31,14 @@ class Perplexity:
 
 @dataclass(frozen=True, slots=True)
 class TextScore:
-    """What a language model says of a text."""
+    """The scores of a text by a language model."""
 
     lm: str
     fingerprint: str
     """The model's content hash."""
     sentences: int
     words: int
-    """What stands between blanks, the end of a sentence not among them."""
+    """Number of words between blanks, without ends of sentences."""
     tokens: int
     """The model's, where they are scored, the end of a sentence with them if the model predicts it."""
     unknown: int
@@ -49,13 +49,14 @@ class TextScore:
     by_word: Perplexity
     signature: str
     accuracy: float | None = None
-    """Share of the tokens that are the model's most probable ones; None where nobody asked."""
+    """Share of the tokens that are the model's most probable tokens; None if not requested."""
     pseudo: bool = False
-    """Whether it is a pseudo-log-likelihood, and the perplexities are pseudo-perplexities."""
+    """Whether the score is a pseudo-log-likelihood and the perplexities are pseudo-perplexities."""
 
 
 def documents(lines: Iterable[str]) -> list[NbestList]:
-    """Lines of text as lists of one; an empty line ends a document, beyond which no neighbours are shown."""
+    """Lines of text as lists of one hypothesis; an empty line ends a document, and neighbours come from within a
+    document."""
     lists: list[NbestList] = []
     document = 0
     for line in lines:
@@ -71,12 +72,12 @@ def text_score(
 ) -> TextScore:
     """Sum up the scores of sentences.
 
-    Tokens count where they are scored, the end of a sentence with them if the model predicts it. Words are what stands
-    between blanks, the end not among them, so that models with different tokenizers can be compared. Sentences without
-    a unit are left out of mean and median.
+    All scored tokens count, including ends of sentences if the model predicts them. Words are separated by blanks,
+    without ends of sentences, so that models with different tokenizers can be compared. Sentences without a unit are
+    left out of mean and median.
 
     Args:
-        right: how many tokens are the model's most probable ones (`rescore.lms.neural.passes`).
+        right: number of tokens that are the model's most probable tokens (`rescore.lms.neural.passes`).
     """
     column: Column = origin(lm, "sum")
     log_probs = np.array([result.sum for result in scores])
@@ -109,7 +110,7 @@ def _perplexity(log_probs: np.ndarray, units: np.ndarray) -> Perplexity:
 
 
 def render(scores: Sequence[TextScore]) -> str:
-    """A row a language model, then what the columns are."""
+    """A row per language model, then an explanation of the columns."""
     head = ["", "tokens", "unknown", "log p", "PPL/token", "mean", "median", "PPL/word", "mean", "median"]
     measured = any(score.accuracy is not None for score in scores)
     pseudo = [score.lm for score in scores if score.pseudo]

@@ -1,4 +1,4 @@
-"""What became of proposed hypotheses: in how many lists they are, how good they are, and which were chosen."""
+"""Statistics of proposed hypotheses: the number of lists with proposals, their quality, and the chosen proposals."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Proposed:
 def proposed(metric: Metric | None, lists: Sequence[NbestList], texts: Sequence[str]) -> Proposed | None:
     """
     Args:
-        metric: None for lists without references. texts: what was chosen, one per list.
+        metric: None for lists without references. texts: the choices, one per list.
 
     Returns:
         None for lists without proposals.

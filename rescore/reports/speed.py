@@ -19,7 +19,7 @@ SENTENCES = 5
 
 @dataclass(frozen=True, slots=True)
 class ByLength:
-    """One sentence of so many words, alone."""
+    """The time of a single sentence with this number of words."""
 
     words: int
     milliseconds: float
@@ -55,8 +55,8 @@ def measure(
 ) -> Speed:
     """Score texts together, and sentences of given numbers of words one at a time.
 
-    What was scored before warms up; of several runs over the texts the fastest counts; for sentences, which are cut out
-    of the texts, the median.
+    Scores before the measurement warm up. Of several runs over the texts, the fastest counts; for sentences, cut out of
+    the texts, the median counts.
 
     Args:
         progress: called with 1 after each of `repeats` and each of `lengths`.
@@ -89,7 +89,7 @@ def measure(
 
 
 def sample(lists: Sequence[NbestList], number: int) -> list[str]:
-    """So many hypotheses, at most: whole lists, evenly from all over."""
+    """At most `number` hypotheses of whole lists, evenly spread."""
     step = max(1, sum(len(nbest.hypotheses) for nbest in lists) // number)
     return [hypothesis.text for nbest in lists[::step] for hypothesis in nbest.hypotheses][:number]
 
@@ -101,7 +101,7 @@ def described(texts: Sequence[str]) -> str:
 
 
 def machine() -> str:
-    """What the figures were measured on."""
+    """A description of the machine."""
     import torch
 
     if torch.cuda.is_available():

@@ -56,7 +56,7 @@ NUMBERS = frozenset(
         "billion",
     ]
 )
-"""English number words; whatever has a digit is a number, too."""
+"""English number words; words with a digit are numbers, too."""
 
 
 References = Sequence[Sequence[str]]
@@ -78,7 +78,7 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class Confusion:
-    """A word of the reference and what stood for it in the wrong output (empty: nothing); how often."""
+    """A word of the reference, its replacement in the wrong output (empty for a deletion), and the count."""
 
     reference: str
     hypothesis: str
@@ -119,12 +119,12 @@ def by_position(
 def pairs_of(
     normaliser: Normaliser, references: References, wrong: Sequence[str], right: Sequence[str]
 ) -> list[Confusion]:
-    """The most frequent errors of one output at words that the other has right."""
+    """The most frequent errors of an output at words that the other output has right."""
     counts: Counter[tuple[str, str]] = Counter()
     for texts, *outputs in zip(references, wrong, right, strict=True):
         if outputs[0] == outputs[1]:
             continue
-        # One reference, and one reading of it, for both: that in which the wrong output has the fewest errors.
+        # Both outputs are compared with the reference and reading in which the wrong output has the fewest errors.
         expected = normaliser.nearest(normaliser.closest(texts, outputs[0]), outputs[0])[0]
         bad, good = (
             [pair for pair in align(*normaliser.nearest(expected, output)) if pair[0] is not None] for output in outputs
@@ -139,9 +139,9 @@ def pairs_of(
 def by_class(
     normaliser: Normaliser, references: References, first: Sequence[str], reranked: Sequence[str]
 ) -> list[ClassErrors]:
-    """The error rates of kinds of words; those that the references do not have are left out.
+    """The error rates of kinds of words; kinds that the references lack are left out.
 
-    Of several references, the closest to the first pass counts for both outputs.
+    With several references, the closest to the first pass counts for both outputs.
     """
     closest = [normaliser.closest(texts, output) for texts, output in zip(references, first, strict=True)]
     counts = Counter(word for reference in closest for word in normaliser.reference(reference))
@@ -172,7 +172,7 @@ def _is_name(word: str) -> bool:
 
 
 def _errors(normaliser: Normaliser, references: Sequence[str], output: Sequence[str]) -> Counter[str]:
-    """How often each word was wrong: the reference's, or one that was inserted."""
+    """The number of errors at each word: a reference word, or an inserted word."""
     wrong = Counter[str]()
     for reference, text in zip(references, output, strict=True):
         expected, words = normaliser.nearest(reference, text)
@@ -204,14 +204,14 @@ class Respelled:
     written: str
     times: int
     effects: tuple[int, int, int] | None
-    """How often that alone is better, worse, or as good; None without references."""
+    """Number of changes that, on their own, are better, worse or neutral; None without references."""
 
 
 def respellings(metric: Metric, lists: Sequence[NbestList], texts: Sequence[str]) -> list[Respelled]:
-    """What was respelled in the chosen texts, the most frequent first.
+    """The respelled words of the chosen texts, the most frequent first.
 
-    The effect is that on the utterance's errors (by the metric), where this alone is changed in the hypothesis that
-    the chosen one came from.
+    The effect is measured on the utterance's errors (by the metric) when only this word changes in the original
+    hypothesis.
     """
     changes = [(nbest, *change) for nbest, text in zip(lists, texts, strict=True) for change in _changes(nbest, text)]
     with_references = bool(changes) and all(nbest.references for nbest, *_ in changes)
