@@ -141,8 +141,8 @@ def _characters(references: list[str], hypotheses: list[str]) -> Counts:
 class ListedErrorRate(ErrorRate):
     """The word errors of the words in a list, or of all others, in percent of those words in the references.
 
-    A substitution or deletion counts for the word of the reference, an insertion for the word that was inserted (Le et
-    al. 2021). Each utterance has its own list where the file says so.
+    A substitution or deletion counts for the word of the reference, an insertion for the inserted word (Le et al.
+    2021). Each utterance has its own list if the file gives its words by utterance.
     """
 
     def __init__(self, listed: WordList, inside: bool = True, normaliser: Normaliser | None = None) -> None:
@@ -210,7 +210,7 @@ class ListedErrorRate(ErrorRate):
         return losses
 
     def statistics(self, hypotheses: Sequence[Any], references: Sequence[Sequence[str]]) -> Counts:
-        """Columns: substitutions, deletions, insertions, words of the references, of those that count."""
+        """Columns: substitutions, deletions, insertions, reference words; only words that count."""
         if not self.reads_utterance:
             return super().statistics(hypotheses, references)
         result = np.zeros((len(hypotheses), 4), dtype=np.int64)
