@@ -20,7 +20,7 @@ Cells = Sequence[Sequence[str]]
 
 
 MARKS = ("†", "‡")
-"""Of figures whose difference is significant, and of those that are so at a fifth of the level."""
+"""Marks of figures with a significant difference, and with significance at a fifth of the level."""
 
 
 class Best(str):
@@ -43,7 +43,7 @@ def mark_best(rows: Sequence[list[str]], column: int, higher_is_better: bool) ->
 
 
 def p_value(value: float | None) -> str:
-    """As a table shows it; empty where there is none."""
+    """The p-value as a table shows it; empty for None."""
     if value is None:
         return ""
     return f"{value:.4f}" if value >= 0.00005 else "<0.0001"
@@ -52,7 +52,7 @@ def p_value(value: float | None) -> str:
 def as_json(record: object) -> str:
     """A dataclass, or lists and dictionaries of them, as JSON: keys as the fields, in full precision.
 
-    JSON has no infinity, and no number that is none: null stands for both.
+    JSON has neither infinity nor NaN: null stands for both.
     """
     return json.dumps(_plain(record), indent=2, ensure_ascii=False, allow_nan=False)
 
@@ -168,7 +168,7 @@ def escape_latex(cell: str) -> str:
 
 
 def style_of(path: str) -> str | None:
-    """The style whose ending a file has; None where it is none of them."""
+    """The style with the ending of a file; None if no style has it."""
     return next((name for name in STYLES.names if path.endswith(STYLES.about(name))), None)
 
 
