@@ -297,13 +297,13 @@ class RunConfig:
         Raises:
             UserError: they are asked for, and the lists have none.
         """
-        found = component_columns(lists[0]) if self.components and lists else []
-        if self.components and not found:
+        columns = component_columns(lists[0]) if self.components and lists else []
+        if self.components and not columns:
             raise UserError(
                 "--components: the lists have no parts of the first-pass score; of ESPnet2 these are in "
                 "{n}best_recog/scores, of Kaldi and SRILM the acoustic and the LM score"
             )
-        return found
+        return columns
 
     def given_weights(self, columns: Sequence[str]) -> Weights:
         """The weights where nothing is tuned: as given, else the one that the model's card recommends.

@@ -46,8 +46,8 @@ def finder(expression: str, place: str) -> Callable[[str], str | None]:
 
     def find(text: str) -> str | None:
         match = pattern.search(text)
-        found: str | None = match[group] if match else None
-        return found
+        matched: str | None = match[group] if match else None
+        return matched
 
     return find
 
@@ -101,12 +101,12 @@ def loads(text: str, place: str, line: bool = False) -> Any:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    entries = dict(pairs)
+    if len(entries) < len(pairs):
         keys = [key for key, _ in pairs]
         twice = next(key for index, key in enumerate(keys) if key in keys[:index])
         raise ValueError(f"{twice} is duplicated; give each key, utterance and hypothesis once")
-    return found
+    return entries
 
 
 def parsed(value: Any, kind: type[T], place: str) -> T:

@@ -1,7 +1,7 @@
-"""The tables of parts: what there is of each kind. One line here, and a part is in `--help`, errors and the docs.
+"""The tables of parts of each kind. A line here puts a part into `--help`, errors and the docs.
 
-A part is named as "module:attribute" and imported when it is used: this module costs nothing, and lies below all
-rooms.
+A part is named as "module:attribute" and imported when it is used: this module is cheap to import, and all other
+modules may import it.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ Part = TypeVar("Part")
 
 
 def resolve(name: str) -> Any:
-    """What "module:attribute" or "module" names; the module is imported now."""
+    """The object that "module:attribute" or "module" names; the module is imported now."""
     module, _, attributes = name.partition(":")
-    found: Any = importlib.import_module(module)
+    part: Any = importlib.import_module(module)
     for attribute in filter(None, attributes.split(".")):
-        found = getattr(found, attribute)
-    return found
+        part = getattr(part, attribute)
+    return part
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """The end of a message about a name that nobody knows: the name that is most like it, if one is."""
+    """Suggestion for a misspelled name, or an empty string."""
     close = difflib.get_close_matches(name, known, n=1)
     return f"; did you mean {close[0]}?" if close else ""
 
 
 class Registry(Generic[Part]):
-    """Names and what they stand for. A part may be given as "module:attribute"; it is then imported when it is used.
+    """Names and their parts. A part may be given as "module:attribute"; it is then imported when it is used.
 
     Example:
         >>> table = Registry("function", {"square root": ("math:sqrt", "of a number")})
@@ -44,7 +44,7 @@ class Registry(Generic[Part]):
     def __init__(self, kind: str, parts: dict[str, tuple[Part | str, str]]) -> None:
         """
         Args:
-            kind: what the parts are, for error messages. parts: name -> the part, and what it is in a few words.
+            kind: of the parts, for error messages. parts: name -> the part, and a description in a few words.
         """
         self.kind = kind
         self._parts = dict(parts)
@@ -54,7 +54,7 @@ class Registry(Generic[Part]):
         return list(self._parts)
 
     def about(self, name: str) -> str:
-        """What a part is, in a few words."""
+        """The description of a part, in a few words."""
         return self._parts[name][1]
 
     def register(self, name: str, part: Part | str, about: str = "") -> None:
@@ -68,10 +68,10 @@ class Registry(Generic[Part]):
         return isinstance(name, str) and name in self._parts
 
     def check(self, name: str) -> str:
-        """The name, if there is such a part, in the table's letter case.
+        """The name of a part, in the table's letter case.
 
         Raises:
-            UserError: there is none.
+            UserError: the table has no such part.
         """
         for known in self._parts:
             if known == name or known.casefold() == name.casefold():
@@ -88,7 +88,7 @@ class BleuTokenizer:
     """A tokenizer of sacreBLEU."""
 
     extra: str | None = None
-    """What has to be installed for it; None where it comes with sacreBLEU."""
+    """The package to install for it; None if it comes with sacreBLEU."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ FORMATS: Registry[Any] = Registry(
         "json": ("rescore.formats.records:ANY", "JSON records with named fields"),
     },
 )
-"""What N-best lists are read from; looked through in this order to find out what a path holds."""
+"""The formats of N-best lists; detection tries them in this order."""
 
 KINDS: Registry[Any] = Registry(
     "kind of language model",
@@ -247,4 +247,4 @@ PROBES: Registry[Probe] = Registry(
         ),
     },
 )
-"""What a linear classifier is asked about vectors."""
+"""The probing tasks of linear classifiers on vectors."""

@@ -42,7 +42,7 @@ from rescore.version import VERSION
 log = logging.getLogger(__name__)
 
 BATCH = 512
-"""Hypotheses from which on a batch takes no further request."""
+"""A batch with this many hypotheses takes no further request."""
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 """Bounds of the histogram of latencies."""
 SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
@@ -90,7 +90,7 @@ class Histogram:
 
 @dataclass(slots=True)
 class Metrics:
-    """What is counted from the start on."""
+    """Counters since the start."""
 
     requests: Counter[int] = field(default_factory=Counter)
     """Answers of POST /rescore by status."""
@@ -152,7 +152,7 @@ class Batcher:
         return job.answer
 
     def close(self) -> None:
-        """End the thread when it has answered what is in the queue."""
+        """End the thread after it has answered the requests in the queue."""
         self._queue.put(None)
         self._thread.join()
 
@@ -172,7 +172,7 @@ class Batcher:
                     break
                 batch.append(job)
                 size += job.size
-            self._answer([one for one in batch if one.answer.set_running_or_notify_cancel()])
+            self._answer([waiting for waiting in batch if waiting.answer.set_running_or_notify_cancel()])
             del batch
             job = self._queue.get()
 
@@ -252,14 +252,14 @@ class RefusedError(Exception):
 
 
 class Service:
-    """The handlers, and what they share."""
+    """The handlers, and their shared state."""
 
     def __init__(self, rescorer: Rescorer, limits: Limits) -> None:
         self._rescorer, self._limits, self._metrics = rescorer, limits, Metrics()
         self._batcher = Batcher(rescorer, limits, self._metrics)
 
     def close(self) -> None:
-        """Answer what waits, and end."""
+        """Answer the waiting requests, and end."""
         self._batcher.close()
 
     async def page(self, request: Request) -> Response:
@@ -316,7 +316,8 @@ class Service:
             raise RefusedError(stage[0], f"{stage[1]} {self._limits.seconds:g} seconds") from None
 
     async def _body(self, request: Request) -> bytes:
-        """The body. One that is too large is read to its end, so that the client reads the answer, but not kept."""
+        """The body. A body that is too large is read to its end, so that the client reads the answer, but is not
+        kept."""
         size, most = 0, self._limits.body
         parts: list[bytes] = []
         length = request.headers.get("content-length", "")
@@ -342,7 +343,7 @@ def application(rescorer: Rescorer, limits: Limits | None = None) -> Starlette:
     """The ASGI application, for any server; it ends with the server's lifespan."""
     service = Service(rescorer, limits or Limits())
     warm = NbestList("warm", [Hypothesis("warm", {FIRST_PASS: 0.0})], source="warm")
-    rescorer.score([[warm]])  # what is loaded when first used is loaded before the first request
+    rescorer.score([[warm]])  # modules that load on first use are loaded before the first request
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:

@@ -20,7 +20,7 @@ Cells = Sequence[Sequence[str]]
 
 
 MARKS = ("†", "‡")
-"""Of figures whose difference is significant, and of those that are so at a fifth of the level."""
+"""Marks of figures with a significant difference, and with significance at a fifth of the level."""
 
 
 class Best(str):
@@ -43,7 +43,7 @@ def mark_best(rows: Sequence[list[str]], column: int, higher_is_better: bool) ->
 
 
 def p_value(value: float | None) -> str:
-    """As a table shows it; empty where there is none."""
+    """The p-value as a table shows it; empty for None."""
     if value is None:
         return ""
     return f"{value:.4f}" if value >= 0.00005 else "<0.0001"
@@ -52,7 +52,7 @@ def p_value(value: float | None) -> str:
 def as_json(record: object) -> str:
     """A dataclass, or lists and dictionaries of them, as JSON: keys as the fields, in full precision.
 
-    JSON has no infinity, and no number that is none: null stands for both.
+    JSON has neither infinity nor NaN: null stands for both.
     """
     return json.dumps(_plain(record), indent=2, ensure_ascii=False, allow_nan=False)
 
@@ -61,9 +61,9 @@ def _plain(value: Any) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
         value = asdict(value)
     if isinstance(value, dict):
-        return {name: _plain(one) for name, one in value.items()}
+        return {name: _plain(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
+        return [_plain(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
@@ -72,8 +72,8 @@ def text(rows: Cells) -> str:
     rows = [[_one_line(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = []
-    for first, *others in rows:
-        cells = [first.ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True))]
+    for first, *rest in rows:
+        cells = [first.ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(rest, widths[1:], strict=True))]
         lines.append("  ".join(cells).rstrip())
     return "\n".join(lines)
 
@@ -163,12 +163,12 @@ def _latex_figure(cell: str) -> str:
 
 def escape_latex(cell: str) -> str:
     """The cell's text, none of it a command."""
-    escaped = re.sub(r"[\\~^&%$#_{}]", lambda found: _LATEX.get(found[0], "\\" + found[0]), _one_line(cell))
+    escaped = re.sub(r"[\\~^&%$#_{}]", lambda match: _LATEX.get(match[0], "\\" + match[0]), _one_line(cell))
     return "{}" + escaped if escaped.startswith("[") else escaped  # behind `\\\\` a bracket would be an option of it
 
 
 def style_of(path: str) -> str | None:
-    """The style whose ending a file has; None where it is none of them."""
+    """The style with the ending of a file; None if no style has it."""
     return next((name for name in STYLES.names if path.endswith(STYLES.about(name))), None)
 
 

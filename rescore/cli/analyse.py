@@ -44,13 +44,13 @@ def command(
     lists = inputs.read(nbest, need_references=True)
     loaded = suited(weights.load(), lists, weights.force_weights)
     metric = measure.only().choose(lists, loaded)
-    found = analysis.analyse(metric, lists, loaded)
-    found.lattice_oracle = lattice_oracle(metric, lists, nbest, inputs.read_options)
+    result = analysis.analyse(metric, lists, loaded)
+    result.lattice_oracle = lattice_oracle(metric, lists, nbest, inputs.read_options)
     if output:
         with formats.opened(output) as file:
-            analysis.write(found, file)
+            analysis.write(result, file)
     if plots:
         from rescore.reports.plots import plot_analysis
 
-        plot_analysis(found, Path(plots))
-    click.echo(analysis.render(found), err=output == "-")
+        plot_analysis(result, Path(plots))
+    click.echo(analysis.render(result), err=output == "-")

@@ -61,17 +61,17 @@ def command(
     if lms.cache:
         raise click.UsageError("--cache: what is looked up cannot be measured")
     texts = speed.sample(inputs.read(nbest), hypotheses)
-    found = []
+    speeds = []
     for model in lms.load():
         with options.progress_bar(repeats + len(lengths), f"bench {model.name}", unit="run") as bar:
-            found.append(speed.measure(model, texts, lengths, repeats, bar.update, vectors))
+            speeds.append(speed.measure(model, texts, lengths, repeats, bar.update, vectors))
     about = f"{'vectors of ' if vectors else ''}{speed.described(texts)}, tokenising included; {speed.machine()}"
     if output:
         with formats.opened(output) as file:
-            speed.write(found, about, file)
+            speed.write(speeds, about, file)
     if plot:
         from rescore.reports.plots import plot_speeds
 
-        plot_speeds(found, Path(plot))
+        plot_speeds(speeds, Path(plot))
     if output != "-":
-        click.echo(speed.render(found, about))
+        click.echo(speed.render(speeds, about))

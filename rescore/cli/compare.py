@@ -102,10 +102,10 @@ def command(
     )  # fmt: skip
     lists, dev_lists = inputs.read(nbest, need_references=True), inputs.read_dev(dev, dev_ref)
     with options.scoring_bar(config, lists, dev_lists) as bar:
-        found = pipeline.compare(
+        comparison = pipeline.compare(
             lists, dev_lists, config, lms.load, significance.make(), shown(", ".join(nbest)), bar.update, leave_out
         )
     for path, found_style in styles.items():
         with formats.opened(path) as file:
-            file.write(render(found, str(found_style)) + "\n")
-    click.echo(render(found, JSON if as_json else style))
+            file.write(render(comparison, str(found_style)) + "\n")
+    click.echo(render(comparison, JSON if as_json else style))

@@ -62,7 +62,9 @@ def command(
     lists = list(pipeline.expand(inputs.read(nbest), options.run_config(expansion)))
     if detokenize:
         undo = detokeniser(detokenize)
-        for one in lists:
-            one.hypotheses = [rewritten(hypothesis, undo(hypothesis.text)) for hypothesis in one.hypotheses]
-            one.references = tuple(undo(text) for text in one.references)
+        for nbest_list in lists:
+            nbest_list.hypotheses = [
+                rewritten(hypothesis, undo(hypothesis.text)) for hypothesis in nbest_list.hypotheses
+            ]
+            nbest_list.references = tuple(undo(text) for text in nbest_list.references)
     formats.write(lists, output, to)

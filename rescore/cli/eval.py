@@ -39,10 +39,10 @@ def command(
     read = [(shown(name), inputs.read_output(name)) for name in outputs]
     config = options.run_config(measure)
     every = [config.metric(read[0][1]), *config.others(read[0][1])]
-    found = [comparison.compare_outputs(read, metric, significance.make()) for metric in every]
+    systems = [comparison.compare_outputs(read, metric, significance.make()) for metric in every]
     report = "-" if as_json else report
     if report:
         with formats.opened(report) as file:
-            comparison.write(found, file)
+            comparison.write(systems, file)
     if not as_json:
-        click.echo("\n\n".join(map(render, found)), err=report == "-")
+        click.echo("\n\n".join(map(render, systems)), err=report == "-")

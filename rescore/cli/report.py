@@ -126,4 +126,4 @@ def check_command(results: str, golden: str, tolerance: float, update: bool, jun
             write(now, file)
         click.echo(f"{golden}: updated")
         return 0
-    return int(any(one.failed for one in findings))
+    return int(any(finding.failed for finding in findings))

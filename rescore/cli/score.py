@@ -152,7 +152,7 @@ def _score_text(
     warnings.report()
     if not sentences:
         raise UserError(f"{text}: no text in it")
-    found = []
+    text_scores = []
     for model in lms.load():
         scores = []
         placed = zip(in_place([model], lines), sentences, strict=True)
@@ -162,19 +162,19 @@ def _score_text(
                 scores += model.score(asked[start : start + 1000])
                 bar.update(len(scores) - start)
         if tokens:
-            for line, (sentence, one) in enumerate(zip(sentences, scores, strict=True), 1):
-                _write_tokens(tokens, {"line": line}, model, sentence, one)
-        found.append(text_score(model, sentences, scores, _right(model, asked) if accuracy else None))
+            for line, (sentence, token_scores) in enumerate(zip(sentences, scores, strict=True), 1):
+                _write_tokens(tokens, {"line": line}, model, sentence, token_scores)
+        text_scores.append(text_score(model, sentences, scores, _right(model, asked) if accuracy else None))
     if output:
         with formats.opened(output) as file:
-            perplexity.write(found, file)
+            perplexity.write(text_scores, file)
     if output != "-":
-        click.echo(perplexity.render(found))
+        click.echo(perplexity.render(text_scores))
 
 
 def _right(model: LanguageModel, questions: list[Question]) -> int:
     """How many of all tokens are the model's most probable ones."""
     from rescore.lms.neural.passes import right_tokens
 
-    some = (questions[start : start + 1000] for start in range(0, len(questions), 1000))
-    return sum(int(right.sum()) for part in some for right in right_tokens(model, part))
+    parts = (questions[start : start + 1000] for start in range(0, len(questions), 1000))
+    return sum(int(right.sum()) for part in parts for right in right_tokens(model, part))

@@ -259,9 +259,9 @@ def completion_command(shell: str) -> None:
 
     from rescore.cli.main import cli
 
-    found = get_completion_class(shell)
-    assert found is not None
-    click.echo(found(cli, {}, "rescore", "_RESCORE_COMPLETE").source())
+    completion = get_completion_class(shell)
+    assert completion is not None
+    click.echo(completion(cli, {}, "rescore", "_RESCORE_COMPLETE").source())
 
 
 CONFUSIONS = 20
@@ -321,9 +321,9 @@ def _describe_channel(folder: str) -> None:
     from rescore.styles import text
 
     path = Path(folder) if folder else Channel.shipped()
-    found = Channel.load(path)
+    channel = Channel.load(path)
     click.echo(card(path))
     rows = [["meant", "heard", "times", "probability"]]
-    for meant, heard, count, probability in found.confusions(CONFUSIONS):
+    for meant, heard, count, probability in channel.confusions(CONFUSIONS):
         rows.append([f"[{meant}]", f"[{heard}]", f"{count:,.0f}", f"{probability:.3f}"])
     click.echo(text(rows))

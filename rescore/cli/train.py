@@ -69,8 +69,8 @@ class TrainCommand(GroupedCommand):
     """A command whose options are those of the kind that --lm names; without it, those of all networks."""
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        lm, *others = super().get_params(ctx)
-        return [lm, *_parameters(ctx.meta.get(DECLARED, NeuralOptions)), *others]
+        lm, *rest = super().get_params(ctx)
+        return [lm, *_parameters(ctx.meta.get(DECLARED, NeuralOptions)), *rest]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         kinds, name = trained_kinds(), _named(args)
@@ -79,7 +79,7 @@ class TrainCommand(GroupedCommand):
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
-            able = [other for other, kind in kinds.items() if _has(kind, error.option_name)]
+            able = [kind_name for kind_name, kind in kinds.items() if _has(kind, error.option_name)]
             if not able or name not in kinds:
                 raise
             message = f"{error.option_name} is for {', '.join(able)}; it does not apply to --lm {name}"
@@ -100,12 +100,14 @@ def _named(args: Sequence[str]) -> str:
 
 
 def _has(kind: Kind, name: str) -> bool:
-    return kind.Options is not None and any(name in one.opts + one.secondary_opts for one in _parameters(kind.Options))
+    return kind.Options is not None and any(
+        name in parameter.opts + parameter.secondary_opts for parameter in _parameters(kind.Options)
+    )
 
 
 def _parameters(options: type[TrainingOptions]) -> Iterator[click.Option]:
     """The options that a class declares."""
-    hints, defaults = get_type_hints(options), {one.name: one.default for one in fields(options)}
+    hints, defaults = get_type_hints(options), {field.name: field.default for field in fields(options)}
     for name, title, about in options.declared():
         parameter = _parameter(name, hints[name], defaults[name], about)
         parameter.title = title  # type: ignore[attr-defined]  # GroupedCommand shows options by it
@@ -115,7 +117,7 @@ def _parameters(options: type[TrainingOptions]) -> Iterator[click.Option]:
 def _parameter(name: str, hint: Any, default: Any, about: Option) -> click.Option:
     names = [name, *(about.names or [f"--{name.replace('_', '-')}"])]
     optional = NoneType in get_args(hint)
-    kind = next(one for one in get_args(hint) if one is not NoneType) if optional else hint
+    kind = next(part for part in get_args(hint) if part is not NoneType) if optional else hint
     several = get_origin(kind) is tuple and get_args(kind)[1] is ...
     shown: dict[str, Any] = {"help": about.help or None, "metavar": about.metavar, "required": about.required}
     if kind is bool:

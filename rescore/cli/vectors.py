@@ -119,16 +119,16 @@ def embed_command(
 
         def parts() -> Iterator[list[str]]:
             for start in range(0, len(sentences), CHUNK):
-                some = sentences[start : start + CHUNK]
-                yield some
-                bar.update(len(some))
+                chunk = sentences[start : start + CHUNK]
+                yield chunk
+                bar.update(len(chunk))
 
         if not ending.startswith(".jsonl"):
             _write_array(Path(output), len(sentences), map(embedder.sentences, parts()))
             return
         with formats.opened(output) as lines:
-            for some in parts():
-                for entry in _tokens(embedder, some) if tokens else _sentences(embedder, some):
+            for chunk in parts():
+                for entry in _tokens(embedder, chunk) if tokens else _sentences(embedder, chunk):
                     lines.write(json.dumps(entry, ensure_ascii=False) + "\n")
 
 
@@ -203,12 +203,12 @@ def similarity_command(
     if gold:
         words = similarity.read_words(pairs, gold)
         accuracies = [similarity.measure_words(words, lm, wanted, centre) for lm in models]
-        shown, figures = similarity.render_word_accuracies(accuracies), [asdict(one) for one in accuracies]
+        shown, figures = similarity.render_word_accuracies(accuracies), [asdict(accuracy) for accuracy in accuracies]
     else:
         read = similarity.read_pairs(pairs)
         groups = [models] if joined else [[lm] for lm in models]
-        found = [similarity.measure_pairs(read, group, wanted, centre) for group in groups]
-        shown, figures = similarity.render(found), [asdict(one) for one in found]
+        correlations = [similarity.measure_pairs(read, group, wanted, centre) for group in groups]
+        shown, figures = similarity.render(correlations), [asdict(correlation) for correlation in correlations]
     if output:
         with formats.opened(output) as file:
             file.write(json.dumps(figures, indent=2) + "\n")
@@ -280,12 +280,12 @@ def probe_command(
         how = FineTuning(epochs or usual.epochs, learning_rate or usual.learning_rate)
         for lm in loaded:
             trainable(lm)  # what cannot be is refused before anything is measured
-    found = [probe.probe(name, read, lm, vectors.options()) for lm in loaded]
+    results = [probe.probe(name, read, lm, vectors.options()) for lm in loaded]
     if fine_tune:
         with options.progress_bar(how.epochs * probe.trained_on(read) * len(loaded), "fine-tune", "pairs") as bar:
-            found += [probe.fine_tuned(name, read, lm, vectors.options(), how, bar.update) for lm in loaded]
+            results += [probe.fine_tuned(name, read, lm, vectors.options(), how, bar.update) for lm in loaded]
     if output:
         with formats.opened(output) as lines:
-            lines.write(json.dumps([asdict(one) for one in found], indent=2) + "\n")
+            lines.write(json.dumps([asdict(result) for result in results], indent=2) + "\n")
     if output != "-":
-        click.echo(probe.render(found))
+        click.echo(probe.render(results))

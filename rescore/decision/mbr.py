@@ -1,7 +1,7 @@
-"""Minimum Bayes risk: the hypothesis whose expected loss is least, if the others are right as often as they claim.
+"""Minimum Bayes risk: the hypothesis with the least expected loss under the posteriors of all hypotheses.
 
-Kumar and Byrne 2004; over an N-best list, Stolcke et al. 1997. The loss is that of the metric: word or character
-errors, or what a sentence lacks to a perfect score.
+Kumar and Byrne 2004; over an N-best list, Stolcke et al. 1997. The metric gives the loss: word or character errors, or
+the distance of a sentence's score from a perfect score.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ CHUNK = 100_000  # pairs compared together: bounds memory
 
 
 class AggregatedBayesRisk:
-    """The same against one aggregate of all hypotheses, their expected n-grams: linear in the length of the list."""
+    """Minimum Bayes risk against an aggregate of all hypotheses, their expected n-grams: linear in the length of the
+    list."""
 
     needs_scale = True
 
@@ -35,9 +36,9 @@ class AggregatedBayesRisk:
 
 
 def losses(metric: Metric, lists: Sequence[NbestList]) -> list[Values]:
-    """For each list the (hypotheses, hypotheses) loss of choosing the one where the other is right.
+    """For each list the losses (hypotheses, hypotheses): choices in rows, right hypotheses in columns.
 
-    Equal texts, and each pair of texts, are compared once; what a `Remembered` metric knows, not at all.
+    Equal pairs of texts are compared once; losses that a `Remembered` metric knows are not computed again.
     """
     if isinstance(metric, Remembered):
         return metric.losses_of_lists(lists, losses)
@@ -46,27 +47,27 @@ def losses(metric: Metric, lists: Sequence[NbestList]) -> list[Values]:
     pairs: dict[tuple[str, str], None] = {}
     for nbest in lists:
         texts = dict.fromkeys(hypothesis.text for hypothesis in nbest.hypotheses)
-        pairs.update(((one, other), None) for one in texts for other in texts)
+        pairs.update(((choice, reference), None) for choice in texts for reference in texts)
     ordered = list(pairs)
-    found = [_loss(metric, ordered[start : start + CHUNK]) for start in range(0, len(ordered), CHUNK)]
+    chunks = [_loss(metric, ordered[start : start + CHUNK]) for start in range(0, len(ordered), CHUNK)]
     where = {pair: index for index, pair in enumerate(ordered)}
-    values = np.concatenate(found)
+    values = np.concatenate(chunks)
     return [
-        values[[[where[one.text, other.text] for other in nbest.hypotheses] for one in nbest.hypotheses]]
+        values[[[where[choice.text, reference.text] for reference in nbest.hypotheses] for choice in nbest.hypotheses]]
         for nbest in lists
     ]
 
 
 def _of_list(metric: Metric, at_once: Callable[[Sequence[Any]], Values], nbest: NbestList) -> Values:
-    """The same for one list, where the metric compares all with all at once."""
+    """The losses of one list, for a metric that compares all pairs at once."""
     rank: dict[str, int] = {}
     which = [rank.setdefault(hypothesis.text, len(rank)) for hypothesis in nbest.hypotheses]
-    found = at_once([metric_input(metric, nbest, text) for text in rank])
-    return found if len(rank) == len(which) else found[np.ix_(which, which)]
+    values = at_once([metric_input(metric, nbest, text) for text in rank])
+    return values if len(rank) == len(which) else values[np.ix_(which, which)]
 
 
 def _loss(metric: Metric, pairs: Sequence[tuple[str, str]]) -> Values:
-    return metric.losses(metric.statistics([one for one, _ in pairs], [(other,) for _, other in pairs]))
+    return metric.losses(metric.statistics([choice for choice, _ in pairs], [(reference,) for _, reference in pairs]))
 
 
 class MinimumBayesRisk:

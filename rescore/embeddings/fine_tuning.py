@@ -40,7 +40,7 @@ class FineTuning:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """The first, or the second, texts of all pairs, and what makes one vector of those of each one's tokens."""
+    """The first or the second texts of all pairs, and the function that pools each text's token vectors."""
 
     texts: Sequence[str]
     poolings: Sequence[Pooling]
@@ -53,7 +53,7 @@ class PairClassifier(nn.Module):
     spread: Tensor
 
     def __init__(self, features: Tensor, classes: int) -> None:
-        """features: (pairs, 4 d), those of the training part before any training."""
+        """features: (pairs, 4 d) of the training part before any training."""
         super().__init__()
         spread = features.std(dim=0, correction=0)
         self.register_buffer("mean", features.mean(dim=0))
@@ -72,14 +72,14 @@ def trainable(lm: LanguageModel) -> LanguageModel:
     """A copy whose weights can be trained; the model stays as it is.
 
     Raises:
-        UserError: it is none of the networks that are trained here.
+        UserError: the network is of a kind that `rescore train` does not make.
     """
     network = network_of(lm).network.trainable()
     if network is None:
         raise UserError(f"{lm.name}: --fine-tune is for networks that `rescore train` makes; leave it out")
-    made = copy(lm)
-    vars(made)["network"] = network
-    return made
+    copied = copy(lm)
+    vars(copied)["network"] = network
+    return copied
 
 
 def fine_tune(
@@ -90,8 +90,8 @@ def fine_tune(
     how: FineTuning,
     report: Callable[[int], object] = lambda pairs: None,
 ) -> Classes:
-    """Train the network of an embedder (made of what `trainable` gives) and a classifier on the pairs that are not
-    tested; returns what it says of those that are.
+    """Train a classifier and the network of an embedder (from `trainable`) on the training pairs; returns the
+    predictions for the test pairs.
 
     Args:
         classes: (pairs,), numbered from 0. tested: (pairs,). report: is given the size of each batch when it is done.
@@ -105,42 +105,44 @@ def fine_tune(
     with torch.random.fork_rng():
         torch.manual_seed(how.seed)
         with torch.no_grad():
-            before = torch.cat([features(embedder, sides, some) for some in _cut(ours, how.pairs)])
+            before = torch.cat([features(embedder, sides, batch) for batch in _cut(ours, how.pairs)])
         classifier = PairClassifier(before, int(classes.max()) + 1)
         network.set_dropout(how.dropout)
         network.train()
         parameters = [*network.parameters(), *classifier.parameters()]
         optimizer = torch.optim.AdamW(parameters, lr=0.0, weight_decay=how.weight_decay, fused=True)
         steps = how.epochs * -(-len(ours) // how.pairs)
-        for step, some in enumerate(_batches(ours, how)):
+        for step, batch in enumerate(_batches(ours, how)):
             rate = how.learning_rate * min((step + 1) / max(1.0, 0.1 * steps), (steps - step) / (0.9 * steps), 1.0)
             for group in optimizer.param_groups:
                 group["lr"] = rate
-            loss = F.cross_entropy(classifier(features(embedder, sides, some)), torch.from_numpy(classes[some]))
+            loss = F.cross_entropy(classifier(features(embedder, sides, batch)), torch.from_numpy(classes[batch]))
             if not loss.isfinite():
                 raise UserError(f"{lm.name}: the loss is {loss.item()}; give a lower --learning-rate")
             loss.backward()
             nn.utils.clip_grad_norm_(parameters, how.clip)
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
-            report(len(some))
+            report(len(batch))
         network.eval()
         with torch.inference_mode():
-            found = [classifier(features(embedder, sides, some)).argmax(dim=1) for some in _cut(theirs, how.pairs)]
-    return torch.cat(found).numpy()
+            predictions = [
+                classifier(features(embedder, sides, batch)).argmax(dim=1) for batch in _cut(theirs, how.pairs)
+            ]
+    return torch.cat(predictions).numpy()
 
 
-def features(embedder: Embedder, sides: tuple[Side, Side], some: Classes) -> Tensor:
+def features(embedder: Embedder, sides: tuple[Side, Side], numbers: Classes) -> Tensor:
     """u, v, |u - v| and u * v (pairs, 4 d) of the pairs with these numbers (pairs,)."""
-    one, other = (_pooled(embedder, side, some) for side in sides)
-    return torch.cat([one, other, (one - other).abs(), one * other], dim=1)
+    first, second = (_pooled(embedder, side, numbers) for side in sides)
+    return torch.cat([first, second, (first - second).abs(), first * second], dim=1)
 
 
-def _pooled(embedder: Embedder, side: Side, some: Classes) -> Tensor:
-    every = embedder.tensors([side.texts[place] for place in some])
+def _pooled(embedder: Embedder, side: Side, numbers: Classes) -> Tensor:
+    every = embedder.tensors([side.texts[place] for place in numbers])
     pooled = [
         side.poolings[place](vectors) if len(vectors) else vectors.sum(dim=0)
-        for place, vectors in zip(some, every, strict=True)
+        for place, vectors in zip(numbers, every, strict=True)
     ]
     return torch.stack(pooled)
 

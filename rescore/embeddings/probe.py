@@ -1,9 +1,9 @@
 """What a linear classifier learns from vectors (dissertation, section 5.4): entailment, words in context, order.
 
 A pair of vectors u, v is classified by u, v, |u - v| and u * v (Conneau et al. 2017), each scaled to mean 0 and
-variance 1 on the training part, by multinomial logistic regression (scikit-learn). The strength of its penalty is that
-of `STRENGTHS` which is best on a fifth of the training part, held out. The network stays as it is, or (`fine_tuned`) is
-trained on with a classifier of the same.
+variance 1 on the training part, by multinomial logistic regression (scikit-learn). Its penalty is the best of
+`STRENGTHS` on a held-out fifth of the training part. The network stays as it is, or (`fine_tuned`) is trained together
+with a classifier of the same form.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 STRENGTHS = (1e-4, 1e-3, 1e-2, 1e-1)
 """Of the data against the penalty: scikit-learn's C."""
 EXAMPLES = 5_000
-"""How many are made of a text, where nothing else is asked for."""
+"""Default number of examples from a text."""
 TRAINING_SETS = ("TRAIN", "TRIAL")
 Flags = npt.NDArray[np.bool_]
 Matrix = npt.NDArray[np.float64]
@@ -45,9 +45,9 @@ class Examples:
     second: list[str]
     labels: list[str]
     tested: Flags | None = None
-    """Which are tested on, the others trained on; None for ten folds."""
+    """Flags of the test examples, the other examples are trained on; None for ten folds."""
     places: tuple[list[int], list[int]] | None = None
-    """The words, counted from 0, whose vectors are meant; None for the sentences'."""
+    """The places, from 0, of the words whose vectors are used; None for sentence vectors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +68,10 @@ class Probed:
 
 
 def sick(path: Path, gold: Path | None, number: int) -> Examples:
-    """SICK.txt: entailment, neutral or contradiction; tested on its test part, or in folds where there are no parts.
+    """SICK.txt: entailment, neutral or contradiction; tested on its test part, or in folds if it has no parts.
 
     Raises:
-        UserError: a line is not so.
+        UserError: a line has another form.
     """
     lines = [line.split("\t") for line in Source(path).lines() if line.strip()]
     head = lines.pop(0) if lines else []
@@ -88,10 +88,10 @@ def sick(path: Path, gold: Path | None, number: int) -> Examples:
 
 
 def wic(path: Path, gold: Path | None, number: int) -> Examples:
-    """WiC: whether a word means the same in two sentences; in folds.
+    """WiC: does a word mean the same in two sentences? Tested in folds.
 
     Raises:
-        UserError: the answers are missing, or a line is not so.
+        UserError: the answers are missing, or a line has another form.
     """
     if gold is None:
         raise UserError(f"{path}: its answers, T or F, are in another file; give --gold FILE")
@@ -127,24 +127,24 @@ def order(path: Path, gold: Path | None, number: int) -> Examples:
     shown = [pair[::-1] if swap else pair for pair, swap in zip(pairs, swapped, strict=True)]
     tested = np.arange(len(pairs)) >= len(pairs) * 4 // 5
     labels = ["swapped" if swap else "in order" for swap in swapped]
-    return Examples([one for one, _ in shown], [other for _, other in shown], labels, tested)
+    return Examples([first for first, _ in shown], [second for _, second in shown], labels, tested)
 
 
 def read(task: str, path: Path, gold: Path | None = None, number: int = EXAMPLES) -> Examples:
     """The examples of a task (`PROBES`).
 
     Raises:
-        UserError: the files are not what the task reads, or examples are too few, or all of one class.
+        UserError: the files do not fit the task, or examples are too few, or all of one class.
     """
-    found: Examples = resolve(PROBES[task].read)(path, gold, number)
-    if found.tested is None and len(found.labels) < FOLDS:
+    examples: Examples = resolve(PROBES[task].read)(path, gold, number)
+    if examples.tested is None and len(examples.labels) < FOLDS:
         raise UserError(
-            f"{path}: {len(found.labels)} pairs, and no test part; at least {FOLDS} are needed for ten folds"
+            f"{path}: {len(examples.labels)} pairs, and no test part; at least {FOLDS} are needed for ten folds"
         )
-    for tested in _parts(found):
-        if len({label for label, test in zip(found.labels, tested, strict=True) if not test}) < 2:
+    for tested in _parts(examples):
+        if len({label for label, test in zip(examples.labels, tested, strict=True) if not test}) < 2:
             raise UserError(f"{path}: all examples to train on are of one class")
-    return found
+    return examples
 
 
 def probe(task: str, examples: Examples, lm: LanguageModel, options: VectorOptions) -> Probed:
@@ -174,10 +174,10 @@ def fine_tuned(
     how: FineTuning,
     report: Callable[[int], object] = lambda pairs: None,
 ) -> Probed:
-    """The same with the network trained on, anew for each part that is tested; the model itself stays as it is.
+    """The same task with a trained copy of the network, made anew for each test part; the model itself stays as it is.
 
     Raises:
-        UserError: the model is no network that is trained here, or the loss is not finite.
+        UserError: `rescore train` does not make such networks, or the loss is not finite.
     """
     from rescore.embeddings.fine_tuning import Side, fine_tune, trainable
     from rescore.embeddings.vectors import POOLINGS, Embedder
@@ -207,10 +207,10 @@ def _probed(
     settings: dict[str, str],
     program: str,
 ) -> Probed:
-    """The record of what was right; `settings` of a fine-tuning, `program` the one that trained."""
+    """The accuracy from the flags of right answers; `settings` of a fine-tuning, `program` that trained."""
     asked = [label for part in _parts(examples) for label, test in zip(examples.labels, part, strict=True) if test]
     draws = np.random.default_rng(SEED).integers(0, len(right), (TRIALS, len(right)))
-    each = np.sort(right[draws].mean(axis=1))
+    accuracies = np.sort(right[draws].mean(axis=1))
     signature = signed(f"acc:{task}", [lm], options, centre=False)
     signature = replace(
         signature,
@@ -222,15 +222,15 @@ def _probed(
         bool(settings),
         len(right),
         100 * float(right.mean()),
-        (100 * float(each[25]), 100 * float(each[-26])),
+        (100 * float(accuracies[25]), 100 * float(accuracies[-26])),
         100 * max(map(asked.count, set(asked))) / len(asked),
         str(signature),
     )
 
 
-def features(one: Matrix, other: Matrix) -> Matrix:
+def features(first: Matrix, second: Matrix) -> Matrix:
     """(pairs, d) of each side -> (pairs, 4 d)."""
-    return np.concatenate([one, other, np.abs(one - other), one * other], axis=1)
+    return np.concatenate([first, second, np.abs(first - second), first * second], axis=1)
 
 
 def classify(x: Matrix, examples: Examples) -> Flags:
@@ -247,7 +247,7 @@ def trained_on(examples: Examples) -> int:
 
 
 def _parts(examples: Examples) -> list[Flags]:
-    """What is tested, in turn: the part that the examples name, or each of ten folds."""
+    """The test parts in turn: the part that the examples name, or each of ten folds."""
     if examples.tested is not None:
         return [examples.tested]
     fold = np.random.default_rng(SEED).permutation(len(examples.labels)) % FOLDS
@@ -273,14 +273,14 @@ def _fitted(x: Matrix, labels: npt.NDArray[np.str_]) -> Any:
         return float((fit(strength, ~held_out).predict(scaled[held_out]) == labels[held_out]).mean())
 
     best = fit(max(STRENGTHS, key=score), np.ones(len(x), dtype=np.bool_))
-    return lambda some: best.predict((some - mean) / np.where(spread > 0, spread, 1.0))
+    return lambda rows: best.predict((rows - mean) / np.where(spread > 0, spread, 1.0))
 
 
-def render(found: Sequence[Probed]) -> str:
+def render(probes: Sequence[Probed]) -> str:
     """One row for each training, then the signatures."""
     rows = [["", "accuracy", "95 % CI"]]
-    for one in found:
-        name = f"{one.name}, fine-tuned" if one.fine_tuned else one.name
-        rows.append([name, f"{one.accuracy:.1f}", "{:.1f}-{:.1f}".format(*one.interval)])
-    about = f"{found[0].tested:,} pairs tested; percent; the most frequent class {found[0].majority:.1f}"
-    return "\n".join([text(rows), "", about, *(one.signature for one in found)])
+    for probed in probes:
+        name = f"{probed.name}, fine-tuned" if probed.fine_tuned else probed.name
+        rows.append([name, f"{probed.accuracy:.1f}", "{:.1f}-{:.1f}".format(*probed.interval)])
+    about = f"{probes[0].tested:,} pairs tested; percent; the most frequent class {probes[0].majority:.1f}"
+    return "\n".join([text(rows), "", about, *(probed.signature for probed in probes)])

@@ -55,7 +55,7 @@ def read_pairs(path: str | Path) -> list[RatedPair]:
     or lines of score, sentence, sentence with tabs between.
 
     Raises:
-        UserError: a line is none of these.
+        UserError: a line has another form.
     """
     source = Source(path)
     lines = [line.split("\t") for line in source.lines() if line.strip()]
@@ -81,14 +81,14 @@ def read_pairs(path: str | Path) -> list[RatedPair]:
     return pairs
 
 
-def cosines(one: npt.NDArray[Any], other: npt.NDArray[Any], centre: bool = False) -> Floats:
+def cosines(first: npt.NDArray[Any], second: npt.NDArray[Any], centre: bool = False) -> Floats:
     """(pairs,) cosines of rows; `centre`: after the mean of all rows is taken away, as vectors share a direction."""
-    one, other = one.astype(np.float64), other.astype(np.float64)
+    first, second = first.astype(np.float64), second.astype(np.float64)
     if centre:
-        mean = np.concatenate([one, other]).mean(axis=0)
-        one, other = one - mean, other - mean
-    norms = np.linalg.norm(one, axis=1) * np.linalg.norm(other, axis=1)
-    return np.divide((one * other).sum(axis=1), norms, out=np.zeros(len(one)), where=norms > 0)
+        mean = np.concatenate([first, second]).mean(axis=0)
+        first, second = first - mean, second - mean
+    norms = np.linalg.norm(first, axis=1) * np.linalg.norm(second, axis=1)
+    return np.divide((first * second).sum(axis=1), norms, out=np.zeros(len(first)), where=norms > 0)
 
 
 def measure_pairs(
@@ -98,9 +98,9 @@ def measure_pairs(
     from rescore.embeddings.vectors import Embedder  # torch, where it is used
 
     embedder = Embedder(lms, options)
-    one, other = (embedder.sentences(texts) for texts in ([p.first for p in pairs], [p.second for p in pairs]))
+    first, second = (embedder.sentences(texts) for texts in ([p.first for p in pairs], [p.second for p in pairs]))
     signature = str(signed("r", lms, options, centre))
-    return correlate(_name(lms), cosines(one, other, centre), [pair.score for pair in pairs], signature)
+    return correlate(_name(lms), cosines(first, second, centre), [pair.score for pair in pairs], signature)
 
 
 def _name(lms: Sequence[LanguageModel]) -> str:
@@ -118,29 +118,29 @@ def signed(metric: str, lms: Sequence[LanguageModel], options: VectorOptions, ce
     return Signature(metric, settings, columns={lm.name: origin(lm, "none") for lm in lms})
 
 
-def correlate(name: str, found: Floats, scores: Sequence[float], signature: str) -> Correlations:
+def correlate(name: str, values: Floats, scores: Sequence[float], signature: str) -> Correlations:
     """Pearson's and Spearman's correlations of cosines with scores."""
     wanted = np.array(scores)
-    draws = np.random.default_rng(SEED).integers(0, len(found), (TRIALS, len(found)))
+    draws = np.random.default_rng(SEED).integers(0, len(values), (TRIALS, len(values)))
     results: list[tuple[float, tuple[float, float]]] = []
     for correlation in (pearson, spearman):
-        each = np.sort([correlation(found[draw], wanted[draw]) for draw in draws])
-        interval = (100 * float(each[25]), 100 * float(each[-26]))
-        results.append((100 * correlation(found, wanted), interval))
-    (linear, one), (ranked, other) = results
-    return Correlations(name, len(found), linear, one, ranked, other, signature)
+        resampled = np.sort([correlation(values[draw], wanted[draw]) for draw in draws])
+        interval = (100 * float(resampled[25]), 100 * float(resampled[-26]))
+        results.append((100 * correlation(values, wanted), interval))
+    (linear, linear_interval), (ranked, ranked_interval) = results
+    return Correlations(name, len(values), linear, linear_interval, ranked, ranked_interval, signature)
 
 
-def pearson(one: Floats, other: Floats) -> float:
+def pearson(first: Floats, second: Floats) -> float:
     """Pearson's correlation of two columns of numbers, from -1 to 1; 0 where one does not vary."""
-    if np.ptp(one) == 0 or np.ptp(other) == 0:
+    if np.ptp(first) == 0 or np.ptp(second) == 0:
         return 0.0
-    return float(np.corrcoef(one, other)[0, 1])
+    return float(np.corrcoef(first, second)[0, 1])
 
 
-def spearman(one: Floats, other: Floats) -> float:
+def spearman(first: Floats, second: Floats) -> float:
     """Pearson's correlation of ranks."""
-    return pearson(ranks(one), ranks(other))
+    return pearson(ranks(first), ranks(second))
 
 
 def ranks(values: Floats) -> Floats:
@@ -150,14 +150,14 @@ def ranks(values: Floats) -> Floats:
     return np.asarray((ends - (counts - 1) / 2)[inverse], dtype=np.float64)
 
 
-def render(found: Sequence[Correlations]) -> str:
+def render(results: Sequence[Correlations]) -> str:
     """One row per model, then the signatures."""
     rows = [["", "Pearson", "95 % CI", "Spearman", "95 % CI"]]
-    for one in found:
-        bounds = ["{:.1f}-{:.1f}".format(*interval) for interval in (one.pearson_interval, one.spearman_interval)]
-        rows.append([one.name, f"{one.pearson:.1f}", bounds[0], f"{one.spearman:.1f}", bounds[1]])
+    for result in results:
+        bounds = ["{:.1f}-{:.1f}".format(*interval) for interval in (result.pearson_interval, result.spearman_interval)]
+        rows.append([result.name, f"{result.pearson:.1f}", bounds[0], f"{result.spearman:.1f}", bounds[1]])
     return "\n".join(
-        [text(rows), "", f"{found[0].pairs:,} pairs; correlations times 100", *(x.signature for x in found)]
+        [text(rows), "", f"{results[0].pairs:,} pairs; correlations times 100", *(x.signature for x in results)]
     )
 
 
@@ -166,7 +166,7 @@ FOLDS = 10
 
 @dataclass(frozen=True, slots=True)
 class WordPair:
-    """A word in two contexts, and whether its meaning is the same."""
+    """A word in two contexts, and whether both have the same meaning."""
 
     first: str
     second: str
@@ -182,7 +182,7 @@ class WordAccuracy:
     name: str
     pairs: int
     accuracy: float
-    """Percent; each part of ten with the threshold that is best on the others."""
+    """In percent; each of ten parts is tested with the best threshold of the other parts."""
     best: float
     """Percent, with the threshold that is best on the set itself: an upper bound."""
     signature: str
@@ -198,23 +198,23 @@ def read_words(path: str | Path, gold: str | Path) -> list[WordPair]:
     marks = [line.strip() for line in Source(gold).lines() if line.strip()]
     if len(lines) != len(marks) or not lines:
         raise UserError(f"{gold}: {len(marks)} lines for {len(lines)} pairs of {path}")
-    found = []
+    pairs = []
     for number, (fields, mark) in enumerate(zip(lines, marks, strict=True), 1):
         try:
             _, _, places, first, second = fields
-            one, other = map(int, places.split("-"))
-            if one >= len(first.split()) or other >= len(second.split()) or mark not in ("T", "F"):
+            first_place, second_place = map(int, places.split("-"))
+            if first_place >= len(first.split()) or second_place >= len(second.split()) or mark not in ("T", "F"):
                 raise ValueError
         except ValueError:
             raise UserError(f"{path}: line {number}: expected word, part of speech, places, two sentences") from None
-        found.append(WordPair(first, second, (one, other), mark == "T"))
-    return found
+        pairs.append(WordPair(first, second, (first_place, second_place), mark == "T"))
+    return pairs
 
 
 def measure_words(
     pairs: Sequence[WordPair], lm: LanguageModel, options: VectorOptions, centre: bool = False
 ) -> WordAccuracy:
-    """How well the cosine of a word's vectors in two contexts shows whether its meaning is the same."""
+    """The accuracy of deciding by the cosine of a word's two vectors whether its meaning is equal in both contexts."""
     from rescore.embeddings.vectors import Embedder
 
     embedder = Embedder([lm], options)
@@ -228,21 +228,21 @@ def measure_words(
     return classify(lm.name, cosines(sides[0], sides[1], centre), [pair.same for pair in pairs], signature)
 
 
-def classify(name: str, found: Floats, same: Sequence[bool], signature: str) -> WordAccuracy:
+def classify(name: str, values: Floats, same: Sequence[bool], signature: str) -> WordAccuracy:
     """Whether cosines are above a threshold."""
     wanted = np.array(same)
-    fold = np.random.default_rng(SEED).permutation(len(found)) % FOLDS
+    fold = np.random.default_rng(SEED).permutation(len(values)) % FOLDS
     right = 0
     for part in range(FOLDS):
         mine = fold == part
-        right += int(((found[mine] >= _threshold(found[~mine], wanted[~mine])) == wanted[mine]).sum())
-    best = ((found >= _threshold(found, wanted)) == wanted).mean()
-    return WordAccuracy(name, len(found), 100 * right / len(found), 100 * float(best), signature)
+        right += int(((values[mine] >= _threshold(values[~mine], wanted[~mine])) == wanted[mine]).sum())
+    best = ((values >= _threshold(values, wanted)) == wanted).mean()
+    return WordAccuracy(name, len(values), 100 * right / len(values), 100 * float(best), signature)
 
 
-def _threshold(found: Floats, same: npt.NDArray[np.bool_]) -> float:
-    order = np.argsort(found)
-    values, marks = found[order], same[order]
+def _threshold(cosine_values: Floats, same: npt.NDArray[np.bool_]) -> float:
+    order = np.argsort(cosine_values)
+    values, marks = cosine_values[order], same[order]
     right = np.concatenate([[marks.sum()], marks.sum() + np.cumsum(np.where(marks, -1, 1))])  # those below are "not"
     right[1:-1][np.diff(values) == 0] = -1  # no threshold parts equal cosines
     place = int(right.argmax())
@@ -254,13 +254,13 @@ def _threshold(found: Floats, same: npt.NDArray[np.bool_]) -> float:
 def words_vectors(embedder: Embedder, sentences: Sequence[str], places: Sequence[int]) -> Floats:
     """(sentences, d) the mean vector of the tokens of one word each; `places`: of the word, in words from 0."""
     words = word_poolings(embedder, sentences, places)
-    found = [word(vectors) for word, (_, vectors) in zip(words, embedder.tokens(sentences), strict=True)]
-    return np.stack(found).astype(np.float64)
+    word_vectors = [word(vectors) for word, (_, vectors) in zip(words, embedder.tokens(sentences), strict=True)]
+    return np.stack(word_vectors).astype(np.float64)
 
 
 def word_poolings(embedder: Embedder, sentences: Sequence[str], places: Sequence[int]) -> list[Callable[[Any], Any]]:
-    """What makes the mean vector of one word of each sentence out of the vectors of its tokens (tokens, d), an array or
-    a tensor; `places`: of the word, in words from 0."""
+    """For each sentence a function from the vectors of its tokens (tokens, d), array or tensor, to the mean vector of a
+    word; `places`: of the words, counted from 0."""
     network = embedder.lms[0].network
     cut = [sentence.split() for sentence in sentences]
     until = [
@@ -282,9 +282,9 @@ def _word(vectors: Any, size: int, first: int, last: int) -> Any:
     return (mine if len(mine) else vectors).mean(0)
 
 
-def render_word_accuracies(found: Sequence[WordAccuracy]) -> str:
+def render_word_accuracies(accuracies: Sequence[WordAccuracy]) -> str:
     """One row per model, then the signatures."""
     rows = [["", "accuracy", "best threshold"]]
-    rows += [[one.name, f"{one.accuracy:.1f}", f"{one.best:.1f}"] for one in found]
-    about = f"{found[0].pairs:,} pairs; percent, thresholds tuned in ten folds, and on the set itself"
-    return "\n".join([text(rows), "", about, *(one.signature for one in found)])
+    rows += [[result.name, f"{result.accuracy:.1f}", f"{result.best:.1f}"] for result in accuracies]
+    about = f"{accuracies[0].pairs:,} pairs; percent, thresholds tuned in ten folds, and on the set itself"
+    return "\n".join([text(rows), "", about, *(result.signature for result in accuracies)])

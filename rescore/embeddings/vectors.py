@@ -1,8 +1,8 @@
 """Sentence and token vectors of a network (Shin et al. 2020, section 5.4): hidden vectors, or input embeddings.
 
-The context vector of a token is the hidden vector that predicts it: of a T-TA that at its position, of a masked model
-that at its position where it is masked, of a causal model that at the position before it, h(x_<i). None depends on the
-token itself. What a network says of a token that it sees is its hidden vector.
+The context vector of a token is the hidden vector that predicts it: at its position in a T-TA, at its masked position
+in a masked model, at the position before it in a causal model, h(x_<i). It does not depend on the token itself. The
+hidden vector of a token is computed where the network sees the token.
 """
 
 from __future__ import annotations
@@ -35,26 +35,26 @@ KINDS = {
     "embed": "what the first layer reads: embeddings of token and position",
     "token": "token embeddings",
 }
-"""What a token's vector can be. The first and the third are those of the paper."""
+"""Kinds of token vectors. The paper uses the first and the third."""
 MASKED_TOGETHER = 200
 """Sentences whose masked copies are made together."""
 
 
 @dataclass(frozen=True, slots=True)
 class VectorOptions:
-    """Which vectors are wanted.
+    """The kind, layer and pooling of vectors.
 
     Raises:
-        UserError: there is no such kind or pooling, or a mix of layers has no weight.
+        UserError: the kind or pooling is unknown, or a mix of layers has no weight.
     """
 
     kind: str = "context"
     """One of `KINDS`."""
     layer: int | Mapping[int, float] | None = None
-    """Behind so many layers; None for the last; or the weight of each layer in a mix, scaled to sum to 1 (ELMo,
-    equation 2.6 of the dissertation: such weights are a softmax of some numbers)."""
+    """Number of layers below the vectors; None for all; or the weight of each layer in a mix, scaled to sum to 1 (ELMo,
+    equation 2.6 of the dissertation, where the weights are a softmax)."""
     pooling: str = "mean"
-    """From the vectors of tokens to that of the sentence."""
+    """The pooling of token vectors into the sentence vector."""
     special: bool = False
     """Whether the special tokens around a sentence count as tokens; not of causal models and masked copies."""
 
@@ -79,19 +79,19 @@ class VectorOptions:
 
     @property
     def layers(self) -> str:
-        """What signatures show: `last`, `2`, or `1:0.5+2:0.5`."""
+        """The layers as signatures show them: `last`, `2`, or `1:0.5+2:0.5`."""
         if isinstance(self.layer, Mapping):
             return "+".join(f"{layer}:{weight:g}" for layer, weight in self.layer.items())
         return "last" if self.layer is None else str(self.layer)
 
 
 class Embedder:
-    """Vectors of one or several networks; those of several are joined, one behind another."""
+    """Vectors of one or several networks; the vectors of several networks are concatenated."""
 
     def __init__(self, lms: Sequence[LanguageModel], options: VectorOptions | None = None) -> None:
         """
         Raises:
-            UserError: a model has no vectors, or not so many layers.
+            UserError: a model has no vectors, or too few layers.
         """
         self._options = options or VectorOptions()
         self.lms = [network_of(lm) for lm in lms]
@@ -121,8 +121,8 @@ class Embedder:
 
     @torch.inference_mode()
     def tokens(self, sentences: Sequence[str]) -> list[tuple[list[str], Vectors]]:
-        """Of each sentence its tokens and their vectors (tokens, d); nothing predicts the first token of a causal model
-        that has no [BOS]: it has no context vector, and is left out.
+        """The tokens of each sentence and their vectors (tokens, d). In a causal model without [BOS] nothing predicts
+        the first token, so it has no context vector and is left out.
 
         Raises:
             UserError: there are several networks: their tokens may differ.
@@ -137,7 +137,7 @@ class Embedder:
         return results
 
     def tensors(self, sentences: Sequence[str]) -> list[Tensor]:
-        """The vectors alone, with gradients where these are wanted and the network has them (`fine_tuning`).
+        """The vectors without the tokens; with gradients if torch records them (`fine_tuning`).
 
         Raises:
             UserError: there are several networks: their tokens may differ.
@@ -151,14 +151,14 @@ class Embedder:
         return self.lms[0]
 
     def _tensors_of(self, lm: NetworkScorer, encoded: Sequence[Encoded]) -> list[Tensor]:
-        """(tokens, d) of each sentence; equal ones are computed once."""
+        """(tokens, d) of each sentence; equal sentences are computed once."""
         rank = {sentence: index for index, sentence in enumerate(dict.fromkeys(encoded))}
         distinct = list(rank)
         masked = lm.masks and self._options.kind == "context"
-        found = dict(self._masked(lm, distinct) if masked else self._plain(lm, distinct))
-        width = next((vectors.shape[1] for vectors in found.values()), None)
+        by_rank = dict(self._masked(lm, distinct) if masked else self._plain(lm, distinct))
+        width = next((vectors.shape[1] for vectors in by_rank.values()), None)
         none = torch.zeros(0, self._width(lm) if width is None else width)
-        return [found.get(rank[sentence], none) for sentence in encoded]
+        return [by_rank.get(rank[sentence], none) for sentence in encoded]
 
     def _width(self, lm: NetworkScorer) -> int:
         """Of this network's vectors: looked at, as the networks of Hugging Face do not all say it in one way."""
@@ -175,7 +175,7 @@ class Embedder:
         return torch.stack(parts).sum(dim=0) if len(parts) > 1 else parts[0]
 
     def _plain(self, lm: NetworkScorer, sentences: Sequence[Encoded]) -> Iterator[tuple[int, Tensor]]:
-        """One pass; what is longer than the network's positions is read in overlapping windows."""
+        """A single pass; sentences longer than the network's positions are read in overlapping windows."""
         network = lm.network
         before = network.before
         behind = lm.behind if self._options.kind == "context" else 0
@@ -188,13 +188,13 @@ class Embedder:
         ]
         rows.sort(key=lambda row: row[2] - row[1])
         parts: dict[int, list[tuple[int, Tensor]]] = {}
-        for some in batches(rows, lambda row: row[2] - row[1] + frame, network.batch_tokens):
+        for batch in batches(rows, lambda row: row[2] - row[1] + frame, network.batch_tokens):
             sequences = []
-            for index, start, stop, *_ in some:
+            for index, start, stop, *_ in batch:
                 ids = sentences[index].ids[start:stop]
                 sequences.append([*before, *(ids[::-1] if lm.backwards else ids), *after])
             hidden = self._vectors(lm, *padded(sequences, network.pad)).cpu()
-            for row, (index, start, stop, first, last) in enumerate(some):
+            for row, (index, start, stop, first, last) in enumerate(batch):
                 shift = len(before) - behind
                 inner = hidden[row, max(shift, 0) : shift + stop - start]
                 if lm.backwards:
@@ -208,26 +208,26 @@ class Embedder:
             yield index, torch.cat([vectors for _, vectors in sorted(pieces, key=lambda piece: piece[0])])
 
     def _masked(self, lm: NetworkScorer, sentences: Sequence[Encoded]) -> Iterator[tuple[int, Tensor]]:
-        """Mask and predict: each token's vector where it is masked."""
+        """The vector of each token at its masked position."""
         for begin in range(0, len(sentences), MASKED_TOGETHER):
-            some = sentences[begin : begin + MASKED_TOGETHER]
-            found: list[dict[int, Tensor]] = [{} for _ in some]
-            for batch, rows, _, spans in lm.requests(some):
+            group = sentences[begin : begin + MASKED_TOGETHER]
+            masked_vectors: list[dict[int, Tensor]] = [{} for _ in group]
+            for batch, rows, _, spans in lm.requests(group):
                 hidden = self._vectors(lm, batch.tokens, batch.lengths).flatten(0, 1)
                 values = hidden[batch.at.to(hidden.device)].cpu()
                 for span in spans:
                     for offset, value in enumerate(values[rows[span.values]]):
-                        found[span.sentence][span.first + offset] = value
-            for index, vectors in enumerate(found, begin):
+                        masked_vectors[span.sentence][span.first + offset] = value
+            for index, vectors in enumerate(masked_vectors, begin):
                 if vectors:
                     yield index, torch.stack([vectors[place] for place in sorted(vectors)])
 
 
 def network_of(lm: LanguageModel) -> NetworkScorer:
-    """The model, if it is one that has vectors.
+    """The model, checked to have vectors.
 
     Raises:
-        UserError: it has none, or not as it is used here.
+        UserError: the model has no vectors, or not in its current use.
     """
     capabilities = capabilities_of(lm)
     if any(capabilities.context) or capabilities.source:

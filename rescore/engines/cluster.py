@@ -1,8 +1,8 @@
 """Scoring on many processes or machines, by Ray: workers hold the language models, this process reads and writes.
 
-A worker scores what the local engine would score at once: however many workers there are, results are equal to 1e-4,
-and with as many threads on the same processor bit by bit. Workers that die are replaced, and what they had is scored
-anew.
+A worker scores the same batches as the local engine: results agree within 1e-4 for any number of workers, and bit by
+bit with the same number of threads on the same processor. Workers that die are replaced, and their batches are scored
+again.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ AHEAD = 2
 CONNECTING = 30.0
 """Seconds to wait for a running cluster to answer."""
 PATIENCE = 60.0
-"""Seconds to wait for a worker where there is none left."""
+"""Seconds to wait for a worker if none is left."""
 OBJECT_STORE = 256 << 20
 """Bytes of shared memory of a cluster that is started here: only texts and scores go through it."""
 
@@ -42,12 +42,12 @@ About = tuple[str, str, str, Capabilities]
 
 @dataclass(frozen=True, slots=True)
 class ClusterOptions:
-    """Which cluster, and how it is used."""
+    """The cluster, and how it is used."""
 
     address: str | None = None
-    """Of a running one; None to start one here, and end it after."""
+    """Address of a running cluster; None starts a cluster here and ends it afterwards."""
     workers: int | None = None
-    """None for one per GPU, or one per core."""
+    """Number of workers; None for one per GPU, or one per core."""
     skip: bool = False
     """Go on without texts that cannot be scored."""
 
@@ -64,11 +64,11 @@ class _Task:
 class _Worker:
     handle: Any
     loading: Any
-    """The reference to what it reports when its models are loaded; None when it is ready."""
+    """Ray's reference to the worker's report that its models are loaded; None when the worker is ready."""
     tasks: list[_Task] = field(default_factory=list)
-    """Those given to it, in the order in which it does them."""
+    """The tasks of the worker, in its order of work."""
     killer: _Task | None = None
-    """What it was doing when it died."""
+    """The task that the worker was doing when it died."""
 
 
 class RemoteModel:
@@ -81,12 +81,12 @@ class RemoteModel:
 
     def score(self, questions: Sequence[Question]) -> list[TokenScores]:
         """One result per question, in their order."""
-        found = next(self._cluster.stream(self._rank, [questions]))
-        assert found is not None
-        return found
+        scores = next(self._cluster.stream(self._rank, [questions]))
+        assert scores is not None
+        return scores
 
     def stream(self, batches: Iterable[Sequence[Question]]) -> Iterator[list[TokenScores] | None]:
-        """Results of batches in their order; None for one that cannot be scored and is to be skipped."""
+        """Results of batches in their order; None for a batch that cannot be scored and is skipped."""
         return self._cluster.stream(self._rank, batches)
 
 
@@ -164,14 +164,14 @@ class Cluster:
             ready, _ = self._ray.wait(list(loading), timeout=left)
             if ready:
                 try:
-                    found: list[tuple[str, About]] = self._result(ready[0])
-                    return found
+                    facts: list[tuple[str, About]] = self._result(ready[0])
+                    return facts
                 except self._ray.exceptions.RayActorError:
                     self._lost(loading[ready[0]])
         raise UserError(f"--engine ray: no worker could be started within {10 * PATIENCE:.0f} s; give fewer --workers")
 
     def _result(self, reference: Any) -> Any:
-        """What a task returned; an error of the user's in it is one here."""
+        """The result of a task; a `UserError` of the task is raised here."""
         try:
             return self._ray.get(reference)
         except self._ray.exceptions.RayTaskError as error:
@@ -184,22 +184,22 @@ class Cluster:
         waiting: deque[_Task] = deque()
         running: dict[Any, tuple[_Task, _Worker]] = {}
         done: dict[int, list[TokenScores] | None] = {}
-        taken = given = 0
+        taken = yielded = 0
         exhausted = False
         alone_since = time.monotonic()
         while True:
-            while not exhausted and taken - given < AHEAD * max(1, len(self._workers)) + 1:
+            while not exhausted and taken - yielded < AHEAD * max(1, len(self._workers)) + 1:
                 questions = next(source, None)
                 if questions is None:
                     exhausted = True
                 else:
                     waiting.append(_Task(taken, questions, rank))
                     taken += 1
-            if given in done:
-                yield done.pop(given)
-                given += 1
+            if yielded in done:
+                yield done.pop(yielded)
+                yielded += 1
                 continue
-            if exhausted and given == taken:
+            if exhausted and yielded == taken:
                 return
             alone_since = self._look_after(alone_since)
             while waiting and (worker := self._free(waiting[0])) is not None:
@@ -218,7 +218,7 @@ class Cluster:
                     worker.tasks.remove(task)
                 except self._ray.exceptions.RayActorError:
                     self._lost(worker)
-                    task.attempts += task is worker.killer  # what only waited behind is not to blame
+                    task.attempts += task is worker.killer  # tasks that only waited are not to blame
                     if task.attempts < ATTEMPTS:
                         waiting.appendleft(task)
                     else:
@@ -230,10 +230,10 @@ class Cluster:
                     done[task.number] = None
 
     def _give_up(self, task: _Task, why: str) -> None:
-        """Report what cannot be scored.
+        """Report a batch that cannot be scored.
 
         Raises:
-            UserError: the rest is not to go on.
+            UserError: scoring is not to continue without the batch.
         """
         number, first = len(task.questions), task.questions[0].text[:60]
         if not self._options.skip:
@@ -241,16 +241,16 @@ class Cluster:
         log.warning("scoring %d texts from %r on: %s", number, first, why)
 
     def _free(self, task: _Task) -> _Worker | None:
-        """The worker that has least to do; None where all have enough.
+        """The worker with the fewest tasks; None if all workers have enough tasks.
 
-        A task under suspicion has a worker for itself: with the worker that dies goes the result of what it did just
-        before, so that of several tasks it is not certain which one killed it.
+        A suspicious task has a worker for itself. A dying worker loses the result of its previous task, too, so several
+        tasks on a worker would leave the cause open.
         """
         able = [worker for worker in self._workers if worker.loading is None and _has_room(worker, task)]
         return min(able, key=lambda worker: len(worker.tasks), default=None)
 
     def _look_after(self, alone_since: float) -> float:
-        """See which workers are ready by now; the time since when there is none."""
+        """Update which workers are ready; returns the time since when no worker is left."""
         for worker in [worker for worker in self._workers if worker.loading is not None]:
             ready, _ = self._ray.wait([worker.loading], timeout=0)
             if ready:
@@ -280,7 +280,7 @@ class Cluster:
 
 
 class _Holder:
-    """What a worker is: the models, loaded once."""
+    """The actor of a worker: it holds the models, loaded once."""
 
     def __init__(self, specs: list[str], computing: ComputeOptions, cache: str | None, threads: int) -> None:
         self._arguments, self._threads = (specs, computing, cache), threads
@@ -309,27 +309,27 @@ class _Holder:
         ]
 
     def score(self, rank: int, questions: list[Question]) -> list[TokenScores]:
-        # What is worked out when it is asked for would take the model along: plain values are sent.
+        # Lazy values would take the model along: plain values are sent.
         return [
-            TokenScores(list(one.tokens), one.log_probs, one.unknown, one.sum)
-            for one in self._models[rank].score(questions)
+            TokenScores(list(scores.tokens), scores.log_probs, scores.unknown, scores.sum)
+            for scores in self._models[rank].score(questions)
         ]
 
 
 def _has_room(worker: _Worker, task: _Task) -> bool:
-    alone = any(one.attempts for one in (task, *worker.tasks))
+    alone = any(queued.attempts for queued in (task, *worker.tasks))
     return len(worker.tasks) < (1 if alone else AHEAD)
 
 
 def _wait_for(address: str, seconds: float) -> None:
-    """Until somebody listens at HOST:PORT; Ray itself would print a line for each attempt.
+    """Wait until a server listens at HOST:PORT; Ray itself would print a line for each attempt.
 
     Raises:
-        TimeoutError: nobody does.
+        TimeoutError: no server listens in time.
     """
     host, _, port = address.rpartition("://")[2].rpartition(":")
     until = time.monotonic() + seconds
-    while port.isdecimal():  # else it is no address, such as auto
+    while port.isdecimal():  # other values, such as auto, are no address
         try:
             socket.create_connection((host.strip("[]"), int(port)), timeout=seconds).close()
             return
@@ -340,10 +340,10 @@ def _wait_for(address: str, seconds: float) -> None:
 
 
 def _within(seconds: float, call: Callable[[], object]) -> None:
-    """Call, in a thread of its own: what waits in Ray's C++ neither ends after a time nor hears a signal.
+    """Call a function in its own thread: Ray's C++ code waits without a timeout and ignores signals.
 
     Raises:
-        TimeoutError: it has not ended. What it raises itself is raised here.
+        TimeoutError: the call has not ended. Errors of the function are raised here.
     """
     ended: list[Exception | None] = []
 
@@ -364,7 +364,7 @@ def _within(seconds: float, call: Callable[[], object]) -> None:
 
 
 def _absolute(spec: str) -> str:
-    """What --lm names, with a path that workers in other folders find, too."""
+    """The value of --lm with an absolute path, so that workers in other folders find it."""
     kind, colon, path = spec.rpartition(":")
     return f"{kind}:{Path(path).absolute()}" if colon and Path(path).exists() else spec
 
@@ -374,7 +374,7 @@ def _import_ray() -> Any:
         import ray
         import ray._private.worker as driver
 
-        # Ray prints what it has to say of dead workers to standard output, where lists may go; that is reported here.
+        # Ray prints about dead workers to standard output, where lists may go; the engine reports them instead.
         if hasattr(driver, "print_to_stdstream"):
             driver.print_to_stdstream = lambda *arguments, **options: None
     except ImportError:

@@ -151,7 +151,7 @@ def _ranks(lm: LanguageModel, placed: Placed, ranks: dict[Question, int]) -> lis
 
 
 def _report_cache(lm: LanguageModel) -> None:
-    """How many scores were there already; the next report is of what follows."""
+    """Log how many scores the cache had; the next report counts from here."""
     if isinstance(lm, Cached) and lm.looked_up:
         log.info("%s: %s scores were in the cache, %s were computed", lm.name, f"{lm.looked_up:,}", f"{lm.computed:,}")
         lm.looked_up = lm.computed = 0
@@ -164,7 +164,7 @@ class _WindowProgress:
         self._progress, self._done = progress, 0
 
     def watch(self, size: int) -> OnShare:
-        """What a model is to report to while it scores a window of `size` hypotheses."""
+        """The function to which a model reports its progress in a window of `size` hypotheses."""
 
         def on_share(share: float) -> None:
             self._advance(int(share * size))
@@ -187,17 +187,18 @@ def _hypotheses(window: Sequence[Placed]) -> int:
 
 @runtime_checkable
 class Streaming(Protocol):
-    """A language model that scores batches ahead of their use, as those of a cluster do."""
+    """A language model that scores batches ahead of their use, as on a cluster."""
 
     def stream(self, batches: Iterable[Sequence[Question]]) -> Iterator[list[TokenScores] | None]:
-        """Results in the order of the batches; None for one that cannot be scored and is to be skipped."""
+        """Results in the order of the batches; None for a batch that cannot be scored and is skipped."""
         ...
 
 
 class ColumnAdder:
-    """Makes copies of lists with one more column: scores of tokens, normalised; if asked for, also their number.
+    """Makes copies of lists with one more column of normalised scores and, on request, a column with the number of
+    tokens.
 
-    The record of where columns come from is made once, and shared by all lists that had the same before.
+    The record of the columns' origins is made once and shared by all lists whose record was equal.
     """
 
     def __init__(self, lm: LanguageModel, norm: str, count_tokens: bool = False) -> None:
@@ -212,10 +213,10 @@ class ColumnAdder:
         if nbest.provenance is not self._before:
             self._before, self._columns = nbest.provenance, {**nbest.provenance, **self._new}
         hypotheses = []
-        for hypothesis, found in zip(nbest.hypotheses, scores, strict=True):
-            columns = {**hypothesis.scores, self._name: found.normalised(self._norm)}
+        for hypothesis, token_scores in zip(nbest.hypotheses, scores, strict=True):
+            columns = {**hypothesis.scores, self._name: token_scores.normalised(self._norm)}
             if self._count_tokens:
-                columns[TOKENS] = float(len(found.tokens))
+                columns[TOKENS] = float(len(token_scores.tokens))
             hypotheses.append(replace(hypothesis, scores=columns))
         return replace(nbest, hypotheses=hypotheses, provenance=self._columns)
 

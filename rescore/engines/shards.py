@@ -1,4 +1,4 @@
-"""Parts of an output that is long in the making: each is kept when it is done, and joined when all are."""
+"""Parts of an output that takes long: each part is kept when it is done, and all are joined at the end."""
 
 from __future__ import annotations
 
@@ -24,13 +24,14 @@ NAME = re.compile(r"\d{6,}-[0-9a-f]{12}\.jsonl|\.\d{6,}-[0-9a-f]{12}\.jsonl\..+\
 
 
 class Shards:
-    """A folder beside the output: a JSON Lines file a window of lists, named after its place and what made it."""
+    """A folder beside the output with a JSON Lines file for each window of lists, named after its place and a hash of
+    its inputs."""
 
     def __init__(self, output: str, made_by: Sequence[str]) -> None:
         """
         Args:
-            output: the file that they will be joined to.
-            made_by: fingerprints and settings; with others, shards are made anew.
+            output: the file that joins the shards.
+            made_by: fingerprints and settings; if they change, shards are made anew.
         """
         self._output = output
         self._folder = Path(f"{output}.shards")
@@ -43,13 +44,21 @@ class Shards:
             raise UserError(f"{self._folder}: cannot be made ({error.strerror or error})") from None
 
     def add(self, window: Sequence[Placed]) -> Path | None:
-        """Where the next window is to be written; None if it is there already, made from the same lists and neighbours
-        by the same models."""
+        """The file for the next window; None if it exists already, made from the same lists and neighbours by the same
+        models."""
         digest = hashlib.sha256(self._made_by.encode())
         for placed in window:
             nbest = placed.nbest
-            hypotheses = [(one.text, one.origin, sorted(one.scores.items())) for one in nbest.hypotheses]
-            about = (nbest.id, nbest.references, nbest.source, sorted(nbest.provenance.items(), key=lambda one: one[0]))
+            hypotheses = [
+                (hypothesis.text, hypothesis.origin, sorted(hypothesis.scores.items()))
+                for hypothesis in nbest.hypotheses
+            ]
+            about = (
+                nbest.id,
+                nbest.references,
+                nbest.source,
+                sorted(nbest.provenance.items(), key=lambda item: item[0]),
+            )
             digest.update(repr((about, hypotheses, placed.before, placed.after)).encode())
         key = digest.hexdigest()[:12]
         path = self._folder / f"{len(self._paths):06d}-{key}.jsonl"
@@ -73,7 +82,7 @@ class Shards:
         self.join()
 
     def join(self) -> None:
-        """Write the output, in the order of the windows, and remove the shards; whatever else is there stays."""
+        """Write the output in the order of the windows, and remove the shards; other files in the folder stay."""
         formats.write(self._lists(), self._output)
         for path in self._folder.iterdir():
             if NAME.fullmatch(path.name) and path.is_file():

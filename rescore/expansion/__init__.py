@@ -1,7 +1,7 @@
 """From the hypotheses of a list to new ones.
 
-`recombine` combines what hypotheses have in different places. `Respeller` puts words of a lexicon where a recogniser
-wrote some that no text has; a `Channel` says how likely each was misheard so.
+`recombine` combines what hypotheses have in different places. `Respeller` replaces misspelled words by words of a
+lexicon; a `Channel` gives the probability of each mishearing.
 """
 
 from rescore.expansion.channel import Channel

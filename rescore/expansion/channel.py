@@ -30,9 +30,9 @@ BLOCK = 2
 OTHER = chr(sys.maxunicode)
 """Stands for all letters that are not in the alphabet."""
 DISCOUNT = 0.5
-"""Taken from the count of each pair of blocks that was seen, for those that were not."""
+"""Discount of the count of each seen pair of blocks, in favour of unseen pairs."""
 FLOOR = 1e-5
-"""Probability that one letter is heard as another one, or not at all, or out of nothing, beside what was counted."""
+"""Probability of any substitution, deletion or insertion of a letter, beside the counts."""
 STEPS = [(i, j) for i in range(BLOCK + 1) for j in range(BLOCK + 1) if i or j]
 """How many letters a pair of blocks has, meant and heard."""
 
@@ -42,7 +42,7 @@ taken; further letters are all alike."""
 PAIRS = 4096
 """Pairs of texts whose probabilities are computed together."""
 BAND = 3
-"""Letters by which an alignment may stray from the diagonal, beside the difference of the lengths."""
+"""Number of letters by which an alignment may leave the diagonal, beside the difference of the lengths."""
 
 Floats = npt.NDArray[np.float32]
 Codes = npt.NDArray[np.int64]
@@ -55,7 +55,7 @@ def framed(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """What a file of a channel holds."""
+    """The contents of a channel's file."""
 
     block: int
     source: str
@@ -65,14 +65,14 @@ class _File:
 
 @dataclass(frozen=True)
 class Channel:
-    """Counts of blocks, and what follows from them."""
+    """Counts of blocks, and their probabilities."""
 
     counts: Mapping[str, Mapping[str, float]]
     """How often a block that was meant was heard as each block."""
     totals: Mapping[str, float]
     """How often a block was meant; of the empty one, the places between letters."""
     source: str = ""
-    """What it was learned from, for cards and signatures."""
+    """The source of the counts, for cards and signatures."""
 
     @cached_property
     def letters(self) -> str:
@@ -82,7 +82,7 @@ class Channel:
 
     @staticmethod
     def shipped() -> Path:
-        """The folder of the one that is used where no lists are at hand to learn one from."""
+        """The folder of the shipped channel, used if no lists are available to learn from."""
         return shipped_models() / "channel"
 
     @property
@@ -98,14 +98,14 @@ class Channel:
         return hashlib.sha256(content.encode()).hexdigest()[:12]
 
     def confusions(self, number: int) -> list[tuple[str, str, float, float]]:
-        """The blocks most often heard as others: meant, heard, how often, P(heard | meant)."""
-        found = [
+        """The blocks most often heard as others: meant, heard, count, P(heard | meant)."""
+        pairs = [
             (meant, heard, count, count / self.totals[meant])
             for meant, row in self.counts.items()
             for heard, count in row.items()
             if meant != heard
         ]
-        return sorted(found, key=lambda item: (-item[2], item[:2]))[:number]
+        return sorted(pairs, key=lambda item: (-item[2], item[:2]))[:number]
 
     def save(self, folder: Path) -> None:
         """Write the counts into a folder, as JSON."""
@@ -120,19 +120,19 @@ class Channel:
 
     @classmethod
     def load(cls, folder: Path) -> Channel:
-        """Read what `save` wrote.
+        """Read the file that `save` wrote.
 
         Raises:
-            UserError: the file is absent or damaged, or was made for blocks of other lengths.
+            UserError: the file is absent or damaged, or has blocks of other lengths.
         """
         path = folder / NAME if folder.is_dir() else folder
-        found = parsed(read_json(path), _File, str(path))
-        if found.block != BLOCK:
-            raise UserError(f"{path}: has blocks of {found.block} letters, not {BLOCK}; train the channel anew")
-        for meant, row in found.counts.items():
-            if meant not in found.totals or any(not 0 < n <= found.totals[meant] + 1 for n in row.values()):
+        record = parsed(read_json(path), _File, str(path))
+        if record.block != BLOCK:
+            raise UserError(f"{path}: has blocks of {record.block} letters, not {BLOCK}; train the channel anew")
+        for meant, row in record.counts.items():
+            if meant not in record.totals or any(not 0 < n <= record.totals[meant] + 1 for n in row.values()):
                 raise UserError(f"{path}: counts of {meant!r} do not fit its total; train the channel anew")
-        return cls(found.counts, found.totals, found.source)
+        return cls(record.counts, record.totals, record.source)
 
     def log_prob(self, meant: str, heard: str) -> float:
         """Natural log of P(heard | meant) of two blocks; -inf for longer ones that were never seen."""
@@ -161,7 +161,7 @@ class Channel:
         return table
 
     def _known(self, block: str) -> str:
-        """A block with `OTHER` in the place of letters that are not in the alphabet."""
+        """A block with `OTHER` for letters outside the alphabet."""
         return "".join(letter if letter in self._alphabet else OTHER for letter in block)
 
     @cached_property
@@ -189,7 +189,7 @@ class Channel:
 
     @cached_property
     def _pairs(self) -> tuple[Codes, Codes]:
-        """The codes of pairs that have costs, in order, and their numbers; behind them a code of none."""
+        """The sorted codes of pairs that have costs, and their numbers; the last code stands for no pair."""
         singles = len(self.letters) + 2
         pairs = sorted(
             (singles * int(self._numbers[ord(block[0])]) + int(self._numbers[ord(block[1])]), number)
@@ -218,8 +218,8 @@ class Channel:
         order = sorted(range(len(meant)), key=lambda index: (len(meant[index]), len(heard[index])))
         result = np.zeros(len(meant))
         for start in range(0, len(order), PAIRS):
-            some = order[start : start + PAIRS]
-            result[some] = self._together([framed(meant[i]) for i in some], [framed(heard[i]) for i in some])
+            batch = order[start : start + PAIRS]
+            result[batch] = self._together([framed(meant[i]) for i in batch], [framed(heard[i]) for i in batch])
         return result
 
     def _together(self, meant: Sequence[str], heard: Sequence[str]) -> Floats:
@@ -243,7 +243,7 @@ class Channel:
 ROUNDS = 2
 """Alignments under the counts of the one before; the first is one of fewest edits."""
 ALIKE = 0.6
-"""Share of letters that differ from which on two spans are not the same words misheard, but different ones."""
+"""If at least this share of letters differs, two spans are different words, not misheard words."""
 MAX_SPAN = 30
 """Letters of a span, at most."""
 
@@ -252,7 +252,7 @@ Atoms = list[tuple[str, str]]
 
 
 def spans(meant: Sequence[str], heard: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """What stands against what in an alignment of words: equal words, and whole spans in which the texts differ."""
+    """Pairs of spans in an alignment of words: equal words, and whole spans in which the texts differ."""
     left: list[str] = []
     right: list[str] = []
     for code in [*Levenshtein.opcodes(meant, heard), None]:
@@ -268,7 +268,7 @@ def spans(meant: Sequence[str], heard: Sequence[str]) -> Iterator[tuple[str, str
 
 
 def collect(lists: Iterable[NbestList]) -> Pairs:
-    """Spans of references and of what was heard instead, each with its number; of what the toolkit gave.
+    """Counts of pairs of reference span and heard span, in hypotheses of the toolkit.
 
     Raises:
         UserError: a list has no reference.
@@ -293,8 +293,8 @@ def _alike(meant: str, heard: str) -> bool:
 def learn(pairs: Pairs, source: str = "") -> Channel:
     """A channel from spans: Viterbi training of single letters, then counts of all blocks in the last alignment.
 
-    What was heard once is left out. Each alignment is one of single letters;
-    a block is what lies between two of its places (Brill, Moore 2000).
+    Pairs heard once are left out. Alignments consist of single letters; a block lies between two places of an alignment
+    (Brill, Moore 2000).
     """
     channel: Channel | None = None
     for _ in range(ROUNDS + 1):
@@ -384,7 +384,7 @@ def train(
     """Learn a channel from N-best lists and write its folder: channel.json, and a card.
 
     Args:
-        paths: of the lists. references: files of their references, where the lists have none.
+        paths: of the lists. references: files of their references, if the lists have no references.
 
     Raises:
         UserError: a list has no reference.
@@ -392,15 +392,15 @@ def train(
     known = References(tuple(references)) if references else None
     lists = formats.read(paths, references=known, need_references=True)
     pairs = collect(lists)
-    other = sum(number for (meant, heard), number in pairs.items() if meant != heard)
+    confused = sum(number for (meant, heard), number in pairs.items() if meant != heard)
     source = f"{len(lists):,} lists, {content_hash(lists)}"
     channel = learn(pairs, source)
     channel.save(out)
-    report(f"channel: {pairs.total():,} words of {source}; {other:,} were heard as others")
-    write_text(out / "README.md", _card(channel, pairs.total(), other))
+    report(f"channel: {pairs.total():,} words of {source}; {confused:,} were heard as others")
+    write_text(out / "README.md", _card(channel, pairs.total(), confused))
 
 
-def _card(channel: Channel, words: int, other: int) -> str:
+def _card(channel: Channel, words: int, confused: int) -> str:
     return f"""{card_head("text2text-generation", {"kind": "channel", "trained_on": channel.source})}
 
 # channel
@@ -410,7 +410,7 @@ What a recogniser writes where something else was said, for `--respell`: counts 
 | | |
 | --- | --- |
 | learned from | {channel.source} |
-| words | {words:,}, with repeats in hypotheses; {other:,} were heard as others |
+| words | {words:,}, with repeats in hypotheses; {confused:,} were heard as others |
 | pairs of blocks | {channel.size:,} |
 | licence | yours to choose |
 """

@@ -33,11 +33,11 @@ log = logging.getLogger(__name__)
 SHOWN = 10
 """Hypotheses of a list that the model reads: the best by the first pass."""
 LENGTHS = 2
-"""A proposal has at most as many letters as so many of the list's longest hypothesis."""
+"""Largest length of a proposal, as a multiple of the list's longest hypothesis."""
 SELECTION = 1
-"""Raised when other lines of an answer are taken than before: it is in signatures."""
+"""Raised when the choice of an answer's lines changes: signatures contain it."""
 WINDOW = 100
-"""Lists that the model is asked about together."""
+"""Number of lists in a request batch."""
 ROOM = 16
 """Tokens that an answer's line may have beside a token for each two bytes of the longest hypothesis."""
 
@@ -97,16 +97,16 @@ class Writer:
             spec: `server:URL#MODEL`. number: of corrections to ask for. prompt: a file; None for the usual prompts.
 
         Raises:
-            UserError: `spec` names no model that a server serves, or the prompt cannot be used.
+            UserError: `spec` names no served model, or the prompt cannot be used.
         """
         self._number = number
         self._templates = [SPEECH, TRANSLATION] if prompt is None else [_template(prompt)]
         try:
-            found = parse(spec)
-            odd = [one for one in found.options if not one.startswith(("parallel=", "timeout="))]
-            if not kind_of(found.kind).remote or odd:
+            server = parse(spec)
+            odd = [option for option in server.options if not option.startswith(("parallel=", "timeout="))]
+            if not kind_of(server.kind).remote or odd:
                 raise UserError(f"--lm {spec}: give server:[parallel=N:][timeout=N:]URL#MODEL")
-            self._client, model = connect(found)
+            self._client, model = connect(server)
             self._served, revision = served_model(self._client, model)
         except UserError as error:
             raise UserError(str(error).replace("--lm ", "--propose ", 1)) from None
@@ -171,7 +171,7 @@ def _template(path: Path) -> str:
 
 @dataclass(slots=True)
 class Tally:
-    """What became of a stream of lists."""
+    """Counts of the lists and proposals of a stream."""
 
     lists: int = 0
     expanded: int = 0
@@ -204,7 +204,7 @@ class Proposing:
         self._column = Column(f"propose:{number}:v{SELECTION}", writer.fingerprint, norm, writer.precision, Role.COUNT)
 
     def __call__(self, lists: Iterable[NbestList]) -> Iterator[NbestList]:
-        """Copies of the lists with new hypotheses behind the old ones; at their end a line says how many.
+        """Copies of the lists with new hypotheses behind the old hypotheses; at the end, a line gives the counts.
 
         Raises:
             UserError: a list has scores of models, which the new hypotheses would lack; the server fails.
@@ -225,10 +225,10 @@ class Proposing:
         log.info("%s", tally)
 
     def _expanded(self, nbest: NbestList, answer: str | None, tally: Tally) -> NbestList:
-        """A copy of a list with what an answer proposes; None where the list has no text to ask about."""
+        """A copy of a list with the proposals of an answer; None stands for a list without text to correct."""
         texts, dropped = list[str](), Counter[Dropped]()
         if answer is not None:
-            texts, dropped = corrections(answer, [one.text for one in nbest.hypotheses], self._number)
+            texts, dropped = corrections(answer, [hypothesis.text for hypothesis in nbest.hypotheses], self._number)
         originals = [nbest.hypotheses[place] for place in first_pass_indices(nbest)]
         new = []
         for text in texts:
@@ -238,28 +238,28 @@ class Proposing:
         tally.expanded += bool(new)
         tally.proposals += len(new)
         tally.dropped += dropped
-        old = [replace(one, scores={EDITS: 0.0} | one.scores) for one in nbest.hypotheses]
+        old = [replace(hypothesis, scores={EDITS: 0.0} | hypothesis.scores) for hypothesis in nbest.hypotheses]
         return replace(nbest, hypotheses=[*old, *new])
 
 
 def _shown(nbest: NbestList) -> list[str]:
-    """The different texts that systems gave, the best first; none that was made of others."""
+    """The different texts of systems, the best first, without texts made from other hypotheses."""
     systems = (Origin.FIRST_PASS, Origin.MERGED)
     ranked = [nbest.hypotheses[place] for place in ranking(nbest, nbest.column(FIRST_PASS))]
-    texts = [" ".join(one.text.split()) for one in ranked if one.origin in systems]
+    texts = [" ".join(hypothesis.text.split()) for hypothesis in ranked if hypothesis.origin in systems]
     return list(dict.fromkeys(filter(None, texts)))[:SHOWN]
 
 
 def nearest(text: str, originals: Sequence[Hypothesis]) -> tuple[Hypothesis, int]:
     """The original with the fewest word edits to a text, of these the best by the first pass; and the edits."""
     words = text.lower().split()
-    edits = [Levenshtein.distance(one.text.lower().split(), words) for one in originals]
+    edits = [Levenshtein.distance(original.text.lower().split(), words) for original in originals]
     place = min(range(len(originals)), key=lambda place: (edits[place], -originals[place].scores[FIRST_PASS]))
     return originals[place], edits[place]
 
 
 def corrections(answer: str, hypotheses: Sequence[str], number: int) -> tuple[list[str], Counter[Dropped]]:
-    """The lines of an answer that become hypotheses, at most `number`, and why others do not.
+    """The lines of an answer that become hypotheses, at most `number`, and the reasons for dropping others.
 
     Args:
         hypotheses: the texts of the list.
@@ -267,8 +267,8 @@ def corrections(answer: str, hypotheses: Sequence[str], number: int) -> tuple[li
     kept: list[str] = []
     dropped: Counter[Dropped] = Counter()
     known = {_plain(text) for text in hypotheses}
-    said = answer.rpartition("</think>")[2].partition("<think>")[0]  # without what a model thinks aloud
-    for line in [one for one in said.splitlines() if one.strip()] or [""]:
+    said = answer.rpartition("</think>")[2].partition("<think>")[0]  # without the model's reasoning
+    for line in [line for line in said.splitlines() if line.strip()] or [""]:
         text = styled(BEFORE_LINE.sub("", line.strip(), count=1), hypotheses)
         fault = _fault(text, hypotheses)
         if fault is None and _plain(text) in known:
@@ -288,18 +288,18 @@ def _plain(text: str) -> str:
 
 
 def _fault(text: str, hypotheses: Sequence[str]) -> Dropped | None:
-    """Why a text is none that could stand in a list."""
+    """The reason why a text cannot be a hypothesis, or None."""
     if not text:
         return Dropped.EMPTY
     if len(text) > LENGTHS * max(map(len, hypotheses)):
         return Dropped.LONG
     odd = any(letter == "\ufffd" or unicodedata.category(letter) in ("Cc", "Cn", "Co", "Cs") for letter in text)
-    distances = (Levenshtein.normalized_distance(text.lower(), other.lower()) for other in hypotheses)
+    distances = (Levenshtein.normalized_distance(text.lower(), hypothesis.lower()) for hypothesis in hypotheses)
     return Dropped.NONSENSE if odd or min(distances) > ALIKE else None
 
 
 def styled(text: str, hypotheses: Sequence[str]) -> str:
-    """A text in the case of the hypotheses, without the punctuation marks around words that none of them has."""
+    """A text in the case of the hypotheses, without punctuation around words that no hypothesis has."""
     shown = "".join(hypotheses)
     marks = {letter for letter in text if unicodedata.category(letter).startswith("P")}
     strange = "".join(marks - {*shown, *APOSTROPHES})

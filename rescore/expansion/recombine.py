@@ -37,15 +37,15 @@ def merge(
 ) -> Iterator[NbestList]:
     """The lists of the first system, with the hypotheses and the scores of the others.
 
-    A text that several systems propose is one hypothesis. The first pass is that of the first system: what only others
-    propose has the origin `MERGED`, and what is in the first lists keeps its origin.
+    A text that several systems propose is one hypothesis. The first system gives the first-pass score; its hypotheses
+    keep their origin, and hypotheses from other systems alone have the origin `MERGED`.
 
     Args:
         others: lists by the name of their column. normaliser: says which texts are the same; None for exact texts.
 
     Raises:
         UserError: an utterance is not in the first lists, these have scores of models, which the new hypotheses would
-            lack, or a column would have the name of another one.
+            lack, or two columns would have the same name.
     """
     known = {nbest.id for nbest in first}
     systems = {}
@@ -80,20 +80,25 @@ def _merged(nbest: NbestList, others: Mapping[str, NbestList | None], normaliser
     for name in others:
         if name in taken:
             raise UserError(f"{name}: the lists of the first system have a column of that name; rename the file")
-    systems = {name: _best_scores(other, key) for name, other in others.items()}
+    systems = {name: _best_scores(theirs, key) for name, theirs in others.items()}
     hypotheses = [
-        replace(one, scores={MISSING + FIRST_PASS: 0.0, **one.scores, **_scores(key(one.text), systems)})
-        for one in nbest.hypotheses
+        replace(
+            hypothesis,
+            scores={MISSING + FIRST_PASS: 0.0, **hypothesis.scores, **_scores(key(hypothesis.text), systems)},
+        )
+        for hypothesis in nbest.hypotheses
     ]
-    present = {key(one.text) for one in nbest.hypotheses}
+    present = {key(hypothesis.text) for hypothesis in nbest.hypotheses}
     columns = (FIRST_PASS, *component_columns(nbest))
     absent = {name: worst(nbest.column(name)) for name in columns} | _missing(nbest) | {MISSING + FIRST_PASS: 1.0}
-    for other in others.values():
-        for one in other.hypotheses if other else ():
-            text = _words(one.text)
+    for theirs in others.values():
+        for hypothesis in theirs.hypotheses if theirs else ():
+            text = _words(hypothesis.text)
             if key(text) not in present:
                 present.add(key(text))
-                hypotheses.append(Hypothesis(text, {**absent, **_scores(key(text), systems)}, Origin.MERGED, one.times))
+                hypotheses.append(
+                    Hypothesis(text, {**absent, **_scores(key(text), systems)}, Origin.MERGED, hypothesis.times)
+                )
     names = [*others, *(MISSING + system for system in (FIRST_PASS, *others))]
     columns_of_systems = {name: Column.component(MERGED) for name in names}
     return replace(nbest, hypotheses=hypotheses, provenance={**nbest.provenance, **columns_of_systems})
@@ -112,7 +117,7 @@ def _missing(nbest: NbestList) -> dict[str, float]:
 
 
 def worst(scores: Sequence[float]) -> float:
-    """The worst finite score, 0 without any: -inf in the place of an unknown score would make a text impossible."""
+    """The worst finite score, or 0: -inf for an unknown score would make a text impossible."""
     return min(filter(math.isfinite, scores), default=0.0)
 
 
@@ -121,7 +126,7 @@ def _words(text: str) -> str:
 
 
 def _best_scores(nbest: NbestList | None, key: Callable[[str], str]) -> dict[str, float]:
-    """The first-pass score of each text, by what it is compared as; the best of those that a list has twice."""
+    """The first-pass score of each text by its normalised form; the best score of duplicate texts."""
     scores: dict[str, float] = {}
     for hypothesis in nbest.hypotheses if nbest else []:
         text, score = key(hypothesis.text), hypothesis.scores[FIRST_PASS]
@@ -143,7 +148,7 @@ DEFAULT_NUMBER = 20
 
 
 class Edit(NamedTuple):
-    """Words of the best hypothesis, from `start` to before `end`, and what stands there instead."""
+    """Words of the best hypothesis, from `start` to before `end`, and their replacement."""
 
     start: int
     end: int
@@ -168,11 +173,11 @@ def recombine(nbest: NbestList, number: int = DEFAULT_NUMBER) -> NbestList:
     """The list with up to `number` further hypotheses, of the origin `RECOMBINED`.
 
     Raises:
-        UserError: the list has scores of models, which the new hypotheses would lack. Component scores of a toolkit
-            they lack, too: these are weighed only where that is asked for.
+        UserError: the list has scores of models, which the new hypotheses would lack. New hypotheses also lack
+            component scores, which have weights only on request (--components).
     """
     refuse_scored(nbest, "recombine")
-    ordered = in_tie_order(nbest)  # of equally good hypotheses the first is the text that others change
+    ordered = in_tie_order(nbest)  # of equally good hypotheses, the edits start from the first
     scores = np.array(ordered.column(FIRST_PASS))
     absent = lacking(nbest)
     new: list[Hypothesis] = []
@@ -189,7 +194,7 @@ def recombine(nbest: NbestList, number: int = DEFAULT_NUMBER) -> NbestList:
 def refuse_scored(nbest: NbestList, verb: str) -> None:
     """
     Raises:
-        UserError: the list has scores of models; `verb` says what cannot be done with it.
+        UserError: the list has scores of models; `verb` names the refused operation.
     """
     if columns := score_columns(nbest):
         raise UserError(f"utterance {nbest.id}: has scores {columns[0]} already; {verb} lists before they are scored")
@@ -201,14 +206,14 @@ def combinations(
     """The combinations of edits with the best estimated scores, the best first.
 
     Args:
-        hypotheses: words of each. scores: (hypotheses,), finite; of equally good ones the first is changed.
+        hypotheses: words of each. scores: (hypotheses,), finite; of equally good hypotheses, edits apply to the first.
     """
     top = int(scores.argmax())
     best = hypotheses[top]
-    sets = [edits_between(best, other) for other in hypotheses]
+    sets = [edits_between(best, hypothesis) for hypothesis in hypotheses]
     edits = sorted(set().union(*sets))
     gains = estimate(sets, edits, scores - scores[top])
-    # Partial combinations, by score: what is chosen so far, and where the last edit ended.
+    # Partial combinations, by score: the edits chosen so far, and the end of the last edit.
     beam: list[tuple[float, tuple[Edit, ...]]] = [(float(scores[top]), ())]
     for edit, gain in zip(edits, gains.tolist(), strict=True):
         if len(beam) == 2 * number and beam[0][0] + gain <= beam[-1][0]:
@@ -221,15 +226,15 @@ def combinations(
 def estimate(
     sets: Sequence[Sequence[Edit]], edits: Sequence[Edit], differences: npt.NDArray[np.float64]
 ) -> npt.NDArray[np.float64]:
-    """What each edit adds to the score: (edits,).
+    """The effect of each edit on the score: (edits,).
 
     The least squares of `differences` as sums over each hypothesis' edits, drawn to the mean of an edit, at most 0: no
     edit of the best hypothesis is better than none.
     """
     where = {edit: index for index, edit in enumerate(edits)}
     has = np.zeros((len(sets), len(edits)))
-    for row, found in zip(has, sets, strict=True):
-        row[[where[edit] for edit in found]] = 1.0
+    for row, own_edits in zip(has, sets, strict=True):
+        row[[where[edit] for edit in own_edits]] = 1.0
     total = has.sum()
     if not total:
         return np.zeros(len(edits))

@@ -101,11 +101,13 @@ class Proposer:
         pairs = [(word, meant) for word in new for meant in proposals[word]]
         channel = self._channel.log_probs([meant for _, meant in pairs], [word for word, _ in pairs])
         for word, group in groupby(zip(pairs, channel.tolist(), strict=True), key=lambda item: item[0][0]):
-            found = [
+            candidates = [
                 Candidate(meant, log_prob, sum(map(self._lexicon.log_prob, meant.split())))
                 for (_, meant), log_prob in group
             ]
-            self._known[word] = sorted(found, key=lambda one: (-one.score, one.text))[:MAX_CANDIDATES]
+            self._known[word] = sorted(candidates, key=lambda candidate: (-candidate.score, candidate.text))[
+                :MAX_CANDIDATES
+            ]
         return {word: self._known.get(word, []) for word in every}
 
     def _near(self, heard: Sequence[str]) -> Iterator[list[str]]:
@@ -133,21 +135,23 @@ class Proposer:
 
     def _split(self, heard: str) -> list[str]:
         """Two frequent words that make up a word, one of them perhaps with a letter more, less or other."""
-        found = set()
+        splits = set()
         for at in range(1, len(heard)):
             left, right = heard[:at], heard[at:]
             if left in self._frequent:
-                found |= {f"{left} {word}" for word in self._close(right)}
+                splits |= {f"{left} {word}" for word in self._close(right)}
             if right in self._frequent:
-                found |= {f"{word} {right}" for word in self._close(left)}
-        return sorted(found)
+                splits |= {f"{word} {right}" for word in self._close(left)}
+        return sorted(splits)
 
     def _close(self, piece: str) -> set[str]:
         """Frequent words that differ from a piece in one letter or none."""
-        found = {piece} & self._frequent
+        close_words = {piece} & self._frequent
         for shorter in _shorter(piece) if len(piece) > 2 else ():
-            found |= {word for word in self._near_frequent.get(shorter, ()) if Levenshtein.distance(word, piece) <= 1}
-        return found
+            close_words |= {
+                word for word in self._near_frequent.get(shorter, ()) if Levenshtein.distance(word, piece) <= 1
+            }
+        return close_words
 
 
 def _shorter(word: str) -> set[str]:
@@ -226,8 +230,11 @@ class Respeller:
         """
         refuse_scored(nbest, "respell")
         original = {CHANNEL: 0.0, EDITS: 0.0}
-        old = [replace(one, scores=original | one.scores | self._listed(one.text)) for one in nbest.hypotheses]
-        texts = [one.text.split() for one in nbest.hypotheses]
+        old = [
+            replace(hypothesis, scores=original | hypothesis.scores | self._listed(hypothesis.text))
+            for hypothesis in nbest.hypotheses
+        ]
+        texts = [hypothesis.text.split() for hypothesis in nbest.hypotheses]
         versions = [
             (version, rank)
             for rank, words in enumerate(texts)
@@ -259,7 +266,7 @@ class Respeller:
         beam = [Version(first + LEXICON_WEIGHT * sum(map(self._lexicon.log_prob, heard)), ())]
         for place, word in enumerate(heard):
             if options := candidates.get(word):
-                gains = [(self._gain(word, one), (place, one)) for one in options]
+                gains = [(self._gain(word, candidate), (place, candidate)) for candidate in options]
                 longer = [Version(old.score + gain, (*old.chosen, new)) for old in beam for gain, new in gains]
                 beam = heapq.nlargest(number, [*beam, *longer], key=lambda version: version.score)
         return [version for version in beam if version.chosen]
@@ -411,7 +418,7 @@ class Respelling:
         new = {CHANNEL: column} | ({LISTED: count} if self._lexicon.listed else {})
         before, columns = None, {}
         # What is left alone has the columns, too: weights that were tuned on lists that are respelled fit it.
-        for nbest in (respeller.respell(one, {}) for one in every) if reason else respeller(every):
+        for nbest in (respeller.respell(original, {}) for original in every) if reason else respeller(every):
             if nbest.provenance is not before:
                 before, columns = nbest.provenance, {EDITS: count, **nbest.provenance, **new}  # or of proposals
             yield replace(nbest, provenance=columns)
@@ -419,7 +426,7 @@ class Respelling:
 
 def unsuited(lists: Sequence[NbestList], lexicon: Lexicon) -> str | None:
     """Why the words of lists cannot be looked up in a lexicon, if they cannot."""
-    words = [word.lower() for nbest in lists for one in nbest.hypotheses[:1] for word in one.text.split()]
+    words = [word.lower() for nbest in lists for hypothesis in nbest.hypotheses[:1] for word in hypothesis.text.split()]
     letters = [letter for word in words for letter in word if unicodedata.category(letter)[0] == "L"]
     unspaced = sum(unicodedata.name(letter, "").startswith(UNSPACED) for letter in letters)
     if 2 * unspaced > len(letters):

@@ -62,7 +62,7 @@ class Format(Protocol):
     """A module (or object) that reads N-best lists of one toolkit."""
 
     def sniff(self, source: Source) -> bool:
-        """Whether the source looks like this format, from its head or its files."""
+        """Whether the source has this format, judged by its head or its files."""
         ...
 
     def read(self, source: Source, options: ReadOptions) -> Iterator[NbestList]:
@@ -83,10 +83,10 @@ def iterate(
     Args:
         paths: files, folders (also of JSON Lines), patterns such as `part-*.jsonl`, addresses such as `s3://...`, or
             `-`; several are read one after another.
-        format_name: a key of `FORMATS`; found out where None.
+        format_name: a key of `FORMATS`; None detects the format.
         s2s: the column to use as first-pass score, which becomes `s2s`; `rank` for the order of the file.
-        strict: what is odd but can be read (rescore/formats/input_warnings.py) is an error, and not only reported.
-        options: what single formats want to know. quiet: nothing is reported, for who reads the same files twice.
+        strict: oddities that can be repaired (rescore/formats/input_warnings.py) are errors instead of warnings.
+        options: settings of single formats. quiet: nothing is reported, for a second reading of the same files.
 
     Raises:
         UserError: a path is missing, damaged, or of no known format; an utterance is duplicated, has no hypotheses, or
@@ -136,7 +136,7 @@ def read(
 ) -> list[NbestList]:
     """All lists of `iterate`; with `references` (Kaldi text, trn, stm or plain) these replace any in the files.
 
-    `ref_option` is what the message names where references are missing. With `allow_missing`, references of
+    Messages about missing references name `ref_option`. With `allow_missing`, references of
     utterances without a list are only reported, and not an error.
 
     Raises:
@@ -160,10 +160,10 @@ def read(
 def _with_references(
     lists: list[NbestList], references: str | Path | References, warnings: InputWarnings, allow_missing: bool
 ) -> list[NbestList]:
-    """The lists with references from files, which are for these lists and no others."""
+    """The lists with references from files, whose utterances must be these lists."""
     ids = [nbest.id for nbest in lists]
     files = open_references(references, warnings)
-    # Readers undo the tokeniser's entities; where hypotheses have some all the same, both sides are left as they are.
+    # Readers undo the tokeniser's entities; if hypotheses still have entities, both sides are left as they are.
     escaped = not any(has_entities(hypothesis.text) for nbest in lists for hypothesis in nbest.hypotheses)
     per_file = [file.of(ids, escaped) for file in files]
     for file in files:
@@ -224,7 +224,7 @@ def _json_lines(folder: Path) -> list[Path]:
 
 
 def fairseq_logs(folder: Path) -> list[Path]:
-    """fairseq's logs among what else there is: one, or the parts of a set."""
+    """fairseq's logs among other files: a single log, or the parts of a set."""
     files = sorted(path for ending in ("txt", "log", "out") for path in folder.glob(f"*.{ending}*") if path.is_file())
     return [path for path in files if FORMATS["fairseq"].sniff(Source(path))]
 
@@ -234,7 +234,7 @@ def _names(paths: Sequence[str | Path | Source]) -> list[str]:
 
 
 def sniff(source: Source) -> str | None:
-    """The name of the format that a path holds; None where it is none of them."""
+    """The name of a path's format; None if no format fits."""
     return next((name for name in FORMATS.names if FORMATS[name].sniff(source)), None)
 
 
@@ -256,7 +256,7 @@ def _format(source: Source, name: str | None) -> Format:
 
 
 def _unknown(source: Source) -> str:
-    """What to say of a path that no format claims: the nearest one, and what it lacks."""
+    """The message about a path of no known format: the nearest format, and the missing parts."""
     if source.is_folder:
         return (
             "a folder without N-best lists: no logdir/output.*/1best_recog (ESPnet2), no data.json (ESPnet1), "
@@ -281,7 +281,7 @@ def _rank(nbest: NbestList) -> None:
 
 
 READERS_OWN = {FIRST_PASS, SUM, FORMER_FIRST_PASS, SCORE}
-"""Reserved names that readers and writers of files deal with themselves: those of the first pass in its forms."""
+"""Reserved names of first-pass columns, which readers and writers of files handle themselves."""
 
 
 def _rename_reserved(nbest: NbestList, renamed: set[str]) -> None:
@@ -289,11 +289,11 @@ def _rename_reserved(nbest: NbestList, renamed: set[str]) -> None:
     that were reported."""
     for hypothesis in nbest.hypotheses:
         for name in hypothesis.scores.keys() & RESERVED - READERS_OWN - nbest.provenance.keys():
-            other = free_name(name, hypothesis.scores)
-            hypothesis.scores = {other if key == name else key: score for key, score in hypothesis.scores.items()}
+            new_name = free_name(name, hypothesis.scores)
+            hypothesis.scores = {new_name if key == name else key: score for key, score in hypothesis.scores.items()}
             if name not in renamed:
                 renamed.add(name)
-                log.warning("the column %s is called %s, because the name %s is reserved", name, other, name)
+                log.warning("the column %s is called %s, because the name %s is reserved", name, new_name, name)
 
 
 def _check_first_pass(nbest: NbestList, place: str) -> None:
@@ -326,7 +326,7 @@ def write(lists: Iterable[NbestList], path: str, format_name: str | None = None)
 
     Args:
         path: a file, or a folder for formats that are folders; `-` is standard output.
-        format_name: a key of `FORMATS`; where None, the ending decides: .json is one native JSON object, .csv and .tsv
+        format_name: a key of `FORMATS`; with None, the ending decides: .json is one native JSON object, .csv and .tsv
             are tables, all else is native JSON Lines.
 
     Raises:

@@ -37,7 +37,7 @@ def read_best(
     Both are trn, or Kaldi text with the same ids, or plain with the same number of lines.
 
     Raises:
-        UserError: the two do not fit together, or one has an utterance that the other lacks.
+        UserError: the files do not fit together, or a file lacks an utterance.
     """
     source = text_source(path, warnings)
     files = open_references(references, warnings)
@@ -61,10 +61,10 @@ def read_best(
 
 
 def _with_ids(lines: list[str], name: str, references: ReferenceFile) -> dict[str, str] | None:
-    """The texts of an output by their ids; None where it has none, and the references have none.
+    """The texts of an output by their ids; None if neither output nor references have ids.
 
     Raises:
-        UserError: one has ids and the other has none.
+        UserError: only one of the two files has ids.
     """
     if references.format == "plain":
         return None
@@ -103,7 +103,7 @@ TIMED = (".ctm", ".srt", ".vtt")
 
 
 def check(path: str, segments: Mapping[str, RecordingSegment] | None = None, lists: Iterable[NbestList] = ()) -> None:
-    """See that the texts of lists can be written, before anything is computed.
+    """Check, before anything is computed, that the texts of lists can be written.
 
     Raises:
         UserError: stm has no times, or none of an utterance; CTM and subtitles have no times of words; an id has white
@@ -196,14 +196,14 @@ def write_best(
     file: IO[str],
     segments: Mapping[str, RecordingSegment] | None = None,
 ) -> None:
-    """Write one text per utterance with a `BestWriter`, which says what errors there are."""
+    """Write one text per utterance with a `BestWriter`, which raises its errors."""
     writer = BestWriter(path_name, file, segments)
     for nbest, text in best:
         writer.write(nbest, text)
 
 
 def word_times(nbest: NbestList, text: str) -> list[tuple[str, float, float]] | None:
-    """The words of a text with start and end; None where no hypothesis has times.
+    """The words of a text with start and end; None if no hypothesis has times.
 
     The times are taken from the hypothesis with this text, else from the best hypothesis with times. Its words are
     aligned with the text. Words that replace others share their time by letters; an inserted word gets the time between
@@ -236,7 +236,7 @@ def rewritten(hypothesis: Hypothesis, text: str) -> Hypothesis:
 
 
 CUE_LETTERS, CUE_PAUSE = 80, 1.0
-"""A subtitle ends before so many letters, and where so many seconds are silent."""
+"""A subtitle has fewer letters than this, and ends at a silence of this many seconds."""
 
 
 def _cues(words: Iterable[tuple[str, float, float]]) -> Iterator[list[tuple[str, float, float]]]:
@@ -274,10 +274,10 @@ class ConfidentWord(Protocol):
 
 
 def check_confidences(path: str, has_segments: bool) -> None:
-    """See that such a file can be written, before anything is computed.
+    """Check, before anything is computed, that the file can be written.
 
     Raises:
-        UserError: the ending is none of `KINDS`, or a CTM has no segments.
+        UserError: the ending is not in `KINDS`, or a CTM has no segments.
     """
     if not path.endswith(KINDS):
         raise UserError(f"{path}: its ending is none of {', '.join(KINDS)}")
@@ -294,7 +294,7 @@ def write_confidences(
     """Write the words of each list, in the form that the ending of `path` names.
 
     Args:
-        segments: of a CTM: where in which recording each utterance stands.
+        segments: for a CTM, the recording and place of each utterance.
 
     Raises:
         UserError: as `check_confidences`, or an utterance is not in the segments.
@@ -310,7 +310,7 @@ def _json_lines(decided: Iterable[tuple[NbestList, Sequence[ConfidentWord]]]) ->
         for word in words:
             row: dict[str, object] = {"word": word.text, "confidence": round(word.confidence, 4)}
             if word.alternatives:
-                row["alternatives"] = [[other, round(mass, 4)] for other, mass in word.alternatives]
+                row["alternatives"] = [[alternative, round(mass, 4)] for alternative, mass in word.alternatives]
             rows.append(row)
         yield json.dumps({"id": nbest.id, "words": rows}, ensure_ascii=False)
 

@@ -109,7 +109,7 @@ class _Espnet2:
     def read(self, source: Source, options: ReadOptions) -> Iterator[NbestList]:
         """One part at a time. Lists may be of unequal length; a hypothesis may be empty.
 
-        Of `scores`, lines such as `utt {"decoder": -1.2, "ctc": -3.4, "lm": -5.6}`, each key is a column.
+        In `scores`, lines have the form `utt {"decoder": -1.2, "ctc": -3.4, "lm": -5.6}`; each key is a column.
         """
         if not source.is_folder:
             raise UserError(f"{source.name}: is not a folder; ESPnet2's lists are a decode folder with logdir/output.*")
@@ -150,7 +150,7 @@ def _numbered(folder: Path, pattern: re.Pattern[str]) -> list[Path]:
 
 
 def _parts(folder: Path) -> list[Path]:
-    """The output.J folders of a decode folder, of its logdir, or the folder itself; [] where there is none."""
+    """The output.J folders of a decode folder, of its logdir, or the folder itself; [] if there are none."""
     for candidate in (folder / "logdir", folder):
         if candidate.is_dir() and (parts := _numbered(candidate, _OUTPUT)):
             return [part for part in parts if part.is_dir() and _numbered(part, _BEST)]

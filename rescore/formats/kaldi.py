@@ -106,7 +106,7 @@ def _cost(text: str, place: str) -> float:
 def write(lists: Iterable[NbestList], path: str) -> None:
     """`words_text`, `lmwt.withlm` and, of lists with an acoustic score, `acwt`; other columns as `lmwt.NAME`.
 
-    The graph cost is what with the acoustic cost at Kaldi's scale makes the first pass.
+    Graph cost and acoustic cost, at Kaldi's scale, give the first-pass score.
     """
     changed = False
     with new_folder(path) as target, ExitStack() as stack:

@@ -35,7 +35,7 @@ Reached = dict[int, tuple[float, Trace]]
 
 
 def is_silent(word: str) -> bool:
-    """Whether a word is not in the text: paths that differ in these alone have the same words."""
+    """Whether a word is not part of the text; paths that differ only in such words are equal."""
     return word in _SILENT
 
 
@@ -120,7 +120,7 @@ class Lattice:
             scales: the weight of each column in the score; word_score: added to it for each word.
 
         Raises:
-            UserError: there is a cycle, or no path from the start to the end.
+            UserError: the lattice has a cycle, or no path from start to end.
         """
         words = np.asarray(arcs.words)
         scores = np.where(words == NO_WORD, 0.0, word_score)
@@ -171,7 +171,7 @@ class Lattice:
         """
         spelled = [list(normalise(word)) if word else [] for word in self.vocabulary]
         different = {
-            word: np.array([word != other for other in reference], dtype=np.int32)
+            word: np.array([word != spoken for spoken in reference], dtype=np.int32)
             for words in spelled
             for word in words
         }
@@ -186,8 +186,8 @@ class Lattice:
                 word, target = self.words[arc], self.targets[arc]
                 if word not in after:
                     after[word] = row
-                    for each in spelled[word]:
-                        after[word] = _row_after(after[word], different[each], deletions)
+                    for spelling in spelled[word]:
+                        after[word] = _row_after(after[word], different[spelling], deletions)
                 rows[target] = np.minimum(rows[target], after[word]) if target in rows else after[word]
         return int(rows[self.end][-1])
 
@@ -243,12 +243,12 @@ def _cycle(
 def _reached(sources: npt.NDArray[np.int64], targets: npt.NDArray[np.int64], start: int) -> npt.NDArray[np.bool_]:
     """Which arcs leave a state that can be reached from the start; arcs come in topological order."""
     known = {start}
-    found = np.zeros(len(sources), dtype=np.bool_)
+    reachable = np.zeros(len(sources), dtype=np.bool_)
     for arc, (source, target) in enumerate(zip(sources.tolist(), targets.tolist(), strict=True)):
         if source in known:
             known.add(target)
-            found[arc] = True
-    return found
+            reachable[arc] = True
+    return reachable
 
 
 class _Search:
@@ -266,16 +266,16 @@ class _Search:
         """A heap of the `size` best priorities."""
 
     def run(self) -> Iterator[WordSequence]:
-        lattice, numbers, given = self._lattice, count(), 0
+        lattice, numbers, yielded = self._lattice, count(), 0
         root: Reached = {lattice.start: (0.0, None)}
         queue: list[tuple[float, int, int, Reached | None, Trace]] = []
         priority = self._remaining[lattice.start]
         self._is_among_best(priority)
         heappush(queue, (-priority, 0, next(numbers), root, None))
-        while queue and given < self._size:
+        while queue and yielded < self._size:
             negative, depth, _, reached, trace = heappop(queue)
             if reached is None:
-                given += 1
+                yielded += 1
                 yield lattice.sequence(trace, -negative)
                 continue
             for rank, (priority, following, path) in enumerate(self._extended(reached)):
@@ -291,7 +291,7 @@ class _Search:
         return heappushpop(self._bounds, priority) <= priority
 
     def _extended(self, reached: Reached) -> list[tuple[float, Reached | None, Trace]]:
-        """The prefix with each possible next word, and its end where it is a whole sequence; the best first."""
+        """The prefix with each possible next word, and its end if it is a whole sequence; the best first."""
         lattice, remaining = self._lattice, self._remaining
         first, targets, words, scores = lattice.first, lattice.targets, lattice.words, lattice.scores
         bound = self._bounds[0] if len(self._bounds) == self._size else -np.inf
@@ -319,13 +319,13 @@ class _Search:
                         priorities[word] = best
                 if target not in group or total > group[target][0]:
                     group[target] = (total, (arc, trace))
-        found: list[tuple[float, Reached | None, Trace]] = [
+        extensions: list[tuple[float, Reached | None, Trace]] = [
             (priority, following[word], None) for word, priority in priorities.items()
         ]
         if lattice.end in reached:
             score, trace = reached[lattice.end]
-            found.append((score, None, trace))
-        return sorted(found, key=lambda extension: -extension[0])
+            extensions.append((score, None, trace))
+        return sorted(extensions, key=lambda extension: -extension[0])
 
 
 def _best_completions(lattice: Lattice) -> list[float]:

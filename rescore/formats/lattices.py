@@ -47,7 +47,7 @@ def _is_lattice(head: str) -> bool:
 
 
 def _filled(head: str) -> list[str]:
-    """The lines at the beginning of a file that are neither empty nor comments."""
+    """The lines at the beginning of a file, without empty lines and comments."""
     return [line for line in head.split("\n", 40)[:40] if line.strip() and not line.startswith("#")]
 
 
@@ -78,7 +78,7 @@ def _is_binary(head: str) -> bool:
 
 
 def _files(folder: Path) -> list[Path]:
-    """The files with the endings of lattices; where there are none, all but the symbol table."""
+    """The files with the endings of lattices; else all files but the symbol table."""
     files = sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
     return [path for path in files if _LATTICE_FILE.search(path.name)] or [
         path for path in files if path.name != SYMBOLS
@@ -130,17 +130,17 @@ def lattices(source: Source, options: ReadOptions) -> Iterator[tuple[str, Lattic
     Raises:
         UserError: a file is no lattice, or is damaged; a lattice has a cycle, or no path to a final state.
     """
-    for one in [Source(path, source.warnings) for path in _files(source.path)] if source.is_folder else [source]:
-        lines = _filled(one.head)
-        if _is_binary(one.head):
-            raise UserError(f"{one.name}: a binary archive; write it as text with: lattice-copy ark:IN ark,t:OUT")
+    for file in [Source(path, source.warnings) for path in _files(source.path)] if source.is_folder else [source]:
+        lines = _filled(file.head)
+        if _is_binary(file.head):
+            raise UserError(f"{file.name}: a binary archive; write it as text with: lattice-copy ark:IN ark,t:OUT")
         if not lines:
-            raise UserError(f"{one.name}: is empty")
-        name = "stdin" if one.is_stdin else _ENDINGS.sub("", one.path.name)
+            raise UserError(f"{file.name}: is empty")
+        name = "stdin" if file.is_stdin else _ENDINGS.sub("", file.path.name)
         if slf.begins(lines[0]):
-            yield from slf.read(one, name, options)
+            yield from slf.read(file, name, options)
         else:
-            yield from _transducers(one, name, _Symbols(one, options), options)
+            yield from _transducers(file, name, _Symbols(file, options), options)
 
 
 class _Symbols:
@@ -155,7 +155,7 @@ class _Symbols:
         """The word of each label; empty for epsilon and silence.
 
         Raises:
-            UserError: there is no symbol table, or it does not have a label.
+            UserError: the symbol table is missing, or lacks a label.
         """
         if self._required or all(map(str.isdecimal, labels)):
             words = {label: self._word(label, place) for label in labels}

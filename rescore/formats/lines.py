@@ -1,4 +1,4 @@
-"""What readers share: lists made of lines that belong together, ids, numbers, records of JSON documents."""
+"""Helpers of readers: grouping lines into lists, ids, numbers, records of JSON documents."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from rescore.nbest import Hypothesis, NbestList
 def grouped(
     parts: Iterable[tuple[str | None, NbestList]], name: str, more_references: bool = False
 ) -> Iterator[NbestList]:
-    """Join neighbours of one id, as a stream.
+    """Join neighbouring parts with the same id, as a stream.
 
     Args:
-        parts: an id and a list of what one line says of it (a hypothesis, a reference, a source); or None and a list
-            that is whole.
+        parts: an id and a list with the contents of one line (a hypothesis, a reference, a source); or None and a whole
+            list.
         name: of the file.
-        more_references: whether another reference is a further one; else two that differ are an error.
+        more_references: whether references add up; else two different references are an error.
 
     Raises:
         UserError: the lines of one list have different references or sources.
@@ -102,7 +102,7 @@ def as_number(text: str, place: str, what: str = "score") -> float:
     """A number as a file has it.
 
     Args:
-        what: what it is, for the message.
+        what: a description of the number, for the message.
 
     Raises:
         UserError: it is none; the message begins with `place`.
@@ -114,7 +114,7 @@ def as_number(text: str, place: str, what: str = "score") -> float:
 
 
 def json_number(value: Any, place: str, what: str = "score") -> float:
-    """A number as JSON has it, or a text that is one.
+    """A JSON number, or a text that holds a number.
 
     Raises:
         UserError: it is none, or too large for one; the message begins with `place`.
@@ -205,7 +205,7 @@ class IdSet:
 
     @property
     def parts(self) -> list[int]:
-        """The sizes of what it is kept in."""
+        """The sizes of the Python set and of the sorted arrays."""
         return [len(self._recent), *map(len, self._sorted)]
 
     def add(self, text: str) -> bool:

@@ -23,13 +23,13 @@ log = logging.getLogger(__name__)
 
 _HYPOTHESIS = re.compile(r"hyp_(\d{1,9})")
 OTHERS = {"hyps", "hypotheses", "nbest", "beams", "hyp", "text", "prediction", "predictions"}
-"""Under such keys records of others have their hypotheses."""
+"""Keys of the hypotheses in records of other tools."""
 COLUMNS = "columns"
 """The key of the record that says where columns come from."""
 COMBINED = "combined"
 """Older files mark hypotheses that the toolkit did not give by 1 in this column, and its own by 0."""
 MISSING_FIRST_PASS = "missing.s2s"
-"""In older files, 1 in this column marks what other systems alone proposed."""
+"""In older files, 1 in this column marks hypotheses that only other systems proposed."""
 
 
 def sniff(source: Source) -> bool:
@@ -65,7 +65,7 @@ def load_json(source: Source) -> Any:
     """One JSON document.
 
     Raises:
-        UserError: it is not whole (names line and column), or an object has a key twice.
+        UserError: the document is incomplete (the message names line and column), or an object has a key twice.
     """
     return loads(source.read_all(), source.name)
 
@@ -152,7 +152,7 @@ def as_json(nbest: NbestList) -> dict[str, Any]:
 
 
 def _columns(document: dict[str, Any], place: str) -> dict[str, Column]:
-    """The record of where columns come from, if there is one: an utterance of that name has hypotheses instead."""
+    """The record of the columns' origins, if present; an utterance with its name has hypotheses instead."""
     value = document.get(COLUMNS)
     if not isinstance(value, dict) or any(_HYPOTHESIS.fullmatch(key) for key in value):
         return {}
@@ -206,7 +206,7 @@ def _references(value: str | list[str] | None) -> tuple[str, ...]:
 
 
 def _source(value: str | None) -> str | None:
-    """An empty source is none: what makes lists a translation is that they have one."""
+    """An empty source counts as missing, because lists with a source are translations."""
     return value if value and value.strip() else None
 
 

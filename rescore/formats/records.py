@@ -23,7 +23,7 @@ from rescore.formats.writing import check_holds, opened
 from rescore.nbest import FIRST_PASS, Column, Hypothesis, NbestList
 
 PARTS = ("_score", "_scores", "_logprob", "_log_prob")
-"""How keys end that have parts of a score, such as `am_score`."""
+"""Endings of keys that hold parts of a score, such as `am_score`."""
 LOGIT = "logit_score"
 """The column of pyctcdecode's CTC score."""
 ROLES = ("id", "text", "score", "ref", "src")
@@ -31,7 +31,7 @@ ROLES = ("id", "text", "score", "ref", "src")
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """Where a toolkit's records keep what. Of several keys for one role the first that a record has counts."""
+    """The layout of a toolkit's records. Of several keys for a role, the first in the record counts."""
 
     title: str
     text: tuple[str, ...]
@@ -44,7 +44,7 @@ class Records:
     costs: bool = False
     """Whether lower scores are better."""
     as_list: bool = False
-    """Whether it is written as one JSON list, and not as JSON Lines."""
+    """Whether it is written as a JSON list instead of JSON Lines."""
     columns: Mapping[str, str] = field(default_factory=dict)
     """Further columns and their keys."""
     holds: frozenset[str] = frozenset({"references", "source"})
@@ -79,7 +79,7 @@ class Records:
         return replace(self, **known, costs=costs, columns={**self.columns, **columns})
 
     def _lists(self, value: Any, number: int, place: str) -> tuple[str | None, NbestList]:
-        """A record as a list, and its id if it is a single hypothesis that others of this id may follow."""
+        """A record as a list, and its id if it is a single hypothesis, which further hypotheses may follow."""
         if isinstance(value, (str, list)):
             value = {self.text[0]: value}
         if not isinstance(value, dict):
@@ -150,7 +150,7 @@ class Records:
         )
 
     def _scores(self, value: Mapping[str, Any], text_key: str, place: str) -> dict[str, float]:
-        """Of one text: its score, its parts (`am_score`, `"scores": {"am": -1}`), and what --field names."""
+        """The scores of a text: its score, its parts (`am_score`, `"scores": {"am": -1}`), and the keys of --field."""
         score_key = self._score_key(value, text_key)
         scores = {} if score_key is None else {FIRST_PASS: self._score(value[score_key], place, score_key)}
         for name, number in value.items():
@@ -162,7 +162,7 @@ class Records:
         return {**scores, **self._columns(value, place)}
 
     def _provenance(self, hypotheses: list[Hypothesis]) -> dict[str, Column]:
-        """Parts of a score are no language model's; what --field names is what its user says."""
+        """Origins of columns: parts of a score belong to no language model; for --field, the user's names decide."""
         names = {name for hypothesis in hypotheses for name in hypothesis.scores if name.endswith(PARTS)}
         return {name: Column.component(self.title) for name in sorted(names - self.columns.keys() - {FIRST_PASS})}
 
@@ -192,7 +192,7 @@ class Records:
         return source if source and source.strip() else None
 
     def write(self, lists: Iterable[NbestList], path: str) -> None:
-        """One record per list; what has no place in it is reported."""
+        """One record per list; contents without a place in it are reported."""
         with opened(path) as file:
             separator = "[\n" if self.as_list else ""
             for nbest in check_holds(lists, self.holds, path):
@@ -229,7 +229,7 @@ def _shown(keys: Sequence[str]) -> str:
 
 
 def missing_text(keys: Sequence[str]) -> str:
-    """What to say of records without hypotheses: the nearest layout, and what it lacks."""
+    """The message about records without hypotheses: the nearest layout, and the missing keys."""
     near = max(LAYOUTS, key=lambda layout: len({*layout.text, *layout.score, *layout.id, *layout.ref} & set(keys)))
     return (
         f"no hypotheses in it (its keys: {_shown(keys)}); nearest is {near.title}, which has them as {near.text[0]}; "
@@ -292,7 +292,7 @@ LAYOUTS = (HUGGING_FACE, SOCKEYE, NEMO, HYPORADISE, GENERIC)
 
 
 class _Generic:
-    """Whatever JSON no other format claims: read with --field, or by usual names."""
+    """Any other JSON, read with --field or by usual names."""
 
     def sniff(self, source: Source) -> bool:
         return bool(source.peek.root)

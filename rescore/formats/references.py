@@ -1,6 +1,6 @@
-"""References, one of each utterance: Kaldi text, sclite trn, stm, plain lines, or lists and manifests that have them.
+"""References of utterances from Kaldi text, sclite trn, stm, plain lines, or lists and manifests with references.
 
-Where either side has ids, ids must match: what is paired by order is only what has none.
+If either side has ids, ids must match; only lists and references without ids are paired by order.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class References:
 
     paths: tuple[str, ...]
     format: str | None = None
-    """`kaldi`, `trn`, `stm`, `plain`; found out by looking inside where None."""
+    """`kaldi`, `trn`, `stm`, `plain`; None detects the format from the contents."""
     segments: str | None = None
     """Kaldi's `segments`, where the segments of an stm are to be paired with lists by time."""
 
@@ -36,14 +36,14 @@ class References:
 def read_references(
     references: str | Path | References, ids: Sequence[str], warnings: InputWarnings | None = None, escaped: bool = True
 ) -> dict[str, tuple[str, ...]]:
-    """The references of each utterance in `ids`: those of each file.
+    """The references of each utterance in `ids`, from all files.
 
-    N-best lists (and NeMo manifests) give the references that they have. Of texts, a file whose lines all end in `(id)`
-    is trn; one whose fourth and fifth words are times is stm; one whose lines all begin with ids is Kaldi text; else
-    it is plain, one line an utterance, in the order of `ids`.
+    N-best lists (and NeMo manifests) give their own references. A text file whose lines all end in `(id)` is trn; one
+    whose fourth and fifth words are times is stm; one whose lines all begin with ids is Kaldi text; else it is plain,
+    one line an utterance, in the order of `ids`.
 
     Args:
-        escaped: whether XML entities of the Moses tokeniser are undone, as readers do in hypotheses.
+        escaped: whether XML entities of the Moses tokeniser are undone, as in hypotheses.
 
     Raises:
         UserError: an utterance has no reference, or two in one file; a plain file has another number of lines; or the
@@ -103,7 +103,7 @@ class ReferenceFile:
         return {name: readings(text, f"{self.path}: utterance {name}") for name, text in cleaned.items()}
 
     def left_out(self, ids: Sequence[str]) -> list[str]:
-        """The utterances of the file, in its order, that are not among `ids`; none where it has no ids."""
+        """The utterances of the file, in its order, that are not among `ids`; empty if it has no ids."""
         known = set(ids)
         names = list(self._lists or self._trn)
         if not names and (self.format or self._kind(ids)) == "kaldi":
@@ -125,7 +125,7 @@ class ReferenceFile:
         return dict(zip(ids, self.lines, strict=True))
 
     def _kind(self, ids: Sequence[str]) -> str:
-        """What the lines are, judged by the ids that the lists have."""
+        """The format of the lines, judged by the ids of the lists."""
         if self._trn:
             return "trn"
         if is_stm(self.lines):
@@ -161,7 +161,7 @@ class ReferenceFile:
 
 
 def _of_records(source: Source) -> dict[str, tuple[str, ...]]:
-    """The references of lists, of which some formats ask how to read hypotheses; or of a manifest without any."""
+    """The references of lists (some formats need options to read hypotheses), or of a manifest without hypotheses."""
     if is_manifest(source):
         by_id = references_of(source)
     else:
@@ -180,7 +180,7 @@ def are_numbers(ids: Sequence[str]) -> bool:
 
 
 def begin_with_ids(lines: Sequence[str]) -> bool:
-    """Whether all lines begin with what looks like ids: different ones, with a digit in each."""
+    """Whether all lines begin with different words that contain a digit, as ids do."""
     first = first_words(lines)
     return len(set(first)) == len(first) > 0 and all(set(word) & set("0123456789") for word in first)
 
@@ -252,13 +252,13 @@ _TIMED_ID = re.compile(r"(.+)[-_](\d{1,9}(?:\.\d{1,6})?)[-_](\d{1,9}(?:\.\d{1,6}
 
 
 def _times_in(ids: Sequence[str], unit: float) -> dict[str, RecordingSegment]:
-    """Recording, start and end as ids such as `talk-0001234-0001567` say them, in units of so many seconds."""
+    """Recording, start and end as ids such as `talk-0001234-0001567` say them, in units of this many seconds."""
     matches = ((name, match) for name in ids if (match := _TIMED_ID.fullmatch(name)))
     return {name: RecordingSegment(match[1], unit * float(match[2]), unit * float(match[3])) for name, match in matches}
 
 
 def _by_time(spans: Mapping[str, RecordingSegment], spoken: Sequence[_StmSegment]) -> dict[str, str] | None:
-    """The text of the stm's segment at the same time, for each utterance; None where an utterance has none."""
+    """The text of the stm's segment at the same time, for each utterance; None for utterances without times."""
     channels: dict[str, set[str]] = {}
     for segment in spoken:
         channels.setdefault(segment.file, set()).add(segment.channel)
@@ -307,7 +307,7 @@ def all_lines(source: Source) -> list[str]:
 
 
 def trn_texts(lines: Sequence[str], path: str | Path) -> dict[str, str] | None:
-    """Texts by id; `;;` begins a comment. None where a line does not end in an id in brackets.
+    """Texts by id; `;;` begins a comment. None if a line does not end in an id in brackets.
 
     Raises:
         UserError: an utterance is duplicated.
@@ -372,7 +372,7 @@ def references_of(source: Source) -> dict[str, tuple[str, ...]]:
 
 
 def read_recordings(path: Path) -> dict[str, str]:
-    """Of each line the first field, an utterance, and the second, its recording; others are ignored.
+    """The first field of each line, an utterance, with the second, its recording; further fields are ignored.
 
     Raises:
         UserError: a line has one field only, an utterance is duplicated, or the file cannot be read.

@@ -27,7 +27,7 @@ _COLUMNS = {
 }
 """The column of each score, its scale in the header, and the default of the scale, as in SRILM."""
 _OF_NODES = frozenset(("W", "a", "r", "ds", *_EXTRA))
-"""Fields of a node that count for its links where the links have none."""
+"""Fields of a node that apply to its links if the links lack them."""
 _SHORT = {
     **{"VERSION": "V", "UTTERANCE": "U", "NODES": "N", "LINKS": "L"},
     **{"START": "S", "END": "E", "WORD": "W", "acoustic": "a", "language": "l", "ngram": "n"},
@@ -101,7 +101,7 @@ class _Slf:
 
     @property
     def utterance(self) -> str:
-        """The name in the header without folders and the ending of audio files; empty where there is none."""
+        """The name in the header without folders and the ending of audio files; empty without a name."""
         return _AUDIO_ENDING.sub("", self.header.get("U", "").rpartition("/")[2])
 
     def link(self, fields: dict[str, str], place: str) -> None:

@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class InputProblem:
-    """A problem of inputs that is reported. It never changes which utterances or hypotheses there are."""
+    """A reported problem of inputs. It never changes the set of utterances or hypotheses."""
 
     one: str
     """The verb and its object, if one line, file or list has the problem; `several` if more have it."""
@@ -61,7 +61,7 @@ class InputWarnings:
     def add(self, unit: str, problem: InputProblem, place: str) -> None:
         """
         Args:
-            unit: line, file or list. place: where it is.
+            unit: line, file or list. place: file and line of the problem.
 
         Raises:
             UserError: warnings are errors.
@@ -74,7 +74,7 @@ class InputWarnings:
         self._found[unit, problem] = number + 1, first
 
     def report(self) -> None:
-        """Log what was met, one line per kind, and forget it."""
+        """Log the collected problems, one line per kind, and clear them."""
         for (unit, problem), (number, first) in self._found.items():
             verb = problem.one if number == 1 else problem.several
             log.log(problem.level, "%s %s%s (first: %s)", counted(number, unit), verb, problem.consequence, first)
@@ -82,18 +82,18 @@ class InputWarnings:
 
 
 HEAD = 1 << 16
-"""Bytes that are looked at to find out what they are."""
+"""Number of bytes read to detect the format."""
 GZIP, XZ = b"\x1f\x8b", b"\xfd7zXZ\x00"
 UNPACKED_FREELY, LARGEST_RATIO = 1 << 20, 100
-"""From so many bytes on, what was unpacked may be so many times the packed bytes: text is 3 to 30 times."""
+"""Beyond this many unpacked bytes, their ratio to the packed bytes is limited; for text, the ratio is 3 to 30."""
 
 
 @contextmanager
 def as_user_errors(name: str) -> Iterator[None]:
-    """Errors of reading, as errors of the user's.
+    """Turn errors of reading into user errors.
 
     Raises:
-        UserError: what happens within is an error of the file system or of packed data.
+        UserError: the body raises an error of the file system or of packed data.
     """
     try:
         yield
@@ -114,10 +114,10 @@ def standard_input() -> IO[bytes]:
 
 
 def open_remote(address: str) -> IO[bytes]:
-    """A file that is elsewhere (s3://, gs://, hdfs://, file://), by pyarrow's file systems; to read once.
+    """A remote file (s3://, gs://, hdfs://, file://), through pyarrow's file systems; to read once.
 
     Raises:
-        UserError: pyarrow is not installed, does not know such addresses, or there is no such file.
+        UserError: pyarrow is not installed or does not know the address, or the file does not exist.
     """
     try:
         from pyarrow import ArrowException, fs
@@ -132,7 +132,7 @@ def open_remote(address: str) -> IO[bytes]:
 
 
 def open_once(path: Path, name: str) -> IO[bytes]:
-    """What can be read once only: standard input (`-`), an address, a pipe."""
+    """Open an input that can be read only once: standard input (`-`), an address, a pipe."""
     global _live
     if "://" in name:
         return open_remote(name)
@@ -141,14 +141,14 @@ def open_once(path: Path, name: str) -> IO[bytes]:
 
 
 def input_waits() -> bool:
-    """Whether what is read from a pipe, or from standard input, has no further line yet; never of other files."""
+    """Whether a pipe or standard input has no further line yet; False for other files."""
     return _live is not None and _live.waits()
 
 
 def head_of_lines(raw: IO[bytes]) -> bytes:
-    """The beginning of what can be read once only: 64 KiB, or less where a whole JSON object stands on the first line.
+    """The beginning of an input that can be read only once: 64 KiB, or less if the first line is a whole JSON object.
 
-    So a list is answered when it has come, and not when 64 KiB have.
+    So a list is answered when it arrives, not after 64 KiB.
     """
     head = b""
     while len(head) < HEAD and (part := _available(raw, HEAD - len(head))):
@@ -160,7 +160,7 @@ def head_of_lines(raw: IO[bytes]) -> bytes:
 
 
 def _available(raw: IO[bytes], size: int) -> bytes:
-    """At most `size` bytes: those that have come, where the stream can tell."""
+    """At most `size` bytes; only the available bytes if the stream supports this."""
     read: Callable[[int], bytes] = getattr(raw, "read1", raw.read)
     return read(size)
 
@@ -175,7 +175,7 @@ def unpacked_head(start: bytes) -> bytes:
 
 
 def unpacked(raw: IO[bytes], name: str) -> IO[bytes]:
-    """A stream of bytes, unpacked where its first bytes say that it is packed; `name` is for errors."""
+    """A stream of bytes, unpacked if its first bytes show compression; `name` is for errors."""
     start = raw.read(len(XZ))
     counted = _Counted(joined(start, raw))
     if start.startswith(GZIP):
@@ -188,7 +188,7 @@ def unpacked(raw: IO[bytes], name: str) -> IO[bytes]:
 
 
 def joined(head: bytes, rest: IO[bytes]) -> IO[bytes]:
-    """What was read ahead, then the rest."""
+    """A stream of the bytes read ahead, then the rest."""
     return cast(IO[bytes], io.BufferedReader(_Joined(head, rest), HEAD))
 
 
@@ -252,7 +252,8 @@ class _Joined(_Raw):
 
 
 class _Counted(_Raw):
-    """Packed bytes; knows how many were read, and reads few at a time so that this is nearly what was unpacked."""
+    """A stream of packed bytes that counts the bytes read; it reads few at a time, so the count follows unpacking
+    closely."""
 
     def __init__(self, raw: IO[bytes]) -> None:
         self._raw = raw
@@ -265,7 +266,7 @@ class _Counted(_Raw):
 
 
 class _Bounded(_Raw):
-    """Unpacked bytes; too many of them for the packed ones are an error, before they fill the memory."""
+    """A stream of unpacked bytes; too many of them for the packed bytes are an error, before they fill the memory."""
 
     def __init__(self, packed: IO[bytes], counted: _Counted, name: str) -> None:
         self._packed, self._counted, self._name = packed, counted, name
@@ -283,7 +284,7 @@ class _Bounded(_Raw):
 
 
 _JSON = re.compile(r"""\{(?:\S|\s*(?:["}]|$))|\[\s*(?:["\[{\]\d-]|$)""")
-"""How JSON begins, and texts of sclite with alternatives such as `{ uh / @ }` or a `[noise]` do not."""
+"""The beginning of JSON, unlike texts of sclite with alternatives such as `{ uh / @ }` or a `[noise]`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,19 +292,19 @@ class JsonPeek:
     """The first object of a JSON text."""
 
     root: str
-    """`{` or `[`, what the text begins with; empty where it is no JSON."""
+    """`{` or `[`, the first character of the text; empty if it is not JSON."""
     keys: tuple[str, ...]
     """Of the root object, or of the first object in the root list."""
     inner: tuple[str, ...]
     """Of the first object within that object."""
     plain_lists: tuple[str, ...]
-    """Those of the keys whose value is a list that begins with a text or a list, not with an object."""
+    """The keys whose value is a list that begins with a text or a list, not with an object."""
     lines: bool
     """Whether further documents follow, or the first is whole on the first line."""
 
     @classmethod
     def of(cls, head: str) -> JsonPeek:
-        """Of the first 64 KiB or so of a text; what is cut off is not seen."""
+        """The peek of the first 64 KiB or so of a text; the rest is not seen."""
         start = head.lstrip()
         if not _JSON.match(start):
             return cls("", (), (), (), False)
@@ -384,12 +385,12 @@ _ESCAPED = re.compile("[\udc80-\udcff]+")
 LONGEST_LINE = 1 << 26
 LONGEST_FIRST_LINE = 1 << 22
 LARGEST_DOCUMENT = 1 << 28
-"""Characters. Nobody meets these but with a damaged file, or one that was made to fill the memory."""
+"""Limits in characters. Only damaged files, or files made to fill the memory, exceed them."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """Options of readers; each takes what it knows."""
+    """Options of readers; each reader uses the options that it knows."""
 
     lenpen: float = 1.0
     """fairseq's length penalty, with which H scores were normalised."""
@@ -398,7 +399,7 @@ class ReadOptions:
     acoustic_scale: float | None = None
     """The first pass is this times the acoustic score plus the score of the language model, where a file has both."""
     fields: Mapping[str, str] = field(default_factory=dict)
-    """Which key or column of a file has what: `text`, `score`, `id`, `ref`, `src`, or a column of that name. A minus
+    """The key or column of a file for each role: `text`, `score`, `id`, `ref`, `src`, or a column of that name. A minus
     before a key says that it is a cost."""
     symbols: str | None = None
     """The symbol table of lattices whose words are numbers."""
@@ -409,11 +410,11 @@ class ReadOptions:
 class Source:
     """One path of the command line. `-` is standard input.
 
-    What cannot be read twice (a pipe, standard input) is read once: its beginning is kept for those who look inside.
+    Inputs that cannot be read twice (a pipe, standard input) are read once: the beginning is kept for detection.
     """
 
     def __init__(self, path: str | Path, warnings: InputWarnings | None = None) -> None:
-        """`warnings`: what collects repairs; None: they are reported at once."""
+        """`warnings` collects repairs; with None, they are reported at once."""
         self.warnings, self._alone = warnings or InputWarnings(), warnings is None
         self.path = Path(path)
         self.is_stdin = str(path) == "-"
@@ -434,7 +435,7 @@ class Source:
 
     @cached_property
     def _once(self) -> tuple[bytes, IO[bytes]]:
-        """The beginning of what can be read once only, and the rest."""
+        """The beginning of an input that can be read only once, and the rest."""
         raw = open_once(self.path, self.name)
         return head_of_lines(raw), raw
 
@@ -449,12 +450,12 @@ class Source:
                     start = file.read(HEAD)
             else:
                 start = self._once[0]
-            # A character may be cut at the end; what is no UTF-8 is reported when the whole is read.
+            # A character may be cut at the end; invalid UTF-8 is reported when the whole is read.
             return unpacked_head(start).decode("utf-8-sig", errors="ignore")
 
     @cached_property
     def peek(self) -> JsonPeek:
-        """What a JSON text begins with; of a file, its first line is looked at where 64 KiB say nothing."""
+        """The beginning of a JSON text; of a file, the first line is read if 64 KiB are not enough."""
         peek = JsonPeek.of(self.head)
         if peek.root == "{" and peek.lines and not peek.inner and len(self.head) >= HEAD // 4 and self.is_regular:
             with self._open(silent=True) as file:
@@ -516,7 +517,7 @@ class Source:
         return self._repaired(text, 0)
 
     def _repaired(self, text: str, number: int) -> str:
-        """A line of that number, or (0) the whole text, without what is odd."""
+        """The line with this number (0 for the whole text), with oddities repaired."""
         if number <= 1 and text.startswith("\ufeff"):
             text = text[1:]
             self.warnings.add("file", BOM, self.name)
@@ -531,15 +532,15 @@ class Source:
 
 
 def read_lines(path: Path, empty: bool = False, warnings: InputWarnings | None = None) -> Iterator[str]:
-    """The lines of a text, without blanks around them: what language models are trained on, or score.
+    """The lines of a text for training or scoring, without blanks around them.
 
     Args:
         path: a file, plain, gzip or xz; `-` is standard input.
         empty: whether empty lines are wanted, too.
-        warnings: what collects repairs; None for nothing, as training reads a text again and again.
+        warnings: collects repairs; None for training, which reads a text repeatedly.
 
     Raises:
-        UserError: the file cannot be read, or (with None) is not UTF-8: what is no character is not to be learnt.
+        UserError: the file cannot be read, or (with None) is not UTF-8: invalid characters must not be learnt.
     """
     for line in Source(path, warnings or InputWarnings(refused=UTF8)).lines():
         if (line := line.strip()) or empty:

@@ -245,8 +245,8 @@ class _Services:
     def read(self, source: Source, options: ReadOptions) -> Iterator[NbestList]:
         """A phrase is a list, called after the file and (where there are several) its number.
 
-        Confidences are probabilities, whose natural log is the score; Vosk's are scores as they are. Where an
-        alternative has none, or all but the first have 0.0 (Google's mark for "not set"), the order is the first pass.
+        Confidences are probabilities, whose natural log is the score; Vosk's are scores as they are. If an alternative
+        has none, or all but the first have 0.0 (Google's mark for "not set"), the order is the first pass.
         """
         phrases = [phrase for place, value in _documents(source) for phrase in _phrases(value, place)]
         for number, (place, alternatives) in enumerate(phrases, 1):
@@ -280,7 +280,7 @@ def _phrases(value: Any, place: str) -> Iterator[tuple[str, list[Any]]]:
         alternatives = _alternatives(phrase)
         if alternatives is None:
             raise UserError(f"{place}, phrase {number}: no alternatives in it")
-        if alternatives:  # Google has phrases in which nothing was said
+        if alternatives:  # Google has phrases without speech
             yield f"{place}, phrase {number}", alternatives
 
 

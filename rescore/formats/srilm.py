@@ -106,7 +106,7 @@ def _text(words: list[str]) -> str:
 
 
 def write(lists: Iterable[NbestList], path: str) -> None:
-    """A gzipped file an utterance, in SRILM's own format: what is not acoustic stands in the place of the LM score."""
+    """One gzipped file per utterance, in SRILM's own format: the LM score's field holds all but the acoustic score."""
     lost: dict[str, None] = {}
     with new_folder(path) as target:
         for nbest in check_holds(lists, frozenset({ACOUSTIC, LANGUAGE}), path):
@@ -123,7 +123,7 @@ def write(lists: Iterable[NbestList], path: str) -> None:
 
 
 def _written(hypothesis: Hypothesis, lost: dict[str, None]) -> tuple[float, float]:
-    """The acoustic and the LM score that stand in the file; what cannot be read back from them is put into `lost`."""
+    """The acoustic and the LM score for the file; scores that cannot be read back from it are put into `lost`."""
     total, scores = hypothesis.scores[FIRST_PASS], hypothesis.scores
     acoustic = scores.get(ACOUSTIC, 0.0)
     language = total - ACOUSTIC_SCALE * acoustic if math.isfinite(acoustic) else total

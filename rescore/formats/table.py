@@ -87,7 +87,7 @@ class DelimitedTable:
             return []
 
     def write(self, lists: Iterable[NbestList], path: str) -> None:
-        """One hypothesis per line: id, text, score, further columns, and ref and src where there are any."""
+        """One hypothesis per line: id, text, score, further columns, and ref and src if present."""
         stream = iter(check_holds(lists, _HOLDS, path))
         first = next(stream, None)
         if first is None:
@@ -117,7 +117,7 @@ class DelimitedTable:
 
 
 def _titles(columns: list[str], path: str) -> list[str]:
-    """What columns are called in the first line: `score` and other names with a meaning get a number."""
+    """The names of columns in the first line; a column called `score` or another name with a meaning gets a number."""
     titles: list[str] = []
     for name in columns:
         title, number = name, 2
@@ -132,7 +132,7 @@ def _titles(columns: list[str], path: str) -> list[str]:
 
 
 def _as_user_errors(reader: csv.DictReader[str], path: str) -> Iterator[dict[str, str]]:
-    """The rows; what is no CSV is an error that names its line."""
+    """The rows; invalid CSV is an error that names its line."""
     try:
         yield from reader
     except csv.Error as error:
@@ -191,7 +191,7 @@ class _NemoBeams:
         return Hypothesis(plain(text), {FIRST_PASS: as_number(score, place)})
 
     def write(self, lists: Iterable[NbestList], path: str) -> None:
-        """Every list must have the same number of hypotheses, or nobody could read it back."""
+        """Every list must have the same number of hypotheses, or the file could not be read back."""
         with opened(path) as file:
             for nbest in check_equal_sizes(check_holds(lists, frozenset(), path), path, "a NeMo manifest"):
                 for hypothesis in nbest.hypotheses:

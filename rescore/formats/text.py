@@ -8,7 +8,7 @@ from itertools import accumulate
 
 from rescore.errors import UserError
 
-# What the Moses tokeniser escapes; the ampersand last, or `&amp;lt;` would be unescaped twice.
+# Escapes of the Moses tokeniser; the ampersand last, or `&amp;lt;` would be unescaped twice.
 _ENTITIES = {
     "&#124;": "|",
     "&lt;": "<",
@@ -75,9 +75,9 @@ DEEPEST = 20
 
 
 def readings(text: str, place: str) -> tuple[str, ...]:
-    """All texts that a reference of sclite stands for, as `the { cat / cats } sat { @ / down }`; @ is no word.
+    """All texts that a reference of sclite such as `the { cat / cats } sat { @ / down }` stands for; @ is no word.
 
-    Where brackets are not closed, they are words.
+    Brackets that are not closed are words.
 
     Raises:
         UserError: there are more than `MOST_READINGS`; the message begins with `place`.
@@ -95,7 +95,7 @@ def readings(text: str, place: str) -> tuple[str, ...]:
 
 
 def _sequence(words: list[str], at: int, place: str, depth: int) -> tuple[list[tuple[str, ...]], int]:
-    """What the words from `at` on stand for, until a slash or bracket that closes; and where that is."""
+    """The texts of the words from `at` on, until a closing slash or bracket; and its place."""
     sequences: list[tuple[str, ...]] = [()]
     while at < len(words) and not (depth and words[at] in ("}", "/")):
         new: list[tuple[str, ...]] = [() if depth and words[at] == "@" else (words[at],)]

@@ -126,7 +126,7 @@ def _score_and_text(rest: str, place: str) -> tuple[float, str]:
 
 
 def _tokens(hypothesis: Hypothesis) -> int | None:
-    """How many tokens the first pass is a mean of, as the sum says; None where it is no mean of these."""
+    """The number of tokens in the first-pass mean, judged by the sum; None if it is not such a mean."""
     mean, total = hypothesis.scores[FIRST_PASS], hypothesis.scores.get(SUM)
     usual = len(hypothesis.text.split()) + 1
     if total is None or mean * usual == total:
@@ -251,7 +251,7 @@ def _begins_sentence(line: str) -> bool:
 
 def _log(source: Source) -> Iterator[NbestList]:
     current: NbestList | None = None
-    last = ""  # what was predicted, whose score is on the next line
+    last = ""  # the prediction, with its score on the next line
     for number, text in enumerate(source.lines(), 1):
         place = f"{source.name}: line {number}"
         if match := _SENTENCE.search(text):

@@ -1,4 +1,5 @@
-"""What writers share: files that are renamed into place, folders, and a word about what a format has no place for."""
+"""Helpers of writers: files that are renamed into place, folders, and warnings about contents that a format cannot
+hold."""
 
 from __future__ import annotations
 
@@ -21,8 +22,8 @@ from rescore.nbest import FIRST_PASS, NbestList, Origin, ranking
 log = logging.getLogger(__name__)
 
 ALL = frozenset({"references", "source", "columns", "models"})
-"""What a list may have beside ids, texts and first-pass scores; a format that has room for one reference of each
-utterance holds `reference`."""
+"""Contents of a list beside ids, texts and first-pass scores; a format with room for one reference per utterance holds
+`reference`."""
 
 
 @contextmanager
@@ -30,7 +31,7 @@ def opened(path: str) -> Iterator[IO[str]]:
     """A text file to write, gzipped where the name ends in .gz, renamed into place when done; `-` is stdout."""
     if path == "-":
         if isinstance(sys.stdout, io.TextIOWrapper):
-            sys.stdout.reconfigure(line_buffering=True)  # who reads the pipe gets each list when it is answered
+            sys.stdout.reconfigure(line_buffering=True)  # the reader of the pipe gets each list when it is answered
         yield sys.stdout
         return
     try:
@@ -54,7 +55,8 @@ def _text(stream: IO[bytes] | gzip.GzipFile) -> io.TextIOWrapper:
 
 @contextmanager
 def new_folder(path: str) -> Iterator[Path]:
-    """A folder to write files to: a temporary one, which takes its place when all is written, else is removed.
+    """A folder to write files to: a temporary folder, which takes its place when all is written and is removed on
+    failure.
 
     Raises:
         UserError: it cannot be made, is a file or standard output, or holds files already: old hypotheses would be read
@@ -89,13 +91,13 @@ def check_holds(
     scores: bool = True,
     written: Callable[[str], str] | None = None,
 ) -> Iterator[NbestList]:
-    """The same stream; at its end, what the lists have and the format cannot hold is reported once.
+    """The same stream; at its end, contents that the format cannot hold are reported once.
 
     Args:
         holds: of `ALL`, or names of columns.
-        scores: whether the format has a place for first-pass scores. Where it has none, the best hypothesis comes
-            first, so that the order of the file says what the scores said.
-        written: how a text stands in the file, from where it is read with `plain`.
+        scores: whether the format has a place for first-pass scores. Without one, the best hypothesis comes first, so
+            the order of the file replaces the scores.
+        written: a text's form in the file, which is read back with `plain`.
     """
     lost: dict[str, None] = {}
     changed: tuple[str, str] | None = None
@@ -121,7 +123,7 @@ def check_holds(
             not nbest.provenance[name].is_component for name in kept & nbest.provenance.keys()
         ):
             lost["which models made the columns"] = None
-        if "models" not in holds and any(one.origin is not Origin.FIRST_PASS for one in nbest.hypotheses):
+        if "models" not in holds and any(hypothesis.origin is not Origin.FIRST_PASS for hypothesis in nbest.hypotheses):
             lost["which hypotheses the toolkit did not give"] = None
         if not scores:
             lost["scores (the best hypothesis comes first)"] = None
@@ -137,13 +139,13 @@ def check_holds(
 
 
 def check_equal_sizes(lists: Iterable[NbestList], path: str, instead: str) -> Iterator[NbestList]:
-    """The same stream, for a format that does not say where a list ends: all must have the same number of hypotheses.
+    """The same stream, for a format without ends of lists: all lists must have the same number of hypotheses.
 
     Args:
         instead: the format to write instead.
 
     Raises:
-        UserError: one has more or fewer than the first.
+        UserError: a list has more or fewer than the first.
     """
     size, numbered = 0, True
     for number, nbest in enumerate(lists, 1):
@@ -160,10 +162,10 @@ def check_equal_sizes(lists: Iterable[NbestList], path: str, instead: str) -> It
 
 
 def checked_id(nbest: NbestList, path: str, forbidden: str = "") -> str:
-    """The id of a list for a format that parts it from the text by a blank.
+    """The id of a list for a format with a blank between id and text.
 
     Raises:
-        UserError: it is empty, or has white space or one of the `forbidden` characters.
+        UserError: the id is empty, or has white space or a `forbidden` character.
     """
     if not nbest.id or len(nbest.id.split()) != 1 or set(nbest.id) & set(forbidden):
         raise UserError(f"{path}: the id {nbest.id!r} cannot be written in this format; write .txt or .jsonl")
@@ -174,7 +176,7 @@ def checked_number(nbest: NbestList, path: str) -> str:
     """The id of a list for a format that numbers its lists.
 
     Raises:
-        UserError: it is no whole number.
+        UserError: the id is not a whole number.
     """
     if not (nbest.id.isascii() and nbest.id.isdecimal()):
         raise UserError(f"{path}: this format numbers its lists, and {nbest.id!r} is not a number; write .jsonl")
@@ -184,5 +186,5 @@ def checked_number(nbest: NbestList, path: str) -> str:
 
 
 def line(text: str) -> str:
-    """A text as one line: whatever is white space in it is a blank."""
+    """A text as one line: all white space becomes blanks."""
     return " ".join(text.split())

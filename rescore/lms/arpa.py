@@ -1,4 +1,4 @@
-"""ARPA files in NumPy: what scores n-grams where KenLM is not installed. Slower, equal to 1e-4."""
+"""ARPA files in NumPy: scores n-grams without KenLM. It is slower; scores agree within 1e-4."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class _Order:
         self.keys, self.log_probs, self.backoffs = keys[order], log_probs[order], backoffs[order]
 
     def find(self, keys: Ints) -> Ints:
-        """The place of each key; -1 where it is not listed, and for negative keys."""
+        """The place of each key; -1 for keys that are not listed or negative."""
         if not len(self.keys):
             return np.full(len(keys), -1, dtype=np.int64)
         places = np.searchsorted(self.keys, keys).clip(max=len(self.keys) - 1)
@@ -43,13 +43,13 @@ class _Order:
 
 
 class ArpaModel:
-    """A back-off n-gram model: p(w | h) = p(h w) where it is listed, else backoff(h) * p(w | shorter h) (Katz 1987)."""
+    """A back-off n-gram model: p(w | h) = p(h w) if it is listed, else backoff(h) * p(w | shorter h) (Katz 1987)."""
 
     def __init__(self, path: Path) -> None:
         """Read a file, plain or gzip. Memory: 16 bytes per n-gram, and the words.
 
         Raises:
-            UserError: it is no ARPA file.
+            UserError: the file is not an ARPA file.
         """
         self._words: dict[str, int] = {}
         self._orders: list[_Order] = []

@@ -296,7 +296,7 @@ class Public(Wrapped):
 
     def score(self, questions: Sequence[str | Question]) -> list[TokenScores]:
         """One result per sentence or question, in their order."""
-        return self.lm.score([Question(one) if isinstance(one, str) else one for one in questions])
+        return self.lm.score([Question(question) if isinstance(question, str) else question for question in questions])
 
 
 def column_name(lm: LanguageModel, norm: str) -> str:
@@ -344,9 +344,9 @@ class Spec:
         """The number that `option=N` asks for, or the usual one.
 
         Raises:
-            UserError: that is no number from `least` to `most`.
+            UserError: the value is not a number from `least` to `most`.
         """
-        asked = [one.partition("=")[2] for one in self.options if one.startswith(f"{option}=")]
+        asked = [text.partition("=")[2] for text in self.options if text.startswith(f"{option}=")]
         if not asked:
             return usual
         if not (len(asked[-1]) <= len(str(most)) and asked[-1].isdecimal() and least <= int(asked[-1]) <= most):

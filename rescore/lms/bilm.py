@@ -1,6 +1,6 @@
 """The masked bidirectional language model (dissertation, chapters 3 and 4): BERT's encoder at the T-TA's size.
 
-Every position attends to every other and to itself; what is to be predicted has to be masked in the input.
+Every position attends to all positions, including itself, so predicted tokens have to be masked in the input.
 """
 
 from __future__ import annotations

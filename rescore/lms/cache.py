@@ -20,9 +20,9 @@ from rescore.lms.base import LanguageModel, Question, TokenScores, Wrapped, as_s
 
 log = logging.getLogger(__name__)
 
-VERSION = 2  # raised when what a model's files mean in scores changes
+VERSION = 2  # raised when the scores of the same model files change
 BUSY_TIMEOUT = 60.0  # seconds to wait for another process that writes
-COMMIT_EVERY = 2_000  # texts scored before they are kept: what is lost at most where a run is killed
+COMMIT_EVERY = 2_000  # texts scored between two commits: a killed run loses at most these
 KEYS_A_QUERY = 500  # keys in one query
 
 TABLES = """
@@ -40,11 +40,11 @@ class DamagedCacheError(Exception):
 
 
 class Cached(Wrapped):
-    """A language model that looks up what it was asked before, by any process.
+    """A language model that looks up earlier scores, from any process.
 
-    The file is found by the model's fingerprint, in which are its weights, tokenizer and settings, and a question by
-    its hash. SQLite's rollback journal is kept as it is: unlike the write-ahead log it works on network file systems,
-    and a process that is killed leaves a whole file.
+    The model's fingerprint (weights, tokenizer, settings) names the file; a hash finds a question in it. SQLite's
+    rollback journal is used because, unlike the write-ahead log, it works on network file systems, and a killed process
+    leaves a whole file.
     """
 
     def __init__(self, lm: LanguageModel, folder: Path) -> None:
@@ -80,28 +80,30 @@ class Cached(Wrapped):
 
     def _score(self, questions: Sequence[Question]) -> list[TokenScores]:
         keys = {question: _key(question) for question in questions}
-        found = self._found_read_only(list(keys.values())) if self._read_only else self._found(list(keys.values()))
-        missing = [question for question, key in keys.items() if key not in found]
-        self.looked_up += len(found)
+        results = self._found_read_only(list(keys.values())) if self._read_only else self._found(list(keys.values()))
+        missing = [question for question, key in keys.items() if key not in results]
+        self.looked_up += len(results)
         self.computed += len(missing)
         for start in range(0, len(missing), COMMIT_EVERY):
-            some = missing[start : start + COMMIT_EVERY]
+            batch = missing[start : start + COMMIT_EVERY]
             scores: dict[bytes, TokenScores] = {}
             try:
-                with base.part(start, len(some), len(missing)):
-                    scores.update((keys[some[place]], one) for place, one in as_scored(self._lm, some))
-            finally:  # also what a model scored before it failed
+                with base.part(start, len(batch), len(missing)):
+                    scores.update(
+                        (keys[batch[place]], token_scores) for place, token_scores in as_scored(self._lm, batch)
+                    )
+            finally:  # keeps the scores from before a failure, too
                 if scores and not self._read_only:
                     self._keep(scores)
-            found |= scores
-        return [found[keys[question]] for question in questions]
+            results |= scores
+        return [results[keys[question]] for question in questions]
 
     def _found(self, keys: Sequence[bytes]) -> dict[bytes, TokenScores]:
         with self._opened() as database:
             return dict(self._known(database, keys))
 
     def _found_read_only(self, keys: Sequence[bytes]) -> dict[bytes, TokenScores]:
-        """What a file that cannot be written has; nothing where there is none, or where it cannot be read either."""
+        """Scores from a file that cannot be written; empty if the file is absent or unreadable."""
         try:
             with closing(sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=ro", uri=True)) as database:
                 self._check_model([row[0] for row in database.execute("SELECT fingerprint FROM model")])
@@ -113,7 +115,7 @@ class Cached(Wrapped):
         with self._opened() as database, database:
             database.executemany(
                 "INSERT OR REPLACE INTO scores VALUES (?, ?, ?, ?, ?, ?)",
-                [_row(key, one) for key, one in scores.items()],
+                [_row(key, token_scores) for key, token_scores in scores.items()],
             )
 
     @contextmanager
@@ -131,42 +133,42 @@ class Cached(Wrapped):
             if any(word in str(error) for word in self._not_ours()):
                 raise UserError(f"{self.path}: cannot be used ({error}); free it, or give another --cache") from None
             raise DamagedCacheError(error) from None
-        except (TypeError, ValueError) as error:  # names and values that are not what was written, or no UTF-8
+        except (TypeError, ValueError) as error:  # names and values are damaged, or not UTF-8
             raise DamagedCacheError(error) from None
         except OSError as error:
             raise UserError(f"{self._folder}: cannot be written ({error.strerror or error})") from None
 
     def _check_model(self, fingerprints: Sequence[object]) -> None:
         """See that the file has this model's scores alone. A few letters that differ are damage, not another model."""
-        for found in fingerprints:
-            if found == self.fingerprint:
+        for fingerprint in fingerprints:
+            if fingerprint == self.fingerprint:
                 continue
-            letters = [a != b for a, b in zip(str(found), self.fingerprint, strict=False)]
+            letters = [a != b for a, b in zip(str(fingerprint), self.fingerprint, strict=False)]
             if len(letters) == len(self.fingerprint) and sum(letters) > len(letters) / 4:
                 raise UserError(f"{self.path}: has the scores of another model; delete it")
             raise sqlite3.DatabaseError("its model is not the one it is named after")
 
     def _not_ours(self) -> list[str]:
-        """What SQLite says where the file is fine, but cannot be used."""
+        """Parts of SQLite's messages about a sound file that cannot be used."""
         return ["locked", "busy", "unable to open", "full", "I/O", *([] if self._writable() else ["readonly"])]
 
     def _writable(self) -> bool:
-        """Whether scores can be kept: in the file, its folder or, where this is to be made, the folder around it."""
+        """Whether scores can be kept: the file, its folder, or the folder in which this is made, is writable."""
         there = next(path for path in (self._folder, *self._folder.absolute().parents) if path.exists())
         return os.access(there, os.W_OK) and (os.access(self.path, os.W_OK) or not self.path.exists())
 
     def _known(self, database: sqlite3.Connection, keys: Sequence[bytes]) -> Iterator[tuple[bytes, TokenScores]]:
         for start in range(0, len(keys), KEYS_A_QUERY):
-            some = keys[start : start + KEYS_A_QUERY]
-            query = f"SELECT {', '.join(COLUMNS)} FROM scores WHERE text IN ({','.join('?' * len(some))})"
-            for row in database.execute(query, some):
+            batch = keys[start : start + KEYS_A_QUERY]
+            query = f"SELECT {', '.join(COLUMNS)} FROM scores WHERE text IN ({','.join('?' * len(batch))})"
+            for row in database.execute(query, batch):
                 key, tokens, log_probs, unknown, total, checksum = row
-                if checksum == _checksum(row[:-1]):  # what a disk has damaged is scored anew
+                if checksum == _checksum(row[:-1]):  # damaged rows are scored anew
                     yield key, _scores(tokens, log_probs, unknown, total)
 
 
 def _key(question: Question) -> bytes:
-    """The hash of the text, or where there is more than it, of all in a form that has it in one way only."""
+    """The hash of the text; for a question with more parts, of an unambiguous form of all parts."""
     if question == Question(question.text):
         return hashlib.blake2b(question.text.encode(), digest_size=16).digest()
     whole = json.dumps([question.text, question.source, question.before, question.after])

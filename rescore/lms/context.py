@@ -1,4 +1,4 @@
-"""What a model reads around a sentence: its neighbours, its source, and the case of its letters."""
+"""The input around a sentence: its neighbours, its source, and the case of its letters."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ class Recased(Wrapped):
 
     def score(self, questions: Sequence[Question]) -> list[TokenScores]:
         """One result per question, in their order."""
-        return self._lm.score([self._recased(one) for one in questions])
+        return self._lm.score([self._recased(question) for question in questions])
 
     def as_scored(self, questions: Sequence[Question]) -> Iterator[tuple[int, TokenScores]]:
-        """The same, as the model gives them."""
-        return as_scored(self._lm, [self._recased(one) for one in questions])
+        """Places of questions with their results, in the model's order."""
+        return as_scored(self._lm, [self._recased(question) for question in questions])
 
     def _recased(self, question: Question) -> Question:
         case = CASES[self._case]
@@ -66,10 +66,10 @@ class Placed:
 
 
 def ask(lm: LanguageModel, placed: Placed, texts: Iterable[str]) -> list[Question]:
-    """What a model is asked about texts of a list: no more than it reads.
+    """The questions about texts of a list, with the context that the model reads.
 
     Raises:
-        UserError: the model reads a source, and there is none.
+        UserError: the model reads a source, and the list has none.
     """
     nbest, capabilities = placed.nbest, capabilities_of(lm)
     before, after = capabilities.context
@@ -92,25 +92,25 @@ def in_place(lms: Iterable[LanguageModel], lists: Iterable[NbestList]) -> Iterat
 
 
 def recording(nbest_id: str) -> str:
-    """What the utterance is a part of: the id up to its last `-`, `_`, `.`, `/` or `:`, such as the chapter 84-121123
-    of 84-121123-0005. Ids without one, such as numbers of lines, are all of one recording."""
+    """The recording that an id names: the id up to its last `-`, `_`, `.`, `/` or `:`, such as the chapter 84-121123 of
+    84-121123-0005. Ids without a separator, such as line numbers, belong to one recording."""
     return re.sub(r"(^|[-_./:])[^-_./:]*$", "", nbest_id)
 
 
 def recording_of(nbest: NbestList) -> str:
-    """What was said of the list, or what its id says."""
+    """The recording of a list: the given one, else the one that the id names."""
     return recording(nbest.id) if nbest.recording is None else nbest.recording
 
 
 def with_neighbours(lists: Iterable[NbestList], before: int, after: int) -> Iterator[Placed]:
-    """Each list with the 1-best of at most so many lists before and after it in its recording, as a stream.
+    """Each list with the 1-best texts of at most `before` and `after` neighbouring lists of its recording, as a stream.
 
     Raises:
         UserError: the lists of a recording do not follow each other in the order of their numbers.
     """
     number, alone = 0, True
-    for _, some in groupby(_in_order(lists), key=recording_of):
-        for placed in _within_a_recording(some, before, after):
+    for _, recording_lists in groupby(_in_order(lists), key=recording_of):
+        for placed in _within_a_recording(recording_lists, before, after):
             yield placed
             number += 1
             alone &= not (placed.before or placed.after)
@@ -126,7 +126,7 @@ def _within_a_recording(lists: Iterable[NbestList], before: int, after: int) -> 
 
     def first() -> Placed:
         nbest = waiting.popleft()
-        placed = Placed(nbest, tuple(said), tuple(best_text(one) for one in islice(waiting, after)))
+        placed = Placed(nbest, tuple(said), tuple(best_text(following) for following in islice(waiting, after)))
         said.append(best_text(nbest))
         return placed
 
@@ -156,15 +156,18 @@ def _in_order(lists: Iterable[NbestList]) -> Iterator[NbestList]:
 
 
 def best_text(nbest: NbestList) -> str:
-    """The hypothesis that the first pass likes best, by `ranking`; the first one, where there is no such score."""
-    return nbest.hypotheses[ranking(nbest, [one.scores.get(FIRST_PASS, 0.0) for one in nbest.hypotheses])[0]].text
+    """The best hypothesis by first-pass score (`ranking`); without scores, the first hypothesis."""
+    return nbest.hypotheses[
+        ranking(nbest, [hypothesis.scores.get(FIRST_PASS, 0.0) for hypothesis in nbest.hypotheses])[0]
+    ].text
 
 
-def _comes_before(one: NbestList, other: NbestList) -> bool:
-    """Whether the numbers at the ends of two ids are in falling order, in a recording that the ids name."""
-    if recording(one.id) != recording(other.id) or one.recording is not None:
+def _comes_before(nbest: NbestList, previous: NbestList) -> bool:
+    """Whether the number at the end of an id is smaller than that of the previous id, within a recording that both ids
+    name."""
+    if recording(nbest.id) != recording(previous.id) or nbest.recording is not None:
         return False
-    ends = [nbest_id[len(recording(nbest_id)) :].lstrip("-_./:") for nbest_id in (one.id, other.id)]
+    ends = [nbest_id[len(recording(nbest_id)) :].lstrip("-_./:") for nbest_id in (nbest.id, previous.id)]
     if not all(end.isascii() and end.isdigit() for end in ends):
         return False
     numbers = [end.lstrip("0") for end in ends]  # an id may have more digits than Python makes a number of

@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 
 def card(folder: Path) -> str:
-    """The text of a model's card; empty where it has none."""
+    """The text of a model's card; empty if it has none."""
     path = folder / "README.md"
     try:
         return path.read_text(encoding="utf-8") if path.is_file() else ""
@@ -30,10 +30,10 @@ def card(folder: Path) -> str:
 
 
 def card_value(folder: Path, key: str) -> str | None:
-    """What the head of a card says under `key`."""
+    """The value of `key` in the head of a card."""
     head = re.match(r"---\n(.*?)\n---", card(folder), re.DOTALL)
-    found = re.search(rf"^{re.escape(key)}:\s*(.+?)\s*$", head[1], re.MULTILINE) if head else None
-    return found[1] if found else None
+    match = re.search(rf"^{re.escape(key)}:\s*(.+?)\s*$", head[1], re.MULTILINE) if head else None
+    return match[1] if match else None
 
 
 HUB_KEYS = ("license", "library_name", "pipeline_tag")
@@ -57,7 +57,7 @@ def card_head(task: str, own: Mapping[str, object], figures: Mapping[str, float]
 
 
 def card_problems(folder: Path) -> list[str]:
-    """What is missing or wrong in the card of a model's folder, a line each; nothing where the card is in order."""
+    """The problems of the card of a model's folder, a line each; empty if the card is in order."""
     place = folder / "README.md"
     if not card(folder).startswith("---\n"):
         return [f"{place}: no card, or no head between lines of ---; write one as `rescore train` does"]
@@ -84,14 +84,14 @@ _MANY = (
     "n_head",
 )
 SIZES = {"layers": LIMITS["layers"], "n_layer": LIMITS["layers"], **dict.fromkeys(_MANY, LIMITS["vocab_size"])}
-"""Endings of names in the library's configurations, and how large what they name may be."""
+"""Endings of names in the library's configurations, with the largest allowed values."""
 
 
 def check_sizes(folder: Path) -> None:
-    """Refuse what a damaged or hostile config.json would make the library build before it looks at any weights.
+    """Refuse sizes in a damaged or hostile config.json, which the library would allocate before it reads any weights.
 
     Raises:
-        UserError: a number of layers is beyond that of any network, or another size is.
+        UserError: the number of layers or another size exceeds that of any real network.
     """
     path = folder / "config.json"
     values = read_json(path) if path.is_file() else {}
@@ -113,18 +113,19 @@ def check_files(folder: Path) -> None:
         raise UserError(f"{folder}: no config.json in it; expected a model in Hugging Face's layout")
     if not any(folder.glob("*.safetensors")):
         pickled = sorted([*folder.glob("*.bin"), *folder.glob("*.pt"), *folder.glob("*.ckpt")])
-        found = f" ({pickled[0].name} is pickled, and loading it could execute code)" if pickled else ""
-        raise UserError(f"{folder}: no *.safetensors in it{found}; save the model with safe_serialization=True")
+        hint = f" ({pickled[0].name} is pickled, and loading it could execute code)" if pickled else ""
+        raise UserError(f"{folder}: no *.safetensors in it{hint}; save the model with safe_serialization=True")
 
 
 def load_model(folder: Path, kind: str, about: str, loading: Mapping[str, Any] | None = None) -> tuple[Any, Any]:
     """A model of transformers, ready to score, and its tokenizer; nothing in the folder is executed.
 
     Args:
-        kind: the library's class. about: what that is, for messages. loading: further arguments of `from_pretrained`.
+        kind: the library's class. about: its description, for messages. loading: further arguments of
+            `from_pretrained`.
 
     Raises:
-        UserError: transformers is not installed, or the folder is no such model or has pickled weights only.
+        UserError: transformers is not installed, or the folder holds another kind of model or only pickled weights.
     """
     check_files(folder)
     check_sizes(folder)
@@ -141,7 +142,7 @@ def load_model(folder: Path, kind: str, about: str, loading: Mapping[str, Any] |
         tokenizer: Any = transformers.AutoTokenizer.from_pretrained(str(folder), **safely)
         options = {"use_safetensors": True, "output_loading_info": True, **safely, **(loading or {})}
         model, loaded = read.from_pretrained(str(folder), **options)
-    except Exception as error:  # whatever the library raises for a folder that it cannot read
+    except Exception as error:  # the library raises many kinds of errors for an unreadable folder
         raise UserError(f"{folder}: transformers cannot load it ({' '.join(str(error).split())[:200]})") from None
     if loaded["missing_keys"]:
         missing = sorted(loaded["missing_keys"])[0]
@@ -150,7 +151,7 @@ def load_model(folder: Path, kind: str, about: str, loading: Mapping[str, Any] |
 
 
 def content_digest(folder: Path, settings: bytes = b"") -> bytes:
-    """Of all files that decide what a model says, and of settings that do."""
+    """The digest of all files and settings that affect a model's scores."""
     digest = hashlib.sha256()
     suffixes = (".json", ".txt", ".model", ".safetensors")
     for name in sorted(path.name for path in folder.iterdir() if path.suffix in suffixes and path.is_file()):
@@ -185,14 +186,14 @@ def claimed(out: Path) -> Iterator[None]:
 NAME = re.compile(r"([A-Za-z0-9][\w.-]{0,95}/)?[\w.-]{1,96}(@[\w./-]{1,100})?", re.ASCII)
 """`OWNER/MODEL`, or `OWNER/MODEL@REVISION`; the oldest models have no owner."""
 FILES = ["*.json", "*.txt", "*.model", "*.safetensors"]
-"""What is downloaded: configuration, tokenizer and weights; neither pickled weights nor code."""
+"""Files to download: configuration, tokenizer and weights; neither pickled weights nor code."""
 
 
 def find(path: Path) -> tuple[Path, str | None]:
-    """The folder of a model, and `OWNER/MODEL@COMMIT` where it is one of the hub's.
+    """The folder of a model, and `OWNER/MODEL@COMMIT` for a model of the hub.
 
     A local folder comes first, then the hub's cache (HF_HOME, HF_HUB_CACHE), then, unless HF_HUB_OFFLINE is set, the
-    hub. What is no name of a model is returned as it is.
+    hub. Other paths are returned as they are.
 
     Raises:
         UserError: the hub has no such model, or cannot be reached.

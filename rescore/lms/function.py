@@ -39,14 +39,14 @@ def content_of(value: object) -> str:
 
 
 def _parts(value: Any, seen: dict[int, tuple[int, object]]) -> Iterator[bytes]:
-    """What a value is made of. What was met before counts by its place: values may contain themselves."""
+    """The parts of a value. A repeated part is replaced by its place, because values may contain themselves."""
     if isinstance(value, _PLAIN):
         yield f"{type(value).__name__} {value!r}".encode(errors="backslashreplace")
     elif id(value) in seen:
         yield f"again {seen[id(value)][0]}".encode()
     else:
         seen[id(value)] = len(seen), value  # kept: a new object must not take the id
-        parts = _inside(value)  # how many there are tells where a part of a part ends
+        parts = _inside(value)  # the number of parts tells where a nested part ends
         yield f"{type(value).__module__}.{type(value).__qualname__} {len(parts)}".encode()
         for part in parts:
             yield from _parts(part, seen)
@@ -91,7 +91,8 @@ def _inside(value: Any) -> list[Any]:
 
 
 def _is_own(name: str, part: object) -> bool:
-    """Whether an attribute of a class is its author's: a function, or a table whose name is none of Python's own."""
+    """Whether an attribute of a class was written by its author: a function, or a value with a name that Python does
+    not reserve."""
     if isinstance(part, (*_PLAIN, FunctionType)):
         return name not in ("__firstlineno__", "__doc__")
     python = name.startswith("__") and name.endswith("__")
@@ -151,7 +152,7 @@ class FunctionModel:
 
 
 def _name_of(function: Any) -> str:
-    """Its own; that of what a partial calls; the class's of a callable object."""
+    """The function's name; for a partial, that of its function; for a callable object, that of its class."""
     while isinstance(function, partial):
         function = function.func
     return str(getattr(function, "__name__", type(function).__name__)).strip("<>")

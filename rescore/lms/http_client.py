@@ -109,14 +109,14 @@ class Client:
         return self._answer("GET", path, None, False)
 
     def post(self, path: str, body: Mapping[str, Any], trying: bool = False) -> Mapping[str, Any]:
-        """What a request returns.
+        """Send a request; returns the answer.
 
         Args:
-            trying: whether the server may not know such requests, so that an error of its own (500) is a refusal.
+            trying: the server may not support the request, so a server error (500) counts as a refusal.
 
         Raises:
-            RefusedError: the server says that this cannot be done.
-            UserError: it cannot be reached, or fails again and again, or its answer is no JSON object.
+            RefusedError: the server refuses the request.
+            UserError: the server cannot be reached, fails repeatedly, or answers without a JSON object.
         """
         return self._answer("POST", path, json.dumps(body).encode(), trying)
 
@@ -147,11 +147,11 @@ class Client:
                     elif failure is None:
                         failure = future.exception()
                         self.stop_waiting()
-                        for other in futures:
-                            other.cancel()
-            except BaseException:  # an interrupt, or nobody wants the rest
-                for other in futures:
-                    other.cancel()
+                        for waiting in futures:
+                            waiting.cancel()
+            except BaseException:  # an interrupt, or the caller stopped reading
+                for waiting in futures:
+                    waiting.cancel()
                 self.close()
                 raise
         if failure is not None:
@@ -162,7 +162,7 @@ class Client:
         self._stopped.set()
 
     def close(self) -> None:
-        """Close all connections: whoever waits for an answer gets none."""
+        """Close all connections; requests under way fail."""
         self._stopped.set()
         with self._lock:
             connections, self._connections = self._connections, []
@@ -232,7 +232,7 @@ class Client:
         return answer
 
     def _failure(self, status: int, data: bytes) -> str:
-        """What a server said is wrong, in a line."""
+        """The server's error message, in a line."""
         try:
             told = json.loads(data)
             told = told.get("error", told) if isinstance(told, dict) else told

@@ -1,4 +1,4 @@
-"""What a training text leaves beside a model: counts of its words, for `--respell`, and a sketch of its sentences."""
+"""Files that training writes beside a model: counts of words, for `--respell`, and a sketch of the sentences."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from rescore.lms.neural.tokenizer import Tokenizer
 NAME = "lexicon.txt.xz"
 """The file's name in a model's folder."""
 LEAST = 3
-"""How often a word has to stand in a text: what is rarer is often a misprint."""
+"""Least count of a word in the lexicon; rarer words are often misprints."""
 GIVEN = 100
-"""The count of a word that a user gives: as of one that is known well, but not among the commonest."""
+"""The count of a word that a user gives: well known, but not among the most frequent."""
 
 
 class Lexicon:
-    """Counts of words in lower case; `total` is of all words of the text, those that were left out among them."""
+    """Counts of words in lower case; `total` counts all words of the text, including those left out."""
 
     def __init__(
         self, counts: Mapping[str, int], total: int, source: str = "", listed: frozenset[str] = frozenset()
@@ -49,7 +49,7 @@ class Lexicon:
         return math.log(LEAST / 2 / self.total)
 
     def log_prob(self, word: str) -> float:
-        """Natural log of the word's share of the text; half of that of the rarest word for one that is not there."""
+        """Natural log of the word's share of the text; unknown words have half the share of the rarest word."""
         count = self.counts.get(word)
         return math.log(count / self.total) if count else self._unknown
 
@@ -68,7 +68,7 @@ class Lexicon:
 
     @classmethod
     def count(cls, sentences: Iterable[Iterable[str]], least: int = LEAST) -> Lexicon:
-        """Count the words of sentences, which are in lower case, and keep those of letters that come often enough."""
+        """Count the words of sentences in lower case, and keep frequent words of letters."""
         counts: Counter[str] = Counter()
         for words in sentences:
             counts.update(words)
@@ -107,7 +107,7 @@ class Lexicon:
 
 
 def spelled(word: str) -> bool:
-    """Whether a word is one of letters, with apostrophes perhaps: what may be looked up, and respelled."""
+    """Whether a word has only letters and apostrophes, so that it may be looked up and respelled."""
     letters = word.replace("'", "")
     return bool(letters) and all(unicodedata.category(letter)[0] == "L" for letter in letters)
 
@@ -120,7 +120,7 @@ SKETCH_SIZE = 1 << 16
 MIN_WORDS = 5
 """A shorter sentence stands in many texts by chance."""
 SUSPICIOUS = 0.05
-"""The share of references in a training text from which on a model is suspected to have seen them."""
+"""If at least this share of references is in a training text, the model is suspected to have seen them."""
 
 
 class Sketch:
@@ -168,7 +168,7 @@ class Sketch:
         return cls(hashes)
 
     def share_of(self, sentences: Iterable[Sequence[str]]) -> float:
-        """The share of long enough sentences that the text has, among those that can be looked up; 0 without any."""
+        """The share of sentences that are in the text, among those long enough to be looked up; 0 without any."""
         hashes = np.array([_hash(words) for words in sentences if len(words) >= MIN_WORDS], np.uint64)
         if len(self._hashes) == SKETCH_SIZE:
             hashes = hashes[hashes <= self._hashes[-1]]
@@ -180,7 +180,7 @@ def _hash(words: Sequence[str]) -> int:
 
 
 def write(texts: Sequence[Path], tokenizer: Tokenizer, out: Path) -> None:
-    """Write what training texts leave in a model's folder: their lexicon, and the `Sketch` of their sentences.
+    """Write the lexicon and the `Sketch` of training texts into a model's folder.
 
     Words are those of the tokenizer's normalisation, in lower case.
     """

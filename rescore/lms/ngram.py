@@ -224,8 +224,8 @@ def _find(path: Path) -> tuple[Path, Path | None, Callable[[Sequence[str]], Iter
 def reason_of(error: Exception) -> str:
     """KenLM's message without its source code."""
     message = " ".join(str(error).split())
-    found = re.search(r"(?:threw \w+(?: because `.*?')?\.|Exception because.*?\.) (.*)$", message)
-    return (found[1] if found else message).rstrip(".)")
+    match = re.search(r"(?:threw \w+(?: because `.*?')?\.|Exception because.*?\.) (.*)$", message)
+    return (match[1] if match else message).rstrip(".)")
 
 
 GET_KENLM = (
@@ -247,9 +247,9 @@ def train(options: NgramKind.Options, report: Report = lambda line: None) -> Non
     lmplz, build_binary = find_tool("lmplz"), find_tool("build_binary")
     if options.unit == "subword" and options.tokenizer is None:
         raise UserError("--unit subword needs the --tokenizer that makes them")
-    found = Tokenizer.load(options.tokenizer) if options.tokenizer else word_tokenizer(options.normalisation)
+    tokenizer = Tokenizer.load(options.tokenizer) if options.tokenizer else word_tokenizer(options.normalisation)
     out.mkdir(parents=True, exist_ok=True)
-    cut = found.words if options.unit == "word" else found.pieces
+    cut = tokenizer.words if options.unit == "word" else tokenizer.pieces
     with tempfile.TemporaryDirectory(dir=out) as folder, replacing(out / "lm.binary") as binary:
         arpa = Path(folder) / "lm.arpa"
         command = [lmplz, "-o", str(options.order), "-S", options.memory, "-T", folder, "--arpa", str(arpa)]
@@ -264,8 +264,8 @@ def train(options: NgramKind.Options, report: Report = lambda line: None) -> Non
         counts = _ngram_counts(arpa)
         if options.arpa:
             arpa.replace(out / "lm.arpa")
-    found.save(out / "tokenizer.json")
-    lexicon.write(texts, found, out)
+    tokenizer.save(out / "tokenizer.json")
+    lexicon.write(texts, tokenizer, out)
     write_text(out / "README.md", _card(options, sentences, counts))
 
 
@@ -305,10 +305,10 @@ def find_tool(name: str) -> str:
     Raises:
         UserError: it is not there; says how to get it.
     """
-    found = shutil.which(name) or shutil.which(name, path=str(Path(sys.executable).parent))
-    if found is None:
+    program = shutil.which(name) or shutil.which(name, path=str(Path(sys.executable).parent))
+    if program is None:
         raise UserError(f"{name} is not on PATH; with a C++ compiler, cmake and Boost this gets it: {GET_KENLM}")
-    return found
+    return program
 
 
 def _units(texts: Sequence[Path], cut: Callable[[Sequence[str]], list[list[str]]]) -> Iterator[list[str]]:

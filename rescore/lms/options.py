@@ -13,7 +13,7 @@ from rescore.errors import UserError
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """How the command line shows a field; its type is that of the annotation."""
+    """How the command line shows a field; the annotation gives the type."""
 
     help: str = ""
     names: tuple[str, ...] = ()
@@ -24,7 +24,7 @@ class Option:
     high: float | None = None
     open_low: bool = False
     open_high: bool = False
-    """Bounds of a number; open ones do not belong to the numbers allowed."""
+    """Bounds of a number; open bounds are not allowed values."""
     required: bool = False
 
     def check(self, name: str, value: Any) -> None:
@@ -48,7 +48,7 @@ def option(default: Any, help: str = "", *names: str, **about: Any) -> Any:  # n
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingOptions:
-    """What every training is given. A kind of model adds fields, by classes that it shares with other kinds, too."""
+    """Options of every training. Kinds of models add fields in subclasses, which several kinds may share."""
 
     title: ClassVar[str] = "Options"
     """Of a class's own fields in the help."""
@@ -58,25 +58,25 @@ class TrainingOptions:
     )
 
     def __post_init__(self) -> None:
-        """Classes that add fields check how these fit together, and call what they inherit.
+        """Subclasses check how their fields fit together, and call this method.
 
         Raises:
-            UserError: a value is none that the option takes, or options do not fit together.
+            UserError: an option does not take the value, or options do not fit together.
         """
         for name, _, about in self.declared():
             value = getattr(self, name)
-            for each in value if type(value) is tuple else () if value is None else (value,):
-                about.check(name, each)
+            for element in value if type(value) is tuple else () if value is None else (value,):
+                about.check(name, element)
 
     @classmethod
     def declared(cls) -> Iterator[tuple[str, str, Option]]:
-        """Name, title and declaration of each option, those that all trainings have first."""
+        """Name, title and declaration of each option; options of all trainings come first."""
         titles: dict[str, str] = {}
         for base in reversed(cls.__mro__):
             titles |= {name: base.title for name in vars(base).get("__annotations__", {}) if hasattr(base, "title")}
-        for one in fields(cls):
-            if (about := one.metadata.get("option")) is not None:
-                yield one.name, titles[one.name], about
+        for declared_field in fields(cls):
+            if (about := declared_field.metadata.get("option")) is not None:
+                yield declared_field.name, titles[declared_field.name], about
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -59,7 +59,7 @@ class QualityEstimator:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Of the weights and settings; the tokenizer is the one that the settings name."""
+        """The digest of the weights and settings; the settings name the tokenizer."""
         from rescore.metrics import comet
 
         digest = hashlib.sha256(b"quality estimation")

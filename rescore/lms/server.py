@@ -38,17 +38,17 @@ PARALLEL = 16
 TIMEOUT = 60
 """Seconds that an answer may take."""
 PROBE = Question("The old clock on the wall ticked while nobody was in the", "Die alte Uhr tickte an der Wand.")
-"""What a server is asked first: no whole sentence, so that the model goes on."""
+"""The first request to a server: an incomplete sentence, so that the model continues it."""
 ROUNDING = 0.5
-"""To so many nats the probe's score is rounded in the fingerprint: a server computes in batches, which differ."""
+"""The fingerprint rounds the probe's score to this many nats, because batches on a server differ."""
 SLACK = 1e-3
-"""A log-probability may exceed 0 by so much: it is rounded."""
+"""A log-probability may exceed 0 by this much, due to rounding."""
 
 Messages = list[dict[str, str]]
 
 
 class NonsenseError(UserError):
-    """An answer that does not say what was asked."""
+    """An answer without the requested values."""
 
 
 class Token(NamedTuple):
@@ -58,11 +58,11 @@ class Token(NamedTuple):
     """Equal for equal tokens of two answers."""
     text: str
     log_prob: float | None
-    """None for the first token of all, which nothing stands before."""
+    """None for the very first token, which has no context."""
 
 
 OMITTED = Token("omitted", "", None)
-"""In the place of a [BOS] that llama-cpp-python counts but does not list; the next token has no log-probability."""
+"""Stands for a [BOS] that llama-cpp-python counts but does not list; the next token has no log-probability."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class Way:
     body: Callable[[str, Any], dict[str, Any]]
     """The request, of the model's name and a text; for a chat, of its messages."""
     tokens: Callable[[Mapping[str, Any]], list[Token]]
-    """What the server read, out of its answer.
+    """The tokens that the server read, from its answer.
 
     Raises:
         LookupError, TypeError, ValueError, AttributeError: the answer has another form.
@@ -167,25 +167,27 @@ CHAT = Way("prompt_logprobs of a chat", "/v1/chat/completions", _chat_body, _cha
 
 
 def load(spec: Spec, computing: ComputeOptions = DEFAULT) -> ServerModel:
-    """`server:URL#MODEL`: log p of each token given those before; with `chat`, of the assistant's turn.
+    """`server:URL#MODEL`: log p of each token given the tokens before it; with `chat`, of the assistant's turn.
 
     Raises:
-        UserError: the address is none, nobody answers there, or no way to ask is known there.
+        UserError: the address is invalid, no server answers, or the server supports none of the known requests.
     """
     template = None if computing.prompt is None else Template(computing.prompt)
     chat = "chat" in spec.options
     if chat and (template is None or not template.before(PROBE).strip()):
         raise UserError("server:chat needs --prompt: what the user says before {text}, which the assistant answers")
     client, model = connect(spec)
-    name = ":".join([spec.kind, *(one for one in spec.options if not one.startswith(("parallel=", "timeout=")))])
+    name = ":".join(
+        [spec.kind, *(option for option in spec.options if not option.startswith(("parallel=", "timeout=")))]
+    )
     return ServerModel(name, client, model, template, chat)
 
 
 def connect(spec: Spec) -> tuple[Client, str]:
-    """A client of the server that a spec names, and the model's name there; empty for the only one.
+    """A client of the server that a spec names, and the model's name on the server; empty for the only model.
 
     Raises:
-        UserError: the address is none, or an option is no number.
+        UserError: the address is invalid, or an option is no number.
     """
     url, _, model = spec.address.partition("#")
     parallel, timeout = spec.number("parallel", PARALLEL), spec.number("timeout", TIMEOUT, most=9999)
@@ -206,9 +208,9 @@ class ServerKind(Kind):
 class ServerModel:
     """log p of a text's tokens, by requests to a server.
 
-    Which tokens belong to the text: those that the server does not read as well where it is given the prompt alone,
-    without blanks at its end. So a token across the border belongs to the text, as with `hf-causal`. Offsets of
-    characters do not tell: in one server's they count special tokens, in another's they are missing.
+    The server also reads the prompt alone, without final blanks; the further tokens of prompt and text belong to the
+    text. So a token across the border belongs to the text, as with `hf-causal`. Character offsets are no help: some
+    servers count special tokens in them, others omit them.
     """
 
     precision = "unknown"
@@ -258,7 +260,7 @@ class ServerModel:
             report(done, len(questions))
 
     def _read_prompt(self, before: str) -> list[Token]:
-        """The tokens of what stands before a text."""
+        """The tokens of the prompt before a text."""
         before = before.rstrip(" ")
         return self._ask(self._way, before, None) if before else []
 
@@ -268,15 +270,15 @@ class ServerModel:
         return _behind(prompt, self._ask(self._way, before, text))
 
     def _ask(self, way: Way, before: str, text: str | None, trying: bool = False) -> list[Token]:
-        """What the server says of a prompt, with or without a text behind it.
+        """The server's tokens of a prompt, with or without a text behind it.
 
         Args:
-            trying: whether the server may not know this way.
+            trying: the server may not support this kind of request.
 
         Raises:
-            RefusedError: the server says that it cannot.
+            RefusedError: the server refuses the request.
 
-            NonsenseError: the answer has another form than this way's.
+            NonsenseError: the answer has an unexpected form.
         """
         asked: str | Messages = before + (text or "")
         if way is CHAT:
@@ -298,10 +300,10 @@ class ServerModel:
         return tokens
 
     def _find_way(self, ways: Sequence[Way]) -> tuple[Way, TokenScores]:
-        """The first way that this server knows, and the score of the probe.
+        """The first kind of request that this server supports, and the score of the probe.
 
         Raises:
-            UserError: it knows none.
+            UserError: the server supports none.
         """
         before = self._template.before(PROBE) if self._template else ""
         failed = []
@@ -337,7 +339,7 @@ class ServerModel:
 
 
 def _behind(prompt: Sequence[Token], tokens: Sequence[Token]) -> TokenScores:
-    """The scores of a text's own tokens, of all those that the server read."""
+    """The scores of a text's own tokens, selected from all tokens that the server read."""
     border = 0
     while border < min(len(prompt), len(tokens)) and prompt[border].key == tokens[border].key:
         border += 1
@@ -348,7 +350,7 @@ def _behind(prompt: Sequence[Token], tokens: Sequence[Token]) -> TokenScores:
 def _check(tokens: Sequence[Token]) -> None:
     """
     Raises:
-        ValueError: a token's log-probability is none.
+        ValueError: a value is not a log-probability.
     """
     for rank, token in enumerate(tokens):
         value = token.log_prob
@@ -359,17 +361,17 @@ def _check(tokens: Sequence[Token]) -> None:
 
 
 def served_model(client: Client, model: str) -> tuple[str, str | None]:
-    """The model's name, and its revision where the server says it.
+    """The model's name, and its revision if the server gives it.
 
     Raises:
-        UserError: the server lists its models, and this is none of them; or no name is given, and there are several.
+        UserError: the server does not list the model, or no name is given and the server has several models.
     """
     try:
         listed = client.get("/v1/models").get("data")
     except RefusedError:
         listed = None
-    entries = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
-    names = [str(one.get("id")) for one in entries]
+    entries = [entry for entry in listed if isinstance(entry, dict)] if isinstance(listed, list) else []
+    names = [str(entry.get("id")) for entry in entries]
     if not model and len(names) == 1:
         model = names[0]
     if not model:
@@ -378,5 +380,5 @@ def served_model(client: Client, model: str) -> tuple[str, str | None]:
     if names and model not in names:
         guess = did_you_mean(model, names)
         raise UserError(f"{client.url}: serves no {model}, but {', '.join(names)[:200]}{guess}")
-    revision = next((one.get("revision") for one in entries if str(one.get("id")) == model), None)
+    revision = next((entry.get("revision") for entry in entries if str(entry.get("id")) == model), None)
     return model, None if revision is None else str(revision)

@@ -1,6 +1,6 @@
 """The unidirectional language model of the papers: causal attention, the T-TA's size.
 
-Position i attends to 0 ... i, and its hidden vector predicts the token at i + 1. The backward model is the same network
+Position i attends to 0 ... i, and its hidden vector predicts token i + 1. The backward model is the same network
 on reversed sentences.
 """
 

@@ -1,6 +1,7 @@
-"""WER, CER, MER, BLEU, chrF and TER as sums of sufficient statistics; the oracle; how sure a figure is.
+"""WER, CER, MER, BLEU, chrF and TER as sums of sufficient statistics; the oracle; confidence intervals and significance
+tests.
 
-A metric says what it can do (`Metric`), and `METRICS` is the table of them.
+A metric declares its abilities (`Metric`); `METRICS` is the table of all metrics.
 """
 
 from __future__ import annotations
@@ -26,10 +27,11 @@ __all__ = [
 
 
 def choose_metric(name: str | None, lists: Sequence[NbestList], options: MetricOptions | None = None) -> Metric:
-    """The metric called `name`; where None, BLEU for translations (lists with a source text) and WER for the rest.
+    """The metric called `name`. With None, it is BLEU for translations (lists with a source text) and WER for other
+    lists.
 
     Raises:
-        UserError: there is no such metric, or it cannot be as the options say.
+        UserError: the metric is unknown, or the options do not fit it.
     """
     if name is None:
         name = "bleu" if any(nbest.source is not None for nbest in lists) else "wer"

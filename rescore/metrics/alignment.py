@@ -1,9 +1,9 @@
 """Word alignments as sclite makes them (NIST SCTK).
 
-The cheapest alignment where a substitution costs 4, a deletion or insertion 3; of equally cheap ones the substitution
-(or match) is taken first, from the end of the sentence on. That is not quite the edit distance: with these costs a
-sentence can have an error more than the fewest possible, and deletions and insertions come in other numbers. Of the
-many ways to count, this is the one that tables of the field show.
+A substitution costs 4, a deletion or insertion 3, and the cheapest alignment counts. Between equally cheap alignments,
+the substitution (or match) is taken first, from the end of the sentence on. The result differs slightly from the edit
+distance: a sentence can have one error more than the fewest possible, and the numbers of deletions and insertions
+differ. Published tables count errors in this way.
 """
 
 from __future__ import annotations
@@ -86,8 +86,8 @@ def _batch(references: Sequence[list[int]], hypotheses: Sequence[list[int]]) -> 
             i = slice(first, stop)
             previous = slice(first - 1, stop - 1)
             # Word i of the reference against word k - i of the hypothesis.
-            other = of_hypotheses[:, k - stop : k - first][:, ::-1]
-            diagonal = before[:, previous] + np.where(of_references[:, previous] == other, 0, _SUBSTITUTED)
+            hypothesis_words = of_hypotheses[:, k - stop : k - first][:, ::-1]
+            diagonal = before[:, previous] + np.where(of_references[:, previous] == hypothesis_words, 0, _SUBSTITUTED)
             gap = _cheaper(last[:, i] + _GAP, last[:, previous] + _GAP)
             now[:, i] = _cheaper(diagonal, gap)
         done = np.flatnonzero(ends == k)
@@ -99,9 +99,9 @@ def _batch(references: Sequence[list[int]], hypotheses: Sequence[list[int]]) -> 
     return np.stack([substitutions, (gaps + difference) // 2, (gaps - difference) // 2], axis=1)
 
 
-def _cheaper(one: Counts, other: Counts) -> Counts:
+def _cheaper(first: Counts, second: Counts) -> Counts:
     """The one of lower cost, of equals the first."""
-    return np.where(one >> _BITS <= other >> _BITS, one, other)
+    return np.where(first >> _BITS <= second >> _BITS, first, second)
 
 
 def _matrix(rows: Sequence[list[int]], fill: int) -> Counts:
@@ -112,7 +112,7 @@ def _matrix(rows: Sequence[list[int]], fill: int) -> Counts:
 
 
 def align(reference: Sequence[str], hypothesis: Sequence[str]) -> list[AlignedPair]:
-    """The alignment itself: pairs of words, None where a word has no partner."""
+    """The alignment as pairs of words; None stands for a missing partner."""
     pairs: list[AlignedPair] = []
     i, j = len(reference), len(hypothesis)
     steps = _short(reference, hypothesis) if i * j <= LONG else _long(reference, hypothesis)
@@ -157,7 +157,8 @@ def _short(reference: Sequence[str], hypothesis: Sequence[str]) -> Iterator[int]
 
 
 def _long(reference: Sequence[str], hypothesis: Sequence[str]) -> Iterator[int]:
-    """The same in memory of `KEPT` diagonals: these are computed once to keep some, and again on the way back."""
+    """The same alignment in the memory of `KEPT` diagonals: each diagonal is computed once forwards and again on the
+    way back."""
     numbers: dict[str, int] = {}
     reference_ids, hypothesis_ids = (
         np.array([numbers.setdefault(word, len(numbers)) for word in words], dtype=np.int64)

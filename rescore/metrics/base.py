@@ -1,4 +1,4 @@
-"""What every metric here is: sufficient statistics per hypothesis, computed once and summed for every question."""
+"""The interface of metrics: sufficient statistics per hypothesis, computed once and summed for every question."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ Values = npt.NDArray[np.float64]
 
 
 class Translation(NamedTuple):
-    """What a metric is given of a hypothesis if it reads the source, too (`reads_source`)."""
+    """The input of a metric that reads the source of a hypothesis, too (`reads_source`)."""
 
     source: str
     text: str
 
 
 class Spoken(NamedTuple):
-    """What a metric is given of a hypothesis if each utterance has its own list of words (`reads_utterance`)."""
+    """The input of a metric for which each utterance has its own list of words (`reads_utterance`)."""
 
     utterance: str
     text: str
 
 
 class Metric(Protocol):
-    """Values are percentages. Statistics add up: those of a set are the sum of those of its sentences."""
+    """Values are percentages. Statistics add up: the statistics of a set are the sum over its sentences."""
 
     name: str
     """As tables show it: WER, BLEU."""
     higher_is_better: bool
     unit: str
-    """What an error or a match counts: word, character, n-gram, edit."""
+    """The unit of errors or matches: word, character, n-gram, edit."""
 
     @property
     def settings(self) -> dict[str, str]:
@@ -55,12 +55,12 @@ class Metric(Protocol):
 
     @property
     def options(self) -> MetricOptions:
-        """What makes the same metric again (`METRICS`)."""
+        """The options from which `METRICS` makes the same metric again."""
         ...
 
     @property
     def words(self) -> Normaliser | None:
-        """How texts are cut into the words whose errors are counted; None where nothing is aligned word by word."""
+        """The normaliser that cuts texts into words; None for a metric without a word alignment."""
         ...
 
     def statistics(self, hypotheses: Sequence[Any], references: Sequence[Sequence[str]]) -> Counts:
@@ -72,23 +72,24 @@ class Metric(Protocol):
         ...
 
     def sentence_values(self, statistics: Counts) -> Values:
-        """(n, k) -> (n,) percentages of single sentences, smoothed where that needs it; what an oracle chooses by."""
+        """(n, k) -> (n,) percentages of single sentences, smoothed where necessary; the oracle chooses by these."""
         ...
 
     def losses(self, statistics: Counts) -> Values:
-        """(n, k) -> (n,) what each sentence loses, for minimum Bayes risk; 0 for a perfect one, lower is better."""
+        """(n, k) -> (n,) the loss of each sentence for minimum Bayes risk; 0 for a perfect sentence, lower is
+        better."""
         ...
 
     @property
     def pair_losses(self) -> Callable[[Sequence[Any]], Values] | None:
-        """Of texts the (n, n) losses of each where each is the reference, as `losses` has them; None without a short
-        cut."""
+        """A function from texts to their (n, n) losses (`losses`), with each text as the reference of each other text;
+        None if the metric has no short cut."""
         ...
 
     @property
     def aggregated(self) -> Callable[[Sequence[str]], Callable[[Values], Values]] | None:
-        """Of texts a function from their posteriors (n,) to the loss (n,) of each against one aggregate of them all;
-        None where the metric knows no such aggregate."""
+        """For texts, a function from their posteriors (n,) to the loss (n,) of each text against the aggregate of all
+        texts; None if the metric has no aggregate."""
         ...
 
     @property
@@ -104,24 +105,24 @@ class Metric(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class MetricOptions:
-    """Options of metrics; each takes what it knows."""
+    """Options of metrics; each metric takes the options that it knows."""
 
     tokenise: str | None = None
-    """sacreBLEU's tokenizer for BLEU; None for the one that suits the references."""
+    """sacreBLEU's tokenizer for BLEU; None chooses the tokenizer by the references."""
     normaliser: Normaliser = field(default_factory=Normaliser)
-    """What counts as the same word, for WER and CER."""
+    """The normaliser for WER and CER: it decides which words are equal."""
     model: str | None = None
     """The folder of COMET's model."""
     words: WordList | None = None
     """The words that BWER counts, and UWER does not."""
 
-    def beside(self, given: MetricOptions) -> MetricOptions:
-        """What `given` says, and where it says nothing, what is here."""
+    def beside(self, options: MetricOptions) -> MetricOptions:
+        """`options`, with the values of this object for options that are not set."""
         return MetricOptions(
-            given.tokenise or self.tokenise,
-            self.normaliser.beside(given.normaliser),
-            given.model or self.model,
-            given.words or self.words,
+            options.tokenise or self.tokenise,
+            self.normaliser.beside(options.normaliser),
+            options.model or self.model,
+            options.words or self.words,
         )
 
 
@@ -141,13 +142,13 @@ def list_statistics(metric: Metric, lists: Sequence[NbestList]) -> list[Counts]:
         [(metric_input(metric, nbest, hypothesis.text), nbest.references) for hypothesis in nbest.hypotheses]
         for nbest in lists
     ]
-    where = {key: index for index, key in enumerate(dict.fromkeys(key for some in keys for key in some))}
+    where = {key: index for index, key in enumerate(dict.fromkeys(key for list_keys in keys for key in list_keys))}
     rows = metric.statistics([text for text, _ in where], [references for _, references in where])
-    return [rows[[where[key] for key in some]] for some in keys]
+    return [rows[[where[key] for key in list_keys]] for list_keys in keys]
 
 
 def metric_input(metric: Metric, nbest: NbestList, text: str) -> str | Translation | Spoken:
-    """What a metric is given of a hypothesis: its text, or its source or utterance as well.
+    """The input of a metric for a hypothesis: its text, with the source or the utterance if the metric reads these.
 
     Raises:
         UserError: the metric reads the source, and the list has none.
@@ -169,7 +170,7 @@ def settings_on(metric: Metric, lists: Sequence[NbestList]) -> dict[str, str]:
 
 
 UNSPACED_WORD = 5
-"""Letters of Chinese, Japanese or Thai for each word from which on a text has no blanks between words."""
+"""Text with at least this many Chinese, Japanese or Thai letters per word has no blanks between words."""
 
 
 def warn_of_unspaced(metric: Metric, lists: Sequence[NbestList]) -> None:
@@ -211,7 +212,7 @@ AllLosses = Callable[[Metric, Sequence[NbestList]], list[Values]]
 
 
 def remembered(metric: Metric) -> Metric:
-    """The same metric, which keeps what it computed as long as it is itself kept."""
+    """The same metric with a cache that lives as long as the metric."""
     return metric if isinstance(metric, Remembered) else cast(Metric, Remembered(metric))
 
 
@@ -240,13 +241,16 @@ class Remembered:
         return np.stack([self._rows[key] for key in keys]) if keys else rows
 
     def losses_of_lists(self, lists: Sequence[NbestList], compute: AllLosses) -> list[Values]:
-        """What `compute` gives for lists: (hypotheses, hypotheses) each."""
-        keys = [tuple(metric_input(self._metric, nbest, one.text) for one in nbest.hypotheses) for nbest in lists]
+        """The results of `compute`, a matrix (hypotheses, hypotheses) for each list."""
+        keys = [
+            tuple(metric_input(self._metric, nbest, hypothesis.text) for hypothesis in nbest.hypotheses)
+            for nbest in lists
+        ]
         new = {key: nbest for key, nbest in zip(keys, lists, strict=True) if key not in self._losses}
-        found = dict(zip(new, compute(self._metric, list(new.values())), strict=True)) if new else {}
-        pairs = sum(loss.size for loss in found.values())
+        losses = dict(zip(new, compute(self._metric, list(new.values())), strict=True)) if new else {}
+        pairs = sum(loss.size for loss in losses.values())
         if self._pairs + pairs > PAIRS:
-            return [found[key] if key in found else self._losses[key] for key in keys]
+            return [losses[key] if key in losses else self._losses[key] for key in keys]
         self._pairs += pairs
-        self._losses |= found
+        self._losses |= losses
         return [self._losses[key] for key in keys]

@@ -1,7 +1,7 @@
 """COMET (Rei et al. 2020) through unbabel-comet, from a local folder; also as the utility of minimum Bayes risk.
 
-Every text is embedded once: what compares a hypothesis with a reference is a small network on top, so that all pairs of
-a list cost little more than its texts.
+Every text is embedded once. A small network compares the embeddings of hypothesis and reference, so all pairs of a list
+cost little more than its texts.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class Comet:
         return 100.0 - self.values(statistics)
 
     def pair_losses(self, texts: Sequence[Translation]) -> Values:
-        triples = [(source, text, other) for source, text in texts for _, other in texts]
+        triples = [(source, text, reference) for source, text in texts for _, reference in texts]
         return 100.0 - 100.0 * self._scores(triples).reshape(len(texts), -1)
 
     def details(self, sums: Counts) -> dict[str, int | float]:
@@ -105,22 +105,22 @@ class Comet:
     def _scores(self, triples: Sequence[tuple[str, str, str]]) -> Values:
         """(n,) of source, hypothesis, reference."""
         self._embed([text for triple in triples for text in triple])
-        found = []
+        scores = []
         with torch.inference_mode():
             for start in range(0, len(triples), PAIRS):
-                some = triples[start : start + PAIRS]
-                sides = (torch.stack([self._known[triple[side]] for triple in some]) for side in range(3))
-                found.append(self._model.estimate(*sides).score.double().cpu().numpy())
-        return np.concatenate(found) if found else np.zeros(0)
+                batch = triples[start : start + PAIRS]
+                sides = (torch.stack([self._known[triple[side]] for triple in batch]) for side in range(3))
+                scores.append(self._model.estimate(*sides).score.double().cpu().numpy())
+        return np.concatenate(scores) if scores else np.zeros(0)
 
     def _embed(self, texts: Sequence[str]) -> None:
         new = sorted(dict.fromkeys(text for text in texts if text not in self._known), key=len)
         with torch.inference_mode():
             for start in range(0, len(new), TOGETHER):
-                some = new[start : start + TOGETHER]
-                inputs = self._model.encoder.prepare_sample(some).to(self._model.device)
+                batch = new[start : start + TOGETHER]
+                inputs = self._model.encoder.prepare_sample(batch).to(self._model.device)
                 embedded = self._model.get_sentence_embedding(inputs["input_ids"], inputs["attention_mask"])
-                self._known.update(zip(some, embedded.clone(), strict=True))
+                self._known.update(zip(batch, embedded.clone(), strict=True))
 
 
 def checkpoint_of(folder: Path) -> Path:
@@ -151,7 +151,7 @@ def load_checkpoint(folder: Path) -> Any:
     logging.getLogger("pytorch_lightning").setLevel(logging.ERROR)
     try:
         return comet.load_from_checkpoint(str(checkpoint_of(folder)), local_files_only=True)
-    except Exception as error:  # whatever the library raises for a folder that it cannot read
+    except Exception as error:  # the library raises many kinds of errors for a folder that it cannot read
         raise UserError(f"{folder}: unbabel-comet cannot load it ({' '.join(str(error).split())[:200]})") from None
 
 

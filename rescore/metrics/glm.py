@@ -31,10 +31,10 @@ def first(text: Readings) -> list[str]:
 
 
 def nearest(reference: Readings, hypothesis: Readings) -> tuple[list[str], list[str]]:
-    """The readings of both whose alignment is the cheapest (`alignment`); of equally cheap ones the first.
+    """The readings of both texts with the cheapest alignment (`alignment`); of equally cheap readings, the first.
 
-    As sclite aligns networks of words: each word follows one of those that can stand before it. Time and memory are
-    the product of the words of both.
+    Networks of words are aligned as in sclite: each word follows any of its possible predecessors. Time and memory grow
+    with the product of the numbers of words.
 
     Raises:
         UserError: a text with alternatives is too long.
@@ -42,35 +42,35 @@ def nearest(reference: Readings, hypothesis: Readings) -> tuple[list[str], list[
     if not ambiguous(reference) and not ambiguous(hypothesis):
         return first(reference), first(hypothesis)
     expected, expected_before, expected_ends = _network(reference)
-    found, found_before, found_ends = _network(hypothesis)
-    if len(expected) * len(found) > MOST_CELLS:
+    heard, heard_before, heard_ends = _network(hypothesis)
+    if len(expected) * len(heard) > MOST_CELLS:
         raise UserError(
-            f"--glm: {len(found):,} words of a text and {len(expected):,} of its reference are too many to compare "
+            f"--glm: {len(heard):,} words of a text and {len(expected):,} of its reference are too many to compare "
             f"with their alternatives, at most {MOST_CELLS:,} pairs; cut long recordings into utterances"
         )
     # Of the cheapest alignment of a path up to word i with one up to word j.
-    cost = [[0] * len(found) for _ in expected]
+    cost = [[0] * len(heard) for _ in expected]
     for i, before_i in enumerate(expected_before):
         here = cost[i]
-        rows = [cost[p] for p in before_i] or [[NEVER] * len(found)]
+        rows = [cost[p] for p in before_i] or [[NEVER] * len(heard)]
         above = rows[0] if len(rows) == 1 else list(map(min, *rows))
-        for j, before_j in enumerate(found_before):
+        for j, before_j in enumerate(heard_before):
             if i or j:
-                change = SUBSTITUTION * (expected[i] != found[j])
+                change = SUBSTITUTION * (expected[i] != heard[j])
                 least = above[j] + GAP
                 for q in before_j:
                     least = min(least, above[q] + change, here[q] + GAP)
                 here[j] = least
-    i, j = min(((p, q) for p in expected_ends for q in found_ends), key=lambda ends: cost[ends[0]][ends[1]])
+    i, j = min(((p, q) for p in expected_ends for q in heard_ends), key=lambda ends: cost[ends[0]][ends[1]])
     words: tuple[list[str], list[str]] = ([], [])
     while i or j:
-        change = SUBSTITUTION * (expected[i] != found[j])
+        change = SUBSTITUTION * (expected[i] != heard[j])
         # Of equally cheap steps the change (or match) is taken first, then the insertion, as in `alignment`.
-        steps = [(change, p, q) for p in expected_before[i] for q in found_before[j]]
-        steps += [(GAP, i, q) for q in found_before[j]] + [(GAP, p, j) for p in expected_before[i]]
+        steps = [(change, p, q) for p in expected_before[i] for q in heard_before[j]]
+        steps += [(GAP, i, q) for q in heard_before[j]] + [(GAP, p, j) for p in expected_before[i]]
         p, q = next((p, q) for more, p, q in steps if cost[p][q] + more == cost[i][j])
         words[0].extend([expected[i]] * (p != i))
-        words[1].extend([found[j]] * (q != j))
+        words[1].extend([heard[j]] * (q != j))
         i, j = p, q
     return words[0][::-1], words[1][::-1]
 
@@ -95,10 +95,10 @@ def _network(text: Readings) -> tuple[list[str], list[Sequence[int]], Sequence[i
 
 LONGEST_RULE = 1_000
 REFERENCES, HYPOTHESES = {"ref", "stm", "trn", "txt"}, {"hyp", "ctm", "trn", "txt"}
-"""Names by which a file says that the rules below are for one side only: csrfilt.sh's `-t` and `-i`."""
+"""Names in a file that restrict the rules below to one side: csrfilt.sh's `-t` and `-i`."""
 
 VERSION = "v2"
-"""Of what a file means: in v1 a rule saw what the rules above it had written."""
+"""Version of the rules' meaning: in v1, a rule read the output of the rules above it."""
 KEY = 3  # letters by which rules are found
 
 
@@ -125,19 +125,19 @@ Table = Mapping[str, Sequence[tuple[int, Rule]]]
 class Glm:
     """The rules of a global mapping file.
 
-    A text is read once, from left to right; at each place the first rule of the file that fits replaces. What is new is
-    not looked at again, and contexts are those of the text as it was.
+    A text is read once, from left to right; at each place, the first rule that fits replaces the text. Replaced text is
+    not read again, and contexts refer to the original text.
     """
 
     of_references: Table = field(repr=False, compare=False)
     of_hypotheses: Table = field(repr=False, compare=False)
     digest: str
-    """Of the file's content, and the version of what it means."""
+    """Hash of the file's content, and the version of the rules' meaning."""
     path: str = ""
     """Where it was read."""
 
     def __call__(self, text: str, reference: bool = False) -> list[tuple[str, ...]]:
-        """The text in parts: of each part the alternatives, any of which is right."""
+        """The text in parts, each a set of alternatives; any alternative is right."""
         text = f" {' '.join(text.split())} "
         lower = text.lower()
         if len(lower) != len(text):  # few letters become two
@@ -164,12 +164,13 @@ class Glm:
     def load(cls, path: Path) -> Glm:
         """Read a file of lines `A => B / [ ] __ [ ]`; `;;` begins a comment, `*` a line of its head.
 
-        A and B may stand in brackets or quotes. A context of a blank asks for the end of a word; without a context
-        any part of a text is replaced. Of alternatives `{B / C}` any is right; `@` is no word. Case does not matter.
-        Below a line `;; INPUT_DEPENDENT_APPLICATION = "hyp"` rules are for hypotheses, of `"ref"` for references.
+        A and B may stand in brackets or quotes. A blank as context matches the end of a word; without a context, any
+        part of a text is replaced. Each alternative of `{B / C}` is right; `@` stands for no word. Case does not
+        matter. Below a line `;; INPUT_DEPENDENT_APPLICATION = "hyp"` rules are for hypotheses, of `"ref"` for
+        references.
 
         Raises:
-            UserError: the file is absent, or a line is none of these.
+            UserError: the file is absent, or a line has another form.
         """
         try:
             content = path.read_bytes()
@@ -198,13 +199,13 @@ class Glm:
 
 
 def _first(table: Table, text: str, at: int) -> Rule | None:
-    found = [
+    fitting = [
         (number, rule)
         for letters in range(1, KEY + 1)
         for number, rule in table.get(text[at : at + letters], ())
         if rule.fits(text, at)
     ]
-    return min(found, key=lambda one: one[0])[1] if found else None
+    return min(fitting, key=lambda numbered: numbered[0])[1] if fitting else None
 
 
 def _sides(expression: str) -> tuple[bool, bool]:
@@ -228,7 +229,7 @@ def _rule(line: str, place: str) -> Rule:
 
 
 def _alternatives(new: str, place: str) -> tuple[str, ...]:
-    """What a right side stands for."""
+    """The texts that the right side of a rule stands for."""
     if "{" not in new:
         return (_bare(new),)
     # Files that are in use have lines without the bracket at the end.

@@ -38,23 +38,23 @@ class NgramCounts:
         return np.bincount(self.row, self.count, self.texts).astype(np.int64)
 
     def matches(self) -> Counts:
-        """(texts, texts): of each pair the n-grams in common, each as often as both have it.
+        """(texts, texts): the number of common n-grams of each pair, with repetitions that both texts have.
 
-        An n-gram that comes three times is three features, "at least once", "twice", "three times": then the matches
-        are the products of 0/1 vectors. What only one text has matches nothing but itself.
+        An n-gram that occurs three times makes three features, "at least once", "twice", "three times"; matches are
+        then products of 0/1 vectors. An n-gram that only one text has matches only itself.
         """
         row, feature = self._features()
         shared = np.bincount(feature)[feature] > 1
         row, feature = row[shared], np.unique(feature[shared], return_inverse=True)[1]
-        found = np.zeros((self.texts, self.texts), dtype=np.int64)
+        common = np.zeros((self.texts, self.texts), dtype=np.int64)
         width = max(1, CELLS // self.texts)
         for start in range(0, int(feature.max(initial=-1)) + 1, width):
             here = (feature >= start) & (feature < start + width)
             has = np.zeros((self.texts, int(feature[here].max()) - start + 1), dtype=np.float32)
             has[row[here], feature[here] - start] = 1.0
-            found += (has @ has.T).astype(np.int64)
-        np.fill_diagonal(found, self.totals)
-        return found
+            common += (has @ has.T).astype(np.int64)
+        np.fill_diagonal(common, self.totals)
+        return common
 
     def _features(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         most = int(self.count.max(initial=1))
@@ -81,7 +81,7 @@ def ngram_counts(texts: Sequence[Sequence[Hashable]], orders: int) -> list[Ngram
     left = np.repeat(np.cumsum(lengths), lengths) - np.arange(len(tokens))  # tokens from here to the text's end
     place = np.arange(len(tokens))
     code = tokens
-    found = []
+    of_orders = []
     for order in range(1, orders + 1):
         if order > 1:
             fits = left[place] >= order
@@ -89,8 +89,8 @@ def ngram_counts(texts: Sequence[Sequence[Hashable]], orders: int) -> list[Ngram
             code = np.unique(code * len(numbers) + tokens[place + order - 1], return_inverse=True)[1]
         size = int(code.max(initial=0)) + 1
         pairs, count = np.unique(row[place] * size + code, return_counts=True)
-        found.append(NgramCounts(len(texts), pairs // size, pairs % size, count))
-    return found
+        of_orders.append(NgramCounts(len(texts), pairs // size, pairs % size, count))
+    return of_orders
 
 
 class Chrf:
@@ -155,10 +155,11 @@ class Chrf:
 
     def pair_losses(self, texts: Sequence[str]) -> Values:
         columns = []
-        for one in self._ngrams(texts):
-            totals = one.totals
-            there = np.where(totals > 0, totals[:, None], 0)  # what no reference has is not counted, as in sacreBLEU
-            columns += [there, np.broadcast_to(totals, there.shape), one.matches()]
+        for ngrams in self._ngrams(texts):
+            totals = ngrams.totals
+            # Orders that the reference lacks are not counted, as in sacreBLEU.
+            there = np.where(totals > 0, totals[:, None], 0)
+            columns += [there, np.broadcast_to(totals, there.shape), ngrams.matches()]
         return np.stack([self.losses(np.stack(row, axis=-1)) for row in zip(*columns, strict=True)])
 
     def aggregated(self, texts: Sequence[str]) -> Callable[[Values], Values]:
@@ -166,9 +167,9 @@ class Chrf:
 
         def losses(posteriors: Values) -> Values:
             columns = []
-            for one in counts:
-                matches, total = one.expected(posteriors)
-                columns += [one.totals, np.full(len(matches), total), matches]
+            for ngrams in counts:
+                matches, total = ngrams.expected(posteriors)
+                columns += [ngrams.totals, np.full(len(matches), total), matches]
             return self.losses(np.stack(columns, axis=-1))
 
         return losses
@@ -241,13 +242,13 @@ def sacrebleu_settings(metric: SacrebleuMetric) -> tuple[dict[str, str], dict[st
 def _sentence_statistics(
     metric: SacrebleuMetric, hypotheses: Sequence[str], references: Sequence[Sequence[str]]
 ) -> list[list[float]]:
-    # What sacreBLEU's own significance tests are built on; its public functions give the scores only.
+    # sacreBLEU's own significance tests use this method; its public functions return scores only.
     rows: list[list[float]] = [[] for _ in hypotheses]
     for number in {len(texts) for texts in references}:
         chosen = [index for index, texts in enumerate(references) if len(texts) == number]
         streams = [[references[index][rank] for index in chosen] for rank in range(number)]
-        found = metric._extract_corpus_statistics([hypotheses[index] for index in chosen], streams)
-        for index, row in zip(chosen, found, strict=True):
+        statistics = metric._extract_corpus_statistics([hypotheses[index] for index in chosen], streams)
+        for index, row in zip(chosen, statistics, strict=True):
             rows[index] = row
     return rows
 
@@ -283,7 +284,7 @@ class Bleu:
 
     @classmethod
     def choose(cls, options: MetricOptions, references: Sequence[str]) -> Bleu:
-        """With the tokenizer asked for, else `none` for references that are tokenised already, else 13a."""
+        """The metric with the requested tokenizer; by default `none` for tokenised references, 13a for others."""
         return cls(options.tokenise or ("none" if looks_tokenised(references) else "13a"))
 
     @property
@@ -318,31 +319,31 @@ class Bleu:
     def pair_losses(self, texts: Sequence[str]) -> Values:
         words = self._words(texts)
         counts = ngram_counts(words, ORDERS)
-        matches = np.stack([one.matches() for one in counts], axis=-1)
-        totals = np.stack([one.totals for one in counts], axis=-1)
-        lengths = np.array([len(one) for one in words])[:, None]
+        matches = np.stack([ngrams.matches() for ngrams in counts], axis=-1)
+        totals = np.stack([ngrams.totals for ngrams in counts], axis=-1)
+        lengths = np.array([len(sentence) for sentence in words])[:, None]
         own, number = np.concatenate([totals, lengths], axis=1), len(words)
         losses = np.empty((number, number))
         step = max(1, PAIRS // number)
         for start in range(0, number, step):
-            some = slice(start, start + step)
-            here = len(own[some])
+            block = slice(start, start + step)
+            here = len(own[block])
             columns = [
-                matches[some].reshape(-1, ORDERS),
-                np.repeat(own[some], number, axis=0),
+                matches[block].reshape(-1, ORDERS),
+                np.repeat(own[block], number, axis=0),
                 np.tile(lengths, (here, 1)),
             ]
-            losses[some] = self.losses(np.concatenate(columns, axis=1)).reshape(here, number)
+            losses[block] = self.losses(np.concatenate(columns, axis=1)).reshape(here, number)
         return losses
 
     def aggregated(self, texts: Sequence[str]) -> Callable[[Values], Values]:
         words = self._words(texts)
         counts = ngram_counts(words, ORDERS)
-        totals = np.stack([one.totals for one in counts], axis=-1)
-        lengths = np.array([len(one) for one in words])
+        totals = np.stack([ngrams.totals for ngrams in counts], axis=-1)
+        lengths = np.array([len(sentence) for sentence in words])
 
         def losses(posteriors: Values) -> Values:
-            matches = np.stack([one.expected(posteriors)[0] for one in counts], axis=-1)
+            matches = np.stack([ngrams.expected(posteriors)[0] for ngrams in counts], axis=-1)
             reference = np.full((len(words), 1), lengths @ posteriors)
             return self.losses(np.concatenate([matches, totals, lengths[:, None], reference], axis=1))
 
@@ -368,7 +369,7 @@ def corpus_bleu(rows: Counts, effective_order: bool = False) -> Values:
         # Orders without a match are smoothed: the k-th such counts as 2**-k of a match (NIST's mteval).
         smoothed = 0.5 ** np.cumsum(matches == 0, axis=1)
         logs = np.log(100.0 * np.where(matches > 0, matches, smoothed) / ngrams)
-        orders = (ngrams > 0).sum(axis=1)  # a text shorter than an order has none of the longer ones either
+        orders = (ngrams > 0).sum(axis=1)  # a text without n-grams of an order has no longer n-grams either
         used = np.arange(4) < orders[:, None]
         mean = np.where(used, logs, 0.0).sum(axis=1) / (orders if effective_order else 4)
         brevity = np.where(length < reference, np.exp(1 - reference / length), 1.0)

@@ -1,4 +1,4 @@
-"""What counts as the same word: explicit, and part of the signature."""
+"""The normalisation that decides which words are equal: explicit, and part of the signature."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ YES = ("split_hyphens", "drop_punctuation", "drop_apostrophes", "drop_unknown", 
 WHISPER = {"whisper_english": "english:EnglishTextNormalizer", "whisper_basic": "basic:BasicTextNormalizer"}
 """Whisper's normalisers: modules and classes of the package whisper_normalizer."""
 FLAGS = ("case_sensitive", *YES, *WHISPER, "split_characters", "split_mixed")
-"""What a `Normaliser` may do beside the replacements of a file."""
+"""The switches of a `Normaliser`; a mapping file comes on top."""
 
 _UNSPACED = (
     "\u0e00-\u0e7f"  # Thai
@@ -44,22 +44,22 @@ class Piece:
     """A stretch of a text, and the words that it is compared as."""
 
     text: str
-    """As it is written."""
+    """The piece as it is written."""
     written: tuple[str, ...]
-    """Its words as they are written: several where a normalisation joins words, such as "twenty one" as "21"."""
+    """Its words as they are written: several if normalisation joins words ("twenty one" becomes "21")."""
     words: tuple[str, ...]
-    """Its words as they are compared; none where it does not count, such as a filler."""
+    """Its words as they are compared; empty for a piece that does not count, such as a filler."""
     glued: bool = False
     """Whether no blank stands before it, as between Chinese characters."""
 
     @property
     def tokens(self) -> list[Token]:
-        """Its words, each of which knows its piece."""
+        """The words of the piece; each word refers to the piece."""
         return [Token.of(self, place) for place in range(len(self.words))]
 
 
 class Token(str):
-    """A word as it is compared, which knows the piece of the text that it stands for."""
+    """A word as it is compared, with a reference to its piece of the text."""
 
     __slots__ = ("piece", "place")
     piece: Piece
@@ -74,7 +74,7 @@ class Token(str):
 
     @property
     def written(self) -> str:
-        """As it is written, where it has a piece of its own."""
+        """The written form of a word that has a piece of its own."""
         return self.piece.text if len(self.piece.words) == 1 else str(self)
 
 
@@ -84,7 +84,9 @@ def rewritten(tokens: Sequence[Token]) -> str:
     while place < len(tokens):
         token = tokens[place]
         run = tokens[place : place + len(token.piece.words)]
-        whole = [one.place for one in run if one.piece is token.piece] == list(range(len(token.piece.words)))
+        whole = [neighbour.place for neighbour in run if neighbour.piece is token.piece] == list(
+            range(len(token.piece.words))
+        )
         text += "" if not text or (token.piece.glued and token.place == 0) else " "
         text += token.piece.text if whole else str(token)
         place += len(run) if whole else 1
@@ -93,7 +95,7 @@ def rewritten(tokens: Sequence[Token]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Normaliser:
-    """From a text to its words. The default is sclite's: upper and lower case are the same, all else is a difference.
+    """Splits a text into its words. The default is sclite's: case is ignored, every other difference counts.
 
     Unicode's compatibility forms come first (NFKC), then Whisper's normaliser. `glm` replaces as NIST's global mapping
     files say, after case is folded; then hyphens part compounds; then punctuation goes, but for apostrophes and hyphens
@@ -127,7 +129,7 @@ class Normaliser:
         return first(self.readings(text, reference=True))
 
     def nearest(self, reference: str | Sequence[str], hypothesis: str) -> tuple[list[str], list[str]]:
-        """The words of both; of alternatives those that make them most alike. A reference may be words already."""
+        """The words of both texts; of alternatives, the most similar pair. The reference may be a list of words."""
         expected = self.readings(reference, True) if isinstance(reference, str) else [[list(reference)]]
         return nearest(expected, self.readings(hypothesis))
 
@@ -141,7 +143,7 @@ class Normaliser:
         if not self.case_sensitive:
             text = text.lower()
         parts = self.glm(text, reference) if self.glm else [(text,)]
-        return [[self._words(one) for one in part] for part in parts]
+        return [[self._words(alternative) for alternative in part] for part in parts]
 
     def _words(self, text: str) -> list[str]:
         if self.split_hyphens:
@@ -162,32 +164,35 @@ class Normaliser:
 
     @property
     def unit(self) -> str:
-        """What texts are cut into, for the signature: words between blanks, characters, or both."""
+        """The units of texts, for the signature: words between blanks, characters, or both."""
         return "character" if self.split_characters else "mixed" if self.split_mixed else "space"
 
     def pieces(self, text: str) -> list[Piece]:
-        """The text from left to right: what is written, with the words that it is compared as.
+        """The pieces of the text from left to right: written words with their compared words.
 
-        Where a word alone is normalised in another way than in its sentence, it is one piece with its neighbours.
+        A word whose normalisation depends on its sentence forms one piece with its neighbours.
         """
         written = [(part, place > 0) for word in text.split() for place, part in enumerate(self._split(word))]
         words = [_alone(self, part) for part, _ in written]
-        apart = [word for some in words for word in some]
+        apart = [word for part_words in words for word in part_words]
         whole = self(text)
         if apart == whole:
-            return [Piece(part, (part,), some, glued) for (part, glued), some in zip(written, words, strict=True)]
-        ends = _ends([len(some) for some in words], apart, whole)
+            return [
+                Piece(part, (part,), part_words, glued)
+                for (part, glued), part_words in zip(written, words, strict=True)
+            ]
+        ends = _ends([len(part_words) for part_words in words], apart, whole)
         pieces, begin, last = [], 0, 0
         for place, end in enumerate(ends, 1):
             if end is not None:
-                some = written[begin:place]
-                shown = "".join(part if glued else f" {part}" for part, glued in some).strip()
-                pieces.append(Piece(shown, tuple(part for part, _ in some), tuple(whole[last:end]), some[0][1]))
+                covered = written[begin:place]
+                shown = "".join(part if glued else f" {part}" for part, glued in covered).strip()
+                pieces.append(Piece(shown, tuple(part for part, _ in covered), tuple(whole[last:end]), covered[0][1]))
                 begin, last = place, end
         return pieces
 
     def tokens(self, text: str) -> list[Token]:
-        """The words of a text as `__call__` gives them, each of which knows how it was written."""
+        """The words of a text as `__call__` returns them, each with its written form."""
         return [token for piece in self.pieces(text) for token in piece.tokens]
 
     def closest(self, references: Sequence[str], hypothesis: str) -> str:
@@ -200,13 +205,14 @@ class Normaliser:
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """The names of what is on; `glm` aside."""
+        """The names of the switches that are on, without `glm`."""
         return tuple(name for name in FLAGS if getattr(self, name))
 
-    def beside(self, given: Normaliser) -> Normaliser:
-        """What either does; of two mapping files the one given."""
+    def beside(self, normaliser: Normaliser) -> Normaliser:
+        """The union of both normalisers; of two mapping files, the argument's file counts."""
         return Normaliser(
-            **{name: True for name in FLAGS if name in self.flags or name in given.flags}, glm=given.glm or self.glm
+            **{name: True for name in FLAGS if name in self.flags or name in normaliser.flags},
+            glm=normaliser.glm or self.glm,
         )
 
     @property
@@ -231,13 +237,13 @@ def _alone(normaliser: Normaliser, word: str) -> tuple[str, ...]:
 
 
 def _ends(lengths: Sequence[int], apart: Sequence[str], whole: Sequence[str]) -> list[int | None]:
-    """For each of some words its end among `whole`, None where it is one piece with the next.
+    """For each word, its end in `whole`; None if the word forms one piece with the next word.
 
     Args:
         lengths: how many of `apart` each has.
     """
     ends: dict[int, int] = {}
-    for block in Levenshtein.editops(apart, whole).as_matching_blocks():  # what lies between two is one piece
+    for block in Levenshtein.editops(apart, whole).as_matching_blocks():  # the words between two ends are one piece
         for place in range(block.size + 1):
             ends.setdefault(block.a + place, block.b + place)
     ends[len(apart)] = len(whole)
@@ -249,17 +255,17 @@ def _whisper(name: str) -> Callable[[str], str]:
     """One of `WHISPER`."""
     module, _, kind = WHISPER[name].partition(":")
     try:
-        made: Callable[[str], str] = getattr(import_module(f"whisper_normalizer.{module}"), kind)()
+        function: Callable[[str], str] = getattr(import_module(f"whisper_normalizer.{module}"), kind)()
     except ImportError:
         option = name.replace("_", "-")
         raise UserError(
             f"--normalizer {option} needs the package whisper-normalizer; pip install 'rescore[whisper]'"
         ) from None
-    return made
+    return function
 
 
 def _whisper_version(name: str) -> str:
-    """What a figure depends on: other versions spell other words alike."""
+    """The package's version, which figures depend on: versions differ in their spellings."""
     _whisper(name)
     return version("whisper-normalizer")
 
@@ -282,8 +288,8 @@ class WordList:
     def load(cls, path: Path) -> WordList:
         """Read a file of words.
 
-        Where all lines begin with ids (different ones, with a digit in each) and some have words behind the id, each
-        utterance has a list of its own.
+        If all lines begin with different ids that contain a digit, and some ids are followed by words, each utterance
+        has its own list.
 
         Raises:
             UserError: the file cannot be read, is not UTF-8, or has no word.
@@ -311,7 +317,7 @@ class WordList:
         return frozenset(word for entry in self.entries for word in normaliser.reference(entry))
 
     def words_by_utterance(self, normaliser: Normaliser) -> dict[str, frozenset[str]]:
-        """The same for each utterance; nothing where all utterances have one list."""
+        """The words of each utterance; empty if all utterances share a list."""
         if not self.by_utterance:
             return {}
         pairs = (line.partition(" ") for line in self._split_lines())
@@ -323,13 +329,13 @@ def paired_words(
 ) -> tuple[list[list[str]], list[list[str]]]:
     """The words of each pair of texts, as `Normaliser.nearest` has them; equal texts are normalised once."""
     expected = {text: normaliser.readings(text, reference=True) for text in dict.fromkeys(references)}
-    found = {text: normaliser.readings(text) for text in dict.fromkeys(hypotheses)}
+    heard = {text: normaliser.readings(text) for text in dict.fromkeys(hypotheses)}
     # One list of words for all places of a text: errors are counted in numbers, and each list is numbered once.
-    words = [{text: first(readings) for text, readings in side.items()} for side in (expected, found)]
-    one, other = [words[0][text] for text in references], [words[1][text] for text in hypotheses]
+    words = [{text: first(readings) for text, readings in side.items()} for side in (expected, heard)]
+    expected_words, heard_words = [words[0][text] for text in references], [words[1][text] for text in hypotheses]
     if normaliser.glm:
         for place, pair in enumerate(zip(references, hypotheses, strict=True)):
-            readings = expected[pair[0]], found[pair[1]]
+            readings = expected[pair[0]], heard[pair[1]]
             if any(map(ambiguous, readings)):
-                one[place], other[place] = nearest(*readings)
-    return one, other
+                expected_words[place], heard_words[place] = nearest(*readings)
+    return expected_words, heard_words

@@ -20,9 +20,9 @@ from rescore.nbest import NbestList, content_hash
 from rescore.parts import TESTS
 
 SEED = 12345
-"""Also sacreBLEU's: with it both draw the same samples."""
+"""sacreBLEU has the same seed, so both draw the same samples."""
 SPEAKER = r"^(.+?)[-_]"
-"""The speaker in an utterance id, as sclite and Kaldi have it: what stands before the first hyphen or underscore."""
+"""The speaker in an utterance id, as in sclite and Kaldi: the part before the first hyphen or underscore."""
 _CELLS = 1 << 20  # of a matrix of samples: bounds memory
 
 
@@ -38,16 +38,16 @@ def speakers(ids: Sequence[str], pattern: str = SPEAKER) -> list[str]:
     """The speaker (or document) of each utterance id: the first group of a regular expression.
 
     Raises:
-        UserError: the expression is none, or does not match an id.
+        UserError: the expression is invalid, or does not match an id.
     """
     find = finder(pattern, "--speaker")
-    found = []
+    labels = []
     for name in ids:
         speaker = find(name)
         if speaker is None:
             raise UserError(f"utterance {name}: --speaker {pattern} does not match it; give another expression")
-        found.append(speaker)
-    return found
+        labels.append(speaker)
+    return labels
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Folds:
     number: int
     """How many."""
     unit: str
-    """What is kept together: `speaker` or `utterance`."""
+    """The unit that is kept in a fold: `speaker` or `utterance`."""
     fold: list[int]
     """The part of each utterance."""
 
@@ -67,11 +67,11 @@ class Folds:
 
 
 def split(ids: Sequence[str], number: int, pattern: str | None = None) -> Folds:
-    """Cut a set into parts of about one size, the same for the same ids.
+    """Cut a set into parts of about equal size; equal ids give equal parts.
 
     Args:
-        number: how many parts. pattern: where an id has its speaker or document; None for the usual place, and for
-            single utterances where ids have none or there are fewer speakers than parts.
+        number: of parts. pattern: expression for the speaker or document in an id; None for the usual pattern, or for
+            single utterances if ids show no speakers or fewer speakers than parts.
 
     Raises:
         UserError: there are fewer units than parts, or a given pattern does not match.
@@ -165,7 +165,7 @@ def confidence_interval(
 ) -> tuple[float, float]:
     """The bootstrap's percentile interval of the metric's value.
 
-    Samples without one, such as the error rate of empty references, do not count.
+    Samples without a value, such as the error rate of empty references, do not count.
     """
     statistics = np.asarray(rows, dtype=np.int64)
     sums = np.concatenate([_sums(samples, statistics) for samples in _resamples(len(statistics), trials, seed)])
@@ -174,14 +174,14 @@ def confidence_interval(
 
 
 def _interval(values: Values, level: float) -> tuple[float, float]:
-    """What is left of values where as many are cut off at either end."""
+    """The range of the values after an equal number is cut off at either end."""
     outside = int(len(values) * (1 - level) / 2)
     ordered = np.sort(values)
     return float(ordered[outside]), float(ordered[len(values) - 1 - outside])
 
 
 def _chunks(trials: int, units: int) -> list[int]:
-    """Numbers of trials that are drawn together; a multiple of 32, with which random bits do not depend on the cut."""
+    """Numbers of trials that are drawn together; multiples of 32, so that random bits do not depend on the cut."""
     size = max(32, _CELLS // max(units, 1) // 32 * 32)
     return [min(size, trials - start) for start in range(0, trials, size)]
 
@@ -212,7 +212,7 @@ class SignificanceTest(Protocol):
     signature: str
     """Its settings, for signatures."""
     by_units: bool
-    """Whether it can exchange or draw speakers instead of utterances."""
+    """Whether the test can exchange or draw speakers instead of utterances."""
 
     def p_value(
         self, metric: Metric, lists: Sequence[NbestList], first: Sequence[Chosen], second: Sequence[Chosen]
@@ -230,7 +230,7 @@ class Randomisation:
     def p_value(
         self, metric: Metric, lists: Sequence[NbestList], first: Sequence[Chosen], second: Sequence[Chosen]
     ) -> float:
-        return paired_randomisation(metric, [one.counts for one in first], [one.counts for one in second])
+        return paired_randomisation(metric, [chosen.counts for chosen in first], [chosen.counts for chosen in second])
 
 
 class Bootstrap:
@@ -242,7 +242,7 @@ class Bootstrap:
     def p_value(
         self, metric: Metric, lists: Sequence[NbestList], first: Sequence[Chosen], second: Sequence[Chosen]
     ) -> float:
-        return paired_bootstrap(metric, [one.counts for one in first], [one.counts for one in second])
+        return paired_bootstrap(metric, [chosen.counts for chosen in first], [chosen.counts for chosen in second])
 
 
 class Mapsswe:
@@ -257,8 +257,8 @@ class Mapsswe:
         if metric.unit != "word" or metric.words is None:
             raise UserError(f"--test mapsswe counts word errors; it does not apply to {metric.name}")
         references = [nbest.references for nbest in lists]
-        one, other = ([chosen.text for chosen in choice] for choice in (first, second))
-        return matched_pairs(references, one, other, metric.words).p_value
+        first_texts, second_texts = ([chosen.text for chosen in choice] for choice in (first, second))
+        return matched_pairs(references, first_texts, second_texts, metric.words).p_value
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,7 +266,7 @@ class PairedTest:
     """One of `TESTS`, by utterance or by speaker, which `pattern` finds in ids.
 
     Raises:
-        UserError: there is no such test, or it cannot be made by speaker.
+        UserError: the test is unknown, or cannot be made by speaker.
     """
 
     name: str = "randomisation"
@@ -294,15 +294,15 @@ class PairedTest:
         if self.by_speaker:
             groups = speakers([nbest.id for nbest in lists], self.pattern)
             first, second = (
-                [Chosen("", counts) for counts in by_group([one.counts for one in choice], groups)]
+                [Chosen("", counts) for counts in by_group([chosen.counts for chosen in choice], groups)]
                 for choice in (first, second)
             )
         return TESTS[self.name]().p_value(metric, lists, first, second)
 
 
 class MatchedPairs(NamedTuple):
-    """What MAPSSWE found: `mean` is errors of the first system less those of the second, a segment; z is infinite
-    where all segments have the same difference."""
+    """The result of MAPSSWE. `mean` is the difference of errors, first system less second, per segment; z is infinite
+    if all segments have the same difference."""
 
     segments: int
     mean: float
@@ -321,9 +321,9 @@ def matched_pairs(
 
     A segment holds errors of either system, and ends before two words in a row that both have right, without
     insertions between: errors of different segments are taken as independent. The test is two-tailed and assumes that
-    the mean difference is normally distributed; where all segments have the same difference, which leaves no deviation
-    to compare with, it is the sign test. Where the two systems are nearest to different references, or to different
-    readings of one, the sentence is one segment.
+    the mean difference is normally distributed; if all segments have the same difference, the deviation is 0 and the
+    sign test is used instead. If the two systems are nearest to different references, or to different readings of a
+    reference, the sentence is one segment.
 
     Args:
         references: one or more for each sentence.
@@ -332,9 +332,9 @@ def matched_pairs(
     differences = np.array(
         [
             of_first - of_second
-            for reference, one, other in zip(references, first, second, strict=True)
+            for reference, first_text, second_text in zip(references, first, second, strict=True)
             for of_first, of_second in _segments(
-                normaliser, (reference,) if isinstance(reference, str) else reference, one, other
+                normaliser, (reference,) if isinstance(reference, str) else reference, first_text, second_text
             )
         ],
         dtype=np.float64,
@@ -353,10 +353,10 @@ def _segments(normaliser: Normaliser, references: Sequence[str], first: str, sec
     """The errors of both systems in each segment of one sentence."""
     pairs = [normaliser.nearest(normaliser.closest(references, text), text) for text in (first, second)]
     both = [_errors(*pair) for pair in pairs]
-    if pairs[0][0] != pairs[1][0]:  # two references or readings: the places of one are not those of the other
+    if pairs[0][0] != pairs[1][0]:  # two references or readings have different places
         whole = (sum(both[0]), sum(both[1]))
         return [whole] if any(whole) else []
-    found: list[tuple[int, int]] = []
+    segments: list[tuple[int, int]] = []
     of_first = of_second = correct = 0
     for place, errors in enumerate(zip(*both, strict=True)):
         if any(errors):
@@ -364,19 +364,19 @@ def _segments(normaliser: Normaliser, references: Sequence[str], first: str, sec
         elif place % 2:
             correct += 1
             if correct == 2 and (of_first or of_second):
-                found.append((of_first, of_second))
+                segments.append((of_first, of_second))
                 of_first = of_second = 0
-    return [*found, (of_first, of_second)] if of_first or of_second else found
+    return [*segments, (of_first, of_second)] if of_first or of_second else segments
 
 
 def _errors(reference: list[str], hypothesis: list[str]) -> list[int]:
     """Errors by place: insertions before the first word, at that word, insertions before the second, ..."""
     errors = [0] * (2 * len(reference) + 1)
     word = 0
-    for expected, found in align(reference, hypothesis):
+    for expected, heard in align(reference, hypothesis):
         if expected is None:
             errors[2 * word] += 1
         else:
-            errors[2 * word + 1] = int(expected != found)
+            errors[2 * word + 1] = int(expected != heard)
             word += 1
     return errors

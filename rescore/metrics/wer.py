@@ -47,9 +47,9 @@ class ErrorRate:
     @classmethod
     def of_both(cls, options: MetricOptions, references: Sequence[str]) -> ErrorRate:
         """The mixed error rate: each character of Chinese, Japanese and Thai is a word."""
-        made = cls(False, replace(options.normaliser, split_characters=False, split_mixed=True))
-        made.name = "MER"
-        return made
+        metric = cls(False, replace(options.normaliser, split_characters=False, split_mixed=True))
+        metric.name = "MER"
+        return metric
 
     @property
     def settings(self) -> dict[str, str]:
@@ -71,11 +71,11 @@ class ErrorRate:
         best = np.zeros((len(hypotheses), 4), dtype=np.int64)
         for rank in range(max(map(len, references), default=0)):
             rows = [index for index, texts in enumerate(references) if rank < len(texts)]
-            found = self._count([references[row][rank] for row in rows], [hypotheses[row] for row in rows])
+            counts = self._count([references[row][rank] for row in rows], [hypotheses[row] for row in rows])
             if rank:
-                fewer = found[:, :REFERENCE].sum(axis=1) < best[rows, :REFERENCE].sum(axis=1)
-                found = np.where(fewer[:, None], found, best[rows])
-            best[rows] = found
+                fewer = counts[:, :REFERENCE].sum(axis=1) < best[rows, :REFERENCE].sum(axis=1)
+                counts = np.where(fewer[:, None], counts, best[rows])
+            best[rows] = counts
         return best
 
     def _count(self, references: list[str], hypotheses: list[str]) -> Counts:
@@ -114,7 +114,7 @@ class ErrorRate:
 
         def losses(texts: Sequence[str]) -> Values:
             pairs = list(product(texts, texts))
-            rows = alike.statistics([one for one, _ in pairs], [(other,) for _, other in pairs])
+            rows = alike.statistics([first for first, _ in pairs], [(second,) for _, second in pairs])
             return self.losses(rows).reshape(len(texts), len(texts))
 
         return losses
@@ -142,8 +142,8 @@ def _characters(references: list[str], hypotheses: list[str]) -> Counts:
 class ListedErrorRate(ErrorRate):
     """The word errors of the words in a list, or of all others, in percent of those words in the references.
 
-    A substitution or deletion counts for the word of the reference, an insertion for the word that was inserted (Le et
-    al. 2021). Each utterance has its own list where the file says so.
+    A substitution or deletion counts for the word of the reference, an insertion for the inserted word (Le et al.
+    2021). Each utterance has its own list if the file gives its words by utterance.
     """
 
     def __init__(self, listed: WordList, inside: bool = True, normaliser: Normaliser | None = None) -> None:
@@ -170,13 +170,13 @@ class ListedErrorRate(ErrorRate):
     def _checked(cls, options: MetricOptions, references: Sequence[str], inside: bool) -> ListedErrorRate:
         if options.words is None:
             raise UserError("--metric bwer and uwer take the words of a file: give --words FILE")
-        made = cls(options.words, inside, options.normaliser)
-        spoken = {word for text in references for word in made.words.reference(text)}
+        metric = cls(options.words, inside, options.normaliser)
+        spoken = {word for text in references for word in metric.words.reference(text)}
         alone = not options.words.by_utterance  # a word that one utterance lists is another word in the others
-        if references and not (spoken & made._words if inside else not alone or spoken - made._words):
+        if references and not (spoken & metric._words if inside else not alone or spoken - metric._words):
             which = "is a word of" if inside else "is outside"
             raise UserError(f"{options.words.path}: no word of the references {which} this list")
-        return made
+        return metric
 
     @property
     def settings(self) -> dict[str, str]:
@@ -201,24 +201,24 @@ class ListedErrorRate(ErrorRate):
             alone = ListedErrorRate(self._list, self._inside, self.words)
             alone._list = replace(self._list, by_utterance=False)
             alone._words, alone._by_utterance = self._listed(texts[0].utterance), {}
-            plain = [one.text for one in texts]
+            plain = [spoken.text for spoken in texts]
             if at_once := alone.pair_losses:
                 return at_once(plain)
             pairs = list(product(plain, plain))
-            rows = alone.statistics([one for one, _ in pairs], [(other,) for _, other in pairs])
+            rows = alone.statistics([first for first, _ in pairs], [(second,) for _, second in pairs])
             return self.losses(rows).reshape(len(texts), len(texts))
 
         return losses
 
     def statistics(self, hypotheses: Sequence[Any], references: Sequence[Sequence[str]]) -> Counts:
-        """Columns: substitutions, deletions, insertions, words of the references, of those that count."""
+        """Columns: substitutions, deletions, insertions, reference words; only words that count."""
         if not self.reads_utterance:
             return super().statistics(hypotheses, references)
         result = np.zeros((len(hypotheses), 4), dtype=np.int64)
-        for row, one, texts in zip(result, hypotheses, references, strict=True):
-            listed = self._listed(one.utterance)
-            each = [self._errors(*self.words.nearest(text, one.text), listed) for text in texts]
-            row[:] = min(each, key=lambda counts: sum(counts[:REFERENCE]))
+        for row, hypothesis, texts in zip(result, hypotheses, references, strict=True):
+            listed = self._listed(hypothesis.utterance)
+            rows = [self._errors(*self.words.nearest(text, hypothesis.text), listed) for text in texts]
+            row[:] = min(rows, key=lambda counts: sum(counts[:REFERENCE]))
         return result
 
     def _listed(self, utterance: str) -> frozenset[str]:
@@ -243,9 +243,9 @@ class ListedErrorRate(ErrorRate):
 
         row = [0, 0, 0, sum(map(counts, reference))]
         if reference != hypothesis and (row[REFERENCE] or any(map(counts, hypothesis))):
-            for expected, found in align(reference, hypothesis):
-                if expected != found and counts(str(found if expected is None else expected)):
-                    row[INSERTIONS if expected is None else DELETIONS if found is None else SUBSTITUTIONS] += 1
+            for expected, heard in align(reference, hypothesis):
+                if expected != heard and counts(str(heard if expected is None else expected)):
+                    row[INSERTIONS if expected is None else DELETIONS if heard is None else SUBSTITUTIONS] += 1
         return row
 
     def details(self, sums: Counts) -> dict[str, int | float]:

@@ -142,7 +142,7 @@ def compare(
     for entry in entries:
         texts = entry.weights.decision.texts(metric, entry.lists, entry.weights.of)
         chosen = measured(metric, entry.lists, texts)
-        reranked = value(metric, np.sum([one.counts for one in chosen], axis=0))
+        reranked = value(metric, np.sum([chosen_text.counts for chosen_text in chosen], axis=0))
         row = Row(
             name=entry.name,
             weights=entry.weights.weights,
@@ -164,11 +164,11 @@ def compare(
 
 
 def _others(metrics: Sequence[Metric], lists: Sequence[NbestList], texts: Sequence[str]) -> dict[str, float]:
-    found = {}
+    values = {}
     for metric in metrics:
         chosen = measured(metric, lists, texts)
-        found[metric.name] = value(metric, np.sum([one.counts for one in chosen], axis=0))
-    return found
+        values[metric.name] = value(metric, np.sum([chosen_text.counts for chosen_text in chosen], axis=0))
+    return values
 
 
 @dataclass(slots=True)
@@ -302,11 +302,11 @@ def compare_outputs(
     for name, lists in outputs:
         statistics = list_statistics(metric, lists)
         first = decision.best(lists, {FIRST_PASS: 1.0})
-        chosen = dict(zip((one.id for one in lists), choose(lists, statistics, first), strict=True))
+        chosen = dict(zip((nbest.id for nbest in lists), choose(lists, statistics, first), strict=True))
         if base and base.keys() != chosen.keys():
-            other = sorted(base.keys() ^ chosen.keys())[0]
+            differing = sorted(base.keys() ^ chosen.keys())[0]
             raise UserError(
-                f"{name}: utterance {other} is in one of {outputs[0][0]} and {name} only; compare the same set"
+                f"{name}: utterance {differing} is in one of {outputs[0][0]} and {name} only; compare the same set"
             )
         references |= {nbest.id: nbest.references for nbest in lists if not base}
         for nbest in lists:
@@ -316,9 +316,9 @@ def compare_outputs(
                     "compare outputs for the same references, such as one --ref FILE"
                 )
         sums = total(statistics, first)
-        low, high = confidence_interval(metric, [one.counts for one in chosen.values()])
+        low, high = confidence_interval(metric, [chosen_text.counts for chosen_text in chosen.values()])
         system = System(name, value(metric, sums), metric.details(sums), len(lists), low, high)
-        if any(len(one.hypotheses) > 1 for one in lists):
+        if any(len(nbest.hypotheses) > 1 for nbest in lists):
             system.oracle = value(metric, total(statistics, oracle_places(metric, lists, statistics)))
         if base:
             same_order = [chosen[key] for key in base]

@@ -1,4 +1,4 @@
-"""Words of decided texts with the probability that they are right: what computes them, and how good they are."""
+"""Words of decided texts with the probability that they are right, and the quality of these confidences."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class Confidences:
     """One list for each N-best list."""
     calibration: Calibration
     plain: Quality | None
-    """Of the posteriors as they are; None without references."""
+    """Quality of the uncalibrated posteriors; None without references."""
     calibrated: Quality | None
-    """Of what is in `words`; None without references, or without dev lists."""
+    """Quality of the confidences in `words`; None without references, or without dev lists."""
 
 
 def check(metric: Metric) -> None:
@@ -47,12 +47,11 @@ def confidences(
     alternatives: int = 0,
     scale: float | None = None,
 ) -> Confidences:
-    """How certain each decided word is.
+    """The confidence of each decided word.
 
     Args:
         texts: what was decided for each list. dev: lists with references and the same columns, to calibrate on.
-        alternatives: how many other words in each place, at most. scale: of the posteriors, where there are no dev
-            lists; None for 1.
+        alternatives: most other words for each place. scale: of the posteriors, without dev lists; None for 1.
 
     Raises:
         UserError: the metric knows no word errors, or confidences cannot be calibrated on the dev lists.
@@ -62,21 +61,21 @@ def confidences(
     calibration = UNCALIBRATED if scale is None else Calibration(scale)
     if dev:
         calibration = calibrate(dev, decide.texts(metric, dev, weights.of), weights, metric.words)
-    found = networks(lists, texts, weights.of, metric.words)
+    decided = networks(lists, texts, weights.of, metric.words)
     plain = calibrated = None
     if all(nbest.references for nbest in lists):
-        plain = measure(UNCALIBRATED if dev else calibration, lists, found, metric.words)
-        calibrated = measure(calibration, lists, found, metric.words) if dev else None
-    words = [calibration.words(network, alternatives) for network in found]
+        plain = measure(UNCALIBRATED if dev else calibration, lists, decided, metric.words)
+        calibrated = measure(calibration, lists, decided, metric.words) if dev else None
+    words = [calibration.words(network, alternatives) for network in decided]
     return Confidences(words, calibration, plain, calibrated)
 
 
-def render(found: Confidences) -> str:
+def render(quality: Confidences) -> str:
     """The quality, in lines for the terminal; nothing without references."""
     lines = []
-    if found.plain:
-        lines += [f"{found.plain.words:,} words, {found.plain.correct:.1%} right"]
-        lines += [f"posteriors as they are  {found.plain}"]
-    if found.calibrated:
-        lines += [f"calibrated on dev       {found.calibrated}  ({found.calibration.signature})"]
+    if quality.plain:
+        lines += [f"{quality.plain.words:,} words, {quality.plain.correct:.1%} right"]
+        lines += [f"posteriors as they are  {quality.plain}"]
+    if quality.calibrated:
+        lines += [f"calibrated on dev       {quality.calibrated}  ({quality.calibration.signature})"]
     return "\n".join(lines)

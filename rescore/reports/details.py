@@ -30,13 +30,13 @@ class Output:
 
     text: str
     pairs: list[AlignedPair]
-    """Words of reference and text, aligned; None where a word has no partner."""
+    """Words of reference and text, aligned; None stands for a missing partner."""
     errors: int
     """Pairs that differ."""
     tokens: list[tuple[str, float]]
     """The model's tokens and their natural-log probabilities."""
     respelled: Sequence[Edit] = ()
-    """Places among the words of the text (those of `pairs`), and the words that were heard there."""
+    """Places of respelled words among the text's words in `pairs`, with the words heard there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +81,9 @@ def describe_utterances(
     normaliser = normaliser or Normaliser()
     chosen_texts = list(zip(*outputs, strict=True))
     asked = [ask(lm, placed, texts) for placed, texts in zip(in_place([lm], lists), chosen_texts, strict=True)]
-    questions = list(dict.fromkeys(question for some in asked for question in some))
+    questions = list(dict.fromkeys(question for list_questions in asked for question in list_questions))
     tokens = dict(zip(questions, lm.score(questions), strict=True))
-    found = []
+    utterances = []
     for nbest, chosen, about in zip(lists, chosen_texts, asked, strict=True):
         # One reference, and one reading of it, for all outputs, which stand below each other: that of the last.
         closest = normaliser.closest(nbest.references, chosen[-1])
@@ -95,8 +95,8 @@ def describe_utterances(
             shaded = list(zip(scores.tokens, map(float, scores.log_probs), strict=True))
             errors = sum(expected != word for expected, word in pairs)
             sides.append(Output(text, pairs, errors, shaded, _respelled(nbest, text, pairs, normaliser)))
-        found.append(Utterance(nbest.id, closest, len(reference), sides, _candidates(nbest, normaliser)))
-    return found
+        utterances.append(Utterance(nbest.id, closest, len(reference), sides, _candidates(nbest, normaliser)))
+    return utterances
 
 
 def _respelled(nbest: NbestList, text: str, pairs: Sequence[AlignedPair], normaliser: Normaliser) -> Sequence[Edit]:
@@ -106,9 +106,9 @@ def _respelled(nbest: NbestList, text: str, pairs: Sequence[AlignedPair], normal
 
 def _candidates(nbest: NbestList, normaliser: Normaliser) -> list[RankedHypothesis]:
     errors = [
-        sum(expected != found for expected, found in align(*normaliser.nearest(closest, one.text)))
-        for one in nbest.hypotheses
-        for closest in [normaliser.closest(nbest.references, one.text)]
+        sum(expected != heard for expected, heard in align(*normaliser.nearest(closest, hypothesis.text)))
+        for hypothesis in nbest.hypotheses
+        for closest in [normaliser.closest(nbest.references, hypothesis.text)]
     ]
     best = min(tie_order(nbest), key=errors.__getitem__)
     return [
@@ -132,14 +132,14 @@ class SpeakerErrors:
 
 @dataclass(frozen=True, slots=True)
 class Details:
-    """What an HTML report shows beside the results."""
+    """The contents of an HTML report beside the results."""
 
     analysis: Analysis
     utterances: list[Utterance]
     curve: list[Step]
     """The metric on the tuning lists against the weight of each language model."""
     by_speaker: list[SpeakerErrors]
-    """Those with the most errors first; empty where ids do not show speakers."""
+    """Speakers with the most errors first; empty if ids do not show speakers."""
 
 
 def details(
@@ -154,7 +154,7 @@ def details(
     """Look closer at a run on lists with references.
 
     Args:
-        texts: what was chosen, one per list. lm: whose log-probabilities of single tokens are shown.
+        texts: the choices, one per list. lm: gives the log-probabilities of single tokens.
         dev: the lists that weights were tuned on. certain: the words of `texts` with their confidences.
 
     Raises:
@@ -166,7 +166,7 @@ def details(
     before = [nbest.hypotheses[index].text for nbest, index in zip(lists, first, strict=True)]
     utterances = describe_utterances(lists, (before, texts), lm, metric.words)
     if certain is not None:
-        utterances = [replace(one, certain=words) for one, words in zip(utterances, certain, strict=True)]
+        utterances = [replace(utterance, certain=words) for utterance, words in zip(utterances, certain, strict=True)]
     return Details(
         analyse(metric, lists, weights, texts, dev),
         utterances,
@@ -178,16 +178,16 @@ def details(
 def by_speaker(utterances: Sequence[Utterance]) -> list[SpeakerErrors]:
     """Errors of first pass and reranked output by speaker, where ids show who that is and some speak more than once."""
     try:
-        names = speakers([one.id for one in utterances], SPEAKER)
+        names = speakers([utterance.id for utterance in utterances], SPEAKER)
     except UserError:
         return []
     if not 1 < len(set(names)) < len(names):
         return []
     sums: dict[str, list[int]] = {}
-    for name, one in zip(names, utterances, strict=True):
-        found = sums.setdefault(name, [0, 0, 0, 0])
-        for place, number in enumerate((1, one.words, one.outputs[0].errors, one.outputs[1].errors)):
-            found[place] += number
+    for name, utterance in zip(names, utterances, strict=True):
+        totals = sums.setdefault(name, [0, 0, 0, 0])
+        for place, number in enumerate((1, utterance.words, utterance.outputs[0].errors, utterance.outputs[1].errors)):
+            totals[place] += number
     return [
         SpeakerErrors(name, count, words, *(100 * errors / max(words, 1) for errors in (before, after)))
         for name, (count, words, before, after) in sorted(sums.items(), key=lambda item: -item[1][3])

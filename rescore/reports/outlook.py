@@ -1,4 +1,4 @@
-"""Is rescoring worth it? What a perfect language model could gain, what this one does, and what would help next."""
+"""Is rescoring worth it? The possible gain of a perfect language model, the gain of this model, and advice."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ that is higher, and a relative change of the oracle at twice the depth that is l
 
 @dataclass(frozen=True, slots=True)
 class Depth:
-    """How good a list of so many hypotheses can be."""
+    """The best possible value with lists of `n` hypotheses."""
 
     n: int
-    """The first so many of each list, by first-pass score."""
+    """The number of hypotheses of each list, the best by first-pass score."""
     oracle: float
     """The metric of the best of them, in percent."""
 
@@ -50,14 +50,14 @@ class WrongWords:
     words: int
     """All words of the references."""
     wrong: int
-    """Of these, those that the first pass has not, or has another word for."""
+    """Words that the first pass lacks or has wrong."""
     absent: int
-    """Of these, those that no hypothesis of the list has right: no choice from it can mend them."""
+    """Wrong words that no hypothesis of the list has right, so no choice corrects them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """What rescoring gains on lists with references, and could. Values are percentages."""
+    """The actual and the possible gain of rescoring on lists with references. Values are percentages."""
 
     metric: str
     has_lm: bool
@@ -66,29 +66,29 @@ class Outlook:
     reranked: float
     """Of the texts chosen; in folds where the weights were tuned on these very lists."""
     folds: int
-    """In how many: each was decided with weights tuned on the others. 0 where the lists were decided together."""
+    """Number of folds, each decided with weights tuned on the other folds; 0 if the lists were decided together."""
     flatters: bool
-    """Whether the weights were tuned on these very lists, and there are no folds."""
+    """Whether the weights were tuned on these very lists, without folds."""
     respelled: bool
     """Whether lists have respelled hypotheses, or had them before tuning refused them."""
     gain: float
-    """By how much reranked is better than the first pass, in points; below 0 where it is worse."""
+    """The improvement of the reranked output over the first pass, in points; below 0 if it is worse."""
     interval: tuple[float, float]
     """95 % confidence interval of the gain, by bootstrap over utterances."""
     p_value: float
     """Two-sided, of the gain, by paired approximate randomisation."""
     oracle: float
-    """What a language model would reach that always chose best."""
+    """The value that a language model with perfect choices would reach."""
     beyond: list[Depth]
     """The oracle of deeper lists, extrapolated; empty where lists are too short for a curve."""
     words: WrongWords | None
     """For WER only."""
     next: list[str]
-    """What would help, the most pressing first."""
+    """Advice, the most pressing first."""
 
     @property
     def possible(self) -> float:
-        """What a perfect choice would gain, in points."""
+        """The gain of perfect choices, in points."""
         return abs(self.oracle - self.first_pass)
 
     @property
@@ -107,17 +107,17 @@ def outlook(
 ) -> Outlook:
     """Look at lists with references, best those that weights are tuned on.
 
-    Weights flatter themselves on the lists they were tuned on: there each fold is decided with those of the others,
-    tuned with the same options, which predicts the gain on other lists.
+    Weights overfit the lists they were tuned on. On these lists, each fold is therefore decided with weights tuned on
+    the other folds with the same options, which predicts the gain on other lists.
 
     Args:
-        texts: the choice from each list, where it was made in folds already.
+        texts: the choice from each list, if it was made in folds already.
     """
     respelled = _has_respelled(lists)
     own = tuned_on_these(weights, lists)
     options = weights.options if own else None
     folds = (options.folds or FOLDS) if options else 0
-    if weights.exclusions:  # what may not win is no possible gain
+    if weights.exclusions:  # excluded hypotheses are no possible gain
         lists = [candidates(nbest, weights.of(nbest).excluded) for nbest in lists]
         left = {hypothesis.origin for nbest in lists for hypothesis in nbest.hypotheses}
         options = options and replace(options, bonuses=tuple(columns_for(options.bonuses, left)))
@@ -127,12 +127,14 @@ def outlook(
     held_out = bool(folds and texts is not None)
     chosen = measured(metric, lists, texts or weights.decision.texts(metric, lists, weights.of))
     first = choose(lists, statistics, decision.best(lists, {FIRST_PASS: 1.0}))
-    sums = [np.sum([one.counts for one in choice], axis=0) for choice in (first, chosen)]
+    sums = [np.sum([chosen_text.counts for chosen_text in choice], axis=0) for choice in (first, chosen)]
     before, after = (value(metric, counts) for counts in sums)
     sign = 1.0 if metric.higher_is_better else -1.0
-    ends = paired_interval(metric, [one.counts for one in first], [one.counts for one in chosen])
+    ends = paired_interval(
+        metric, [chosen_text.counts for chosen_text in first], [chosen_text.counts for chosen_text in chosen]
+    )
     depths = by_depth(metric, statistics, lists)
-    found = Outlook(
+    result = Outlook(
         metric=metric.name,
         has_lm=bool(weights.language_models),
         first_pass=before,
@@ -145,13 +147,13 @@ def outlook(
         p_value=PairedTest().p_value(metric, lists, first, chosen),
         oracle=value(metric, total(statistics, oracle_places(metric, lists, statistics))),
         beyond=extrapolated(depths),
-        words=_wrong_words(metric.words, lists, [one.text for one in first])
+        words=_wrong_words(metric.words, lists, [chosen_text.text for chosen_text in first])
         if metric.words is not None and metric.unit == "word"
         else None,
         next=[],
     )
-    found.next.extend(_advice(found, depths[-1].oracle))
-    return found
+    result.next.extend(_advice(result, depths[-1].oracle))
+    return result
 
 
 def _has_respelled(lists: Sequence[NbestList]) -> bool:
@@ -166,7 +168,7 @@ def tuned_on_these(weights: Weights, lists: Sequence[NbestList]) -> bool:
 def _held_out(
     metric: Metric, lists: Sequence[NbestList], columns: Sequence[str], options: TuningOptions, folds: int
 ) -> list[str] | None:
-    """The texts chosen in folds, each with weights tuned on the others; None where the lists do not allow it."""
+    """The texts chosen in folds, each with weights tuned on the other folds; None if the lists do not allow it."""
     if len(lists) < 2 * folds:
         return None
     try:
@@ -177,7 +179,7 @@ def _held_out(
 
 
 def by_depth(metric: Metric, statistics: Sequence[Counts], lists: Sequence[NbestList]) -> list[Depth]:
-    """The oracle of the first N by first-pass score, not by place in the file, of what the toolkit gave."""
+    """The oracle of the toolkit's first N hypotheses by first-pass score, not by place in the file."""
     ranked = []
     for rows, nbest in zip(statistics, lists, strict=True):
         own = set(first_pass_indices(nbest))
@@ -197,15 +199,15 @@ def extrapolated(depths: Sequence[Depth]) -> list[Depth]:
     """
     if len(depths) < FEWEST:
         return []
-    n = np.array([one.n for one in depths], dtype=np.float64)
-    known = np.array([one.oracle for one in depths])
+    n = np.array([depth.n for depth in depths], dtype=np.float64)
+    known = np.array([depth.oracle for depth in depths])
     exponents = np.linspace(0.02, 3.0, 150)
     fits = [_fit(n**-exponent, known) for exponent in exponents]
     best = int(np.argmin([error for error, _ in fits]))
     slope, exponent = fits[best][1], exponents[best]
     deeper = [round(times * n[-1]) for times in BEYOND]
     values = known[-1] + slope * (np.array(deeper) ** -exponent - n[-1] ** -exponent)
-    return [Depth(to, float(min(max(one, 0.0), 100.0))) for to, one in zip(deeper, values, strict=True)]
+    return [Depth(to, float(min(max(value, 0.0), 100.0))) for to, value in zip(deeper, values, strict=True)]
 
 
 def _fit(x: npt.NDArray[np.float64], y: npt.NDArray[np.float64]) -> tuple[float, float]:
@@ -224,10 +226,10 @@ def _wrong_words(normaliser: Normaliser, lists: Sequence[NbestList], first: Sequ
         words += len(reference)
         missing = _missing(reference, heard)
         wrong += len(missing)
-        texts = list(dict.fromkeys(one.text for one in nbest.hypotheses)) if missing else []
-        for own, found in zip(*paired_words([closest] * len(texts), texts, normaliser), strict=True):
+        texts = list(dict.fromkeys(hypothesis.text for hypothesis in nbest.hypotheses)) if missing else []
+        for own, words_of_text in zip(*paired_words([closest] * len(texts), texts, normaliser), strict=True):
             # Without an error in another reading it has all that is missing in this one.
-            missing &= _missing(reference, found) if own != found else set()
+            missing &= _missing(reference, words_of_text) if own != words_of_text else set()
         absent += len(missing)
     return WrongWords(words, wrong, absent)
 
@@ -235,70 +237,73 @@ def _wrong_words(normaliser: Normaliser, lists: Sequence[NbestList], first: Sequ
 def _missing(reference: Sequence[str], hypothesis: Sequence[str]) -> set[int]:
     """The places of the reference whose words a hypothesis has not."""
     pairs = [pair for pair in align(reference, hypothesis) if pair[0] is not None]
-    return {place for place, (word, found) in enumerate(pairs) if word != found}
+    return {place for place, (word, heard) in enumerate(pairs) if word != heard}
 
 
-def _advice(found: Outlook, toolkit_oracle: float) -> list[str]:
-    """What would help; `toolkit_oracle` is that of the toolkit's own hypotheses, which deeper lists continue."""
+def _advice(outlook: Outlook, toolkit_oracle: float) -> list[str]:
+    """Advice; `toolkit_oracle` is the oracle of the toolkit's own hypotheses, which deeper lists continue."""
     advice = []
-    if not found.has_lm:
+    if not outlook.has_lm:
         advice.append(
-            f"score the lists with a language model: the largest possible gain is {found.possible:.2f} points"
+            f"score the lists with a language model: the largest possible gain is {outlook.possible:.2f} points"
         )
-    elif found.gain <= 0:
+    elif outlook.gain <= 0:
         advice.append("another LM: this LM does not help here")
-    elif not found.certain:
+    elif not outlook.certain:
         advice.append("another LM, or more lists to tune on: the gain may be due to chance")
-    elif found.share < LOW_SHARE:
+    elif outlook.share < LOW_SHARE:
         advice.append(
-            f"another LM, closer to these texts: {100 * (1 - found.share):.0f} % of the possible gain is left"
+            f"another LM, closer to these texts: {100 * (1 - outlook.share):.0f} % of the possible gain is left"
         )
-    drop = abs(found.beyond[0].oracle - toolkit_oracle) if found.beyond else 0.0
-    if drop > STEEP * toolkit_oracle and drop > STEEP * found.possible:
-        about = f", of which this LM would take {found.share * drop:.2f}" if found.certain else ""
-        advice.append(f"deeper lists: {found.beyond[0].n} hypotheses hold {drop:.2f} points more{about}")
-    if found.words and found.words.wrong and found.words.absent > MANY_ABSENT * found.words.wrong:
-        share = f"{100 * found.words.absent / found.words.wrong:.0f} %"
-        how = "another recogniser" if found.respelled else "respelling, another recogniser"
+    drop = abs(outlook.beyond[0].oracle - toolkit_oracle) if outlook.beyond else 0.0
+    if drop > STEEP * toolkit_oracle and drop > STEEP * outlook.possible:
+        about = f", of which this LM would take {outlook.share * drop:.2f}" if outlook.certain else ""
+        advice.append(f"deeper lists: {outlook.beyond[0].n} hypotheses hold {drop:.2f} points more{about}")
+    if outlook.words and outlook.words.wrong and outlook.words.absent > MANY_ABSENT * outlook.words.wrong:
+        share = f"{100 * outlook.words.absent / outlook.words.wrong:.0f} %"
+        how = "another recogniser" if outlook.respelled else "respelling, another recogniser"
         advice.append(f"new hypotheses ({how}): {share} of the missing words are in no hypothesis")
     return advice or ["nothing stands out: this LM reaches most of the possible gain"]
 
 
-def rows(found: Outlook) -> list[tuple[str, str]]:
-    """What each line is about, and what it says."""
-    perfect = f"{found.metric} {found.first_pass:.2f} -> {found.oracle:.2f}, {found.possible:.2f} points"
-    lines = _gain(found) if found.has_lm else []
+def rows(outlook: Outlook) -> list[tuple[str, str]]:
+    """The title of each line, and its text."""
+    perfect = f"{outlook.metric} {outlook.first_pass:.2f} -> {outlook.oracle:.2f}, {outlook.possible:.2f} points"
+    lines = _gain(outlook) if outlook.has_lm else []
     lines.append(
-        ("perfect LM", perfect + (f"; this LM takes {100 * found.share:.0f} % of them" if found.has_lm else ""))
+        ("perfect LM", perfect + (f"; this LM takes {100 * outlook.share:.0f} % of them" if outlook.has_lm else ""))
     )
-    if found.beyond:
-        deeper = ", ".join(f"{one.oracle:.2f} with {one.n} hypotheses" for one in found.beyond)
+    if outlook.beyond:
+        deeper = ", ".join(f"{depth.oracle:.2f} with {depth.n} hypotheses" for depth in outlook.beyond)
         lines.append(("deeper lists", f"oracle {deeper} (extrapolated)"))
-    if found.words and found.words.wrong:
-        wrong, absent = found.words.wrong, found.words.absent
+    if outlook.words and outlook.words.wrong:
+        wrong, absent = outlook.words.wrong, outlook.words.absent
         about = (
             f"{wrong:,} wrong in the first pass, {absent:,} ({100 * absent / wrong:.0f} %) in no hypothesis of the list"
         )
         lines.append(("words", about))
-    return [*lines, *(("next", one) for one in found.next)]
+    return [*lines, *(("next", advice) for advice in outlook.next)]
 
 
-def _gain(found: Outlook) -> list[tuple[str, str]]:
-    low, high = found.interval
-    p = f"p = {p_value(found.p_value)}".replace("= <", "< ")
-    relative = f" ({100 * found.gain / found.first_pass:.1f} %)" if found.first_pass else ""
+def _gain(outlook: Outlook) -> list[tuple[str, str]]:
+    low, high = outlook.interval
+    p = f"p = {p_value(outlook.p_value)}".replace("= <", "< ")
+    relative = f" ({100 * outlook.gain / outlook.first_pass:.1f} %)" if outlook.first_pass else ""
     lines = [
-        ("gain", f"{found.metric} {found.first_pass:.2f} -> {found.reranked:.2f}, {found.gain:.2f} points{relative}")
-    ]
-    if found.folds:
-        lines.append(
-            ("", f"each of {found.folds} folds has weights tuned on the other folds: expect this gain on other lists")
+        (
+            "gain",
+            f"{outlook.metric} {outlook.first_pass:.2f} -> {outlook.reranked:.2f}, {outlook.gain:.2f} points{relative}",
         )
-    elif found.flatters:
+    ]
+    if outlook.folds:
+        lines.append(
+            ("", f"each of {outlook.folds} folds has weights tuned on the other folds: expect this gain on other lists")
+        )
+    elif outlook.flatters:
         lines.append(("", "the weights were tuned on these very lists, so the gain on other lists is smaller"))
-    return [*lines, ("certain", f"{'yes' if found.certain else 'no'}: 95 % CI {low:.2f} to {high:.2f} points, {p}")]
+    return [*lines, ("certain", f"{'yes' if outlook.certain else 'no'}: 95 % CI {low:.2f} to {high:.2f} points, {p}")]
 
 
-def render(found: Outlook) -> str:
+def render(outlook: Outlook) -> str:
     """A few lines for a person."""
-    return "\n".join(["Is it worth it?", *(f"{name:<14}{line}" for name, line in rows(found))])
+    return "\n".join(["Is it worth it?", *(f"{name:<14}{line}" for name, line in rows(outlook))])

@@ -34,7 +34,7 @@ def page(results: Results, details: Details) -> str:
         ],
         "columns": list(details.utterances[0].candidates[0].scores) if details.utterances else [],
         "outputs": OUTPUTS,
-        "utterances": [_utterance(one) for one in details.utterances],
+        "utterances": [_utterance(utterance) for utterance in details.utterances],
     }
     # Inside a script element nothing but "</" and "<!--" is special: with "<" escaped there is neither.
     packed = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
@@ -44,14 +44,22 @@ def page(results: Results, details: Details) -> str:
 
 def _figures(results: Results) -> list[dict[str, str]]:
     cards = []
-    for one in results.metrics:
-        bounds = {name: f"95 % CI {low:.2f}-{high:.2f}" for name, (low, high) in one.intervals.items()}
-        difference, _, note = gain(one).removeprefix(f"{one.metric} ").partition(", ")
+    for figures in results.metrics:
+        bounds = {name: f"95 % CI {low:.2f}-{high:.2f}" for name, (low, high) in figures.intervals.items()}
+        difference, _, note = gain(figures).removeprefix(f"{figures.metric} ").partition(", ")
         cards += [
-            {"name": f"first pass {one.metric}", "value": f"{one.first_pass:.2f}", "note": bounds["first_pass"]},
-            {"name": f"reranked {one.metric}", "value": f"{one.reranked:.2f}", "note": bounds["reranked"]},
+            {
+                "name": f"first pass {figures.metric}",
+                "value": f"{figures.first_pass:.2f}",
+                "note": bounds["first_pass"],
+            },
+            {"name": f"reranked {figures.metric}", "value": f"{figures.reranked:.2f}", "note": bounds["reranked"]},
             {"name": "change", "value": difference, "note": note},
-            {"name": f"oracle {one.metric}", "value": f"{one.oracle:.2f}", "note": "best hypothesis of each list"},
+            {
+                "name": f"oracle {figures.metric}",
+                "value": f"{figures.oracle:.2f}",
+                "note": "best hypothesis of each list",
+            },
         ]
     weights = _weights(results)
     if len(weights) == 1:  # several are a table
@@ -81,7 +89,7 @@ def _charts(results: Results, analysis: Analysis, steps: Sequence[Step]) -> list
                 "mark": mark,
             }
         )
-    depths = [[one.n, one.oracle] for one in analysis.by_depth]
+    depths = [[depth.n, depth.oracle] for depth in analysis.by_depth]
     charts.append(
         {"title": "oracle by depth of the lists", "x": "hypotheses", "lines": [{"class": "new", "points": depths}]}
     )
@@ -91,14 +99,14 @@ def _charts(results: Results, analysis: Analysis, steps: Sequence[Step]) -> list
             "title": f"{analysis.metric} by length of the reference",
             "x": "words",
             "ticks": list(range(len(lengths))),
-            "names": [f"≤{one.to}" if one.to else f">{one.above}" for one in lengths],
+            "names": [f"≤{length.to}" if length.to else f">{length.above}" for length in lengths],
             "lines": [
-                _line("old", OUTPUTS[0], [[rank, one.first_pass] for rank, one in enumerate(lengths)]),
-                _line("new", OUTPUTS[1], [[rank, one.reranked] for rank, one in enumerate(lengths)]),
+                _line("old", OUTPUTS[0], [[rank, length.first_pass] for rank, length in enumerate(lengths)]),
+                _line("new", OUTPUTS[1], [[rank, length.reranked] for rank, length in enumerate(lengths)]),
             ],
         }
     )
-    places = [one for one in analysis.by_position if one.position < POSITIONS and one.words]
+    places = [place for place in analysis.by_position if place.position < POSITIONS and place.words]
     if places:
         charts.append(
             {
@@ -106,8 +114,16 @@ def _charts(results: Results, analysis: Analysis, steps: Sequence[Step]) -> list
                 "x": "place",
                 "zero": True,
                 "lines": [
-                    _line("old", OUTPUTS[0], [[one.position, 100 * one.first_pass / one.words] for one in places]),
-                    _line("new", OUTPUTS[1], [[one.position, 100 * one.reranked / one.words] for one in places]),
+                    _line(
+                        "old",
+                        OUTPUTS[0],
+                        [[place.position, 100 * place.first_pass / place.words] for place in places],
+                    ),
+                    _line(
+                        "new",
+                        OUTPUTS[1],
+                        [[place.position, 100 * place.reranked / place.words] for place in places],
+                    ),
                 ],
             }
         )
@@ -119,7 +135,7 @@ def _line(style: str, name: str, points: list[list[float]]) -> dict[str, Any]:
 
 
 def _thinned(points: list[list[float]], most: int = 1500) -> list[list[float]]:
-    """Every so many points: more than a screen has columns cannot be seen."""
+    """The points thinned to the columns of a screen."""
     every = max(1, len(points) // most)
     return [[round(x, 5), round(y, 4)] for x, y in [*points[:-1:every], points[-1]]]
 
@@ -128,7 +144,7 @@ def _tables(results: Results, analysis: Analysis) -> list[dict[str, Any]]:
     moves = analysis.moves
     weights = _weights(results)
     tables = [
-        *({"title": f"{one.metric}: counts", "rows": cells(one)} for one in results.metrics),
+        *({"title": f"{figures.metric}: counts", "rows": cells(figures)} for figures in results.metrics),
         *([{"title": f"Weights, {results.origin}", "rows": [["", "weight"], *weights]}] if len(weights) > 1 else []),
         {
             "title": "Where the choice moved",
@@ -147,25 +163,30 @@ def _tables(results: Results, analysis: Analysis) -> list[dict[str, Any]]:
     return tables
 
 
-def _speakers(found: Sequence[SpeakerErrors], most: int = 40) -> list[dict[str, Any]]:
-    if not found:
+def _speakers(speakers: Sequence[SpeakerErrors], most: int = 40) -> list[dict[str, Any]]:
+    if not speakers:
         return []
     rows = [
-        [one.name, f"{one.utterances:,}", f"{one.words:,}", *(f"{rate:.1f}" for rate in (one.first_pass, one.reranked))]
-        for one in found[:most]
+        [
+            speaker.name,
+            f"{speaker.utterances:,}",
+            f"{speaker.words:,}",
+            *(f"{rate:.1f}" for rate in (speaker.first_pass, speaker.reranked)),
+        ]
+        for speaker in speakers[:most]
     ]
-    more = f" (of {len(found)}, those with the most errors)" if len(found) > most else ""
+    more = f" (of {len(speakers)}, those with the most errors)" if len(speakers) > most else ""
     head = ["", "utterances", "words", *(f"{name}, errors in 100 words" for name in OUTPUTS)]
     return [{"title": f"By speaker{more}", "rows": [head, *rows]}]
 
 
-def _utterance(one: Utterance) -> dict[str, Any]:
+def _utterance(utterance: Utterance) -> dict[str, Any]:
     return {
-        "id": one.id,
-        "text": " ".join([one.id, one.reference, *(output.text for output in one.outputs)]).lower(),
-        "reference": one.reference,
-        "words": one.words,
-        "changed": one.outputs[0].text != one.outputs[1].text,
+        "id": utterance.id,
+        "text": " ".join([utterance.id, utterance.reference, *(output.text for output in utterance.outputs)]).lower(),
+        "reference": utterance.reference,
+        "words": utterance.words,
+        "changed": utterance.outputs[0].text != utterance.outputs[1].text,
         "outputs": [
             {
                 "pairs": output.pairs,
@@ -173,15 +194,24 @@ def _utterance(one: Utterance) -> dict[str, Any]:
                 "respelled": [[edit.start, edit.end, " ".join(edit.words)] for edit in output.respelled],
                 "tokens": [[token, _score(value, 2)] for token, value in output.tokens],
             }
-            for output in one.outputs
+            for output in utterance.outputs
         ],
         "certain": [
-            [word.text, round(word.confidence, 3), [[other, round(mass, 3)] for other, mass in word.alternatives]]
-            for word in one.certain
+            [
+                word.text,
+                round(word.confidence, 3),
+                [[alternative, round(mass, 3)] for alternative, mass in word.alternatives],
+            ]
+            for word in utterance.certain
         ],
         "list": [
-            [each.text, each.errors, each.oracle, [_score(each.scores.get(name)) for name in one.candidates[0].scores]]
-            for each in one.candidates
+            [
+                hypothesis.text,
+                hypothesis.errors,
+                hypothesis.oracle,
+                [_score(hypothesis.scores.get(name)) for name in utterance.candidates[0].scores],
+            ]
+            for hypothesis in utterance.candidates
         ],
     }
 

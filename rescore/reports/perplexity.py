@@ -14,7 +14,7 @@ from rescore.signature import Signature
 from rescore.styles import as_json, text
 
 DOUBTFUL = 1000.0
-"""How many times the median a mean may be before nobody should look at it."""
+"""A mean above this multiple of the median is meaningless."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,14 +31,14 @@ class Perplexity:
 
 @dataclass(frozen=True, slots=True)
 class TextScore:
-    """What a language model says of a text."""
+    """The scores of a text by a language model."""
 
     lm: str
     fingerprint: str
     """The model's content hash."""
     sentences: int
     words: int
-    """What stands between blanks, the end of a sentence not among them."""
+    """Number of words between blanks, without ends of sentences."""
     tokens: int
     """The model's, where they are scored, the end of a sentence with them if the model predicts it."""
     unknown: int
@@ -49,21 +49,22 @@ class TextScore:
     by_word: Perplexity
     signature: str
     accuracy: float | None = None
-    """Share of the tokens that are the model's most probable ones; None where nobody asked."""
+    """Share of the tokens that are the model's most probable tokens; None if not requested."""
     pseudo: bool = False
-    """Whether it is a pseudo-log-likelihood, and the perplexities are pseudo-perplexities."""
+    """Whether the score is a pseudo-log-likelihood and the perplexities are pseudo-perplexities."""
 
 
 def documents(lines: Iterable[str]) -> list[NbestList]:
-    """Lines of text as lists of one; an empty line ends a document, beyond which no neighbours are shown."""
-    found: list[NbestList] = []
+    """Lines of text as lists of one hypothesis; an empty line ends a document, and neighbours come from within a
+    document."""
+    lists: list[NbestList] = []
     document = 0
     for line in lines:
         if line:
-            found.append(NbestList(f"{document}-{len(found) + 1}", [Hypothesis(line)]))
+            lists.append(NbestList(f"{document}-{len(lists) + 1}", [Hypothesis(line)]))
         else:
             document += 1
-    return found
+    return lists
 
 
 def text_score(
@@ -71,16 +72,16 @@ def text_score(
 ) -> TextScore:
     """Sum up the scores of sentences.
 
-    Tokens count where they are scored, the end of a sentence with them if the model predicts it. Words are what stands
-    between blanks, the end not among them, so that models with different tokenizers can be compared. Sentences without
-    a unit are left out of mean and median.
+    All scored tokens count, including ends of sentences if the model predicts them. Words are separated by blanks,
+    without ends of sentences, so that models with different tokenizers can be compared. Sentences without a unit are
+    left out of mean and median.
 
     Args:
-        right: how many tokens are the model's most probable ones (`rescore.lms.neural.passes`).
+        right: number of tokens that are the model's most probable tokens (`rescore.lms.neural.passes`).
     """
     column: Column = origin(lm, "sum")
-    log_probs = np.array([found.sum for found in scores])
-    tokens = np.array([len(found.tokens) for found in scores])
+    log_probs = np.array([result.sum for result in scores])
+    tokens = np.array([len(result.tokens) for result in scores])
     words = np.array([len(sentence.split()) for sentence in sentences])
     return TextScore(
         lm.name,
@@ -88,7 +89,7 @@ def text_score(
         len(sentences),
         int(words.sum()),
         int(tokens.sum()),
-        sum(len(found.unknown) for found in scores),
+        sum(len(result.unknown) for result in scores),
         float(log_probs.sum()),
         _perplexity(log_probs, tokens),
         _perplexity(log_probs, words),
@@ -99,17 +100,17 @@ def text_score(
 
 
 def _perplexity(log_probs: np.ndarray, units: np.ndarray) -> Perplexity:
-    some = units > 0
-    if not some.any():
+    counted = units > 0
+    if not counted.any():
         return Perplexity(float("nan"), float("nan"), float("nan"))
     with np.errstate(over="ignore"):  # a text that is all but impossible has an infinite perplexity
-        each = np.exp(-log_probs[some] / units[some])
+        perplexities = np.exp(-log_probs[counted] / units[counted])
         corpus = np.exp(-log_probs.sum() / units.sum())
-    return Perplexity(float(corpus), float(each.mean()), float(np.median(each)))
+    return Perplexity(float(corpus), float(perplexities.mean()), float(np.median(perplexities)))
 
 
 def render(scores: Sequence[TextScore]) -> str:
-    """A row a language model, then what the columns are."""
+    """A row per language model, then an explanation of the columns."""
     head = ["", "tokens", "unknown", "log p", "PPL/token", "mean", "median", "PPL/word", "mean", "median"]
     measured = any(score.accuracy is not None for score in scores)
     pseudo = [score.lm for score in scores if score.pseudo]
@@ -118,8 +119,8 @@ def render(scores: Sequence[TextScore]) -> str:
         counts = [f"{score.tokens:,}", f"{score.unknown:,}", f"{score.log_prob:,.1f}"]
         values = [
             f"{value:,.2f}"
-            for each in (score.by_token, score.by_word)
-            for value in (each.corpus, each.mean, each.median)
+            for perplexity in (score.by_token, score.by_word)
+            for value in (perplexity.corpus, perplexity.mean, perplexity.median)
         ]
         rows.append([score.lm, *counts, *values, *([f"{score.accuracy:.3f}"] if score.accuracy is not None else [])])
     lines = [

@@ -49,18 +49,20 @@ def plot_analysis(analysis: Analysis, folder: Path) -> list[Path]:
         written.append(folder / f"{name}.png")
 
     def by_depth(axes: Any) -> None:
-        axes.plot([one.n for one in analysis.by_depth], [one.oracle for one in analysis.by_depth], marker="o")
+        axes.plot([depth.n for depth in analysis.by_depth], [depth.oracle for depth in analysis.by_depth], marker="o")
 
     def by_position(axes: Any) -> None:
-        single = [one for one in analysis.by_position if one.position < POSITIONS]  # the last holds all beyond
-        places = [one.position for one in single]
-        axes.plot(places, [one.first_pass for one in single], label="first pass")
-        axes.plot(places, [one.reranked for one in single], label="reranked")
+        single = [
+            position for position in analysis.by_position if position.position < POSITIONS
+        ]  # the last holds all beyond
+        places = [position.position for position in single]
+        axes.plot(places, [position.first_pass for position in single], label="first pass")
+        axes.plot(places, [position.reranked for position in single], label="reranked")
 
     def by_length(axes: Any) -> None:
-        names = [f"{one.above + 1}-{one.to or ''}" for one in analysis.by_length]
-        axes.plot(names, [one.first_pass for one in analysis.by_length], marker="o", label="first pass")
-        axes.plot(names, [one.reranked for one in analysis.by_length], marker="o", label="reranked")
+        names = [f"{length.above + 1}-{length.to or ''}" for length in analysis.by_length]
+        axes.plot(names, [length.first_pass for length in analysis.by_length], marker="o", label="first pass")
+        axes.plot(names, [length.reranked for length in analysis.by_length], marker="o", label="reranked")
 
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -82,8 +84,8 @@ def plot_speeds(speeds: Sequence[Speed], path: Path) -> None:
 
     def by_length(axes: Any) -> None:
         for speed in speeds:
-            words = [one.words for one in speed.by_length]
-            axes.plot(words, [one.milliseconds for one in speed.by_length], marker="o", label=speed.lm)
+            words = [point.words for point in speed.by_length]
+            axes.plot(words, [point.milliseconds for point in speed.by_length], marker="o", label=speed.lm)
         axes.set_yscale("log")
 
     try:

@@ -1,4 +1,4 @@
-"""What became of proposed hypotheses: in how many lists they are, how good they are, and which were chosen."""
+"""Statistics of proposed hypotheses: the number of lists with proposals, their quality, and the chosen proposals."""
 
 from __future__ import annotations
 
@@ -51,36 +51,36 @@ class Proposed:
 def proposed(metric: Metric | None, lists: Sequence[NbestList], texts: Sequence[str]) -> Proposed | None:
     """
     Args:
-        metric: None for lists without references. texts: what was chosen, one per list.
+        metric: None for lists without references. texts: the choices, one per list.
 
     Returns:
         None for lists without proposals.
     """
-    found = [
-        (nbest, one.text, one.text == text)
+    proposals = [
+        (nbest, hypothesis.text, hypothesis.text == text)
         for nbest, text in zip(lists, texts, strict=True)
-        for one in nbest.hypotheses
-        if one.origin is Origin.PROPOSED
+        for hypothesis in nbest.hypotheses
+        if hypothesis.origin is Origin.PROPOSED
     ]
-    if not found:
+    if not proposals:
         return None
-    chosen = [one for one in found if one[2]]
-    number = len({id(nbest) for nbest, *_ in found})
-    return Proposed(len(lists), number, _against(metric, found), _against(metric, chosen))
+    chosen = [proposal for proposal in proposals if proposal[2]]
+    number = len({id(nbest) for nbest, *_ in proposals})
+    return Proposed(len(lists), number, _against(metric, proposals), _against(metric, chosen))
 
 
-def _against(metric: Metric | None, found: Sequence[tuple[NbestList, str, bool]]) -> AgainstFirstPass:
-    measured = [(nbest, text) for nbest, text, _ in found if nbest.references]
+def _against(metric: Metric | None, proposals: Sequence[tuple[NbestList, str, bool]]) -> AgainstFirstPass:
+    measured = [(nbest, text) for nbest, text, _ in proposals if nbest.references]
     if metric is None or not measured:
-        return AgainstFirstPass(len(found))
+        return AgainstFirstPass(len(proposals))
     first = decision.best([nbest for nbest, _ in measured], {FIRST_PASS: 1.0})
     references = [nbest.references for nbest, _ in measured]
     before, after = (
-        metric.losses(metric.statistics([metric_input(metric, nbest, text) for nbest, text in some], references))
-        for some in (
+        metric.losses(metric.statistics([metric_input(metric, nbest, text) for nbest, text in pairs], references))
+        for pairs in (
             [(nbest, nbest.hypotheses[place].text) for (nbest, _), place in zip(measured, first, strict=True)],
             measured,
         )
     )
     effects = np.sign(after - before).tolist()
-    return AgainstFirstPass(len(found), effects.count(-1), effects.count(0), effects.count(1))
+    return AgainstFirstPass(len(proposals), effects.count(-1), effects.count(0), effects.count(1))

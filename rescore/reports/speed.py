@@ -19,7 +19,7 @@ SENTENCES = 5
 
 @dataclass(frozen=True, slots=True)
 class ByLength:
-    """One sentence of so many words, alone."""
+    """The time of a single sentence with this number of words."""
 
     words: int
     milliseconds: float
@@ -55,8 +55,8 @@ def measure(
 ) -> Speed:
     """Score texts together, and sentences of given numbers of words one at a time.
 
-    What was scored before warms up; of several runs over the texts the fastest counts; for sentences, which are cut out
-    of the texts, the median.
+    Scores before the measurement warm up. Of several runs over the texts, the fastest counts; for sentences, cut out of
+    the texts, the median counts.
 
     Args:
         progress: called with 1 after each of `repeats` and each of `lengths`.
@@ -65,7 +65,7 @@ def measure(
     Raises:
         UserError: a model without vectors is asked for them.
     """
-    work = _vectors_of(lm) if vectors else lambda some: lm.score(alone(some))
+    work = _vectors_of(lm) if vectors else lambda sentences: lm.score(alone(sentences))
     work(texts[:100])
     runs: list[float] = []
     for _ in range(repeats):
@@ -89,9 +89,9 @@ def measure(
 
 
 def sample(lists: Sequence[NbestList], number: int) -> list[str]:
-    """So many hypotheses, at most: whole lists, evenly from all over."""
-    step = max(1, sum(len(one.hypotheses) for one in lists) // number)
-    return [hypothesis.text for one in lists[::step] for hypothesis in one.hypotheses][:number]
+    """At most `number` hypotheses of whole lists, evenly spread."""
+    step = max(1, sum(len(nbest.hypotheses) for nbest in lists) // number)
+    return [hypothesis.text for nbest in lists[::step] for hypothesis in nbest.hypotheses][:number]
 
 
 def described(texts: Sequence[str]) -> str:
@@ -101,7 +101,7 @@ def described(texts: Sequence[str]) -> str:
 
 
 def machine() -> str:
-    """What the figures were measured on."""
+    """A description of the machine."""
     import torch
 
     if torch.cuda.is_available():
@@ -126,11 +126,11 @@ def render(speeds: Sequence[Speed], about: str) -> str:
     rows = [["", "hyp/s"]]
     for speed in speeds:
         rows.append([speed.lm, f"{speed.rate:,.0f}"])
-    lengths = sorted({one.words for speed in speeds for one in speed.by_length})
+    lengths = sorted({point.words for speed in speeds for point in speed.by_length})
     by_length = [["words", *(speed.lm for speed in speeds)]]
     for words in lengths:
-        found = [{one.words: one.milliseconds for one in speed.by_length} for speed in speeds]
-        by_length.append([str(words), *(f"{times[words]:.2f}" if words in times else "" for times in found)])
+        columns = [{point.words: point.milliseconds for point in speed.by_length} for speed in speeds]
+        by_length.append([str(words), *(f"{times[words]:.2f}" if words in times else "" for times in columns)])
     tables = [about, "", text(rows)]
     if lengths:
         tables += ["", "milliseconds a sentence, one at a time", "", text(by_length)]

@@ -56,7 +56,7 @@ NUMBERS = frozenset(
         "billion",
     ]
 )
-"""English number words; whatever has a digit is a number, too."""
+"""English number words; words with a digit are numbers, too."""
 
 
 References = Sequence[Sequence[str]]
@@ -78,7 +78,7 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class Confusion:
-    """A word of the reference and what stood for it in the wrong output (empty: nothing); how often."""
+    """A word of the reference, its replacement in the wrong output (empty for a deletion), and the count."""
 
     reference: str
     hypothesis: str
@@ -119,29 +119,29 @@ def by_position(
 def pairs_of(
     normaliser: Normaliser, references: References, wrong: Sequence[str], right: Sequence[str]
 ) -> list[Confusion]:
-    """The most frequent errors of one output at words that the other has right."""
-    found: Counter[tuple[str, str]] = Counter()
+    """The most frequent errors of an output at words that the other output has right."""
+    counts: Counter[tuple[str, str]] = Counter()
     for texts, *outputs in zip(references, wrong, right, strict=True):
         if outputs[0] == outputs[1]:
             continue
-        # One reference, and one reading of it, for both: that in which the wrong output has the fewest errors.
+        # Both outputs are compared with the reference and reading in which the wrong output has the fewest errors.
         expected = normaliser.nearest(normaliser.closest(texts, outputs[0]), outputs[0])[0]
         bad, good = (
             [pair for pair in align(*normaliser.nearest(expected, output)) if pair[0] is not None] for output in outputs
         )
         for (word, in_wrong), (_, in_right) in zip(bad, good, strict=True):
             if word is not None and in_wrong != word == in_right:
-                found[word, in_wrong or ""] += 1
-    ordered = sorted(found.items(), key=lambda item: (-item[1], item[0]))
+                counts[word, in_wrong or ""] += 1
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     return [Confusion(word, in_wrong, count) for (word, in_wrong), count in ordered[:PAIRS]]
 
 
 def by_class(
     normaliser: Normaliser, references: References, first: Sequence[str], reranked: Sequence[str]
 ) -> list[ClassErrors]:
-    """The error rates of kinds of words; those that the references do not have are left out.
+    """The error rates of kinds of words; kinds that the references lack are left out.
 
-    Of several references, the closest to the first pass counts for both outputs.
+    With several references, the closest to the first pass counts for both outputs.
     """
     closest = [normaliser.closest(texts, output) for texts, output in zip(references, first, strict=True)]
     counts = Counter(word for reference in closest for word in normaliser.reference(reference))
@@ -151,19 +151,19 @@ def by_class(
         "rare": {word for word, count in counts.items() if count == 1},
     }
     errors = [_errors(normaliser, closest, output) for output in (first, reranked)]
-    found = []
+    rows = []
     for name, kind in kinds.items():
         words = sum(counts[word] for word in kind)
         if words:
-            rates = (100 * sum(one[word] for word in kind) / words for one in errors)
-            found.append(ClassErrors(name, words, *rates))
-    return found
+            rates = (100 * sum(counts[word] for word in kind) / words for counts in errors)
+            rows.append(ClassErrors(name, words, *rates))
+    return rows
 
 
 def _names(normaliser: Normaliser, references: Sequence[str]) -> set[str]:
     """Words that begin with a capital within a sentence and go on in lower case."""
     words = {word for reference in references for word in reference.split()[1:] if _is_name(word)}
-    return {one for word in words for one in normaliser.reference(word)}
+    return {part for word in words for part in normaliser.reference(word)}
 
 
 def _is_name(word: str) -> bool:
@@ -172,20 +172,20 @@ def _is_name(word: str) -> bool:
 
 
 def _errors(normaliser: Normaliser, references: Sequence[str], output: Sequence[str]) -> Counter[str]:
-    """How often each word was wrong: the reference's, or one that was inserted."""
-    found = Counter[str]()
+    """The number of errors at each word: a reference word, or an inserted word."""
+    wrong = Counter[str]()
     for reference, text in zip(references, output, strict=True):
         expected, words = normaliser.nearest(reference, text)
         if expected != words:
             pairs = align(expected, words)
-            found.update(str(other if word is None else word) for word, other in pairs if word != other)
-    return found
+            wrong.update(str(wrong_word if word is None else word) for word, wrong_word in pairs if word != wrong_word)
+    return wrong
 
 
-def class_rows(found: Iterable[ClassErrors]) -> list[list[str]]:
+def class_rows(classes: Iterable[ClassErrors]) -> list[list[str]]:
     """The cells of a table."""
     head = ["errors in a hundred", "words", "first pass", "reranked"]
-    return [head, *([one.name, f"{one.words:,}", f"{one.first_pass:.2f}", f"{one.reranked:.2f}"] for one in found)]
+    return [head, *([row.name, f"{row.words:,}", f"{row.first_pass:.2f}", f"{row.reranked:.2f}"] for row in classes)]
 
 
 def pairs_line(name: str, pairs: list[Confusion]) -> str:
@@ -204,31 +204,31 @@ class Respelled:
     written: str
     times: int
     effects: tuple[int, int, int] | None
-    """How often that alone is better, worse, or as good; None without references."""
+    """Number of changes that, on their own, are better, worse or neutral; None without references."""
 
 
 def respellings(metric: Metric, lists: Sequence[NbestList], texts: Sequence[str]) -> list[Respelled]:
-    """What was respelled in the chosen texts, the most frequent first.
+    """The respelled words of the chosen texts, the most frequent first.
 
-    The effect is that on the utterance's errors (by the metric), where this alone is changed in the hypothesis that
-    the chosen one came from.
+    The effect is measured on the utterance's errors (by the metric) when only this word changes in the original
+    hypothesis.
     """
-    found = [(nbest, *one) for nbest, text in zip(lists, texts, strict=True) for one in _changes(nbest, text)]
-    with_references = bool(found) and all(nbest.references for nbest, *_ in found)
+    changes = [(nbest, *change) for nbest, text in zip(lists, texts, strict=True) for change in _changes(nbest, text)]
+    with_references = bool(changes) and all(nbest.references for nbest, *_ in changes)
     effects: Counter[tuple[str, str, str]] = Counter()
     if with_references:
-        references = [nbest.references for nbest, *_ in found]
+        references = [nbest.references for nbest, *_ in changes]
         before, after = (
             metric.losses(metric.statistics([metric_input(metric, nbest, text) for nbest, text in texts], references))
             for texts in (
-                [(nbest, " ".join(words)) for nbest, words, _ in found],
-                [(nbest, _applied(words, edit)) for nbest, words, edit in found],
+                [(nbest, " ".join(words)) for nbest, words, _ in changes],
+                [(nbest, _applied(words, edit)) for nbest, words, edit in changes],
             )
         )
-        for (_, words, edit), change in zip(found, (after - before).tolist(), strict=True):
+        for (_, words, edit), change in zip(changes, (after - before).tolist(), strict=True):
             effect = "better" if change < 0 else "worse" if change > 0 else "unchanged"
             effects[(*_sides(words, edit), effect)] += 1
-    times = Counter(_sides(words, edit) for _, words, edit in found)
+    times = Counter(_sides(words, edit) for _, words, edit in changes)
     return [
         Respelled(*sides, number, tuple(effects[(*sides, name)] for name in EFFECTS) if with_references else None)  # type: ignore[arg-type]
         for sides, number in sorted(times.items(), key=lambda item: (-item[1], item[0]))
@@ -237,13 +237,15 @@ def respellings(metric: Metric, lists: Sequence[NbestList], texts: Sequence[str]
 
 def heard(nbest: NbestList, text: str) -> str | None:
     """The hypothesis that a respelled text of the list came from; None for other texts."""
-    chosen = next((one for one in nbest.hypotheses if one.text == text), None)
+    chosen = next((hypothesis for hypothesis in nbest.hypotheses if hypothesis.text == text), None)
     if chosen is None or chosen.origin is not Origin.RESPELLED:
         return None
     words, first = text.split(), chosen.scores[FIRST_PASS]
-    old = [one for one in nbest.hypotheses if one.origin not in NEW_WORDS]
-    sources = [one.text for one in old if one.scores[FIRST_PASS] == first] or [one.text for one in old]  # --s2s rank
-    return min(sources, key=lambda some: Levenshtein.distance(some.split(), words), default=None)
+    old = [hypothesis for hypothesis in nbest.hypotheses if hypothesis.origin not in NEW_WORDS]
+    sources = [hypothesis.text for hypothesis in old if hypothesis.scores[FIRST_PASS] == first] or [
+        hypothesis.text for hypothesis in old
+    ]  # --s2s rank
+    return min(sources, key=lambda source: Levenshtein.distance(source.split(), words), default=None)
 
 
 def _changes(nbest: NbestList, text: str) -> Iterator[tuple[list[str], Edit]]:
@@ -263,12 +265,15 @@ def _applied(words: Sequence[str], edit: Edit) -> str:
     return " ".join([*words[: edit.start], *edit.words, *words[edit.end :]])
 
 
-def render_respellings(found: Sequence[Respelled], style: str) -> str:
+def render_respellings(respellings: Sequence[Respelled], style: str) -> str:
     """A table, with the sum of all in its last row."""
-    known = bool(found) and all(one.effects is not None for one in found)
+    known = bool(respellings) and all(respelled.effects is not None for respelled in respellings)
     rows = [["heard", "written", "times", *(EFFECTS if known else ())]]
-    for one in found:
-        rows.append([one.heard, one.written, str(one.times), *map(str, one.effects or ())])
-    sums = [sum(column) for column in zip(*(one.effects for one in found if one.effects), strict=True)]
-    rows.append(["all", "", str(sum(one.times for one in found)), *map(str, sums if known else ())])
+    for respelled in respellings:
+        rows.append([respelled.heard, respelled.written, str(respelled.times), *map(str, respelled.effects or ())])
+    sums = [
+        sum(column)
+        for column in zip(*(respelled.effects for respelled in respellings if respelled.effects), strict=True)
+    ]
+    rows.append(["all", "", str(sum(respelled.times for respelled in respellings)), *map(str, sums if known else ())])
     return STYLES[style](rows)

@@ -35,7 +35,8 @@ class Quality:
     correct: float
     """The share of right words."""
     nce: float
-    """Normalised cross entropy (NIST): 1 for perfect confidences, 0 for those that say the share of right words."""
+    """Normalised cross entropy (NIST): 1 for perfect confidences, 0 for confidences equal to the share of right
+    words."""
     ece: float
     """Expected calibration error: mean distance of confidence and share of right words, over 10 bins."""
     auroc: float
@@ -86,7 +87,7 @@ def _area(confidences: Floats, correct: Flags) -> float:
 
 FOLDS = 5
 FEW = 10
-"""Lists from which on a map is considered."""
+"""Number of lists from which a map is considered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +96,7 @@ class Calibration:
 
     scale: float = 1.0
     starts: tuple[float, ...] = ()
-    """The posterior from which on each level holds."""
+    """The lowest posterior of each level."""
     levels: tuple[float, ...] = ()
     """The probability that a word is right."""
 
@@ -110,20 +111,20 @@ class Calibration:
         return np.asarray(self.levels)[place.clip(min=0)]
 
     def words(self, network: ConfusionNetwork, alternatives: int = 0) -> list[Word]:
-        """The words of a decided text with their confidences, and at most so many alternatives each."""
-        others = network.alternatives(self.scale, alternatives) if alternatives else [()] * len(network.words)
+        """The words of a decided text with their confidences, each with at most `alternatives` alternatives."""
+        alternatives_of = network.alternatives(self.scale, alternatives) if alternatives else [()] * len(network.words)
         posteriors = network.confidences(self.scale)
         return [
-            Word(word, confidence, self._shared(other, posterior, confidence))
-            for word, posterior, confidence, other in zip(
-                network.words, posteriors.tolist(), self._mapped(posteriors).tolist(), others, strict=True
+            Word(word, confidence, self._shared(alternatives_of_word, posterior, confidence))
+            for word, posterior, confidence, alternatives_of_word in zip(
+                network.words, posteriors.tolist(), self._mapped(posteriors).tolist(), alternatives_of, strict=True
             )
         ]
 
     def _shared(
         self, alternatives: tuple[tuple[str, float], ...], posterior: float, confidence: float
     ) -> tuple[tuple[str, float], ...]:
-        """Alternatives with what the word's confidence leaves, in proportion to their posteriors."""
+        """Alternatives share the probability left by the word's confidence, in proportion to their posteriors."""
         if not self.levels or posterior >= 1:
             return alternatives
         factor = (1 - confidence) / (1 - posterior)
@@ -140,14 +141,14 @@ UNCALIBRATED = Calibration()
 def correct(network: ConfusionNetwork, references: Sequence[str], normaliser: Normaliser) -> Flags:
     """(words,) whether each word of a decided text is right, by sclite's alignment with the nearest reference.
 
-    A word that is compared as several is right where all of them are; what does not count as a word is no error.
+    A word that is compared as several words is right if all of these are right; a word that does not count is no error.
     """
     pieces = normaliser.pieces(network.text)
     heard = [word for piece in pieces for word in piece.words]
     best: list[bool] = [False] * len(heard)
     for reference in references:
         pairs = align(nearest(normaliser.readings(reference, reference=True), [[heard]])[0], heard)
-        flags = [one == other for one, other in pairs if other is not None]
+        flags = [expected == spoken for expected, spoken in pairs if spoken is not None]
         best = flags if sum(flags) >= sum(best) else best
     ends = np.cumsum([0, *(len(piece.words) for piece in pieces)])
     right = [all(best[begin:end]) for begin, end in pairwise(ends.tolist())]
@@ -155,36 +156,36 @@ def correct(network: ConfusionNetwork, references: Sequence[str], normaliser: No
 
 
 def measure(
-    calibration: Calibration, lists: Sequence[NbestList], found: Sequence[ConfusionNetwork], normaliser: Normaliser
+    calibration: Calibration, lists: Sequence[NbestList], decided: Sequence[ConfusionNetwork], normaliser: Normaliser
 ) -> Quality:
     """How good the confidences of decided texts are, on lists with references."""
-    flags = [correct(network, nbest.references, normaliser) for network, nbest in zip(found, lists, strict=True)]
+    flags = [correct(network, nbest.references, normaliser) for network, nbest in zip(decided, lists, strict=True)]
     return quality(
-        _joined([calibration.confidences(network) for network in found]), np.concatenate([*flags, []]).astype(bool)
+        _joined([calibration.confidences(network) for network in decided]), np.concatenate([*flags, []]).astype(bool)
     )
 
 
 def calibrate(
     lists: Sequence[NbestList], texts: Sequence[str], weights: Weights, normaliser: Normaliser
 ) -> Calibration:
-    """The scale with the best normalised cross entropy; with isotonic regression on top where folds gain by it.
+    """The scale with the best normalised cross entropy; with isotonic regression on top if folds gain by it.
 
     Args:
-        texts: what was decided for each list. Lists need references.
+        texts: the decided text of each list. Lists need references.
 
     Raises:
-        UserError: a list has no reference, or all words are right, or none.
+        UserError: a list has no reference, or the words are all right or all wrong.
     """
     for nbest in lists:
         if not nbest.references:
             raise UserError(f"utterance {nbest.id}: no reference; confidences are calibrated on lists with references")
-    found = networks(lists, texts, weights.of, normaliser)
-    flags = [correct(network, nbest.references, normaliser) for network, nbest in zip(found, lists, strict=True)]
+    decided = networks(lists, texts, weights.of, normaliser)
+    flags = [correct(network, nbest.references, normaliser) for network, nbest in zip(decided, lists, strict=True)]
     every = np.concatenate([*flags, np.empty(0, dtype=bool)])
     if every.all() or not every.any():
         raise UserError("all words of the dev lists are right, or all wrong; confidences cannot be calibrated on them")
-    scale = _best_scale(found, every)
-    raw = [network.confidences(scale) for network in found]
+    scale = _best_scale(decided, every)
+    raw = [network.confidences(scale) for network in decided]
     plain = Calibration(scale)
     if len(lists) < FEW:
         return plain
@@ -193,16 +194,16 @@ def calibrate(
     return _isotonic(scale, _joined(raw), every) if gains else plain
 
 
-def _best_scale(found: Sequence[ConfusionNetwork], every: Flags) -> float:
-    grid = scale_grid([network.scores for network in found])
-    values = [quality(_joined([network.confidences(scale) for network in found]), every).nce for scale in grid]
+def _best_scale(decided: Sequence[ConfusionNetwork], every: Flags) -> float:
+    grid = scale_grid([network.scores for network in decided])
+    values = [quality(_joined([network.confidences(scale) for network in decided]), every).nce for scale in grid]
     scale = grid[int(np.argmax(values))]
     warn_at_end(scale, grid, "confidences")
     return scale
 
 
 def _in_folds(folds: Folds, raw: Sequence[Floats], flags: Sequence[Flags]) -> Floats:
-    """Each list's confidences by a map that was learned on the other folds."""
+    """The confidences of each list by a map learned on the other folds."""
     result: list[Floats] = list(raw)
     for fold in range(folds.number):
         rest = [index for index, place in enumerate(folds.fold) if place != fold]
@@ -218,7 +219,7 @@ def _in_folds(folds: Folds, raw: Sequence[Floats], flags: Sequence[Flags]) -> Fl
 def _isotonic(scale: float, posteriors: Floats, right: Flags) -> Calibration:
     """The rising step function nearest to the flags (pool adjacent violators; Zadrozny and Elkan 2002).
 
-    A level of n words of which k are right is (k + 1) / (n + 2): never 0 or 1.
+    A level of n words, k of them right, is (k + 1) / (n + 2): never 0 or 1.
     """
     order = np.argsort(posteriors, kind="stable")
     values, begins = np.unique(posteriors[order], return_index=True)

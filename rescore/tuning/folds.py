@@ -128,7 +128,7 @@ def warn_of_scales(lists: Sequence[NbestList], dev: Sequence[NbestList]) -> None
 def _spread(lists: Sequence[NbestList]) -> float:
     """The median over lists of the difference between the best and the worst first-pass score."""
     scores = [nbest.column(FIRST_PASS) for nbest in lists if len(nbest.hypotheses) > 1]
-    spreads = [max(each) - min(each) for each in scores if math.isfinite(min(each))]
+    spreads = [max(list_scores) - min(list_scores) for list_scores in scores if math.isfinite(min(list_scores))]
     return statistics.median(spreads) if spreads else 0.0
 
 
@@ -136,14 +136,14 @@ def tuned_in_folds(
     folds: Folds, metric: Metric, lists: Sequence[NbestList], columns: Sequence[str], options: TuningOptions
 ) -> tuple[list[str], list[Weights]]:
     """The text chosen for each list with weights tuned on the other folds, and the weights of each fold."""
-    texts, each = [""] * len(lists), []
+    texts, weights_of_folds = [""] * len(lists), []
     for fold in range(folds.number):
         mine = [index for index, place in enumerate(folds.fold) if place == fold]
         rest = [nbest for nbest, place in zip(lists, folds.fold, strict=True) if place != fold]
         weights, _ = tune(metric, rest, columns, "the other folds", options)
-        each.append(weights)
+        weights_of_folds.append(weights)
         chosen = [lists[index] for index in mine]
         decision: Decision = weights.decision
         for index, text in zip(mine, decision.texts(metric, chosen, weights.of), strict=True):
             texts[index] = text
-    return texts, each
+    return texts, weights_of_folds

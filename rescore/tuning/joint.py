@@ -36,8 +36,10 @@ SCALES = tuple(2.0 ** (exponent / 2) for exponent in range(-10, 15))
 def spread(scores: Sequence[Floats]) -> float:
     """The standard deviation of the finite scores of a list, the mean over lists; 1 where nothing differs."""
     deviations = [
-        float(np.std(np.clip(finite, -MAX_SCORE, MAX_SCORE))) if len(finite := one[np.isfinite(one)]) else 0.0
-        for one in scores
+        float(np.std(np.clip(finite, -MAX_SCORE, MAX_SCORE)))
+        if len(finite := list_scores[np.isfinite(list_scores)])
+        else 0.0
+        for list_scores in scores
     ]
     return max(float(np.mean(deviations)), 1 / MAX_SCORE) if any(deviations) else 1.0
 
@@ -242,8 +244,10 @@ def tune_jointly(
 
     def among(excluded: frozenset[Origin]) -> tuple[JointWeights, Counts]:
         names = columns_for(weights, set(origins) - excluded)
-        found, choice = tuned([candidates(nbest, excluded) for nbest in lists], {name: weights[name] for name in names})
-        return found._replace(excluded=excluded), choice
+        tuned_weights, choice = tuned(
+            [candidates(nbest, excluded) for nbest in lists], {name: weights[name] for name in names}
+        )
+        return tuned_weights._replace(excluded=excluded), choice
 
     present = {hypothesis.origin for nbest in lists for hypothesis in nbest.hypotheses}
     origins = [origin for origin in new_word_origins(lists, weights) if origin in present]
@@ -252,13 +256,13 @@ def tune_jointly(
     # Else all spellings of a hypothesis, each with its first-pass score, would vote for one another.
     best, choice = among(frozenset(origins))
     for origin in origins:
-        found, changed = among(best.excluded - {origin})
+        trial, changed = among(best.excluded - {origin})
         if bagging:
             gains = significantly_better(metric, changed, choice)
         else:
-            gains = found.value > best.value if metric.higher_is_better else found.value < best.value
+            gains = trial.value > best.value if metric.higher_is_better else trial.value < best.value
         if gains:
-            best, choice = found, changed
+            best, choice = trial, changed
     return best
 
 

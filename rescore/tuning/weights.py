@@ -294,7 +294,10 @@ class Weights:
             excludes = weights.get(EDITS, 0.0) <= EXCLUDED
             return {name: weight for name, weight in weights.items() if not (excludes and name in RESPELLING)}
 
-        weights, conditions = without(self.weights), {name: without(each) for name, each in self.conditions.items()}
+        weights, conditions = (
+            without(self.weights),
+            {name: without(condition_weights) for name, condition_weights in self.conditions.items()},
+        )
         respelled = frozenset({Origin.RESPELLED})
         return replace(
             self,
@@ -302,7 +305,11 @@ class Weights:
             conditions=conditions,
             excluded=self.excluded | (respelled if weights != self.weights else frozenset()),
             excluded_in=self.excluded_in
-            | {name: respelled for name, each in conditions.items() if each != self.conditions[name]},
+            | {
+                name: respelled
+                for name, condition_weights in conditions.items()
+                if condition_weights != self.conditions[name]
+            },
         )
 
 

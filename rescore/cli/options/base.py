@@ -132,8 +132,8 @@ class Words(click.types.StringParamType):
         self._names = [*names, *re.findall(r"(?:^|\|)([a-z][a-z0-9-]*)(?=$|\||\[)", metavar)]
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        found = _beginning(incomplete, self._names)
-        return [*found, CompletionItem(incomplete, type="file")] if self._files else found
+        matching = _beginning(incomplete, self._names)
+        return [*matching, CompletionItem(incomplete, type="file")] if self._files else matching
 
 
 def _beginning(text: str, names: list[str]) -> list[CompletionItem]:
@@ -265,7 +265,9 @@ def check(ctx: click.Context) -> None:
     Raises:
         UsageError: there are such.
     """
-    files = {one.name for one in ctx.command.params if one.name and "FILE" in (one.metavar or "")}
+    files = {
+        parameter.name for parameter in ctx.command.params if parameter.name and "FILE" in (parameter.metavar or "")
+    }
     for option, value in _given(ctx, files & OUTPUTS - MAKE_FOLDERS):
         if value != "-" and not Path(value).absolute().parent.is_dir():
             folder = Path(value).parent
@@ -305,8 +307,8 @@ def _given(ctx: click.Context, names: set[str]) -> Iterator[tuple[str, str]]:
             continue
         named = isinstance(parameter, click.Option)
         shown = max(parameter.opts, key=len) if named else (parameter.metavar or parameter.name).strip(".[]")
-        for each in [value] if isinstance(value, str) else value:
-            yield shown, str(each)
+        for item in [value] if isinstance(value, str) else value:
+            yield shown, str(item)
 
 
 def _resolved(value: str) -> str:

@@ -54,12 +54,12 @@ class ConfidenceFile:
         best.check_confidences(self.path, times is not None)
         return times
 
-    def write(self, lists: Sequence[NbestList], found: Confidences, times: Times) -> None:
+    def write(self, lists: Sequence[NbestList], confidences: Confidences, times: Times) -> None:
         from rescore import formats
         from rescore.formats import best
 
         with formats.opened(self.path) as file:
-            best.write_confidences(self.path, file, zip(lists, found.words, strict=True), times)
+            best.write_confidences(self.path, file, zip(lists, confidences.words, strict=True), times)
 
 
 @dataclass(frozen=True, slots=True)

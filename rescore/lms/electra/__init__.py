@@ -80,8 +80,8 @@ class ElectraKind(NeuralKind):
     def objective(self, tokenizer: Tokenizer, options: Any) -> ReplacedTokenDetection:
         from rescore.lms.electra.network import ReplacedTokenDetection, generators
 
-        made = generators(tokenizer, options.generator_folder, options.confusions)
-        return ReplacedTokenDetection(made, options.mask_rate, options.mask_cap)
+        replacers = generators(tokenizer, options.generator_folder, options.confusions)
+        return ReplacedTokenDetection(replacers, options.mask_rate, options.mask_cap)
 
     def scorer(self, spec: Spec, network: Network) -> ElectraScorer:
         from rescore.lms.electra.network import ElectraScorer

@@ -1,4 +1,4 @@
-"""The network of a discriminator of replaced tokens, its scores, and what it learns from."""
+"""The network of a discriminator of replaced tokens, its scores, and its training examples."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Electra(Encoder):
 
 
 class ElectraScorer(NetworkScorer):
-    """Of each token of the intact sentence, how probable it is that nobody has put it in another one's place."""
+    """log p(token is original) of each token of the intact sentence."""
 
     capabilities = Capabilities(pseudo=True, vectors=True)
 
@@ -63,21 +63,23 @@ Tokens = npt.NDArray[np.int64]
 
 class Generator(Protocol):
     name: str
-    """What it is, and a digest of what it draws from."""
+    """The name of the generator, with a digest of its source."""
 
     def __call__(
         self, tokens: Tensor, lengths: Tensor, at: Tensor, random: np.random.Generator
     ) -> tuple[Tensor, Tensor]:
-        """Tokens (k,) for the positions at (k,) of sentences (batch, n), and whether there is one (k,)."""
+        """Tokens (k,) for the positions `at` (k,) of sentences (batch, n), and whether a position has a replacement
+        (k,)."""
 
 
 class Sampled:
-    """Tokens that a T-TA samples from its softmax, each given the others of the intact sentence; no special ones."""
+    """Tokens sampled from the softmax of a T-TA, each given the other tokens of the intact sentence; no special
+    tokens."""
 
     def __init__(self, folder: Path, tokenizer: Tokenizer) -> None:
         """
         Raises:
-            UserError: it is no T-TA, or one of another vocabulary.
+            UserError: the folder holds no T-TA, or a T-TA with another vocabulary.
         """
         self._network, own = checkpoint.load(folder, "tta")
         if own.fingerprint != tokenizer.fingerprint:
@@ -102,40 +104,41 @@ class Sampled:
 
 
 class Confused:
-    """What stands in the place of a token in other hypotheses of a list, as often as it does there."""
+    """Replacements from N-best lists: the tokens that other hypotheses of a list have in the same place, by
+    frequency."""
 
     def __init__(self, lists: Iterable[NbestList], tokenizer: Tokenizer) -> None:
         counts: defaultdict[int, Counter[int]] = defaultdict(Counter)
         for nbest in lists:
-            first, *others = tokenizer.encode([hypothesis.text for hypothesis in nbest.hypotheses]) or [[]]
-            for other in others:
-                for operation in Levenshtein.editops(first, other):
+            first, *alternatives = tokenizer.encode([hypothesis.text for hypothesis in nbest.hypotheses]) or [[]]
+            for alternative in alternatives:
+                for operation in Levenshtein.editops(first, alternative):
                     if operation.tag == "replace":
-                        pair = first[operation.src_pos], other[operation.dest_pos]
+                        pair = first[operation.src_pos], alternative[operation.dest_pos]
                         counts[pair[0]][pair[1]] += 1
                         counts[pair[1]][pair[0]] += 1
-        self.counts = {token: dict(sorted(found.items())) for token, found in counts.items()}
+        self.counts = {token: dict(sorted(confusions.items())) for token, confusions in counts.items()}
         self.name = f"confusions@{_digest(json.dumps(self.counts, sort_keys=True).encode())}"
 
     def __call__(
         self, tokens: Tensor, lengths: Tensor, at: Tensor, random: np.random.Generator
     ) -> tuple[Tensor, Tensor]:
-        found = tokens.flatten()[at].clone()
+        replacements = tokens.flatten()[at].clone()
         there = torch.zeros(len(at), dtype=torch.bool)
-        for place, token in enumerate(found.tolist()):
-            if others := self.counts.get(token):
-                shares = np.array(list(others.values())) / sum(others.values())
-                found[place], there[place] = int(random.choice(list(others), p=shares)), True
-        return found, there
+        for place, token in enumerate(replacements.tolist()):
+            if confusions := self.counts.get(token):
+                shares = np.array(list(confusions.values())) / sum(confusions.values())
+                replacements[place], there[place] = int(random.choice(list(confusions), p=shares)), True
+        return replacements, there
 
 
 def generators(tokenizer: Tokenizer, folder: Path | None, confusions: str | None) -> list[Generator]:
-    """What makes replacements: the T-TA in a folder, the confusions of N-best lists, or both.
+    """The generators of replacements: the T-TA in a folder, the confusions of N-best lists, or both.
 
     Raises:
-        UserError: there is neither, or one cannot be read or has another vocabulary.
+        UserError: no generator is given, or it cannot be read or has another vocabulary.
     """
-    made: list[Generator] = [] if folder is None else [Sampled(folder, tokenizer)]
+    replacers: list[Generator] = [] if folder is None else [Sampled(folder, tokenizer)]
     if confusions is not None:
         confused = Confused(formats.read([confusions]), tokenizer)
         if not confused.counts:
@@ -143,17 +146,17 @@ def generators(tokenizer: Tokenizer, folder: Path | None, confusions: str | None
                 f"--confusions {confusions}: no hypothesis has another token in the place of one; "
                 "give lists of several hypotheses"
             )
-        made.append(confused)
-    if not made:
+        replacers.append(confused)
+    if not replacers:
         raise UserError("nothing makes replacements; give --generator, the folder of a tta, or --confusions LISTS")
-    return made
+    return replacers
 
 
 class ReplacedTokenDetection(Objective):
-    """Of every token of a sentence in which some were replaced: whether it is the original one.
+    """Classifies every token of a sentence with replacements as original or replaced.
 
-    Where several generators have a token for a position, each of them is taken as often. What is replaced by itself is
-    original, as in the paper.
+    If several generators have a token for a position, they are chosen with equal probability. A token that is replaced
+    by itself counts as original, as in the paper.
     """
 
     perplexity = "perplexity of original or replaced"

@@ -46,7 +46,7 @@ class Seq2SeqKind(Kind):
     on_hub = uses_torch = True
 
     def load(self, spec: Spec, computing: ComputeOptions) -> Seq2SeqLM:
-        """`hf-seq2seq[:channel][:src=CODE][:tgt=CODE]:DIR`; the codes are those of the tokenizer's languages."""
+        """`hf-seq2seq[:channel][:src=CODE][:tgt=CODE]:DIR`; the codes name languages of the tokenizer."""
         from rescore.lms.huggingface.seq2seq import Seq2SeqLM
 
         codes = dict(option.split("=", 1) for option in spec.options if "=" in option)

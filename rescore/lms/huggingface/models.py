@@ -28,10 +28,10 @@ log = logging.getLogger(__name__)
 
 
 class PromptNetwork(Network, Protocol):
-    """A network whose tokenizer cuts a text together with what stands before it."""
+    """A network whose tokenizer cuts a text together with the text before it."""
 
     def encode_behind(self, before: Sequence[str], texts: Sequence[str]) -> list[Encoded]:
-        """The tokens of both as one text; the word of those that end before the text begins is `CONTEXT_TOKEN`."""
+        """The tokens of both as one text; tokens that end before the text begins have the word `CONTEXT_TOKEN`."""
         ...
 
 
@@ -60,8 +60,11 @@ class PromptedScorer(CausalScorer):
         return hashlib.sha256(f"{self._template.text}\0{super().fingerprint}".encode()).hexdigest()
 
     def encoded(self, questions: Sequence[Question]) -> list[Encoded]:
-        before = [self._template.before(one) for one in questions]
-        return [self.in_order(one) for one in self._prompted.encode_behind(before, [one.text for one in questions])]
+        before = [self._template.before(question) for question in questions]
+        return [
+            self.in_order(question)
+            for question in self._prompted.encode_behind(before, [question.text for question in questions])
+        ]
 
 
 class ContinuingScorer(CausalScorer):
@@ -77,8 +80,11 @@ class ContinuingScorer(CausalScorer):
         return hashlib.sha256(f"context {self._number} {super().fingerprint}".encode()).hexdigest()
 
     def encoded(self, questions: Sequence[Question]) -> list[Encoded]:
-        before = ["".join(f"{neighbour}\n" for neighbour in one.before[-self._number :]) for one in questions]
-        return [self.in_order(one) for one in self._prompted.encode_behind(before, [one.text for one in questions])]
+        before = ["".join(f"{neighbour}\n" for neighbour in question.before[-self._number :]) for question in questions]
+        return [
+            self.in_order(question)
+            for question in self._prompted.encode_behind(before, [question.text for question in questions])
+        ]
 
 
 LOGITS = 2**25
@@ -127,7 +133,7 @@ class HuggingFaceNetwork:
     def __init__(self, folder: Path, masked: bool, computing: ComputeOptions, neighbours: int = 0) -> None:
         """
         Args:
-            neighbours: so many on each side are read with a text, as one running text.
+            neighbours: number of sentences on each side that are read with a text, as running text.
         """
         self._folder, self._neighbours = folder, neighbours
         check_files(folder)
@@ -168,19 +174,21 @@ class HuggingFaceNetwork:
     def _check_causal(self) -> None:
         """
         Raises:
-            UserError: what the last token of a text is changes the predictions before it.
+            UserError: the last token of a text changes earlier predictions.
         """
         vocabulary = self._model.config.get_text_config().vocab_size
         tokens = (torch.arange(min(8, self.positions), device=self._device) + vocabulary // 2) % vocabulary
-        other = tokens.clone()
-        other[-1] = (tokens[-1] + vocabulary // 3 + 1) % vocabulary
+        changed = tokens.clone()
+        changed[-1] = (tokens[-1] + vocabulary // 3 + 1) % vocabulary
         with torch.inference_mode():
-            one, two = (self._model(input_ids=some[None]).logits[0, :-1].float() for some in (tokens, other))
-        if self.precision == "8bit":  # outliers change how the other tokens of a batch are rounded
-            alike = bool((one - two).abs().mean() < 0.05 * one.std())
+            logits, changed_logits = (
+                self._model(input_ids=ids[None]).logits[0, :-1].float() for ids in (tokens, changed)
+            )
+        if self.precision == "8bit":  # outliers change the rounding of other tokens in a batch
+            alike = bool((logits - changed_logits).abs().mean() < 0.05 * logits.std())
         else:
             near = 1e-4 if self.precision == "float32" else 1e-2
-            alike = torch.allclose(one, two, atol=near, rtol=near)
+            alike = torch.allclose(logits, changed_logits, atol=near, rtol=near)
         if not alike:
             raise UserError(
                 f"{self._folder}: not a causal model: a later word changes what it predicts before; is it hf-masked?"
@@ -199,11 +207,11 @@ class HuggingFaceNetwork:
         near = 1e-3 if self.precision == "float32" else 0.1  # wrong positions make a difference of the order of 1
         try:
             with torch.inference_mode():
-                found = self._logits(Batch(tokens, torch.tensor([6]), nodes, Tree(depth[None], visible[None])))
+                logits = self._logits(Batch(tokens, torch.tensor([6]), nodes, Tree(depth[None], visible[None])))
                 for leaf in (3, 5):
                     path = visible[leaf].nonzero().squeeze(-1)
                     chain = Batch(tokens[:, path], torch.tensor([len(path)]), torch.arange(len(path)))
-                    torch.testing.assert_close(found[path], self._logits(chain), atol=near, rtol=near)
+                    torch.testing.assert_close(logits[path], self._logits(chain), atol=near, rtol=near)
         except (AssertionError, LookupError, RuntimeError, TypeError, ValueError) as error:
             log.debug("%s: reads no trees (%s)", self._folder, error)
             return False
@@ -235,22 +243,24 @@ class HuggingFaceNetwork:
         if not questions:
             return []
         if number := self._neighbours:
-            before = ["".join(f"{line} " for line in one.before[-number:]) for one in questions]
-            after = ["".join(f" {line}" for line in one.after[:number]) for one in questions]
-            among = self.encode_between(before, [one.text for one in questions], after)
+            before = ["".join(f"{line} " for line in question.before[-number:]) for question in questions]
+            after = ["".join(f" {line}" for line in question.after[:number]) for question in questions]
+            among = self.encode_between(before, [question.text for question in questions], after)
             room = self.positions - len(self.before) - len(self.after)
-            near = [_nearest(one, room) for one in among]
-            alone = iter(self._encode_alone([one.text for one, kept in zip(questions, near, strict=True) if not kept]))
+            near = [_nearest(encoded, room) for encoded in among]
+            alone = iter(
+                self._encode_alone([question.text for question, kept in zip(questions, near, strict=True) if not kept])
+            )
             return [kept or next(alone) for kept in near]
         return self._encode_alone([question.text for question in questions])
 
     def _encode_alone(self, texts: Sequence[str]) -> list[Encoded]:
         if not texts:
             return []
-        found = self._tokenizer(list(texts), add_special_tokens=False, verbose=False)
+        encodings = self._tokenizer(list(texts), add_special_tokens=False, verbose=False)
         return [
-            Encoded(tuple(ids), tuple(-1 if word is None else word for word in found.word_ids(index)))
-            for index, ids in enumerate(found["input_ids"])
+            Encoded(tuple(ids), tuple(-1 if word is None else word for word in encodings.word_ids(index)))
+            for index, ids in enumerate(encodings["input_ids"])
         ]
 
     def encode_behind(self, before: Sequence[str], texts: Sequence[str]) -> list[Encoded]:
@@ -261,21 +271,23 @@ class HuggingFaceNetwork:
         if not texts:
             return []
         whole = ["".join(parts) for parts in zip(before, texts, after, strict=True)]
-        found = self._tokenizer(whole, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
-        begins = [len(one.rstrip(" ")) for one in before]
+        encodings = self._tokenizer(whole, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
+        begins = [len(prefix.rstrip(" ")) for prefix in before]
         ends = [
-            len(one) + len(text) if text.strip() else begin
-            for one, text, begin in zip(before, texts, begins, strict=True)
+            len(prefix) + len(text) if text.strip() else begin
+            for prefix, text, begin in zip(before, texts, begins, strict=True)
         ]
         return [
             Encoded(
                 tuple(ids),
                 tuple(
                     CONTEXT_TOKEN if stop <= begins[index] or start >= ends[index] else -1 if word is None else word
-                    for (start, stop), word in zip(found["offset_mapping"][index], found.word_ids(index), strict=True)
+                    for (start, stop), word in zip(
+                        encodings["offset_mapping"][index], encodings.word_ids(index), strict=True
+                    )
                 ),
             )
-            for index, ids in enumerate(found["input_ids"])
+            for index, ids in enumerate(encodings["input_ids"])
         ]
 
     def strings(self, ids: Sequence[int]) -> list[str]:
@@ -292,8 +304,8 @@ class HuggingFaceNetwork:
     def _logits(self, batch: Batch) -> Tensor:
         """(k, vocabulary) logits at the positions that are asked for, in float32.
 
-        The vocabulary's matrix is by far the largest: where the model has it as a module, it is given those positions
-        only. What a model does to its logits afterwards is left to the model.
+        The vocabulary's matrix is by far the largest; if it is a module of the model, it is applied to these positions
+        only. The model applies its own changes to the logits afterwards.
         """
         batch = batch.to(self._device)
         inputs: dict[str, Any] = {"input_ids": batch.tokens}
@@ -316,7 +328,7 @@ class HuggingFaceNetwork:
         head = self._model.get_output_embeddings()
         if head is None:
             return cast(Tensor, self._model(**inputs).logits.flatten(0, 1)[at])
-        hook = head.register_forward_pre_hook(lambda module, given: (given[0].flatten(0, 1)[at],))
+        hook = head.register_forward_pre_hook(lambda module, arguments: (arguments[0].flatten(0, 1)[at],))
         try:
             return cast(Tensor, self._model(**inputs).logits)
         finally:
@@ -328,7 +340,7 @@ class HuggingFaceNetwork:
         known, cache = self._kept
         if known != tokens:
             self._kept = (), None
-            equal = (one == other for one, other in zip(known, tokens, strict=False))
+            equal = (known_token == token for known_token, token in zip(known, tokens, strict=False))
             common = sum(1 for _ in takewhile(bool, equal))
             cache = cache if common else _empty_cache()
             if 0 < common < len(known):
@@ -355,8 +367,8 @@ class HuggingFaceNetwork:
     def vectors(self, tokens: Tensor, lengths: Tensor, layer: int) -> Tensor:
         tokens = tokens.to(self._device)
         mask = torch.arange(tokens.shape[1], device=self._device) < lengths.to(self._device)[:, None]
-        found = self._model(input_ids=tokens, attention_mask=mask.long(), output_hidden_states=True)
-        return cast(Tensor, found.hidden_states[layer].float())
+        output = self._model(input_ids=tokens, attention_mask=mask.long(), output_hidden_states=True)
+        return cast(Tensor, output.hidden_states[layer].float())
 
     def trainable(self) -> None:
         """These are not trained here."""
@@ -366,8 +378,8 @@ class HuggingFaceNetwork:
 
 
 def _nearest(sentence: Encoded, room: int) -> Encoded | None:
-    """So many tokens at most: the text, and the nearest of what stands on both sides; None where the text leaves no
-    room for any."""
+    """The text and the nearest tokens on both sides, at most `room` tokens; None if the text leaves no room for
+    neighbours."""
     own = sentence.scored
     left, right = own.start, len(sentence.ids) - own.stop
     beside = room - (own.stop - own.start)

@@ -1,5 +1,5 @@
 """Where the weights of a model of transformers lie, and in which arithmetic: on one device, or spread over all of them
-and the disk (accelerate); in 4 or 8 bits where the folder says so (bitsandbytes)."""
+and the disk (accelerate); in 4 or 8 bits if the folder's configuration says so (bitsandbytes)."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ class Placement:
     def __init__(self, folder: Path, computing: ComputeOptions) -> None:
         """
         Raises:
-            UserError: there is no such device, it cannot compute so, or a package is missing.
+            UserError: the device is absent or lacks the precision, or a package is missing.
         """
         self.device = choose_device(computing.device)
         """Where inputs go, and outputs come from."""
         self.precision = choose_precision(computing.precision, self.device)
         self.dtype: torch.dtype = DTYPES[self.precision]
         self.loading: dict[str, Any] = {}
-        """For `from_pretrained`; empty if the model is to be moved after it is loaded."""
+        """Arguments of `from_pretrained`; empty if the model is moved after it is loaded."""
         asked = computing.device or ""
         spread = asked.partition(":")[0] == AUTO
         bits = _bits(folder)
@@ -61,21 +61,21 @@ class Placement:
 
 
 def memory_limits(device: str) -> dict[int | str, str] | None:
-    """The memory that each device may use, of `auto:0=20GiB,cpu=64GiB`; None for `auto`, which uses all there is.
+    """The memory limit of each device from `auto:0=20GiB,cpu=64GiB`; None for `auto`, which has no limits.
 
     Raises:
         UserError: a limit cannot be read.
     """
-    _, given, limits = device.partition(":")
-    if not given:
+    _, separator, limits = device.partition(":")
+    if not separator:
         return None
-    found: dict[int | str, str] = {}
+    memory: dict[int | str, str] = {}
     for limit in limits.split(","):
         match = LIMIT.fullmatch(limit)
         if not match:
             raise UserError(f"--device {device}: {limit!r} is no limit; expected such as auto:0=20GiB,cpu=64GiB")
-        found[match[1] if match[1] == "cpu" else int(match[1])] = match[2]
-    return found
+        memory[match[1] if match[1] == "cpu" else int(match[1])] = match[2]
+    return memory
 
 
 def _bits(folder: Path) -> str | None:

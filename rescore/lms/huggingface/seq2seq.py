@@ -1,6 +1,6 @@
 """Translation models of Hugging Face's transformers (Marian, T5, BART, NLLB, mBART): p(hypothesis given source).
 
-With `:channel` it is the other way round, p(source given hypothesis), of the noisy channel (Yee et al. 2019). A source
+With `:channel` the score is p(source given hypothesis), for the noisy channel (Yee et al. 2019). A source
 is encoded once for all hypotheses of its list.
 """
 
@@ -24,7 +24,7 @@ from rescore.lms.huggingface.placement import Placement
 LOGITS = 2**25
 """The most logits of one batch: 128 MiB in float32."""
 IGNORED = -100
-"""What transformers calls labels that are padding."""
+"""The label of padding in transformers."""
 
 
 class Seq2SeqLM:
@@ -37,8 +37,8 @@ class Seq2SeqLM:
     ) -> None:
         """
         Args:
-            channel: whether the hypothesis is what is given, and the source what is predicted.
-            source, target: language codes of the tokenizer, for the text that is given and the one that is predicted.
+            channel: whether the hypothesis is given and the source is predicted.
+            source, target: language codes of the tokenizer for the given and the predicted text.
         """
         self.name = self.model = name
         self._folder, self._channel, self._codes = folder, channel, (source, target)
@@ -70,26 +70,26 @@ class Seq2SeqLM:
 
     def score(self, questions: Sequence[Question]) -> list[TokenScores]:
         """One result per question with a source, in their order."""
-        pairs = [one.pair(self._channel) for one in questions]
-        given = list(dict.fromkeys(one for one, _ in pairs))
-        found: dict[tuple[str, str], TokenScores] = {}
-        wanted: dict[str, list[str]] = {one: [] for one in given}
-        for one, other in dict.fromkeys(pairs):
-            wanted[one].append(other)
+        pairs = [question.pair(self._channel) for question in questions]
+        sources = list(dict.fromkeys(source for source, _ in pairs))
+        results: dict[tuple[str, str], TokenScores] = {}
+        wanted: dict[str, list[str]] = {source: [] for source in sources}
+        for source, target in dict.fromkeys(pairs):
+            wanted[source].append(target)
         with torch.inference_mode():
-            for some in self._batches(given):
-                states, mask = self._encoded(some)
-                rows = [(row, text) for row, one in enumerate(some) for text in wanted[one]]
+            for batch in self._batches(sources):
+                states, mask = self._encoded(batch)
+                rows = [(row, text) for row, source in enumerate(batch) for text in wanted[source]]
                 for (row, text), scores in zip(rows, self._decoded(states, mask, rows), strict=True):
-                    found[some[row], text] = scores
-                base.report(len(found), sum(map(len, wanted.values())))
-        return [found[one] for one in pairs]
+                    results[batch[row], text] = scores
+                base.report(len(results), sum(map(len, wanted.values())))
+        return [results[pair] for pair in pairs]
 
     def _batches(self, texts: Sequence[str]) -> Iterator[list[str]]:
         """Texts of about one length, as many as the budget has tokens for."""
         lengths = {text: len(ids) for text, ids in zip(texts, self._ids(texts), strict=True)}
         batch: list[str] = []
-        for text in sorted(texts, key=lambda one: lengths[one]):
+        for text in sorted(texts, key=lengths.__getitem__):
             if batch and (len(batch) + 1) * lengths[text] > self._budget:
                 yield batch
                 batch = []
@@ -101,7 +101,7 @@ class Seq2SeqLM:
         return list(self._tokenizer(list(texts), truncation=False, verbose=False)["input_ids"]) if texts else []
 
     def _encoded(self, texts: Sequence[str]) -> tuple[Tensor, Tensor]:
-        """The encoder's states (texts, longest, d), and a mask of what is no padding."""
+        """The encoder's states (texts, longest, d), and a mask that is False at padding."""
         inputs = self._tokenizer(list(texts), padding=True, return_tensors="pt", verbose=False).to(self._device)
         encoder = self._model.get_encoder()
         states = encoder(input_ids=inputs["input_ids"], attention_mask=inputs["attention_mask"])[0]

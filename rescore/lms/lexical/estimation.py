@@ -56,7 +56,7 @@ class Part:
     links: list[Links]
     """In portions."""
     entries: list[npt.NDArray[np.int32]]
-    """(links,) for each portion: the place of each link's pair of words in what follows."""
+    """(links,) for each portion: the index of each link's pair of words in the arrays below."""
     given: npt.NDArray[np.int32]
     """(pairs,) the given word of each different pair."""
     predicted: npt.NDArray[np.int32]
@@ -103,14 +103,14 @@ def estimate(
     plain, tensed = iterations
     for iteration in range(plain + (tensed if alignment.tension is not None else 0)):
         current = Alignment() if iteration < plain else alignment
-        found = _expect(parts, current, size)
-        perplexity = float(np.exp(-found.log_likelihood / len(predicted.ids)))
+        expectations = _expect(parts, current, size)
+        perplexity = float(np.exp(-expectations.log_likelihood / len(predicted.ids)))
         report(f"iteration {iteration + 1}: perplexity {perplexity:.2f}")
         for part in parts:
-            part.probabilities = part.counts / found.totals[part.given]
+            part.probabilities = part.counts / expectations.totals[part.given]
         if current.tension is not None:
-            alignment = _moved(current, found)
-    return _table(parts, found.totals, frequencies), alignment, perplexity
+            alignment = _moved(current, expectations)
+    return _table(parts, expectations.totals, frequencies), alignment, perplexity
 
 
 def _parts(given: Texts, predicted: Texts, size: int, folder: Path) -> Iterator[Part]:
@@ -119,33 +119,33 @@ def _parts(given: Texts, predicted: Texts, size: int, folder: Path) -> Iterator[
     order = np.argsort(predicted.ids, kind="stable")
     ends = np.cumsum(np.bincount(predicted.ids, minlength=size))
     number = np.bincount(predicted.ids, weights=lengths[texts], minlength=size).astype(np.int64)
-    for rank, some in enumerate(portions(number, PART)):
-        words = order[ends[some.start - 1] if some.start else 0 : ends[some.stop - 1]]
+    for rank, portion in enumerate(portions(number, PART)):
+        words = order[ends[portion.start - 1] if portion.start else 0 : ends[portion.stop - 1]]
         links = [
             Links(given, predicted, words[few], texts[words[few]]) for few in portions(lengths[texts[words]], PORTION)
         ]
         if links:
-            yield _part(links, some.start, size, folder / f"entries-{rank}")
+            yield _part(links, portion.start, size, folder / f"entries-{rank}")
 
 
 def _part(links: list[Links], lowest: int, size: int, path: Path) -> Part:
     """The different pairs of words, and which of them each link is."""
 
-    def pairs(one: Links) -> Ids:
-        return (one.predicted_words - lowest) * size + one.given_words
+    def pairs(portion: Links) -> Ids:
+        return (portion.predicted_words - lowest) * size + portion.given_words
 
     paths = [path.with_name(f"{path.name}-{rank}.npy") for rank in range(len(links))]
-    found = []
-    for place, one in zip(paths, links, strict=True):
-        some, which = distinct(pairs(one))
-        found.append(some)
+    different_pairs = []
+    for place, portion in zip(paths, links, strict=True):
+        own_pairs, which = distinct(pairs(portion))
+        different_pairs.append(own_pairs)
         np.save(place, which.astype(np.int32))
-    every = reduce(union, found)  # portions are in the order of predicted words: few pairs are in two
-    for place, some in zip(paths, found, strict=True):
-        np.save(place, np.searchsorted(every, some).astype(np.int32)[np.load(place)])
+    every = reduce(union, different_pairs)  # portions are in the order of predicted words: few pairs are in two
+    for place, own_pairs in zip(paths, different_pairs, strict=True):
+        np.save(place, np.searchsorted(every, own_pairs).astype(np.int32)[np.load(place)])
     entries = [np.load(place, mmap_mode="r") for place in paths]
     return Part(
-        [Links(one.given, one.predicted, one.words, one.texts) for one in links],
+        [Links(portion.given, portion.predicted, portion.words, portion.texts) for portion in links],
         entries,
         (every % size).astype(np.int32),
         (every // size + lowest).astype(np.int32),
@@ -156,7 +156,7 @@ def _part(links: list[Links], lowest: int, size: int, path: Path) -> Part:
 
 def _expect(parts: list[Part], alignment: Alignment, size: int) -> Expectations:
     """One pass over all links: fills the parts' counts."""
-    found = Expectations(np.zeros(size))
+    expectations = Expectations(np.zeros(size))
     for part in parts:
         part.counts = np.zeros(len(part.given))
         for links, entries in _steps(part):
@@ -164,18 +164,18 @@ def _expect(parts: list[Part], alignment: Alignment, size: int) -> Expectations:
             posterior = part.probabilities[entries] * prior
             sums = links.sums(posterior)
             posterior /= links.spread(sums)
-            found.log_likelihood += float(np.log(sums).sum())
+            expectations.log_likelihood += float(np.log(sums).sum())
             np.add.at(part.counts, entries, posterior)
             if alignment.tension is not None:
-                _add_distances(found, links, prior, posterior)
-        found.totals += np.bincount(part.given, part.counts, size)
-    return found
+                _add_distances(expectations, links, prior, posterior)
+        expectations.totals += np.bincount(part.given, part.counts, size)
+    return expectations
 
 
 def _steps(part: Part) -> Iterator[tuple[Links, npt.NDArray[np.int32]]]:
     """A part's links, and their entries."""
     for links, entries in zip(part.links, part.entries, strict=True):
-        lengths = links.given.lengths[links.texts]  # what links compute of themselves is not kept
+        lengths = links.given.lengths[links.texts]  # values that links compute themselves are not kept
         begin = 0
         for few in portions(lengths, STEP):
             end = begin + int(lengths[few].sum())
@@ -183,20 +183,20 @@ def _steps(part: Part) -> Iterator[tuple[Links, npt.NDArray[np.int32]]]:
             begin = end
 
 
-def _add_distances(found: Expectations, links: Links, prior: Floats, posterior: Floats) -> None:
+def _add_distances(expectations: Expectations, links: Links, prior: Floats, posterior: Floats) -> None:
     linked = 1.0 - posterior[links.first]  # the share of a word that is not due to NULL
     there = np.where(1.0 - prior[links.first] > 0, 1.0 - prior[links.first], 1.0)
     mean = links.sums(prior * links.distance) / there
     square = links.sums(prior * links.distance**2) / there
-    found.distance += float((posterior * links.distance).sum())
-    found.expected += float((linked * mean).sum())
-    found.variance += float((linked * (square - mean**2)).sum())
+    expectations.distance += float((posterior * links.distance).sum())
+    expectations.expected += float((linked * mean).sum())
+    expectations.variance += float((linked * (square - mean**2)).sum())
 
 
-def _moved(alignment: Alignment, found: Expectations) -> Alignment:
+def _moved(alignment: Alignment, expectations: Expectations) -> Alignment:
     """One step of Newton's method towards the tension that makes the links likeliest."""
     assert alignment.tension is not None
-    step = (found.expected - found.distance) / found.variance if found.variance > 0 else 0.0
+    step = (expectations.expected - expectations.distance) / expectations.variance if expectations.variance > 0 else 0.0
     return replace(alignment, tension=float(np.clip(alignment.tension + step, NARROW, WIDE)))
 
 
@@ -213,7 +213,7 @@ def _table(parts: list[Part], totals: Floats, frequencies: Ids) -> LinkCounts:
 WORDS = (1 << 20) - 1
 """The largest vocabulary: words that come later are left out."""
 LONGEST = 1_000
-"""Words of a side from which on a pair is left out."""
+"""Pairs with more words on a side are left out."""
 ALIGNMENTS = ("none", "diagonal")
 TENSION = 4.0
 """Where fast_align's search for it begins, too."""
@@ -221,7 +221,7 @@ TENSION = 4.0
 
 @dataclass(frozen=True, slots=True)
 class LexicalRecipe:
-    """What decides the model."""
+    """The settings that decide the model."""
 
     pieces: int = 8_000
     """The vocabulary of subwords, where a tokenizer is trained; 0 for words."""
@@ -258,7 +258,7 @@ class ParallelCorpus:
 
 
 class Estimate(NamedTuple):
-    """What EM leaves of a text, in one direction."""
+    """The result of EM for a text, in one direction."""
 
     table: LinkCounts
     alignment: Alignment
@@ -266,7 +266,7 @@ class Estimate(NamedTuple):
 
 
 FACTORS = (4.0, 2.0)
-"""By which the weights of texts are changed in the search."""
+"""Factors by which the search changes the weights of texts."""
 LEAST_WEIGHT = 2.0**-10
 
 
@@ -282,20 +282,23 @@ class Mixture:
     """Of each direction, in the order of the texts."""
 
     def model(self, weights: Sequence[float]) -> LexicalModel:
-        """The model of the texts, a pair of each of which counts `weights` times."""
+        """The model of the texts; each pair of a text counts as often as the text's weight says."""
         ratios = np.concatenate([corpus.ratios for corpus in self.corpora])
         shares = np.repeat(weights, [corpus.pairs for corpus in self.corpora])
         mean = float(np.average(ratios, weights=shares))
         deviation = max(0.01, float(np.average((ratios - mean) ** 2, weights=shares)) ** 0.5)
         alignments = {name: self._alignment(name, weights) for name in DIRECTIONS}
         config = LexicalConfig(self.recipe.unit, mean, deviation, alignments, self.recipe.smoothing)
-        tables = {name: added([one.table for one in some], weights) for name, some in self.estimates.items()}
+        tables = {
+            name: added([estimate.table for estimate in estimates], weights)
+            for name, estimates in self.estimates.items()
+        }
         return LexicalModel(config, self.tokenizer, self.vocabulary, tables)
 
     def _alignment(self, direction: str, weights: Sequence[float]) -> Alignment:
         """With the mean of the texts' tensions."""
-        alignments = [one.alignment for one in self.estimates[direction]]
-        tensions = [one.tension for one in alignments if one.tension is not None]
+        alignments = [estimate.alignment for estimate in self.estimates[direction]]
+        tensions = [alignment.tension for alignment in alignments if alignment.tension is not None]
         if not tensions:
             return alignments[0]
         pairs = [weight * corpus.pairs for weight, corpus in zip(weights, self.corpora, strict=True)]
@@ -320,8 +323,8 @@ class Mixture:
                 better = False
                 for rank, change in product(range(len(best)), (1 / factor, factor)):
                     trial = (*best[:rank], best[rank] * change, *best[rank + 1 :])
-                    if LEAST_WEIGHT <= trial[rank] <= 1 and (found := likelihood(trial)) > value:
-                        best, value, better = trial, found, True
+                    if LEAST_WEIGHT <= trial[rank] <= 1 and (trial_value := likelihood(trial)) > value:
+                        best, value, better = trial, trial_value, True
         return best
 
 
@@ -341,8 +344,8 @@ def train(
     Args:
         texts: source and target of each parallel text; each has tables of its own, whose weighted counts are added.
         dev: a held-out text, on which the weights of several texts are learned.
-        lists: N-best lists whose sources and best first-pass texts are further pairs of the first text.
-        tokenizer: a tokenizer.json whose normalisation, and for subwords whose vocabulary, is used.
+        lists: N-best lists; their sources and best first-pass texts are added to the pairs of the first text.
+        tokenizer: a tokenizer.json; its normalisation is used and, for subwords, its vocabulary.
 
     Raises:
         UserError: files are missing or do not fit together; a list has no source; no pair has words on both sides.
@@ -354,14 +357,14 @@ def train(
             yield [(_source(nbest), best_text(nbest)) for nbest in lists]
 
     every = range(len(texts))
-    found = _tokenizer(recipe, chain.from_iterable(map(pairs, every)), tokenizer, normalisation)
-    cut, vocabulary = found.words if recipe.unit == "word" else found.pieces, dict[str, int]()
+    text_tokenizer = _tokenizer(recipe, chain.from_iterable(map(pairs, every)), tokenizer, normalisation)
+    cut, vocabulary = text_tokenizer.words if recipe.unit == "word" else text_tokenizer.pieces, dict[str, int]()
     corpora = [_some_pairs(read(pairs(number), cut, vocabulary), *texts[number]) for number in every]
     held_out = _some_pairs(read(read_pairs(*dev), cut, dict(vocabulary)), *dev) if dev else None
     number = sum(corpus.pairs for corpus in corpora)
     report(f"{number:,} pairs, {len(vocabulary):,} different {recipe.unit}s")
     out.mkdir(parents=True, exist_ok=True)
-    mixture = Mixture(recipe, found, vocabulary, corpora, {name: [] for name in DIRECTIONS})
+    mixture = Mixture(recipe, text_tokenizer, vocabulary, corpora, {name: [] for name in DIRECTIONS})
     for direction, estimates in mixture.estimates.items():
         for rank, corpus in enumerate(corpora, 1):
             text = f", text {rank}" if len(corpora) > 1 else ""
@@ -400,11 +403,11 @@ def read(
     for chunk in chunks:
         for both in zip(*(cut([pair[side] for pair in chunk]) for side in (0, 1)), strict=True):
             numbers = [list(_numbered(words, vocabulary)) for words in both]
-            if all(0 < len(one) <= LONGEST for one in numbers):
-                for side, one in enumerate(numbers):
-                    ids[side].extend(one)
+            if all(0 < len(sentence) <= LONGEST for sentence in numbers):
+                for side, sentence in enumerate(numbers):
+                    ids[side].extend(sentence)
                     starts[side].append(len(ids[side]))
-    source, target = (Texts(np.asarray(one), np.asarray(at)) for one, at in zip(ids, starts, strict=True))
+    source, target = (Texts(np.asarray(side_ids), np.asarray(at)) for side_ids, at in zip(ids, starts, strict=True))
     return ParallelCorpus(vocabulary, (source, target))
 
 
@@ -415,10 +418,10 @@ def _numbered(words: Iterable[str], vocabulary: dict[str, int]) -> Iterator[int]
 
 
 def _tokenizer(
-    recipe: LexicalRecipe, chunks: Iterable[Sequence[SentencePair]], given: Path | None, normalisation: str
+    recipe: LexicalRecipe, chunks: Iterable[Sequence[SentencePair]], path: Path | None, normalisation: str
 ) -> Tokenizer:
-    if given:
-        return Tokenizer.load(given)
+    if path:
+        return Tokenizer.load(path)
     if recipe.unit == "word":
         return word_tokenizer(normalisation)
     return train_wordpiece(chain.from_iterable(chain.from_iterable(chunks)), recipe.pieces, normalisation)
@@ -433,8 +436,12 @@ def _source(nbest: NbestList) -> str:
 def _card(mixture: Mixture, model: LexicalModel, weights: Sequence[float], lists: int) -> str:
     corpora, unit = mixture.corpora, mixture.recipe.unit
     source, target = (sum(len(corpus.sides[side].ids) for corpus in corpora) for side in (0, 1))
-    tensions = [f"{found.tension:.2f}" for found in model.config.alignment.values() if found.tension is not None]
-    perplexities = {name: [found.perplexity for found in some] for name, some in mixture.estimates.items()}
+    tensions = [
+        f"{alignment.tension:.2f}" for alignment in model.config.alignment.values() if alignment.tension is not None
+    ]
+    perplexities = {
+        name: [estimate.perplexity for estimate in estimates] for name, estimates in mixture.estimates.items()
+    }
     texts = ", ".join(f"{corpus.pairs:,} pairs at {weight:g}" for corpus, weight in zip(corpora, weights, strict=True))
     return f"""{card_head("translation", {"kind": "lexical", "unit": unit, "recommended_weight": 0.1})}
 

@@ -30,7 +30,7 @@ ARRAYS = {"starts": np.int64, "words": np.int32, "counts": np.float32, "totals":
 
 @dataclass(frozen=True, slots=True)
 class LexicalConfig:
-    """What is not an array."""
+    """The settings of a model, beside its arrays."""
 
     unit: str
     """`word`, or `subword` for the tokenizer's pieces."""
@@ -78,14 +78,14 @@ class LexicalModel:
         """
         table, alignment = self.tables[direction], self.config.alignment[direction]
         texts = texts_of_words(predicted)
-        found, unexplained = np.empty(len(texts)), np.empty(len(texts))
-        for some in portions(given.lengths[texts], LINKS):
-            links = Links(given, predicted, np.arange(some.start, some.stop), texts[some])
+        log_probs, unexplained = np.empty(len(texts)), np.empty(len(texts))
+        for portion in portions(given.lengths[texts], LINKS):
+            links = Links(given, predicted, np.arange(portion.start, portion.stop), texts[portion])
             t = table.probabilities(links.given_words, links.predicted_words, self.config.smoothing)
             joint = alignment.prior(links) * t
             sums = links.sums(joint)
-            found[some], unexplained[some] = np.log(sums), joint[links.first] / sums
-        return found, unexplained
+            log_probs[portion], unexplained[portion] = np.log(sums), joint[links.first] / sums
+        return log_probs, unexplained
 
     def save(self, folder: Path, card: str) -> None:
         """Write the folder, the card with it."""
@@ -136,16 +136,16 @@ def fingerprint(folder: Path) -> str:
 
 
 def _table(arrays: dict[str, np.ndarray], direction: str, size: int, path: Path) -> LinkCounts:
-    """One direction's arrays, if nothing that is looked up in them can lie outside.
+    """The arrays of a direction, checked so that every look-up stays within bounds.
 
     Raises:
         UserError: an array is absent, or does not fit the others.
     """
-    found = {name: arrays.get(f"{direction}.{name}") for name in ARRAYS}
-    kinds = {name: None if value is None else value.dtype for name, value in found.items()}
+    of_direction = {name: arrays.get(f"{direction}.{name}") for name in ARRAYS}
+    kinds = {name: None if value is None else value.dtype for name, value in of_direction.items()}
     if kinds != {name: np.dtype(kind) for name, kind in ARRAYS.items()}:
         raise UserError(f"{path}: {direction}: an array is absent or of another type; copy the folder again")
-    table = LinkCounts(**found)  # type: ignore[arg-type]
+    table = LinkCounts(**of_direction)  # type: ignore[arg-type]
     fits = (
         table.starts.shape == (size + 1,)
         and table.words.shape == table.counts.shape == (table.starts[-1],)
@@ -185,13 +185,13 @@ class LexicalLM:
 
     def score(self, questions: Sequence[Question]) -> list[TokenScores]:
         """One result per question with a source, in their order."""
-        pairs = [one.pair(False) for one in questions]
+        pairs = [question.pair(False) for question in questions]
         texts = list(dict.fromkeys(text for both in pairs for text in both))
         cut = dict(zip(texts, self._model.cut(texts), strict=True))
         sources, targets = ([cut[both[side]] for both in pairs] for side in (0, 1))
         if "length" in self._options:
             return [self._length(len(source), len(target)) for source, target in zip(sources, targets, strict=True)]
-        # Whether the source's words are the tokens; those that the hypothesis does not explain are the source's, too.
+        # Whether the source's words are the tokens; coverage counts source words that the hypothesis does not explain.
         channel = ("channel" in self._options) != ("coverage" in self._options)
         given, predicted = (targets, sources) if channel else (sources, targets)
         unknown: dict[str, int] = {}

@@ -113,10 +113,10 @@ def portions(links: Ids, most: int) -> Iterator[slice]:
 
 @dataclass(frozen=True, slots=True)
 class Alignment:
-    """How probable a link is by its place alone.
+    """The prior probability of a link by its position.
 
-    Without a tension all links are alike (Model 1). With one, fast_align's Model 2 (Dyer et al. 2013): NULL has
-    `null`, and what remains is shared in proportion to exp(-tension * distance).
+    Without a tension, all links are equally probable (Model 1). With a tension, this is fast_align's Model 2 (Dyer et
+    al. 2013): NULL has the probability `null`, and links share the rest in proportion to exp(-tension * distance).
     """
 
     tension: float | None = None
@@ -136,14 +136,14 @@ class Alignment:
 
 @dataclass(frozen=True, slots=True)
 class Smoothing:
-    """What a given word is taken to mean before it was seen (a Dirichlet prior, MacKay and Peto 1995).
+    """The prior translations of a given word (a Dirichlet prior, MacKay and Peto 1995).
 
     With c the expected counts of the training, and u the frequency of the predicted word:
 
         t(w | g) = (c(w, g) + strength * prior(w | g)) / (c(g) + strength)
         prior(w | g) = (1 - copied) * u(w) + copied * (1 if w = g else 0)
 
-    so that an unknown word may mean anything, and stay as it is: names and numbers do.
+    An unknown word can translate into any word, or stay as it is, as names and numbers do.
     """
 
     strength: float = 1.0
@@ -152,10 +152,10 @@ class Smoothing:
 
 @dataclass(frozen=True)
 class LinkCounts:
-    """Expected counts of links between words: what EM leaves.
+    """Expected counts of links between words, the result of EM.
 
     Words are numbered from 1 to `size` - 1 for both sides together; 0 is NULL. Larger numbers are words that the
-    training did not see; one number means one spelling.
+    training did not see; each number stands for one spelling.
     """
 
     starts: npt.NDArray[np.int64]
@@ -165,7 +165,7 @@ class LinkCounts:
     counts: npt.NDArray[np.float32]
     """(entries,) expected counts."""
     totals: Floats
-    """(size,) the expected counts of each given word, those that were too small for an entry included."""
+    """(size,) the expected counts of each given word, including counts too small for an entry."""
     frequencies: npt.NDArray[np.int64]
     """(size,) how often each word was predicted."""
 
@@ -183,11 +183,13 @@ class LinkCounts:
         prior = (1.0 - smoothing.copied) * self.unigrams(predicted)
         prior += smoothing.copied * ((given == predicted) & (given != NULL))
         totals = np.where(given < self.size, self.totals[np.minimum(given, self.size - 1)], 0.0)
-        found: Floats = (self.look_up(given, predicted) + smoothing.strength * prior) / (totals + smoothing.strength)
-        return found
+        probabilities: Floats = (self.look_up(given, predicted) + smoothing.strength * prior) / (
+            totals + smoothing.strength
+        )
+        return probabilities
 
     def unigrams(self, words: Ids) -> Floats:
-        """(words,) u: frequencies with one more for each word, and for all unknown ones together."""
+        """(words,) u: frequencies, with one added for each word and for all unknown words together."""
         seen = np.where(words < self.size, self.frequencies[np.minimum(words, self.size - 1)], 0)
         unigrams: Floats = (seen + 1.0) / (self.frequencies.sum() + self.size)
         return unigrams
@@ -195,14 +197,14 @@ class LinkCounts:
     def look_up(self, given: Ids, predicted: Ids) -> Floats:
         """(links,) the expected counts of pairs of words; 0 where there is no entry.
 
-        Each different pair is looked up once, and in ascending order: memory is read in its order.
+        Each different pair is looked up once, in ascending order, so memory is read sequentially.
         """
         known = np.flatnonzero((given < self.size) & (predicted < self.size))
         pairs, which = distinct(given[known] * self.size + predicted[known])
         place = np.minimum(np.searchsorted(self.keys, pairs), len(self.keys) - 1)
-        found = np.zeros(len(given))
-        found[known] = np.where(self.keys[place] == pairs, self.counts[place], 0.0)[which]
-        return found
+        counts = np.zeros(len(given))
+        counts[known] = np.where(self.keys[place] == pairs, self.counts[place], 0.0)[which]
+        return counts
 
 
 def added(tables: Sequence[LinkCounts], weights: Sequence[float]) -> LinkCounts:
@@ -242,9 +244,9 @@ def distinct(keys: Ids) -> tuple[Ids, Ids]:
     return packed[new], rank
 
 
-def union(one: Ids, other: Ids) -> Ids:
-    """What is in one or the other of two ascending arrays, ascending; fast where few of the one lie among the other."""
-    if not (len(one) and len(other)):
-        return one if len(one) else other
-    start, stop = np.searchsorted(one, other[0]), np.searchsorted(other, one[-1], side="right")
-    return np.concatenate([one[:start], distinct(np.concatenate([one[start:], other[:stop]]))[0], other[stop:]])
+def union(first: Ids, second: Ids) -> Ids:
+    """The ascending union of two ascending arrays; fast if their ranges overlap little."""
+    if not (len(first) and len(second)):
+        return first if len(first) else second
+    start, stop = np.searchsorted(first, second[0]), np.searchsorted(second, first[-1], side="right")
+    return np.concatenate([first[:start], distinct(np.concatenate([first[start:], second[:stop]]))[0], second[stop:]])

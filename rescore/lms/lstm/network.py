@@ -13,9 +13,9 @@ from rescore.lms.neural.config import NetworkConfig
 
 
 class LSTM(Network):
-    """Each layer has `d_model` cells; `heads` and `d_ff` say nothing here, and there are no position embeddings.
+    """Each layer has `d_model` cells; `heads` and `d_ff` are ignored, and position embeddings are absent.
 
-    The hidden vector at position i knows the tokens at 0 ... i, and predicts the one at i + 1. Dropout is between the
+    The hidden vector at position i depends on tokens 0 ... i and predicts token i + 1. Dropout is between the
     layers, not in the recurrence (Zaremba et al. 2014). The backward model is the same network on reversed sentences.
     """
 
@@ -40,13 +40,13 @@ class LSTM(Network):
     def forward(self, tokens: Tensor, lengths: Tensor, layers: int | None = None) -> Tensor:
         hidden = self.dropout(self.embed(tokens))
         for layer in list(self.cells)[:layers]:
-            hidden = self.dropout(layer(hidden)[0])  # padding stands behind: what is real does not see it
+            hidden = self.dropout(layer(hidden)[0])  # padding stands behind, so real tokens do not see it
         return hidden if layers is not None else cast(Tensor, self.output_transform(hidden))
 
     def predict(self, batch: Batch) -> Tensor:
-        """`forward` at the positions asked for: nodes of one depth together, each from the state of its parent, so that
-        sequences that begin alike share what they have in common. The first layer's products are computed once for
-        each distinct token."""
+        """`forward` at the requested positions: nodes of a depth are computed together, each from the state of its
+        parent, so sequences share the computation of a common beginning. The first layer's products are computed once
+        for each distinct token."""
         nodes = _by_depth(batch)
         distinct, which = batch.tokens.flatten()[nodes.at].unique(return_inverse=True)
         hidden = self.embed(distinct)
@@ -72,7 +72,7 @@ class LSTM(Network):
 
 
 class _Nodes(NamedTuple):
-    """The k real positions of a batch, those of one depth together, the roots first."""
+    """The k real positions of a batch, grouped by depth, the roots first."""
 
     at: Tensor
     """(k,): the positions, counted row by row."""
@@ -81,7 +81,7 @@ class _Nodes(NamedTuple):
     parents: Tensor
     """(k,): the place of each one's parent; k for a root."""
     sizes: list[int]
-    """How many there are of each depth."""
+    """Number of positions of each depth."""
 
 
 def _by_depth(batch: Batch) -> _Nodes:

@@ -42,7 +42,7 @@ class Batch(NamedTuple):
 
 
 class Packing:
-    """Some positions of a (rows, columns) grid, one after another: those that are worth computing."""
+    """The positions of a (rows, columns) grid that are computed, one after another."""
 
     def __init__(self, at: Tensor, rows: int, columns: int) -> None:
         """at: (k,), ascending, as in `Batch`."""
@@ -84,18 +84,18 @@ class Network(nn.Module):
         return self.token_embedding.weight
 
     def embed(self, tokens: Tensor) -> Tensor:
-        """tokens (batch, n) -> what the first layer reads (batch, n, d)."""
+        """tokens (batch, n) -> the input of the first layer (batch, n, d)."""
         raise NotImplementedError
 
     def forward(self, tokens: Tensor, lengths: Tensor, layers: int | None = None) -> Tensor:
         """tokens (batch, n) with their frame, lengths (batch,) -> hidden vectors (batch, n, d).
 
-        layers: of so many only, before the transform to the softmax; 0 gives what the first layer reads.
+        layers: number of layers to compute, without the transform to the softmax; 0 gives the input of the first layer.
         """
         raise NotImplementedError
 
     def predict(self, batch: Batch) -> Tensor:
-        """The hidden vectors of `forward` (k, d) at the k positions asked for, computed as cheaply as possible."""
+        """The hidden vectors of `forward` (k, d) at the k requested positions, computed as cheaply as possible."""
         raise NotImplementedError
 
     def set_dropout(self, probability: float) -> None:
@@ -130,7 +130,7 @@ class TiedSoftmax:
 
     def log_probs(self, hidden: Tensor, rows: Tensor, targets: Tensor) -> Tensor:
         """The log-probability of each target (k,) given the hidden vector in its row (k,) of (m, d); float32 (k,)."""
-        total = torch.cat([self._log_sum_exp(some) for some in hidden.split(ROWS)])
+        total = torch.cat([self._log_sum_exp(chunk) for chunk in hidden.split(ROWS)])
         chosen = (hidden.float()[rows] * self._embeddings[targets].float()).sum(-1)
         if self._bias is not None:
             chosen = chosen + self._bias[targets].float()
@@ -138,7 +138,7 @@ class TiedSoftmax:
 
     def most_probable(self, hidden: Tensor) -> Tensor:
         """The token with the largest logit for each hidden vector of (m, d): (m,)."""
-        return torch.cat([self._largest(some) for some in hidden.split(ROWS)])
+        return torch.cat([self._largest(chunk) for chunk in hidden.split(ROWS)])
 
     def _largest(self, hidden: Tensor) -> Tensor:
         values, tokens, start = [], [], 0
@@ -224,7 +224,8 @@ class Block(nn.Module):
         return self.feed_forward_norm(hidden + self.dropout(self.fc2(F.gelu(self.fc1(hidden)))))
 
     def finish(self, query: Tensor, context: Tensor) -> Tensor:
-        """What comes after the attention, for scoring: query and context before `output` (k, d) -> hidden (k, d)."""
+        """The part of a block after the attention, for scoring: query and context before `output` (k, d) -> hidden (k,
+        d)."""
         hidden = self.attention_norm(query + self.attention.output(context))
         return self.feed_forward_norm(hidden + self.fc2(F.gelu(self.fc1(hidden))))
 
@@ -242,7 +243,7 @@ class OutputTransform(nn.Module):
 
 
 class Transformer(Network):
-    """Embeddings, blocks, and the softmax tied to the embeddings; what attends to what is the subclass's."""
+    """Embeddings, blocks, and the softmax tied to the embeddings; subclasses define the attention."""
 
     def __init__(self, config: NetworkConfig) -> None:
         super().__init__()
@@ -261,9 +262,9 @@ class Transformer(Network):
             nn.init.zeros_(self.sentence_embedding.weight)
 
     def embed_tokens(self, tokens: Tensor) -> Tensor:
-        """What stands for a token wherever in its sentence it stands: tokens of any shape -> (..., d).
+        """Token embeddings without positions: tokens of any shape -> (..., d).
 
-        Where a sequence has several sentences, a token of sentence s has the number `id + s * vocab_size`.
+        In sequences of several sentences, a token of sentence s has the number `id + s * vocab_size`.
         """
         if self.config.sentences == 1:
             return cast(Tensor, self.token_embedding(tokens))
@@ -285,7 +286,7 @@ class Transformer(Network):
         return self.embed_pairs(tokens, self.places(tokens))
 
     def embed_pairs(self, tokens: Tensor, positions: Tensor) -> Tensor:
-        """The same at given positions: both of one shape, or that of the positions broadcast -> (..., d)."""
+        """Token embeddings at given positions: the shapes are equal, or the positions broadcast -> (..., d)."""
         return cast(Tensor, self.embedding_norm(self.embed_tokens(tokens) + self.position_embedding(positions)))
 
     def layers(self) -> list[Block]:

@@ -42,12 +42,12 @@ class Window(NamedTuple):
 
 
 class CausalScorer(NetworkScorer):
-    """log p(sentence): each token, and the end where the network has a token for it, given those before.
+    """log p(sentence): each token given the tokens before it, and the end if the network has a token for it.
 
     Without a token in front of the sentence, its first token is context only and not scored.
 
-    Sequences that begin alike share what they have in common: an N-best list is read as a tree. If the tokens before
-    the hypotheses and the hypotheses exceed a tree, a network that can keep what it has read reads those tokens once.
+    An N-best list is read as a tree, so sequences share the computation of a common beginning. If the tokens before the
+    hypotheses together with the hypotheses exceed a tree, a network that can keep its past reads these tokens once.
     """
 
     capabilities = Capabilities(vectors=True, predicts_tokens=True)
@@ -78,15 +78,15 @@ class CausalScorer(NetworkScorer):
                     paths.append(Window(tokens, slice(first + shift, last + shift), index, first))
         paths.sort(key=lambda path: path.tokens)
         largest = min(LARGEST_TREE, network.batch_tokens)
-        for past, some in behind_pasts(paths, largest) if network.keeps_past else [((), paths)]:
-            trees = list(prefix_trees(some, network.reads_trees, largest, cloze=network.cloze, past=len(past)))
+        for past, group in behind_pasts(paths, largest) if network.keeps_past else [((), paths)]:
+            trees = list(prefix_trees(group, network.reads_trees, largest, cloze=network.cloze, past=len(past)))
             trees.sort(key=lambda tree: tree.size)
             for together in batches(trees, lambda tree: tree.size, network.batch_tokens):
                 yield as_request(together, network.pad, network.reads_trees, past)
 
 
 class BackwardScorer(CausalScorer):
-    """The same on the reversed sentence: each token, and where the sentence begins, given those after it."""
+    """`CausalScorer` on the reversed sentence: each token and the sentence's beginning, given the tokens after it."""
 
     backwards = True
 
@@ -98,18 +98,18 @@ class BackwardScorer(CausalScorer):
 
 
 def behind_pasts(paths: Sequence[Window], largest: int) -> Iterator[tuple[tuple[int, ...], list[Window]]]:
-    """Sorted paths by the tokens before them that are worth keeping, without these tokens; last those without any.
+    """Sorted paths, grouped by the past tokens worth keeping, without these tokens; paths without a past come last.
 
-    Tokens are worth keeping where they and all that comes behind them may exceed the largest tree.
+    Past tokens are worth keeping if they and all their continuations may exceed the largest tree.
     """
     others: list[Window] = []
     for past, group in groupby(paths, key=lambda path: path.past):
-        some = list(group)
-        size = len(past) + sum(len(path.tokens) - len(past) for path in some)
-        if len(some) > 1 and len(past) >= SHORTEST_PAST and size > largest:
-            yield past, [path.without_past() for path in some]
+        same_past = list(group)
+        size = len(past) + sum(len(path.tokens) - len(past) for path in same_past)
+        if len(same_past) > 1 and len(past) >= SHORTEST_PAST and size > largest:
+            yield past, [path.without_past() for path in same_past]
         else:
-            others += some
+            others += same_past
     if others:
         yield (), others
 
@@ -121,7 +121,8 @@ class PrefixTree:
         """
         Args:
             stem: tokens before the root; they and the root see each other from both sides, and all nodes see them.
-            cloze: a token that each node that is read has as one more child, which predicts the others in its stead.
+            cloze: a token that is added to each read node as a further child; it predicts the node's children in its
+                place.
         """
         self.stem, self.cloze = tuple(stem), cloze
         self.tokens: list[int] = []
@@ -135,12 +136,12 @@ class PrefixTree:
 
     @property
     def size(self) -> int:
-        """What a network has to read."""
+        """Number of tokens that the network reads."""
         return self.predicting + len(self.read)
 
     @property
     def predicting(self) -> int:
-        """Where that begins which predicts: as many as there are nodes that are read."""
+        """The index where the predicting tokens begin, one for each node that is read."""
         return len(self.stem) + (0 if self.cloze is None else len(self.read))
 
     @property
@@ -156,7 +157,7 @@ class PrefixTree:
         return [*range(len(self.stem)), *places, *([] if self.cloze is None else [place + 1 for place in places])]
 
     def shared(self, path: Window) -> int:
-        """How many tokens the path has in common with the one that was added last."""
+        """Number of leading tokens that the path shares with the path added last."""
         common = 0
         for node, token in zip(self._last, path.tokens, strict=False):
             if self.tokens[node] != token:
@@ -201,10 +202,10 @@ def prefix_trees(
     cloze: int | None = None,
     past: int = 0,
 ) -> Iterator[PrefixTree]:
-    """Cut sorted paths into trees, each behind the stem, where sharing what two have in common no longer pays.
+    """Cut sorted paths into trees, each behind the stem, at places where sharing a common beginning no longer pays.
 
     Args:
-        past: how many tokens before all trees the network has read already; a tree of its own attends to them again.
+        past: number of tokens before all trees that the network has read already; each tree attends to them again.
     """
     tree = PrefixTree(stem, cloze)
     for path in paths:

@@ -93,9 +93,9 @@ def _check_shapes(path: Path, config: NetworkConfig) -> None:
     with torch.device("meta"):
         wanted = {name: tuple(value.shape) for name, value in build(config).state_dict().items()}
     with safe_open(path, "pt") as file:
-        found = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118 (no mapping)
-    for name in sorted(wanted.keys() | found.keys()):
-        if found.get(name) != wanted.get(name):
+        shapes = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118 (no mapping)
+    for name in sorted(wanted.keys() | shapes.keys()):
+        if shapes.get(name) != wanted.get(name):
             raise UserError(
-                f"{path}: {name} is {found.get(name, 'nothing')}, config.json asks for {wanted.get(name, 'nothing')}"
+                f"{path}: {name} is {shapes.get(name, 'nothing')}, config.json asks for {wanted.get(name, 'nothing')}"
             )

@@ -28,7 +28,8 @@ FIRST_QUERIES = ("position", "mask")
 
 
 class NetworkKind(Protocol):
-    """What is asked of a kind of network here and by checkpoints; see `rescore.lms.neural.kind.NeuralKind`."""
+    """The part of a kind of network that configurations and checkpoints use; see
+    `rescore.lms.neural.kind.NeuralKind`."""
 
     name: str
     capabilities: Capabilities
@@ -47,7 +48,7 @@ def network_kind(name: str) -> NetworkKind:
     """The kind of network of this name.
 
     Raises:
-        UserError: there is none.
+        UserError: no kind has this name.
     """
     if name not in KINDS or not KINDS[name].is_network:
         known = [kind for kind in KINDS.names if KINDS[kind].is_network]
@@ -60,8 +61,8 @@ def network_kind(name: str) -> NetworkKind:
 class NetworkConfig:
     """Everything that decides the shape of a network.
 
-    `kind` says which objective the network was made for (one of `KINDS`); all kinds of one size have the same number
-    of parameters, but for the segments of `unified` and for LSTMs, which take `heads` and `d_ff` for nothing.
+    `kind` says which objective the network was made for (one of `KINDS`); all kinds of one size have the same number of
+    parameters, except for the segments of `unified` and for LSTMs, which ignore `heads` and `d_ff`.
     """
 
     kind: str = "tta"
@@ -83,10 +84,10 @@ class NetworkConfig:
     phrases: int = 0
     """Hidden units of the phrase keys of a T-TA; see `lms.tta`."""
     first_query: str = "position"
-    """What the query of a T-TA is before the first layer: `position`, P; or `mask`, what the embeddings of [MASK] would
-    be at that position, through the same LayerNorm, as in the authors' code."""
+    """The query of a T-TA before the first layer: `position`, P; or `mask`, the embedding of [MASK] at that position,
+    through the same LayerNorm, as in the authors' code."""
     source: bool = False
-    """Whether what is predicted is the second of two sentences, and the first one what it is a translation of."""
+    """Whether the network reads two sentences and predicts the second, a translation of the first."""
     cloze: bool = False
     """Whether a `unified` network predicts a token at its place, where [MASK] stands, in all readings, as in the paper;
     without, those in one direction predict the next token."""
@@ -136,7 +137,8 @@ class NetworkConfig:
         return (most // 2, most // 2) if self._reads_after else (most, 0)
 
     def with_neighbours(self, number: int) -> NetworkConfig:
-        """The same for so many sentences before and after one, or before it where the network is causal."""
+        """The configuration for networks that read neighbours before and after a sentence, or only before it if
+        causal."""
         return replace(self, sentences=2 * number + 1 if self._reads_after else number + 1)
 
     @property
@@ -181,7 +183,7 @@ class NetworkConfig:
             raise UserError(f"{path}: {error}") from None
 
 
-# Section 5.1 of the paper is `base`; `small` is what two CPU cores can train in hours.
+# `base` is from section 5.1 of the paper; two CPU cores train `small` in hours.
 NAMED: dict[str, Callable[[], NetworkConfig]] = {
     "base": NetworkConfig,
     "small": partial(NetworkConfig, vocab_size=8_000, layers=3, d_model=256, heads=4, d_ff=1024),

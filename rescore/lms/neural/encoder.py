@@ -35,7 +35,7 @@ class Encoder(Transformer):
     def forward(self, tokens: Tensor, lengths: Tensor, layers: int | None = None) -> Tensor:
         """tokens (batch, n) with their frame, lengths (batch,) -> hidden vectors (batch, n, d).
 
-        layers: of so many blocks only, before the transform to the softmax; 0 gives the embeddings.
+        layers: number of blocks to compute, without the transform to the softmax; 0 gives the embeddings.
         """
         hidden = self.embedding_dropout(self.embed(tokens) * self.scale)
         mask = self.visible(tokens, lengths)[:, None]
@@ -50,12 +50,12 @@ class Encoder(Transformer):
         return real & torch.ones(size, size, dtype=torch.bool, device=tokens.device).tril() if self.causal else real
 
     def predict(self, batch: Batch) -> Tensor:
-        """`forward` at the positions asked for, less what cannot change them.
+        """`forward` at the requested positions, without computations that cannot change them.
 
         - Padding is never multiplied: linear maps see real positions only, packed.
-        - What depends on a token and its position alone (the first layer's projections) is computed once for each
-          distinct pair in the batch.
-        - In the last layer queries are computed only where something is predicted. Where that is one position a row,
+        - The first layer's projections depend on a token and its position alone; they are computed once for each
+        distinct pair in the batch. - In the last layer queries are computed only where something is predicted. Where
+        that is one position a row,
           as in a masked row, keys and values are not computed at all: q . (W h) = (W' q) . h moves the projections
           from all positions to the one.
         """
@@ -98,15 +98,15 @@ class Encoder(Transformer):
         if batch.tree:
             return batch.tree.visible
         size = batch.tokens.shape[1]
-        if self.causal:  # what is real sees only what is real, as padding comes behind
+        if self.causal:  # real tokens see only real tokens, as padding comes behind
             return torch.ones(1, size, size, dtype=torch.bool, device=batch.tokens.device).tril()
         return self.visible(batch.tokens, batch.lengths)
 
 
 def _attend_once(attention: Attention, query: Tensor, hidden: Tensor, mask: Tensor) -> Tensor:
-    """Attention of one query per row, (batch, d) of hidden vectors, over hidden vectors (batch, n, d) as they are.
+    """Attention of one query (batch, d) per row over unprojected hidden vectors (batch, n, d).
 
-    mask: (batch, n), additive. A key's bias adds the same to all logits of a query, which softmax does not see.
+    mask: (batch, n), additive. A key's bias adds a constant to all logits of a query, which softmax ignores.
     """
     heads, size = attention.heads, hidden.shape[-1] // attention.heads
     key, value = (linear.weight.unflatten(0, (heads, size)) for linear in (attention.key, attention.value))
@@ -117,6 +117,6 @@ def _attend_once(attention: Attention, query: Tensor, hidden: Tensor, mask: Tens
 
 
 def _rows_of(mask: Tensor, batch: Batch) -> Tensor:
-    """(batch or 1, 1, n or 1, n) -> (batch, n): what the one position wanted of each row may see."""
+    """(batch or 1, 1, n or 1, n) -> (batch, n): the columns that the predicted position of each row may see."""
     rows, columns = batch.tokens.shape
     return mask.expand(rows, 1, columns, columns)[batch.at // columns, 0, batch.at % columns]

@@ -1,4 +1,4 @@
-"""Kinds of networks that are trained and read here: what a kind says of itself, and what it inherits."""
+"""Kinds of networks that are trained and read here: the declarations of a kind, and its inherited methods."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 
 class NeuralKind(Kind):
-    """A kind of network. A new kind says what is declared here; training, checkpoints, scores, the cache and the
-    command line come with it."""
+    """A kind of network. A new kind implements the members declared here; training, checkpoints, scoring, the cache and
+    the command line then support it."""
 
     uses_torch = True
     is_network = True
     family: ClassVar[str] = "transformer"
-    """Weights of a network are a start for kinds of the same family."""
+    """Kinds of the same family can start from each other's weights."""
     shape: ClassVar[tuple[str, ...]] = ()
     """Fields of `NetworkConfig` that only some kinds have, and this one has."""
 
@@ -53,7 +53,7 @@ class NeuralKind(Kind):
         raise NotImplementedError
 
     def objective(self, tokenizer: Tokenizer, options: Any) -> Objective:
-        """What is learned from sentences.
+        """The training objective on sentences.
 
         Args:
             options: of the class `Options`.
@@ -64,14 +64,14 @@ class NeuralKind(Kind):
         raise NotImplementedError
 
     def tasks(self, lesson: Lesson) -> list[Task]:
-        """What is learned, batch by batch, over and over."""
+        """The tasks of the batches in turn, repeated."""
         from rescore.lms.neural.training.objectives import Task
 
         usual = Task(self.name, lesson.text, self.objective(lesson.tokenizer, lesson.options))
         return lesson.options.tasks(usual, lesson)
 
     def scorer(self, spec: Spec, network: ScoredNetwork) -> NetworkScorer:
-        """What scores single sentences with a network, as the options of --lm say."""
+        """The scorer of single sentences with a network and the options of --lm."""
         raise NotImplementedError
 
     def load(self, spec: Spec, computing: ComputeOptions) -> LanguageModel:

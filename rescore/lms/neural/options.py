@@ -1,4 +1,4 @@
-"""Options of trainings of networks: those of all kinds, and those that several kinds share, with what they change."""
+"""Training options of networks: options of all kinds, and options that several kinds share, with their effects."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class NeuralOptions(TextOptions, TokenizerOptions):
     """How a network is trained. Either `steps` or `minutes` says for how long.
 
     The learning rate is constant between warm-up and decay, so that training can be stopped, prolonged and ended at any
-    time (Hägele et al. 2024: a decay over the last fifth loses nothing against a cosine).
+    time (Hägele et al. 2024: a decay over the last fifth is as good as a cosine).
 
-    The methods are what shared code asks; a class with further options extends those that its options change.
+    Shared code calls the methods; a class with further options extends the methods that these options change.
     """
 
     title: ClassVar[str] = "Networks"
@@ -131,7 +131,7 @@ class NeuralOptions(TextOptions, TokenizerOptions):
         """The folder of the model to start from.
 
         Raises:
-            UserError: there is none of the name in `init`.
+            UserError: no model has the name in `init`.
         """
         return None if self.init is None else model_folder("--init", self.init)
 
@@ -142,8 +142,8 @@ class NeuralOptions(TextOptions, TokenizerOptions):
 
     @property
     def texts(self) -> tuple[Path, ...]:
-        """What sentences, the lexicon and the tokenizer are taken from. Each text gets as many batches as the others;
-        the validation loss of the first one decides which weights are kept."""
+        """The texts for sentences, lexicon and tokenizer. All texts get equally many batches; the validation loss of
+        the first text decides which weights are kept."""
         return self.text
 
     @property
@@ -163,12 +163,12 @@ class NeuralOptions(TextOptions, TokenizerOptions):
 
     @property
     def objective(self) -> dict[str, Any]:
-        """What decides what is learned from a text, by the option's name; a saved state belongs to it."""
+        """The options that decide the objective, by name; a saved state is valid for these alone."""
         return {}
 
     @property
     def named_config(self) -> NetworkConfig:
-        """What `config` names.
+        """The configuration that `config` names.
 
         Raises:
             UserError: it is neither a named size nor a file.
@@ -180,8 +180,8 @@ class NeuralOptions(TextOptions, TokenizerOptions):
         return NetworkConfig.load(Path(self.config))
 
     def sized(self, kind: str, tokenizer: Tokenizer) -> NetworkConfig:
-        """The configuration of the network: a named size with the tokenizer's vocabulary, or that of the model to start
-        from, with what the options add.
+        """The configuration of the network: a named size with the tokenizer's vocabulary, or the configuration of the
+        model to start from, with the options' additions.
 
         Raises:
             UserError: the options do not fit the model or each other.
@@ -191,7 +191,7 @@ class NeuralOptions(TextOptions, TokenizerOptions):
         return self.shaped(replace(self.named_config, kind=kind, vocab_size=tokenizer.vocab_size))
 
     def shaped(self, config: NetworkConfig) -> NetworkConfig:
-        """A configuration with what the options add to it.
+        """A configuration with the options' additions.
 
         Raises:
             UserError: it cannot be added.
@@ -203,11 +203,11 @@ class NeuralOptions(TextOptions, TokenizerOptions):
         return 1
 
     def tasks(self, usual: Task, lesson: Lesson) -> list[Task]:
-        """What is learned, batch by batch, where the kind's own task is `usual`."""
+        """The tasks of the batches in turn; the kind's own task is `usual`."""
         return [usual]
 
     def curriculum(self, tokenizer: Tokenizer, counts: npt.NDArray[np.int64]) -> Curriculum | None:
-        """What changes examples by how much of the training is done.
+        """The curriculum, which changes examples with the progress of the training.
 
         Args:
             counts: (vocabulary,), how often each token occurs in the text.
@@ -217,7 +217,7 @@ class NeuralOptions(TextOptions, TokenizerOptions):
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """What tasks are made of."""
+    """The inputs from which tasks are made."""
 
     tokenizer: Tokenizer
     config: NetworkConfig
@@ -226,14 +226,14 @@ class Lesson:
     pairs: Corpus | None = None
 
 
-def model_folder(given: str, name: str) -> Path:
-    """Where the model is that an option names: a folder, or `[KIND:]DIR` and shipped names as --lm takes them.
+def model_folder(option: str, name: str) -> Path:
+    """The model folder that an option names: a folder, or `[KIND:]DIR` and shipped names as in --lm.
 
     Args:
-        given: the option, for messages.
+        option: the name of the option, for messages.
 
     Raises:
-        UserError: there is neither.
+        UserError: no such folder or shipped model exists.
     """
     if Path(name).is_dir():
         return Path(name)
@@ -242,7 +242,7 @@ def model_folder(given: str, name: str) -> Path:
     except UserError:
         spec = None
     if spec is None or spec.options or not spec.path.is_dir():
-        raise UserError(f"{given} {name}: no such folder; give one, or a shipped model: {', '.join(shipped())}")
+        raise UserError(f"{option} {name}: no such folder; give one, or a shipped model: {', '.join(shipped())}")
     return spec.path
 
 
@@ -302,16 +302,16 @@ class ContextOptions(NeuralOptions):
     def tasks(self, usual: Task, lesson: Lesson) -> list[Task]:
         from rescore.lms.neural.training.objectives import ContextObjective, Task
 
-        found = super().tasks(usual, lesson)
+        tasks = super().tasks(usual, lesson)
         if self.context:
             objective = ContextObjective(usual.objective, lesson.tokenizer)
-            found.append(Task("context", lesson.text.windows(), objective))
-        return found
+            tasks.append(Task("context", lesson.text.windows(), objective))
+        return tasks
 
 
 @dataclass(frozen=True, kw_only=True)
 class TranslationOptions(NeuralOptions, PairOptions):
-    """Of kinds that learn from pairs; the text is the second side where there is no other."""
+    """Options of kinds that learn from pairs; without another text, the second side is the text."""
 
     @property
     def texts(self) -> tuple[Path, ...]:
@@ -324,8 +324,8 @@ class TranslationOptions(NeuralOptions, PairOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class SourceOptions(TranslationOptions):
-    """Of kinds that learn from pairs to read the source before a translation; where there is a text, too, every second
-    batch is of that."""
+    """Options of kinds that learn from pairs to read the source before a translation; with a text, every second batch
+    is from the text."""
 
     @property
     def reads_more(self) -> bool:
@@ -344,10 +344,10 @@ class SourceOptions(TranslationOptions):
     def tasks(self, usual: Task, lesson: Lesson) -> list[Task]:
         from rescore.lms.neural.training.objectives import SourceObjective, Task
 
-        found = super().tasks(usual, lesson)
+        tasks = super().tasks(usual, lesson)
         if lesson.pairs is not None:
-            found.append(Task("pairs", lesson.pairs, SourceObjective(usual.objective, lesson.tokenizer)))
-        return found if self.text or lesson.pairs is None else found[1:]
+            tasks.append(Task("pairs", lesson.pairs, SourceObjective(usual.objective, lesson.tokenizer)))
+        return tasks if self.text or lesson.pairs is None else tasks[1:]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -392,9 +392,9 @@ class OrderOptions(NeuralOptions):
         return 2 if self.sentence_order is not None else super().window(config)
 
     def tasks(self, usual: Task, lesson: Lesson) -> list[Task]:
-        found = super().tasks(usual, lesson)
+        tasks = super().tasks(usual, lesson)
         if self.sentence_order is not None:
             from rescore.lms.neural.training.sentence_order import order_task
 
-            found.append(order_task(self.sentence_order, usual, lesson.config, lesson.tokenizer))
-        return found
+            tasks.append(order_task(self.sentence_order, usual, lesson.config, lesson.tokenizer))
+        return tasks

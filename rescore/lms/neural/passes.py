@@ -26,8 +26,7 @@ Item = TypeVar("Item")
 
 
 CONTEXT_TOKEN = -2
-"""In the place of the number of a word: a token beside the sentence (its source, a template, its neighbours), which is
-not scored."""
+"""Word number of tokens outside the sentence (its source, a template, its neighbours), which are not scored."""
 
 
 class Encoded(NamedTuple):
@@ -38,7 +37,7 @@ class Encoded(NamedTuple):
 
     @property
     def scored(self) -> slice:
-        """The sentence's own tokens, less what is shown before and after them."""
+        """The sentence's own tokens, without context before and after them."""
         if CONTEXT_TOKEN not in self.words:
             return slice(0, len(self.words))
         own = [place for place, word in enumerate(self.words) if word != CONTEXT_TOKEN]
@@ -46,7 +45,7 @@ class Encoded(NamedTuple):
 
 
 class Network(Protocol):
-    """What a scorer needs of a network and its tokenizer."""
+    """The interface of a network and its tokenizer for scorers."""
 
     precision: str
     """The arithmetic: float32, bf16, fp16 or int8."""
@@ -54,17 +53,18 @@ class Network(Protocol):
     before: list[int]
     """Tokens in front of every sequence, such as [BOS]."""
     after: list[int]
-    """Tokens behind a sequence that is read both ways, such as [EOS]."""
+    """Tokens behind a bidirectional sequence, such as [EOS]."""
     end: list[int]
-    """The token (or none) that a causal network predicts where the sentence ends."""
+    """The token (or none) that a causal network predicts at the end of a sentence."""
     mask: int
     cloze: int | None
-    """The token that stands where one is predicted from those before it; None where the one before predicts it."""
+    """The token at a predicted position whose prediction uses only earlier tokens; None if the previous token's
+    position predicts."""
     pad: int
     vocabulary: int
-    """How many tokens there are; those of other segments or sentences are numbered beyond, `id + k * vocabulary`."""
+    """Number of tokens; tokens of other segments or sentences have higher numbers, `id + k * vocabulary`."""
     unknown: int | None
-    """The token of what the tokenizer does not know, if there is one."""
+    """The token for unknown text, if the tokenizer has one."""
     positions: int
     """The longest sequence."""
     batch_tokens: int
@@ -81,7 +81,7 @@ class Network(Protocol):
         ...
 
     def encode(self, questions: Sequence[Question]) -> list[Encoded]:
-        """What is read of each: the text, and what else a network of this kind reads beside it."""
+        """The input of each question: the text, and the context that a network of this kind reads."""
         ...
 
     def strings(self, ids: Sequence[int]) -> list[str]: ...
@@ -96,7 +96,7 @@ class Network(Protocol):
 
     @property
     def layers(self) -> int:
-        """How many there are."""
+        """Number of layers."""
         ...
 
     def vectors(self, tokens: Tensor, lengths: Tensor, layer: int) -> Tensor:
@@ -109,7 +109,7 @@ class Network(Protocol):
         ...
 
     def trainable(self) -> Network | None:
-        """A copy whose weights can be trained; None where there is none."""
+        """A copy whose weights can be trained; None if the network cannot be trained."""
         ...
 
     def digest(self) -> bytes:
@@ -127,7 +127,7 @@ class Span(NamedTuple):
 
 
 class Request(NamedTuple):
-    """A batch, the predictions asked of it (as in `Network.log_probs`), and where they go."""
+    """A batch, the requested predictions (as in `Network.log_probs`), and their destinations."""
 
     batch: Batch
     rows: Tensor
@@ -143,13 +143,13 @@ class NetworkScorer:
 
     capabilities = Capabilities(pseudo=True, vectors=True, predicts_tokens=True)
     passes = 1
-    """How often each token is asked for; its score is the mean."""
+    """Number of predictions of each token; its score is their mean."""
     behind = 0
     """How many positions before a token the hidden vector is that predicts it."""
     backwards = False
     """Whether it reads sentences from their ends."""
     masks = False
-    """Whether a token is masked where it is predicted."""
+    """Whether predicted tokens are masked."""
 
     def __init__(self, name: str, network: Network) -> None:
         self.name = self._model = name
@@ -175,7 +175,7 @@ class NetworkScorer:
 
     @torch.inference_mode()
     def score(self, questions: Sequence[Question]) -> list[TokenScores]:
-        """One result per question, in their order; what is the same to the tokenizer is scored once."""
+        """One result per question, in their order; questions with equal tokens are scored once."""
         encoded = self.encoded(questions)
         rank = {sentence: index for index, sentence in enumerate(dict.fromkeys(encoded))}
         distinct = list(rank)
@@ -185,15 +185,15 @@ class NetworkScorer:
         for batch, rows, targets, spans in self.requests(distinct):
             values = self.network.log_probs(batch, rows, targets).double().cpu().numpy()
             for sentence, first, which in spans:
-                found = values[which]
-                log_probs[sentence][first : first + len(found)] += found / self.passes
-                done += len(found)
+                span_values = values[which]
+                log_probs[sentence][first : first + len(span_values)] += span_values / self.passes
+                done += len(span_values)
             base.report(done, whole)
         results = [self._result(*both) for both in zip(distinct, log_probs, strict=True)]
         return [results[rank[sentence]] for sentence in encoded]
 
     def encoded(self, questions: Sequence[Question]) -> list[Encoded]:
-        """What is read and scored of each question."""
+        """The tokens of each question that are read and scored."""
         return [self.in_order(sentence) for sentence in self.network.encode(questions)]
 
     def scored(self, sentence: Encoded) -> slice:
@@ -201,11 +201,11 @@ class NetworkScorer:
         return sentence.scored
 
     def in_order(self, sentence: Encoded) -> Encoded:
-        """The tokens that are scored, in the order in which the network reads them."""
+        """The scored tokens, in the order in which the network reads them."""
         return sentence
 
     def _result(self, sentence: Encoded, log_probs: Values) -> TokenScores:
-        """What is scored, in the order of the sentence."""
+        """The result, in the order of the sentence."""
         own = self.scored(sentence)
         ids, log_probs = sentence.ids[own], log_probs[own]
         unknown, size = self.network.unknown, self.network.vocabulary
@@ -213,7 +213,7 @@ class NetworkScorer:
         return TokenScores(self.network.strings(ids), log_probs, places)
 
     def requests(self, sentences: Sequence[Encoded]) -> Iterator[Request]:
-        """All that has to be asked of the network."""
+        """All requests to the network."""
         network, frame = self.network, self._frame
         rows = [
             (index, start, stop, max(first, own.start), min(last, own.stop))
@@ -223,15 +223,15 @@ class NetworkScorer:
             if own.start < last and first < own.stop
         ]
         rows.sort(key=lambda row: row[2] - row[1])
-        for some in batches(rows, lambda row: row[2] - row[1] + frame, network.batch_tokens):
+        for batch in batches(rows, lambda row: row[2] - row[1] + frame, network.batch_tokens):
             sequences = [
-                [*network.before, *sentences[index].ids[start:stop], *network.after] for index, start, stop, *_ in some
+                [*network.before, *sentences[index].ids[start:stop], *network.after] for index, start, stop, *_ in batch
             ]
             columns = max(map(len, sequences))
             at: list[int] = []
             targets: list[int] = []
             spans = []
-            for row, (index, start, _, first, last) in enumerate(some):
+            for row, (index, start, _, first, last) in enumerate(batch):
                 spans.append(Span(index, first, slice(len(at), len(at) + last - first)))
                 begin = row * columns + first - start + len(network.before)
                 at += range(begin, begin + last - first)
@@ -281,8 +281,8 @@ def batches(items: Iterable[Item], length: Callable[[Item], int], budget: int) -
 def windows(length: int, size: int) -> list[tuple[int, int, int, int]]:
     """Windows of at most `size` tokens over a sentence: (start, stop, first kept, after the last kept).
 
-    They overlap by at least half; each token is kept once, from the window in which it stands furthest from an edge
-    that cuts the sentence.
+    They overlap by at least half; each token is kept once, from the window where it is furthest from an edge that cuts
+    the sentence.
     """
     if length <= size:
         return [(0, length, 0, length)] if length else []
@@ -292,7 +292,7 @@ def windows(length: int, size: int) -> list[tuple[int, int, int, int]]:
 
 
 TOKENS_TOGETHER = 1 << 21
-"""Tokens of masked copies that are sorted, and of which the equal ones are found, together."""
+"""Number of tokens of masked copies that are sorted and deduplicated together."""
 
 
 class Context(NamedTuple):
@@ -303,26 +303,26 @@ class Context(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """A sentence's token that a context is asked for."""
+    """A token of a sentence that is predicted from a context."""
 
     sentence: int
     token: int
 
 
 def masked_scorer(spec: Spec, network: Network) -> NetworkScorer:
-    """What the options of a masked model ask for; with `intact` the plain scorer, with nothing masked."""
+    """The scorer that the options of a masked model ask for; with `intact`, the plain scorer without masks."""
     if "intact" in spec.options:
         return NetworkScorer(spec.name, network)
     return MaskedScorer(spec.name, network, within_word="within-word-l2r" in spec.options)
 
 
 class MaskedScorer(NetworkScorer):
-    """The pseudo-log-likelihood: of each token, which alone is masked, given all others (Salazar et al. 2020).
+    """The pseudo-log-likelihood: log p of each token, which is masked, given all other tokens (Salazar et al. 2020).
 
     With `within_word` the later tokens of its word are masked as well (Kauf and Ivanova 2023, "within-word l2r"), so
     that the rest of a rare word does not give its pieces away.
 
-    Hypotheses that differ in one token are the same where that is masked: such contexts are computed once.
+    Hypotheses that differ in one token are equal when this token is masked, so their context is computed once.
     """
 
     masks = True
@@ -358,12 +358,12 @@ class MaskedScorer(NetworkScorer):
                 yield Context(at, (*sequence[:at], *masks, *sequence[at + len(masks) :])), Wanted(index, token)
 
     def _ask(self, contexts: dict[Context, list[Wanted]], sentences: Sequence[Encoded]) -> Iterator[Request]:
-        # The sort is stable: copies of a sentence stay together, and share what the network computes once.
+        # The sort is stable: copies of a sentence stay together and share computations.
         rows = sorted(contexts.items(), key=lambda row: len(row[0].tokens))
-        for some in batches(rows, lambda row: len(row[0].tokens), self.network.batch_tokens):
-            tokens, lengths = padded([context.tokens for context, _ in some], self.network.pad)
-            at = [row * tokens.shape[1] + context.position for row, (context, _) in enumerate(some)]
-            asked = [(row, wanted) for row, (_, every) in enumerate(some) for wanted in every]
+        for batch in batches(rows, lambda row: len(row[0].tokens), self.network.batch_tokens):
+            tokens, lengths = padded([context.tokens for context, _ in batch], self.network.pad)
+            at = [row * tokens.shape[1] + context.position for row, (context, _) in enumerate(batch)]
+            asked = [(row, wanted) for row, (_, every) in enumerate(batch) for wanted in every]
             yield Request(
                 Batch(tokens, lengths, torch.tensor(at)),
                 torch.tensor([row for row, _ in asked]),
@@ -374,12 +374,11 @@ class MaskedScorer(NetworkScorer):
 
 @torch.inference_mode()
 def right_tokens(lm: LanguageModel, questions: Sequence[Question]) -> list[npt.NDArray[np.bool_]]:
-    """For each question, which of its scored tokens (tokens,) are the most probable ones, each given what its
-    log-probability is given.
+    """For each question (tokens,): whether each scored token is the most probable token in its context.
 
     Raises:
-        UserError: the model is no network, one that predicts no tokens or each of them several times, or one behind a
-            cache, another case or neighbours.
+        UserError: the model is not a network, predicts no tokens or each token several times, or is wrapped in a cache,
+            another case or neighbours.
     """
     if not capabilities_of(lm).predicts_tokens:
         able = ", ".join(
@@ -393,10 +392,10 @@ def right_tokens(lm: LanguageModel, questions: Sequence[Question]) -> list[npt.N
     if scorer.passes > 1:
         raise UserError(f"--accuracy: {lm.name} predicts each token {scorer.passes} times; leave out orders")
     sentences = scorer.encoded(questions)
-    found = [np.zeros(len(sentence.ids), dtype=np.bool_) for sentence in sentences]
+    marks = [np.zeros(len(sentence.ids), dtype=np.bool_) for sentence in sentences]
     for batch, rows, targets, spans in scorer.requests(sentences):
         right = (scorer.network.most_probable(batch, rows).cpu() == targets % scorer.network.vocabulary).numpy()
         for sentence, first, which in spans:
             values = right[which]
-            found[sentence][first : first + len(values)] = values
-    return [right[scorer.scored(sentence)] for right, sentence in zip(found, sentences, strict=True)]
+            marks[sentence][first : first + len(values)] = values
+    return [right[scorer.scored(sentence)] for right, sentence in zip(marks, sentences, strict=True)]

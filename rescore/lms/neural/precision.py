@@ -1,4 +1,4 @@
-"""Where and in which arithmetic a network computes."""
+"""The device and the arithmetic of a network."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ AUTO = "auto"
 
 
 def choose_device(name: str | None) -> torch.device:
-    """The device called `name`; without a name, or of several, CUDA where there is one.
+    """The device called `name`; without a name, or with `auto`, CUDA if available.
 
     Raises:
         UserError: this machine has no such device.
@@ -31,16 +31,15 @@ def choose_device(name: str | None) -> torch.device:
         torch.empty(0, device=name)
     except (RuntimeError, AssertionError):  # PyTorch built without CUDA asserts
         raise UserError(f"--device {name}: no such device here; expected cpu, cuda, cuda:N or auto") from None
-    if torch.device(name).type == "cpu":  # PyTorch knows what the process is bound to, but no container's quota
+    if torch.device(name).type == "cpu":  # PyTorch knows the process's cores, but not a container's quota
         torch.set_num_threads(min(torch.get_num_threads(), usable_cores()))
     return torch.device(name)
 
 
 def token_budget(device: torch.device, bytes_a_token: int) -> int:
-    """How many tokens to compute together.
+    """Number of tokens to compute together.
 
-    On a CPU so many that what they need stays in its cache; on a GPU so many that they keep it busy, in a quarter of
-    the memory that is free.
+    On a CPU, their data fit into the cache; on a GPU, they keep it busy within a quarter of the free memory.
     """
     if device.type == "cuda":
         free, _ = torch.cuda.mem_get_info(device)
@@ -59,7 +58,7 @@ def cache_size(place: Path = Path("/sys/devices/system/cpu/cpu0/cache")) -> int:
 
 
 def usable_cores(quota: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:
-    """The cores that this process may use: those it is bound to, or fewer where a container's quota says so."""
+    """The number of cores that this process may use, within its affinity and a container's quota."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     try:
         allowed, period = quota.read_text(encoding="ascii").split()
@@ -69,7 +68,7 @@ def usable_cores(quota: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:
 
 
 DTYPES = {"float32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16, "int8": torch.float32}
-"""The precisions, and the type of what is not quantised."""
+"""The precisions, and the type of values that are not quantised."""
 
 
 def choose_precision(name: str | None, device: torch.device) -> str:
@@ -90,13 +89,13 @@ def choose_precision(name: str | None, device: torch.device) -> str:
 
 
 def convert(network: Network, precision: str) -> TiedSoftmax:
-    """Convert a network, in place, and the matrix of its softmax, which usually is its embeddings.
+    """Convert a network in place, with the matrix of its softmax, usually its embeddings.
 
-    With int8 weights are quantised by row, and inputs as they come. With float32 on a CPU, weights that are float16
-    numbers, as those of every checkpoint, are kept as such, packed for the cache; products and sums are float32, so
-    that results differ by rounding alone, and few rows are multiplied up to three times faster.
+    With int8, weights are quantised by row and inputs dynamically. With float32 on a CPU, weights that fit into
+    float16, as in every checkpoint, are kept in float16, packed for the cache. Products and sums are float32, so
+    results differ only by rounding, and small batches are multiplied up to three times faster.
 
-    Keys and values stay as they are: most of them are computed for distinct tokens only (`TTA.predict`).
+    Keys and values are not converted: most of them are computed for distinct tokens only (`TTA.predict`).
     """
     network.to(DTYPES[precision])
     embeddings = network.output_weight.detach()

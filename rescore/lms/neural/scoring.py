@@ -77,11 +77,11 @@ class OwnNetwork:
         return cast(Tensor, self.network.token_embedding(tokens % self.vocabulary).float())
 
     def trainable(self) -> Self:
-        """The same with weights that can be trained: those of the folder, in float32, none packed for speed."""
-        other = copy(self)
+        """A copy with trainable weights: the weights of the folder, in float32, not packed for speed."""
+        clone = copy(self)
         network, _ = checkpoint.load(self._folder, self._kind)
-        other.precision, other.network = "float32", network.to(self._device)
-        return other
+        clone.precision, clone.network = "float32", network.to(self._device)
+        return clone
 
     def digest(self) -> bytes:
         files = ("config.json", "tokenizer.json", "model.safetensors")
@@ -95,8 +95,8 @@ def _bytes_a_token(config: NetworkConfig) -> int:
 
 
 class WindowNetwork(OwnNetwork):
-    """The network with sentences among others: [BOS] one [EOS] [BOS] other [EOS], a token of sentence s numbered
-    `id + s * vocabulary`. Only the hypothesis is scored, and its [EOS] if the network is causal."""
+    """A network that reads a sentence among others: [BOS] first [EOS] [BOS] second [EOS]; a token of sentence s has the
+    number `id + s * vocabulary`. Only the hypothesis is scored, and its [EOS] if the network is causal."""
 
     def __init__(self, network: OwnNetwork, context: tuple[int, int]) -> None:
         """
@@ -115,11 +115,11 @@ class WindowNetwork(OwnNetwork):
 
     def encode(self, questions: Sequence[Question]) -> list[Encoded]:
         most, most_after = self._context
-        split = [(one.before[-most:], one.text, one.after[:most_after]) for one in questions]
+        split = [(question.before[-most:], question.text, question.after[:most_after]) for question in questions]
         texts = list(dict.fromkeys(text for before, own, after in split for text in (*before, own, *after)))
         known = dict(zip(texts, self.encode_texts(texts), strict=True))
         return [
-            self._window([known[one] for one in before], known[own], [known[one] for one in after])
+            self._window([known[text] for text in before], known[own], [known[text] for text in after])
             for before, own, after in split
         ]
 
@@ -142,7 +142,7 @@ Make = Callable[[OwnNetwork], NetworkScorer]
 
 
 class _AmongScorer(Wrapped):
-    """A model that reads a text among others; one that has none, or is too long, alone."""
+    """A model that reads a text among its neighbours; a text without neighbours, or a long text, is read alone."""
 
     _others = "their neighbours"
 
@@ -155,17 +155,17 @@ class _AmongScorer(Wrapped):
 
     def score(self, questions: Sequence[Question]) -> list[TokenScores]:
         """One result per question, in their order."""
-        sizes = [len(one.ids) for one in self._alone.network.encode(questions)]
+        sizes = [len(sentence.ids) for sentence in self._alone.network.encode(questions)]
         self._tell_once(max(sizes, default=0))
         among = [
             rank
-            for rank, one in enumerate(questions)
-            if (one.before or one.after[: self._context[1]]) and sizes[rank] <= self.network.longest
+            for rank, question in enumerate(questions)
+            if (question.before or question.after[: self._context[1]]) and sizes[rank] <= self.network.longest
         ]
-        found = dict(zip(among, self._among.score([questions[rank] for rank in among]), strict=True))
-        alone = [rank for rank in range(len(questions)) if rank not in found]
-        found |= dict(zip(alone, self._alone.score([questions[rank] for rank in alone]), strict=True))
-        return [found[rank] for rank in range(len(questions))]
+        results = dict(zip(among, self._among.score([questions[rank] for rank in among]), strict=True))
+        alone = [rank for rank in range(len(questions)) if rank not in results]
+        results |= dict(zip(alone, self._alone.score([questions[rank] for rank in alone]), strict=True))
+        return [results[rank] for rank in range(len(questions))]
 
     def _tell_once(self, longest: int) -> None:
         if longest > self.network.longest and not self._reported:
@@ -204,7 +204,7 @@ class ContextScorer(_AmongScorer):
 
 class PairScorer(_AmongScorer):
     """A model that reads a hypothesis behind its source, or with `channel` the source behind the hypothesis
-    (dissertation, chapter 6). What comes first is seen by all positions, and not scored."""
+    (dissertation, chapter 6). All positions see the first text, which is not scored."""
 
     _others = "the other side"
 
@@ -222,15 +222,15 @@ class PairScorer(_AmongScorer):
         Raises:
             UserError: a question has no source.
         """
-        pairs = [one.pair(self._channel) for one in questions]
-        return super().score([Question(text, before=(given,)) for given, text in pairs])
+        pairs = [question.pair(self._channel) for question in questions]
+        return super().score([Question(text, before=(shown,)) for shown, text in pairs])
 
 
 def load(spec: Spec, computing: ComputeOptions, make: Make) -> LanguageModel:
     """A network's scorer, for sentences alone, among neighbours or behind their sources.
 
     Raises:
-        UserError: the model's files are missing or damaged, or it was not trained for what it is asked for.
+        UserError: the model's files are missing or damaged, or it was not trained for this use.
     """
     network = OwnNetwork(spec.path, spec.kind, computing)
     channel = "channel" in spec.options

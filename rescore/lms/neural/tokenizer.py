@@ -1,4 +1,4 @@
-"""Tokenizers of WordPieces or words: trained, loaded, asked for ids. Normalisation lives in tokenizer.json alone."""
+"""Tokenizers of WordPieces or words: training, loading, encoding. Normalisation is defined in tokenizer.json alone."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MASK_ID = SPECIAL.index(MASK)
 #   folded:  the same in lower case
 LONGEST_WORD = 100
 PROBE = "a \u9f98 \ue000"
-"""Letters of which some are in no vocabulary: who cannot cut this, cannot cut any text with an unknown word."""
+"""Letters that no vocabulary has completely: a tokenizer that fails on these fails on any unknown word."""
 NORMALISATIONS = ("english", "speech", "text", "folded")
 
 
@@ -61,7 +61,7 @@ class Tokenizer:
             return cls(HuggingFaceTokenizer.from_file(str(path)), str(path))
         except UserError:
             raise
-        except BaseException as error:  # the library raises plain Exception, or panics, for what it cannot parse
+        except BaseException as error:  # the library raises plain Exception, or panics, for files that it cannot parse
             raise _user_error(error, f"{path}: not a tokenizer.json") from None
 
     def save(self, path: Path) -> None:
@@ -93,7 +93,7 @@ class Tokenizer:
     def encode_words(self, sentences: Sequence[str]) -> list[tuple[list[int], list[int]]]:
         """Token ids of each sentence as `encode` has them, and for each token the number of its word."""
         encodings = self._batch(sentences)
-        return [(found.ids, [-1 if word is None else word for word in found.word_ids]) for found in encodings]
+        return [(encoding.ids, [-1 if word is None else word for word in encoding.word_ids]) for encoding in encodings]
 
     def words(self, sentences: Sequence[str]) -> list[list[str]]:
         """The normalised words of each sentence, before they are cut into WordPieces."""
@@ -112,16 +112,16 @@ class Tokenizer:
 
 
 def _user_error(error: BaseException, what: str) -> BaseException:
-    """An error of the library as one of the user's; what ends the program stays what it is."""
+    """A `UserError` for an error of the library; errors that end the program are raised again."""
     if isinstance(error, KeyboardInterrupt | SystemExit | GeneratorExit):
         return error
     return UserError(f"{what} ({' '.join(str(error).split())[:200]})")
 
 
 def train_wordpiece(lines: Iterable[str], vocab_size: int, normalisation: str = "english") -> Tokenizer:
-    """Train a WordPiece vocabulary (Wu et al. 2016) on an iterator of sentences; its memory is the words' counts.
+    """Train a WordPiece vocabulary (Wu et al. 2016) on an iterator of sentences; memory holds the counts of words.
 
-    The same text gives the same vocabulary with the same ids. Characters beyond the most frequent third of the
+    Equal texts give equal vocabularies with equal ids. Characters beyond the most frequent third of the
     vocabulary, and words of more than 100 characters, are left to [UNK].
     """
     counts = _word_counts(lines, normalisation)
@@ -131,7 +131,7 @@ def train_wordpiece(lines: Iterable[str], vocab_size: int, normalisation: str = 
     frequent = sorted(letters, key=lambda letter: (-letters[letter], letter))[: max(1, vocab_size // 3)]
     alphabet = sorted(frequent)
     known = set(alphabet)
-    # The library numbers what it meets first by chance: characters get their numbers beforehand, also as continuations.
+    # The library numbers characters in random order: they get their numbers beforehand, also as continuations.
     first = [*SPECIAL, *alphabet, *(f"##{letter}" for letter in alphabet)]
     plain = HuggingFaceTokenizer(models.WordPiece({UNK: 1}, unk_token=UNK))
     plain.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
@@ -140,8 +140,8 @@ def train_wordpiece(lines: Iterable[str], vocab_size: int, normalisation: str = 
     )
     usable = ((word, count) for word, count in sorted(counts.items()) if known.issuperset(word))
     plain.train_from_iterator(_repeated(usable), trainer=trainer)
-    found = sorted(plain.get_vocab().items(), key=lambda item: item[1])
-    vocabulary = {token: index for index, (token, _) in enumerate(found)}
+    entries = sorted(plain.get_vocab().items(), key=lambda item: item[1])
+    vocabulary = {token: index for index, (token, _) in enumerate(entries)}
     tokenizer = _normalising(normalisation, models.WordPiece(vocabulary, unk_token=UNK))
     tokenizer.decoder = decoders.WordPiece()
     tokenizer.add_special_tokens([token for token in SPECIAL if token in vocabulary])
@@ -151,7 +151,7 @@ def train_wordpiece(lines: Iterable[str], vocab_size: int, normalisation: str = 
 def train_words(lines: Iterable[str], vocab_size: int, normalisation: str = "english") -> Tokenizer:
     """A vocabulary of the most frequent words and the special tokens; other words are [UNK] (dissertation, chapter 3).
 
-    Of equally frequent words the first ones in alphabetical order are taken.
+    Ties in frequency are broken alphabetically.
     """
     counts = _word_counts(lines, normalisation)
     frequent = sorted(counts, key=lambda word: (-counts[word], word))[: max(0, vocab_size - len(SPECIAL))]
@@ -174,11 +174,11 @@ VOCABULARIES: dict[str, Callable[[Iterable[str], int, str], Tokenizer]] = {
     "wordpiece": train_wordpiece,
     "words": train_words,
 }
-"""What a new tokenizer's tokens can be; each is made of a text, a number of tokens and a normalisation."""
+"""The kinds of vocabularies; each is made from a text, a number of tokens and a normalisation."""
 
 
 def _repeated(counts: Iterable[tuple[str, int]], size: int = 1 << 16) -> Iterator[str]:
-    """Texts in which each word stands as often as it was counted."""
+    """Texts that contain each word as often as it was counted."""
     for word, count in counts:
         most = max(1, size // (len(word) + 1))
         for start in range(0, count, most):

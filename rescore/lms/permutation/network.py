@@ -1,4 +1,4 @@
-"""The network of a permutation language model, its scores, and what it learns."""
+"""The network of a permutation language model, its scores, and its objective."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from rescore.lms.tta.network import TTA
 
 
 class Permutation(TTA):
-    """A position sees the others whose rank is not above its own.
+    """A position sees the other positions whose rank is not above its own.
 
-    XLNet needs two streams, as hidden vectors that later ones look at know their own tokens. Keys and values of a T-TA
-    are embeddings in every layer (input isolation), so that one stream is enough: the hidden vector at i knows the
-    tokens before i in the order alone, and one pass gives each factor of the chain rule. With all ranks alike this is
-    a T-TA.
+    XLNet needs two streams, because its hidden vectors, which later positions attend to, know their own tokens. Keys
+    and values of a T-TA are embeddings in every layer (input isolation), so one stream is enough: the hidden vector at
+    i knows only the tokens before i in the order, and one pass gives each factor of the chain rule. With equal ranks,
+    this is a T-TA.
     """
 
     def plain(self, tokens: Tensor) -> Tensor:
@@ -38,10 +38,11 @@ class Permutation(TTA):
 
 
 class PermutationScorer(NetworkScorer):
-    """log p(sentence | its length): each token given those before it in an order, in one pass.
+    """log p(sentence | its length): each token given the tokens before it in an order, in one pass.
 
-    The score of each order is normalised; that of several is the mean of theirs, a lower bound of the log-probability
-    under their mixture. Orders are those of `order`: sentences of one length are read in the same ones.
+    The score of each order is normalised. The score of several orders is their mean, a lower bound of the
+    log-probability under their mixture. `order` gives the orders: sentences of equal length are read in the same
+    orders.
     """
 
     capabilities = Capabilities(vectors=True, predicts_tokens=True)
@@ -49,7 +50,8 @@ class PermutationScorer(NetworkScorer):
     def __init__(self, name: str, network: Network, orders: int = 1, seed: int = 0) -> None:
         """
         Args:
-            name: has `orders` and `seed` where they are not the usual ones: fingerprints are made of it.
+            name: contains `orders` and `seed` unless they have their defaults, because fingerprints are made from the
+                name.
         """
         super().__init__(name, network)
         self.passes, self._seed = orders, seed
@@ -58,7 +60,7 @@ class PermutationScorer(NetworkScorer):
     def of(cls, spec: Spec, network: Network) -> Self:
         orders, seed = spec.number("orders", 1), spec.number("seed", 0, least=0)
         usual = {"orders": orders == 1, "seed": seed == 0}
-        name = ":".join([spec.kind, *(one for one in spec.options if not usual.get(one.partition("=")[0]))])
+        name = ":".join([spec.kind, *(option for option in spec.options if not usual.get(option.partition("=")[0]))])
         return cls(name, network, orders, seed)
 
     def requests(self, sentences: Sequence[Encoded]) -> Iterator[Request]:
@@ -75,16 +77,16 @@ class PermutationScorer(NetworkScorer):
 
 
 def order(length: int, which: int, seed: int) -> npt.NDArray[np.int64]:
-    """The order number `which` of a sentence of so many tokens: their places (length,), first that which is predicted
-    first. It depends on nothing else, so that hypotheses of one length are compared in one order."""
+    """The order number `which` of a sentence with `length` tokens: their places (length,) in the order of prediction.
+    It depends on nothing else, so hypotheses of equal length are compared in one order."""
     return np.random.default_rng([seed, which, length]).permutation(length)
 
 
 class PermutationLanguageModelling(Objective):
-    """PLM (Yang et al. 2019): every token is predicted from those before it in a random order of the sentence.
+    """PLM (Yang et al. 2019): every token is predicted from the tokens before it in a random order of the sentence.
 
-    [BOS] and [EOS] are context for all: what is learned is log p(sentence | its length). Unlike XLNet, which predicts
-    the last tokens of an order only, all are predicted: the first ones are factors of the score, too.
+    [BOS] and [EOS] are context for all tokens, so the network learns log p(sentence | its length). XLNet predicts only
+    the last tokens of an order; here all tokens are predicted, because the first tokens are factors of the score, too.
     """
 
     perplexity = "perplexity (in a random order, given the length)"

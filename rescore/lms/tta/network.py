@@ -1,8 +1,8 @@
-"""The network of a T-TA and what it learns.
+"""The network of a T-TA and its objective.
 
-With phrase keys a T-TA looks at a token with the two before it, or with the two behind it.
+With phrase keys, a T-TA attends to a token together with the two tokens before it, or behind it.
 
-Keys and values of the paper's T-TA are single tokens, so no layer sees a phrase. Here each token has two of them: from
+Keys and values of the paper's T-TA are single tokens, so no layer sees a phrase. Here, each token has two keys: from
 the left, E(x_j) + P_j + f(x_j, x_j-1, x_j-2), which only positions behind j look at, and from the right, E(x_j) + P_j +
 g(x_j, x_j+1, x_j+2), for positions before j. So position i still knows nothing of token i, and one pass is enough. The
 first query at i is P_i plus what the phrases on both sides of i add to it.
@@ -27,14 +27,14 @@ WIDTH = 3
 
 
 class Keys(NamedTuple):
-    """What one side has found in some sequences."""
+    """The phrases of one side in some sequences."""
 
     vectors: Tensor
     """(k, d): E(token) + f of each phrase."""
     which: Tensor
     """(batch, n): the phrase of each position."""
     added: Tensor
-    """(k + 1, d): what each phrase adds to the query of the next position; the last one is none."""
+    """(k + 1, d): the addition of each phrase to the query of the next position; the last row stands for no phrase."""
     beside: Tensor
     """(batch, n): the phrase next to each position."""
 
@@ -42,11 +42,11 @@ class Keys(NamedTuple):
 class Phrases(nn.Module):
     """One side: f(a, b, c) = K gelu(A E(a) + B E(b) + C E(c) + bias), and the same with another K for the query.
 
-    Both K are zero at first, so that weights of a T-TA without phrases fit, and compute what they did.
+    Both K are zero at first, so weights of a T-TA without phrases fit and give the same results.
     """
 
     def __init__(self, d_model: int, units: int, none: int) -> None:
-        """none: a number that no token has, for what lies beyond the sequence; all tokens are below it."""
+        """none: a number above all tokens, for places beyond the sequence."""
         super().__init__()
         self.none = none
         self.words = nn.Linear(d_model, WIDTH * units, bias=False)
@@ -61,32 +61,35 @@ class Phrases(nn.Module):
         """Find the phrases of tokens (batch, n), with `none` as padding.
 
         Args:
-            backwards: they stand behind their token, not before it.
+            backwards: phrases extend behind their token, not before it.
             embed: of tokens of any shape -> (..., d).
-            distinct: find phrases that stand in several places, as in an N-best list, and compute them once.
+            distinct: compute phrases that occur several times, as in an N-best list, once.
         """
         steps = [-k if backwards else k for k in range(WIDTH)]
-        found = torch.stack([shifted(tokens, step, self.none) for step in steps], -1)
+        phrases = torch.stack([shifted(tokens, step, self.none) for step in steps], -1)
         if distinct:
             base = self.none + 1
-            numbers = (found[..., 0] * base + found[..., 1]) * base + found[..., 2]
+            numbers = (phrases[..., 0] * base + phrases[..., 1]) * base + phrases[..., 2]
             numbers, which = numbers.unique(return_inverse=True)
-            found = torch.stack([numbers // base**2, numbers // base % base, numbers % base], -1)
+            phrases = torch.stack([numbers // base**2, numbers // base % base, numbers % base], -1)
         else:
-            found, which = found.flatten(0, 1), torch.arange(tokens.numel(), device=tokens.device).view(tokens.shape)
-        units = self.units(found, embed)
-        added = self.query(units) * (found[:, :1] < self.none)
-        vectors = embed(found[:, 0].clamp_max(self.none - 1)) + self.key(units)
-        return Keys(vectors, which, F.pad(added, (0, 0, 0, 1)), shifted(which, -1 if backwards else 1, len(found)))
+            phrases, which = (
+                phrases.flatten(0, 1),
+                torch.arange(tokens.numel(), device=tokens.device).view(tokens.shape),
+            )
+        units = self.units(phrases, embed)
+        added = self.query(units) * (phrases[:, :1] < self.none)
+        vectors = embed(phrases[:, 0].clamp_max(self.none - 1)) + self.key(units)
+        return Keys(vectors, which, F.pad(added, (0, 0, 0, 1)), shifted(which, -1 if backwards else 1, len(phrases)))
 
     def units(self, phrases: Tensor, embed: Callable[[Tensor], Tensor]) -> Tensor:
         """(k, WIDTH), the nearest token first -> (k, units)."""
         words, which = phrases.unique(return_inverse=True)  # each is multiplied once
         table = self.words(embed(words.clamp_max(self.none - 1))) * (words < self.none)[:, None]
-        found = self.bias.to(table.dtype)
+        total = self.bias.to(table.dtype)
         for place, part in enumerate(table.chunk(WIDTH, dim=-1)):
-            found = found + F.embedding(which[:, place], part)
-        return F.gelu(found)
+            total = total + F.embedding(which[:, place], part)
+        return F.gelu(total)
 
 
 def shifted(grid: Tensor, step: int, fill: int) -> Tensor:
@@ -109,8 +112,8 @@ class TTA(Transformer):
     Diagonal masking: position i never attends to itself. Together they make the network self-unknown: the hidden vector
     at i does not depend on token i.
 
-    With `phrases` keys and values are those of phrases, one that ends at j for positions behind it and one that begins
-    there for those before it, and the first query is P plus what the two phrases next to it add.
+    With `phrases`, keys and values belong to phrases: positions behind j see the phrase that ends at j, positions
+    before j the phrase that begins at j. The first query is P plus the additions of the two neighbouring phrases.
     """
 
     def __init__(self, config: NetworkConfig) -> None:
@@ -123,8 +126,8 @@ class TTA(Transformer):
     def forward(self, tokens: Tensor, lengths: Tensor, layers: int | None = None) -> Tensor:
         """tokens (batch, n) with [BOS] and [EOS], lengths (batch,) -> hidden vectors (batch, n, d).
 
-        layers: of so many blocks only, before the transform to the softmax; 0 gives the first queries, of positions
-            alone unless there are phrases.
+        layers: number of blocks to compute, without the transform to the softmax; 0 gives the first queries, which
+        depend on positions alone unless the network has phrases.
         """
         columns = torch.arange(tokens.shape[1], device=tokens.device)[None]
         mask = self.visible(tokens, lengths, columns)
@@ -144,17 +147,17 @@ class TTA(Transformer):
         return query if layers is not None else cast(Tensor, self.output_transform(query))
 
     def plain(self, tokens: Tensor) -> Tensor:
-        """The tokens (batch, n), less what they say to `visible` alone."""
+        """The tokens (batch, n), without information that only `visible` reads."""
         return tokens
 
     def visible(self, tokens: Tensor, lengths: Tensor, columns: Tensor) -> Tensor:
-        """(batch, m, keys), True where queries at `columns` (batch or 1, m) may look: all but their own tokens; with
-        phrases, which are two keys a token, those that do not have them."""
+        """(batch, m, keys), True at keys that queries at `columns` (batch or 1, m) may see: all but their own tokens;
+        with phrases (two keys per token), all phrases without their own tokens."""
         size = tokens.shape[1]
         if self.phrases:
             return before_and_behind(lengths, columns, size)
-        others = torch.arange(size, device=tokens.device) != columns[..., None]
-        return padding_mask(lengths, size)[:, None, :] & others
+        elsewhere = torch.arange(size, device=tokens.device) != columns[..., None]
+        return padding_mask(lengths, size)[:, None, :] & elsewhere
 
     def _phrases(self, tokens: Tensor, lengths: Tensor, distinct: bool) -> list[Keys]:
         """From the left and from the right; see `Phrases.forward`."""
@@ -168,17 +171,17 @@ class TTA(Transformer):
         """The first queries (..., d), which know no token: of places in sentences, and the sentences' own."""
         if self.config.first_query == "mask":
             return self.embed_pairs(MASK_ID + sentences * self.config.vocab_size, places)
-        found: Tensor = self.position_embedding(places)
-        return found if self.config.sentences == 1 else found + self.sentence_embedding(sentences)
+        query: Tensor = self.position_embedding(places)
+        return query if self.config.sentences == 1 else query + self.sentence_embedding(sentences)
 
     def predict(self, batch: Batch) -> Tensor:
-        """`forward` at the positions asked for, less what cannot change them.
+        """`forward` at the requested positions, without computations that cannot change them.
 
-        - Queries of other positions ([BOS], [EOS], padding, neighbouring sentences) are nobody's keys: they are not
-          computed, and those that are stand close together.
-        - Keys and values depend on a token and its position alone, and their sum comes apart, W (x + p) = W x + W p:
+        - Queries of other positions ([BOS], [EOS], padding, neighbouring sentences) are not used as keys: they are
+        skipped, and the computed queries are packed. - Keys and values depend on a token and its position alone, and
+        their sum separates, W (x + p) = W x + W p:
           W x is computed once for each distinct token, W p once for each position. (With a LayerNorm on the embeddings
-          it does not come apart: then once for each distinct pair of both.)
+          it does not separate; they are computed once for each distinct pair.)
         - The first layer's query depends on the position alone, in the sentence and of the sentence (unless there are
           phrases).
         """
@@ -224,7 +227,8 @@ class TTA(Transformer):
 
 
 def asked_together(at: Tensor, rows: int, columns: int) -> tuple[Packing, Tensor]:
-    """Queries (k,) of a (rows, columns) grid as a narrower one that has no others, and their columns (k,)."""
+    """Queries (k,) of a (rows, columns) grid packed into a narrower grid that has no other queries, and their columns
+    (k,)."""
     row, column = at // columns, at % columns
     rank = torch.arange(len(row), device=row.device) - torch.searchsorted(row, row)  # of a query in its row
     width = int(rank.max()) + 1

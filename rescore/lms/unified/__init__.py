@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from rescore.lms.unified.network import Unified
 
 MIXTURE = ("bi", "l2r", "seq2seq", "bi:source", "r2l", "seq2seq")
-"""The reading that each batch is for, in turn: a third from both sides, a third with a source, a sixth in each
-direction (Dong et al. 2019, section 2.3). There, what is read from both sides is two sentences; here every second
-time."""
+"""The readings of the batches in turn: a third from both sides, a third with a source, a sixth in each
+direction (Dong et al. 2019, section 2.3). There, every input read from both sides has two sentences; here, every second
+input."""
 PAIRED = ("bi:source", "seq2seq")
 """Readings that are learned from pairs."""
 
 
 class UnifiedKind(NeuralKind):
-    """A network of several readings; the option of --lm says in which it scores."""
+    """A network of several readings; the option of --lm chooses the reading for scoring."""
 
     capabilities = Capabilities(source=True, vectors=True, predicts_tokens=True)
     options = ("bi", "l2r", "r2l", "seq2seq", "source", "channel", *MASKED)
@@ -82,9 +82,11 @@ class UnifiedKind(NeuralKind):
 
         options = lesson.options
         assert isinstance(options, UnifiedKind.Options)
-        made = objectives(lesson.tokenizer, lesson.config.cloze, options.mask_rate, options.mask_cap)
+        named_objectives = objectives(lesson.tokenizer, lesson.config.cloze, options.mask_rate, options.mask_cap)
         corpora = {name: lesson.pairs if name in PAIRED else lesson.text for name in MIXTURE}
-        tasks = {name: Task(name, corpus, made[name]) for name, corpus in corpora.items() if corpus is not None}
+        tasks = {
+            name: Task(name, corpus, named_objectives[name]) for name, corpus in corpora.items() if corpus is not None
+        }
         return [tasks[name] for name in MIXTURE if name in tasks and name in options.readings]
 
     def load(self, spec: Spec, computing: ComputeOptions) -> LanguageModel:
@@ -100,6 +102,6 @@ class UnifiedKind(NeuralKind):
         named = sorted(option for option in spec.options if option in known)
         make = next((make for name, make in READINGS.items() if sorted(name.split(":")) == named), None)
         if make is None:
-            given = " and ".join(named) or "nothing"
-            raise UserError(f"--lm unified: expected one of {', '.join(READINGS)} as in unified:bi:DIR, found {given}")
+            listed = " and ".join(named) or "nothing"
+            raise UserError(f"--lm unified: expected one of {', '.join(READINGS)} as in unified:bi:DIR, found {listed}")
         return make(spec, computing)

@@ -1,7 +1,7 @@
-"""The network of several readings, its scores, and what it learns: a position's segment decides what it may see.
+"""The network of several readings, its scores and objectives: a position's segment decides which positions it sees.
 
-A token of segment s has the number `id + s * vocab_size`: batches, trees and masked copies are what they are for the
-other networks, and say with their tokens in which way they are to be read.
+A token of segment s has the number `id + s * vocab_size`: batches, trees and masked copies have the same form as for
+other networks, and their tokens tell how to read them.
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ from rescore.lms.neural.training.objectives import (
 
 
 class Segment(IntEnum):
-    """What a token belongs to. As in the paper the segment also tells the network the objective (section 2.2)."""
+    """The segment of a token. As in the paper, the segment also tells the network the objective (section 2.2)."""
 
     BOTH = 0
-    """A sentence read from both sides; what is predicted is masked (cloze)."""
+    """A sentence read from both sides; predicted tokens are masked (cloze)."""
     FORWARD = 1
     """A sentence read from left to right; each position predicts the next token."""
     BACKWARD = 2
@@ -67,21 +67,23 @@ class Segment(IntEnum):
     TARGET = 4
     """target [EOS] behind it, which sees the source and its own past; the source's [EOS] predicts its first token."""
     SECOND = 5
-    """Another sentence and its [EOS], behind one that is BOTH; each sees the other as itself, and is masked."""
+    """A second sentence and its [EOS], behind a BOTH sentence; each sees all of both, and predicted tokens are
+    masked."""
 
 
 class Unified(Encoder):
-    """A position sees all of a BOTH, SECOND or SOURCE segment, and of the others itself and what stands before it.
+    """A position sees all of a BOTH, SECOND or SOURCE segment, and in other segments itself and the positions before
+    it.
 
-    The paper predicts masked tokens under all masks, and with `cloze` so does this. Without, only BOTH and SECOND
-    do; the others predict the next token, as uniLM does: all tokens are learned from instead of 15 %.
+    The paper predicts masked tokens under all masks, as does this network with `cloze`. Without `cloze`, only BOTH and
+    SECOND do so; other segments predict the next token, as uniLM does, and learn from all tokens instead of 15 %.
     """
 
     def __init__(self, config: NetworkConfig) -> None:
         super().__init__(config)
         self.segment_embedding = nn.Embedding(Segment.SECOND, config.d_model)
         nn.init.normal_(self.segment_embedding.weight, std=config.d_model**-0.5)
-        # What SECOND has beside BOTH: nothing at first, so that weights that were trained without it fit.
+        # The difference of SECOND to BOTH: zero at first, so that weights trained without it fit.
         self.second = nn.Parameter(torch.zeros(config.d_model)) if config.bi_source else None
 
     def embed_tokens(self, tokens: Tensor) -> Tensor:
@@ -151,15 +153,17 @@ class UnifiedNetwork(OwnNetwork):
         return [Encoded(tuple(self._shifted(ids)), words) for ids, words in super().encode_texts(texts)]
 
     def sources(self, texts: Sequence[str], segment: Segment = Segment.SOURCE) -> list[tuple[int, ...]]:
-        """[BOS] text [EOS], each in the segment of what is shown and not scored."""
+        """[BOS] text [EOS], in the segment of context that is not scored."""
         shift = segment * self.vocabulary
         ids = self._tokenizer.encode(texts)
-        return [tuple(token + shift for token in (self._tokenizer.bos, *some, self._tokenizer.eos)) for some in ids]
+        return [
+            tuple(token + shift for token in (self._tokenizer.bos, *sentence, self._tokenizer.eos)) for sentence in ids
+        ]
 
 
 class PairNetwork(UnifiedNetwork):
-    """The network with two sentences that see each other from both sides, [BOS] one [EOS] other [EOS]; the other is
-    scored. The first is cut to what the other leaves of the positions."""
+    """The network with two sentences that see each other from both sides, [BOS] first [EOS] second [EOS]; the second is
+    scored. The first is cut to the positions that the second leaves."""
 
     def __init__(self, folder: Path, computing: ComputeOptions, channel: bool) -> None:
         super().__init__(folder, computing, Segment.SECOND)
@@ -168,25 +172,25 @@ class PairNetwork(UnifiedNetwork):
         self.before, self._channel = [], channel
 
     def encode(self, questions: Sequence[Question]) -> list[Encoded]:
-        pairs = [one.pair(self._channel) for one in questions]
-        given = list(dict.fromkeys(one for one, _ in pairs))
-        shown = dict(zip(given, self.sources(given, Segment.BOTH), strict=True))
-        found = []
-        for (one, _), own in zip(pairs, self.encode_texts([text for _, text in pairs]), strict=True):
-            first = cut(shown[one], max(2, self.positions - len(self.after) - len(own.ids)))
-            found.append(Encoded((*first, *own.ids), (*[CONTEXT_TOKEN] * len(first), *own.words)))
-        return found
+        pairs = [question.pair(self._channel) for question in questions]
+        source_texts = list(dict.fromkeys(source for source, _ in pairs))
+        shown = dict(zip(source_texts, self.sources(source_texts, Segment.BOTH), strict=True))
+        encoded = []
+        for (source, _), own in zip(pairs, self.encode_texts([text for _, text in pairs]), strict=True):
+            first = cut(shown[source], max(2, self.positions - len(self.after) - len(own.ids)))
+            encoded.append(Encoded((*first, *own.ids), (*[CONTEXT_TOKEN] * len(first), *own.words)))
+        return encoded
 
 
 def cut(source: tuple[int, ...], most: int) -> tuple[int, ...]:
-    """The same, its last token kept, in so many tokens."""
+    """The tokens cut to `most` tokens, with the last token kept."""
     return source if len(source) <= most else (*source[: most - 1], source[-1])
 
 
 class SourceScorer(CausalScorer):
-    """log p(hypothesis given source), [EOS] with it; with `channel` log p(source given hypothesis).
+    """log p(hypothesis given source), including [EOS]; with `channel`, log p(source given hypothesis).
 
-    Hypotheses of one source are a tree: the source is read once, and so is what they begin with. A source that takes
+    Hypotheses of a source form a tree: the source and common beginnings are read once. A source that takes
     more than half of the network's positions is cut there; a longer target is read in overlapping windows.
     """
 
@@ -197,14 +201,14 @@ class SourceScorer(CausalScorer):
         self._network, self._channel = network, channel
 
     def encoded(self, questions: Sequence[Question]) -> list[Encoded]:
-        """Source and target one behind the other."""
-        pairs = [one.pair(self._channel) for one in questions]
-        given = list(dict.fromkeys(one for one, _ in pairs))
-        sources = dict(zip(given, self._network.sources(given), strict=True))
-        targets = map(self.in_order, self._network.encode_texts([other for _, other in pairs]))
+        """Source and target, concatenated."""
+        pairs = [question.pair(self._channel) for question in questions]
+        source_texts = list(dict.fromkeys(source for source, _ in pairs))
+        sources = dict(zip(source_texts, self._network.sources(source_texts), strict=True))
+        targets = map(self.in_order, self._network.encode_texts([target for _, target in pairs]))
         return [
-            Encoded((*sources[one], *target.ids), (*[CONTEXT_TOKEN] * len(sources[one]), *target.words))
-            for (one, _), target in zip(pairs, targets, strict=True)
+            Encoded((*sources[source], *target.ids), (*[CONTEXT_TOKEN] * len(sources[source]), *target.words))
+            for (source, _), target in zip(pairs, targets, strict=True)
         ]
 
     def _tell_once(self, sentences: Sequence[Encoded]) -> None:
@@ -231,9 +235,9 @@ class SourceScorer(CausalScorer):
                 scored = slice(first - start + 1, last - start + 1)
                 paths.setdefault(source[:-1], []).append(Window(tokens, scored, index, split + first))
         trees: list[PrefixTree] = []
-        for stem, some in paths.items():
-            some.sort(key=lambda path: path.tokens)
-            trees += prefix_trees(some, True, min(LARGEST_TREE, network.batch_tokens), stem, network.cloze)
+        for stem, group in paths.items():
+            group.sort(key=lambda path: path.tokens)
+            trees += prefix_trees(group, True, min(LARGEST_TREE, network.batch_tokens), stem, network.cloze)
         trees.sort(key=lambda tree: tree.size)
         for together in batches(trees, lambda tree: tree.size, network.batch_tokens):
             yield as_request(together, network.pad, True)
@@ -276,9 +280,8 @@ class SegmentObjective(Objective):
 
 
 class Cloze(Objective):
-    """Masked tokens are predicted at their places, as `bi` does it; where a position sees only what is before it, from
-    that. [EOS] is one of them. All masked ones are [MASK], where the paper keeps a tenth and swaps a tenth: scoring
-    always masks.
+    """Masked tokens, [EOS] among them, are predicted at their places, from all tokens that their position sees. Masked
+    tokens always become [MASK], because scoring always masks; the paper keeps a tenth and swaps a tenth.
     """
 
     predicts_end = True
@@ -318,10 +321,11 @@ class MaskedPairs(Objective):
 
 
 class ClozeOfPairs(Objective):
-    """The same of pairs: in both sides tokens are masked; those of the source are predicted from all of the source,
-    those of the target, its [EOS] with them, from the source and the target before them.
+    """`Cloze` on pairs with masks in both sides. Source tokens are predicted from the whole source; target tokens and
+    the target's [EOS] from the source and the target before them.
 
-    A pair comes as [BOS] source [EOS] target [EOS]. The first [EOS] tells where the target begins, and stays.
+    A pair has the form [BOS] source [EOS] target [EOS]. The first [EOS] marks the beginning of the target and is never
+    masked.
     """
 
     predicts_end = True

@@ -35,14 +35,14 @@ def read_pairs(source: Path, target: Path) -> Iterator[list[SentencePair]]:
             lines_there = number + next(place for place, pair in enumerate(chunk) if None in pair)
             raise UserError(f"{shorter}: has {lines_there} lines, the other side of --pairs has more")
         number += len(chunk)
-        yield [(str(one), str(other)) for one, other in chunk]
+        yield [(str(source_line), str(target_line)) for source_line, target_line in chunk]
 
 
 SHUFFLED_TOGETHER = (
     32_768  # sentences that are sorted by length together: enough to fill batches, few enough to stay shuffled
 )
 MOST_HELD_OUT = 2000
-"""Sentences, or pairs, that are kept for validation of a large text: a loss of so many is exact to two digits."""
+"""Number of sentences or pairs held out of a large text for validation; their loss is exact to two digits."""
 CHUNK = 20_000
 """Lines that are encoded together."""
 
@@ -62,8 +62,8 @@ class Corpus:
         """Open what `encode_corpus` wrote; `held_out` sentences, chosen by `seed`, are kept for validation.
 
         Args:
-            held_out: with pairs, so many pairs; None for a twentieth of the text, at most `MOST_HELD_OUT`.
-            window: so many consecutive sentences of a document are held out, or trained on, together.
+            held_out: number of sentences, or of pairs; None for a twentieth of the text, at most `MOST_HELD_OUT`.
+            window: number of consecutive sentences of a document that are held out, or trained on, together.
         """
         self._tokenizer = tokenizer
         try:
@@ -116,20 +116,20 @@ class Corpus:
         return counts
 
     def windows(self) -> Corpus:
-        """The same text, cut into the windows that were held out together, each as one [EOS] [BOS] other."""
+        """The windows of the text, of consecutive sentences: first [EOS] [BOS] second, and so on."""
         tokenizer = self._tokenizer
         return _Windows(self, self._training_windows, self._held_out_windows, [tokenizer.eos, tokenizer.bos])
 
     def pairs(self, longest: int) -> Corpus:
-        """The windows of two sentences, each as one [EOS] other of at most `longest` tokens.
+        """The windows of two sentences, as first [EOS] second with at most `longest` tokens.
 
         Raises:
-            UserError: there are none to train on, or none are held out.
+            UserError: no pairs are left to train on, or no pairs are held out.
         """
         begins, ends = self._windows[:-1], self._windows[1:]
         before = np.concatenate([[0], self._ends])
         fits = (ends - begins == 2) & (before[ends] - before[begins] < longest)
-        kept = [some[fits[some]] for some in (self._training_windows, self._held_out_windows)]
+        kept = [windows[fits[windows]] for windows in (self._training_windows, self._held_out_windows)]
         if not all(map(len, kept)):
             raise UserError(
                 f"the text has too few pairs of consecutive lines with fewer than {longest} tokens: "
@@ -166,11 +166,11 @@ class Corpus:
             yield self._batch(indices)
 
     def batches(self, budget: int, skip: int = 0, rank: int = 0, world: int = 1) -> Iterator[SentenceBatch]:
-        """Batches for ever, epoch after epoch; the same arguments give the same batches.
+        """Endless batches, epoch after epoch; equal arguments give equal batches.
 
         Args:
             budget: the most tokens in a batch, padding included.
-            skip: how many batches were taken before (of this rank).
+            skip: number of batches that this rank has taken before.
             rank, world: of `world` processes that share every epoch, this is number `rank`.
         """
         epoch = 0
@@ -211,7 +211,7 @@ class _Windows(Corpus):
 
 
 def _cut(documents: npt.NDArray[np.int64], size: int) -> npt.NDArray[np.int64]:
-    """Where windows of at most `size` sentences begin, none across two documents, and where the last one ends."""
+    """The beginnings of windows of at most `size` sentences, within documents, and the end of the last window."""
     begins = np.concatenate([[0], documents[:-1]])
     parts = [np.arange(begin, end, size) for begin, end in zip(begins, documents, strict=True)]
     return np.concatenate([*parts, documents[-1:]]).astype(np.int64)
@@ -246,12 +246,12 @@ def encode_corpus(text: Path, tokenizer: Tokenizer, folder: Path, longest: int) 
 def encode_pairs(
     source: Path, target: Path, tokenizer: Tokenizer, folder: Path, longest: int, apart: bool = False
 ) -> int:
-    """The same for sentences and their translations, line by line: each pair in both directions, as one [EOS] other.
+    """Encode sentences and their translations, line by line: each pair in both directions, as first [EOS] second.
 
     Pairs with an empty side, or of more than `longest` tokens, are left out; returns how many pairs there are.
 
     Args:
-        apart: each side is a sentence of its own, of at most `longest` tokens: one [EOS] [BOS] other.
+        apart: each side is a sentence of at most `longest` tokens: first [EOS] [BOS] second.
 
     Raises:
         UserError: the files do not have the same number of lines, or no pair is left.
@@ -259,13 +259,15 @@ def encode_pairs(
 
     between = [tokenizer.eos, tokenizer.bos] if apart else [tokenizer.eos]
 
-    def fit(one: list[int], other: list[int]) -> bool:
-        return max(len(one), len(other)) <= longest if apart else len(one) + len(other) < longest
+    def fit(source_ids: list[int], target_ids: list[int]) -> bool:
+        return (
+            max(len(source_ids), len(target_ids)) <= longest if apart else len(source_ids) + len(target_ids) < longest
+        )
 
     def sentences() -> Iterator[list[int]]:
         for chunk in read_pairs(source, target):
-            one, other = (tokenizer.encode([pair[side] for pair in chunk]) for side in (0, 1))
-            for first, second in zip(one, other, strict=True):
+            sources, targets = (tokenizer.encode([pair[side] for pair in chunk]) for side in (0, 1))
+            for first, second in zip(sources, targets, strict=True):
                 if first and second and fit(first, second):
                     yield [*first, *between, *second]
                     yield [*second, *between, *first]
@@ -285,8 +287,8 @@ def _write(
     together: int,
     apart: bool = False,
 ) -> int:
-    """Write sentences to `folder` unless they are there already; returns how many there are. An empty one, of which
-    there may be several in a row, ends a document."""
+    """Write sentences to `folder` unless they are there already; returns how many there are. Empty sentences, single or
+    in a row, end a document."""
     stats = []
     for text in texts:
         if not text.is_file():
@@ -329,9 +331,9 @@ def _write(
 
 
 def _read_meta(path: Path) -> dict[str, object]:
-    """What was written at the end of an encoding; empty where there is none, or none that can be read."""
+    """The record written at the end of an encoding; empty if it is absent or unreadable."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        meta = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) and "content" in found else {}
+    return meta if isinstance(meta, dict) and "content" in meta else {}

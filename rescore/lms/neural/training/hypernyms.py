@@ -26,7 +26,7 @@ DEPTH = 6
 FREQUENT = 6000 / 103e6
 """Tokens with a larger share of the text are no class's (Table 3.4: 6,000 of the 103 million of WikiText-103)."""
 BEGINNING, OFTEN = 0.12, 0.8
-"""In so much of the training classes are predicted in so many of the steps (section 3.5.3: a and b)."""
+"""Classes are predicted in this share of the training, in this share of its steps (section 3.5.3: a and b)."""
 ENDINGS = {
     "s": "",
     "ses": "s",
@@ -38,7 +38,7 @@ ENDINGS = {
     "men": "man",
     "ies": "y",
 }
-"""What morphy(7WN) takes off nouns, and puts in the place of it."""
+"""The endings that morphy(7WN) takes off nouns, with their replacements."""
 
 
 class WordNet:
@@ -54,17 +54,17 @@ class WordNet:
         self._irregular: dict[str, list[str]] = {}
         for fields in _lines(folder / "data.noun"):
             pointers = fields[4 + 2 * int(fields[3], 16) :]
-            found = [pointers[1 + 4 * n : 3 + 4 * n] for n in range(int(pointers[0]))]
-            self._above[fields[0]] = [offset for kind in ("@", "@i") for symbol, offset in found if symbol == kind]
+            relations = [pointers[1 + 4 * n : 3 + 4 * n] for n in range(int(pointers[0]))]
+            self._above[fields[0]] = [offset for kind in ("@", "@i") for symbol, offset in relations if symbol == kind]
         for fields in _lines(folder / "index.noun"):
             self._senses[fields[0]] = fields[-int(fields[2]) :]
         for fields in _lines(folder / "noun.exc"):
             self._irregular[fields[0]] = fields[1:]
 
     def senses(self, word: str) -> list[str]:
-        """The synsets of a word and of what it is a plural of, the most frequent ones first."""
+        """The synsets of a word and of its singular, the most frequent first."""
         forms = self._irregular.get(word) or [
-            word.removesuffix(ending) + other for ending, other in ENDINGS.items() if word.endswith(ending)
+            word.removesuffix(ending) + singular for ending, singular in ENDINGS.items() if word.endswith(ending)
         ]
         return [sense for form in dict.fromkeys([word, *forms]) for sense in self._senses.get(form, [])]
 
@@ -95,7 +95,7 @@ def _lines(path: Path) -> Iterator[list[str]]:
 
 
 def classes(folder: Path, tokenizer: Tokenizer, counts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """The class of each token (vocabulary,): one that is in none is a class of its own.
+    """The class of each token (vocabulary,); a token without a class is a class of its own.
 
     Args:
         counts: (vocabulary,), how often each token occurs in the text.
@@ -117,8 +117,8 @@ def classes(folder: Path, tokenizer: Tokenizer, counts: npt.NDArray[np.int64]) -
 class HypernymClasses(Curriculum):
     """A `Curriculum`: targets are replaced by their classes in the beginning of a training.
 
-    In the thesis classes have embeddings of their own, and take the place of tokens in the input, too. Here the
-    probability of a class is the sum of those of its words, so that a network has what it has without classes.
+    In the thesis, classes have their own embeddings and replace tokens in the input, too. Here, the probability of a
+    class is the sum over its words, so the network has the same parameters as without classes.
     """
 
     def __init__(self, of: npt.NDArray[np.int64]) -> None:
@@ -134,14 +134,14 @@ class HypernymClasses(Curriculum):
     @classmethod
     def read(cls, folder: Path, tokenizer: Tokenizer, counts: npt.NDArray[np.int64]) -> Self:
         """Of the tokens of a text, as `classes` has them."""
-        found = cls(classes(folder, tokenizer, counts))
-        if not len(found.shared):
+        replacement = cls(classes(folder, tokenizer, counts))
+        if not len(replacement.shared):
             log.warning(
                 "--hypernyms %s changes nothing: no two rare words of the vocabulary have a class together; "
                 "give a larger text, --vocabulary words, or a larger --size",
                 folder,
             )
-        return found
+        return replacement
 
     def __str__(self) -> str:
         return f"{len(self.shared):,} hypernyms are classes of {self.shared.sum():,} tokens"

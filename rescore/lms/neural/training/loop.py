@@ -40,9 +40,9 @@ from rescore.lms.neural.training.optimizer import Interrupts, Pace, optimizers
 
 STATE = "training.safetensors"
 PATIENCE = 3
-"""An adaptation stops when so many validations in a row gained nothing."""
+"""An adaptation stops after this number of validations in a row without a gain."""
 VALIDATIONS = 10
-"""Validations of an adaptation, beside those that its time asks for."""
+"""Validations of an adaptation, beside those due by time."""
 
 
 @dataclass(slots=True)
@@ -117,8 +117,8 @@ class Trainer:
     ) -> None:
         """
         Args:
-            schedule: the task of each batch, over and over; a task may be in it several times.
-            curriculum: what changes examples by how much of the training is done; not those of validation.
+            schedule: the tasks of the batches in turn, repeated; a task may occur several times.
+            curriculum: changes examples with the progress of the training, except in validation.
         """
         self._curriculum = curriculum
         self.network = network.to(device.device)
@@ -145,7 +145,7 @@ class Trainer:
 
     @property
     def belongs_to(self) -> dict[str, Any]:
-        """What a saved state cannot be used without."""
+        """The identity that a saved state must match."""
         return {
             "network": asdict(self.network.config),
             "tokenizer": self.tokenizer.fingerprint,
@@ -159,7 +159,7 @@ class Trainer:
 
     @property
     def replacements(self) -> str:
-        """What else than texts the tasks' examples are made of; empty where it is nothing."""
+        """The tasks' sources of examples beside texts; empty without such sources."""
         return ", ".join(filter(None, (task.objective.replacements for task in self.tasks.values())))
 
     def learning_rate(self) -> float:
@@ -183,8 +183,8 @@ class Trainer:
     def run(self, report: Callable[[str], None]) -> TrainingState:
         """Train until the end; returns where it ended.
 
-        Ctrl-C and SIGTERM save the state after the update that is under way, and then do what they usually do. Killed,
-        the state of the last checkpoint stays.
+        Ctrl-C and SIGTERM save the state after the current update, then act as usual. A killed training keeps the state
+        of the last checkpoint.
         """
         with Interrupts() as interrupts:
             self._run(report, interrupts)
@@ -253,7 +253,7 @@ class Trainer:
         return adapted or time.monotonic() - self._validated > self.options.validation_seconds
 
     def _batches(self) -> Iterator[tuple[Objective, SentenceBatch]]:
-        """Batches and what is asked of them, from the step on where training stands."""
+        """Batches with their examples, from the current step on."""
         rounds, begun = divmod(self.progress.step, len(self.schedule))
         streams = {}
         for name, task in self.tasks.items():
@@ -289,7 +289,7 @@ class Trainer:
         return loss.item() / max(count, 1), int(sentence_tokens)
 
     def _agreed(self, seconds: float, interrupted: bool, stops: bool) -> tuple[float, bool, bool]:
-        """The time of the slowest process, and whether any is interrupted or stops, so that all end after the same
+        """The time of the slowest process, and whether any process is interrupted or stops; so all end after the same
         step."""
         if self.device.world == 1:
             return seconds, interrupted, stops
@@ -298,7 +298,7 @@ class Trainer:
         return most[0].item(), bool(most[1]), bool(most[2])
 
     def _loss(self, objective: Objective, batch: SentenceBatch) -> tuple[Tensor, int]:
-        """Sum of the losses of a batch's predicted tokens, and their number; that of a head is added for each token."""
+        """Sum of the losses of a batch's predicted tokens, and their number; a head's loss is added for each token."""
         device = self.device.device
         seed = [self.options.seed, self.progress.step, self.device.rank]
         example = objective(torch.from_numpy(batch.tokens), torch.from_numpy(batch.lengths), seed)
@@ -384,7 +384,7 @@ class Trainer:
         """Read what `save` wrote.
 
         Raises:
-            UserError: there is no such file, it is damaged, or it belongs to another network or other options.
+            UserError: the file is missing or damaged, or belongs to another network or other options.
         """
         path = self.folder / STATE
         if not path.is_file():
@@ -414,7 +414,8 @@ class Trainer:
             torch.cuda.set_rng_state(tensors["random.cuda"])
 
     def export(self) -> None:
-        """Write the model folder that scoring reads: the last weights; of an adaptation the best ones."""
+        """Write the model folder that scoring reads, with the last weights; for an adaptation, with the best
+        weights."""
         if self._best:
             self.network.load_state_dict(self._best)
             self.progress.losses = self.progress.best_losses
@@ -443,9 +444,9 @@ USUAL = {"mask_rate": 0.15, "mask_cap": None, "cloze": False, "predict_frame": F
 
 
 def _check_same(path: Path, before: dict[str, Any], now: dict[str, Any]) -> None:
-    # How long training goes on and how often it saves may change; what decides the batches, or the network, may not.
+    # Length of training and frequency of saving may change; options that decide the batches or the network may not.
     decisive = ("batch_tokens", "seed", "optimizer", "objective", "network", "tokenizer", "text", "held_out")
-    before, now = (some | {"objective": USUAL | some.get("objective", {})} for some in (before, now))
+    before, now = (state | {"objective": USUAL | state.get("objective", {})} for state in (before, now))
     for name in ("tasks", *decisive, "replacements"):
         there, here = before.get(name), now[name]
         if there == here:

@@ -1,4 +1,4 @@
-"""What networks learn from a batch of sentences, or of pairs: the objectives that several kinds share, and losses."""
+"""Training objectives on batches of sentences or pairs that several kinds share, and losses."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ from rescore.lms.neural.training.corpus import Corpus
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A batch as a network sees it, and what it must predict there."""
+    """A batch as a network sees it, and its targets."""
 
     tokens: Tensor  # (batch, n)
     lengths: Tensor  # (batch,)
     predicted: Tensor  # (batch, n), True at the positions whose hidden vector predicts a token
     targets: Tensor  # (number of predicted positions,), in row-major order
     classes: Tensor | None = None  # (vocabulary,), the class of each token where targets are classes
-    labels: Tensor | None = None  # (batch,), what a head is to say of each sequence
+    labels: Tensor | None = None  # (batch,), a head's target for each sequence
 
     def to(self, device: torch.device) -> Example:
         if device.type == "cpu":
             return self
-        given = {name: getattr(self, name) for name in self.__slots__}
-        moved = {name: part.to(device, non_blocking=True) for name, part in given.items() if part is not None}
+        parts = {name: getattr(self, name) for name in self.__slots__}
+        moved = {name: part.to(device, non_blocking=True) for name, part in parts.items() if part is not None}
         return Example(**moved)
 
 
 class Head(nn.Module):
-    """What predicts something of whole sequences beside the tokens; for training only: no model has its weights."""
+    """A head that classifies whole sequences in training; model folders do not hold its weights."""
 
     about: ClassVar[str]
-    """What it predicts, for the card."""
+    """A description of its targets, for the card."""
 
     def loss(self, hidden: Tensor, example: Example) -> Tensor:
         """The mean of -log p of the labels, natural log, of hidden vectors (batch, n, d)."""
@@ -56,19 +56,19 @@ class Objective:
     perplexity: str = "perplexity"
     """The name of exp(loss)."""
     predicts_end: bool = False
-    """Whether [EOS] is among what is predicted."""
+    """Whether [EOS] is predicted, too."""
     head: Head | None = None
     replacements: str = ""
-    """What else than the text the examples are made of, with a digest: a saved state belongs to it."""
+    """The source of examples beside the text, with a digest: a saved state is valid for this source alone."""
 
     def __call__(self, tokens: Tensor, lengths: Tensor, seed: Sequence[int]) -> Example:
-        """tokens (batch, n) with [BOS] and [EOS], lengths (batch,); `seed` decides whatever is random."""
+        """tokens (batch, n) with [BOS] and [EOS], lengths (batch,); `seed` decides all random choices."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What is learned from which text; `name` parts it from a network's other tasks."""
+    """An objective and its text; `name` tells it from a network's other tasks."""
 
     name: str
     corpus: Corpus
@@ -76,16 +76,16 @@ class Task:
 
 
 class Curriculum(Protocol):
-    """Changes what is learned from an example by how much of the training is done."""
+    """Changes the targets of an example with the progress of the training."""
 
     def __call__(self, example: Example, done: float, seed: Sequence[int]) -> Example:
         """
         Args:
-            done: the share of the training that is done. seed: as that of an objective.
+            done: the share of the training that is done. seed: as for an objective.
         """
 
     def __str__(self) -> str:
-        """What it does, in a line."""
+        """Its effect, in a line."""
 
 
 class MaskedLanguageModelling(Objective):
@@ -135,10 +135,10 @@ class BackwardLanguageModelling(CausalLanguageModelling):
 
 
 class ContextObjective(Objective):
-    """Another objective, for windows of consecutive sentences: each is read among the others (Segatron).
+    """An objective for windows of consecutive sentences, each read among its neighbours (Segatron).
 
-    A window comes as [BOS] one [EOS] [BOS] other [EOS]; nothing predicts a [BOS], and only what predicts the next token
-    predicts an [EOS].
+    A window has the form [BOS] first [EOS] [BOS] second [EOS]. [BOS] is never predicted; [EOS] is predicted only by
+    objectives that predict the next token.
     """
 
     def __init__(self, objective: Objective, tokenizer: Tokenizer) -> None:
@@ -160,7 +160,7 @@ class ContextObjective(Objective):
 
 
 def mirrored(tokens: Tensor, lengths: Tensor) -> Tensor:
-    """Sentences (batch, n) from their last token to their first, in the same frame."""
+    """Sentences (batch, n) with their tokens reversed within the frame."""
     positions = torch.arange(tokens.shape[1], device=tokens.device)
     return tokens.gather(1, torch.where(inner_positions(tokens, lengths), lengths[:, None] - 1 - positions, positions))
 
@@ -217,7 +217,7 @@ class _TiedCrossEntropy(torch.autograd.Function):
 def class_cross_entropy(
     hidden: Tensor, embeddings: Tensor, targets: Tensor, classes: Tensor, rows: int = 256, bias: Tensor | None = None
 ) -> Tensor:
-    """The same where targets are classes: -log of the sum of the probabilities of a class's tokens.
+    """Cross entropy with classes as targets: -log of the sum of the probabilities of a class's tokens.
 
     Args:
         classes: (vocabulary,), the class of each token.

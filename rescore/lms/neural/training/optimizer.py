@@ -19,11 +19,11 @@ def optimizers(
 ) -> list[torch.optim.Optimizer]:
     """Muon (Jordan et al. 2024) for the layers' matrices, AdamW for embeddings, biases and LayerNorm; or AdamW for all.
 
-    Muon's updates are scaled to the size of AdamW's (Liu et al. 2025, section 2.2), so that one learning rate does for
-    both. Weight decay is for matrices only, as in BERT's optimiser.
+    Muon's updates are scaled to the size of AdamW's (Liu et al. 2025, section 2.2), so one learning rate suits both.
+    Weight decay is for matrices only, as in BERT's optimiser.
 
     Args:
-        name: `muon`, or `adamw` for all. heads: what is trained beside the network; AdamW is for all of it.
+        name: `muon`, or `adamw` for all. heads: further modules to train, all with AdamW.
 
     Raises:
         UserError: this PyTorch has no Muon.
@@ -32,22 +32,24 @@ def optimizers(
     vectors = [value for _, value in named if value.dim() != 2]
     matrices = [value for name, value in named if value.dim() == 2 and "embedding" not in name]
     embeddings = [value for name, value in named if value.dim() == 2 and "embedding" in name]
-    found: list[torch.optim.Optimizer] = []
+    optimizer_list: list[torch.optim.Optimizer] = []
     if name == "muon":
         if not hasattr(torch.optim, "Muon"):
             raise UserError(f"PyTorch {torch.__version__} has no Muon; install 2.9 or later, or give --optimizer adamw")
         muon = torch.optim.Muon(matrices, lr=0.0, weight_decay=weight_decay, adjust_lr_fn="match_rms_adamw")
-        found.append(muon)
+        optimizer_list.append(muon)
         matrices = []
     groups = [
         {"params": [*matrices, *embeddings], "weight_decay": weight_decay},
         {"params": vectors, "weight_decay": 0.0},
     ]
-    found.append(torch.optim.AdamW(groups, lr=0.0, betas=(0.9, 0.999), eps=1e-6, fused=True))
-    others = [] if heads is None else list(heads.parameters())
-    if others:
-        found.append(torch.optim.AdamW(others, lr=0.0, weight_decay=weight_decay, eps=1e-6, fused=True))
-    return found
+    optimizer_list.append(torch.optim.AdamW(groups, lr=0.0, betas=(0.9, 0.999), eps=1e-6, fused=True))
+    head_parameters = [] if heads is None else list(heads.parameters())
+    if head_parameters:
+        optimizer_list.append(
+            torch.optim.AdamW(head_parameters, lr=0.0, weight_decay=weight_decay, eps=1e-6, fused=True)
+        )
+    return optimizer_list
 
 
 EVERY_STEPS = 200
@@ -55,7 +57,7 @@ EVERY_SECONDS = 30.0
 
 
 class Pace:
-    """Speed and time left, by what was done since the line before: what a machine did hours ago says little."""
+    """Speed and time left, measured since the previous line, because a machine's speed changes over hours."""
 
     def __init__(self, tokens: int, seconds: float, done: float) -> None:
         """
@@ -66,7 +68,7 @@ class Pace:
         self._told = time.monotonic()
 
     def due(self, step: int) -> bool:
-        """Whether it is time for a line: after so many steps, or so many seconds."""
+        """Whether the next line is due, after a number of steps or seconds."""
         return step % EVERY_STEPS == 0 or time.monotonic() - self._told >= EVERY_SECONDS
 
     def line(self, tokens: int, seconds: float, done: float) -> str:
@@ -82,7 +84,7 @@ NUMBERS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Interrupts:
-    """Within it the first signal is noted in `number`; `obey`, or a second signal, does what it usually does."""
+    """A context in which the first signal is noted in `number`; `obey`, or a second signal, acts as usual."""
 
     def __init__(self) -> None:
         self.number: int | None = None
@@ -103,10 +105,10 @@ class Interrupts:
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         self.number = number
-        for one, handler in self._usual.items():
-            signal.signal(one, handler)
+        for signal_number, handler in self._usual.items():
+            signal.signal(signal_number, handler)
 
     def obey(self) -> None:
-        """Do now what the noted signal usually does: raise KeyboardInterrupt or SystemExit, or end the process."""
+        """Act on the noted signal as usual: raise KeyboardInterrupt or SystemExit, or end the process."""
         if self.number is not None:
             signal.raise_signal(self.number)

@@ -56,15 +56,15 @@ class OrderClassifier(Head):
         return F.cross_entropy(self(hidden, example), example.labels.long())
 
     def right(self, hidden: Tensor, example: Example) -> Tensor:
-        """(batch,), whether the more probable order is the right one."""
+        """(batch,), whether the right order is the more probable order."""
         assert example.labels is not None
         return self(hidden, example).argmax(dim=1) == example.labels
 
 
 class SentenceOrder(Objective):
-    """Another objective, for pairs of consecutive sentences, half of which are swapped; `head` says which.
+    """An objective for pairs of consecutive sentences, half of them swapped; `head` predicts which pairs are swapped.
 
-    A pair comes as [BOS] one [EOS] other [EOS], as in BERT; no [EOS] is predicted.
+    A pair has the form [BOS] first [EOS] second [EOS], as in BERT; [EOS] is not predicted.
     """
 
     def __init__(self, name: str, objective: Objective, tokenizer: Tokenizer, width: int) -> None:
@@ -74,7 +74,7 @@ class SentenceOrder(Objective):
 
     def __call__(self, tokens: Tensor, lengths: Tensor, seed: Sequence[int]) -> Example:
         random = np.random.default_rng([*seed, 2])
-        # If their number is odd, chance decides of which order there is one more.
+        # If their number is odd, chance decides which order gets the extra pair.
         swapped = torch.from_numpy((random.permutation(len(tokens)) + random.integers(2)) % 2 == 1)
         shown = tokens.clone()
         for row in swapped.nonzero()[:, 0].tolist():
@@ -85,7 +85,7 @@ class SentenceOrder(Objective):
 
 
 def order_task(name: str, usual: Task, config: NetworkConfig, tokenizer: Tokenizer) -> Task:
-    """What `name`, `sop` or `srp`, adds to the usual task of a network.
+    """The task that `name` (`sop` or `srp`) adds to the usual task of a network.
 
     Args:
         usual: of a corpus whose windows are pairs.

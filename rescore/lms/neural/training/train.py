@@ -36,13 +36,12 @@ def train(
 ) -> None:
     """Train a network and write its folder.
 
-    With a model to start from and `resume` that model gives the size only: the weights are those of the saved state.
+    With a model to start from and `resume`, this model gives only the size; the weights come from the saved state.
 
-    With `steps == 0` the network is written as it was initialised; then a text is needed only where a tokenizer has to
-    be trained.
+    With `steps == 0`, the initial network is written; a text is then needed only to train a tokenizer.
 
     Args:
-        machine: where and how to compute; None for what the options say.
+        machine: device and processes; None to follow the options.
 
     Raises:
         UserError: files are missing or do not fit together; the folder holds a model, or a training that `resume` does
@@ -68,8 +67,8 @@ def train(
 
 
 def build(kind: NeuralKind, options: NeuralOptions, tokenizer: Tokenizer) -> Network:
-    """A network with fresh weights, or with those of the model to start from; what that lacks changes nothing at
-    first."""
+    """A network with fresh weights, or with the weights of the model to start from; parts that this model lacks have no
+    effect at first."""
     network = checkpoint.build(options.sized(kind.name, tokenizer))
     if options.start is not None:
         network.load_state_dict(network.state_dict() | checkpoint.load(options.start)[0].state_dict())
@@ -128,7 +127,7 @@ def _resumable(out: Path, report: Report) -> Iterator[None]:
 
 
 def _check(kind: NeuralKind, options: NeuralOptions) -> None:
-    """See that there is something to train on, and a folder to write to."""
+    """Check that texts to train on and a folder to write to exist."""
     out = options.out
     if (out / STATE).exists() and not options.resume:
         raise UserError(f"{out / STATE}: a training was begun here; continue it with --resume, or remove the file")
@@ -182,21 +181,21 @@ def _corpora(options: NeuralOptions) -> list[Path]:
 def _prepare_tokenizer(options: NeuralOptions, report: Report) -> None:
     files = _files(options)
     if options.given_tokenizer is not None:
-        found = Tokenizer.load(options.given_tokenizer)
+        tokenizer = Tokenizer.load(options.given_tokenizer)
     elif options.start is not None:
-        found = Tokenizer.load(options.start / "tokenizer.json")
+        tokenizer = Tokenizer.load(options.start / "tokenizer.json")
     elif files:
         size = options.size or options.named_config.vocab_size
         vocabulary = options.vocabulary or "wordpiece"
         units = {"wordpiece": "WordPieces"}.get(vocabulary, vocabulary)
         report(f"training a tokenizer of {size:,} {units} on {', '.join(map(str, files))}")
         lines = chain.from_iterable(map(read_lines, files))
-        found = VOCABULARIES[vocabulary](lines, size, options.normalisation)
-        if found.vocab_size < size:
-            report(f"the text gives {found.vocab_size:,} {units} only")
+        tokenizer = VOCABULARIES[vocabulary](lines, size, options.normalisation)
+        if tokenizer.vocab_size < size:
+            report(f"the text gives {tokenizer.vocab_size:,} {units} only")
     else:
         raise UserError("no tokenizer; give --text FILE to train one on, or --tokenizer FILE")
-    found.save(options.out / "tokenizer.json")
+    tokenizer.save(options.out / "tokenizer.json")
 
 
 def _write_card(kind: str, trainer: Trainer, corpora: Sequence[Corpus]) -> None:
@@ -242,7 +241,7 @@ def _write_card(kind: str, trainer: Trainer, corpora: Sequence[Corpus]) -> None:
 
 
 def _gained(progress: TrainingState, options: NeuralOptions) -> str:
-    """What an adaptation ended with, in a line."""
+    """The result of an adaptation, in a line."""
     if not progress.best_step:
         return f"nothing gained: {options.out} has the weights of {options.init}; try a lower --learning-rate"
     return f"{options.out} has the weights of step {progress.best_step}, whose validation loss was lowest"
