@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from rescore.lms import LanguageModel, alone
+from rescore.lms import LanguageModel, without_context
 from rescore.lms.neural.blocks import CPU_SLICE, GPU_SLICE
 from rescore.lms.neural.config import NetworkConfig
 
@@ -17,7 +17,7 @@ REPEATS = 10
 
 def tta_seconds(lm: LanguageModel, config: NetworkConfig, texts: Sequence[str]) -> float:
     """What the products of a T-TA's definition would take for texts by themselves, in float32 on this machine."""
-    tokens = [len(found.tokens) for found in lm.score(alone(texts))]
+    tokens = [len(found.tokens) for found in lm.score(without_context(texts))]
     return bare_seconds(config, sum(tokens) + 2 * len(tokens), sum(tokens), torch.device("cpu"), torch.float32)
 
 

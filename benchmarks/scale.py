@@ -17,7 +17,7 @@ from rescore import formats
 from rescore.engines.cluster import Cluster, ClusterOptions
 from rescore.engines.local import windows
 from rescore.lms import load
-from rescore.lms.base import DEFAULT, Question, alone
+from rescore.lms.base import DEFAULT, Question, without_context
 from rescore.lms.context import in_place
 
 
@@ -30,7 +30,7 @@ def main() -> None:
     arguments = parser.parse_args()
     lists = formats.read([arguments.lists])
     batches = [
-        alone(dict.fromkeys(one.text for placed in part for one in placed.nbest.hypotheses))
+        without_context(dict.fromkeys(one.text for placed in part for one in placed.nbest.hypotheses))
         for part in list(windows(in_place([], lists)))[: arguments.windows]
     ]
     number = sum(map(len, batches))

@@ -272,7 +272,7 @@ class RunConfig:
         tuned = weights.tuned_for if weights else None
         if tuned is None or (self.metrics and METRICS.check(self.metrics[0]) != tuned.metric):
             return self.measuring
-        return tuned.options.beside(self.measuring)
+        return tuned.options.merged_with(self.measuring)
 
     def tuning(self, lists: Sequence[NbestList], columns: Sequence[str], metric: Metric | None = None) -> TuningOptions:
         """How weights of columns are tuned on lists.

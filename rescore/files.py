@@ -16,7 +16,7 @@ import re2
 
 from rescore.errors import UserError
 
-LONGEST = 1_000
+MAX_EXPRESSION = 1_000
 """Characters of an expression."""
 
 
@@ -31,8 +31,10 @@ def finder(expression: str, place: str) -> Callable[[str], str | None]:
     Raises:
         UserError: it is too long, or none.
     """
-    if len(expression) > LONGEST:
-        raise UserError(f"{place}: {expression[:60]!r} ... has {len(expression):,} characters, more than {LONGEST:,}")
+    if len(expression) > MAX_EXPRESSION:
+        raise UserError(
+            f"{place}: {expression[:60]!r} ... has {len(expression):,} characters, more than {MAX_EXPRESSION:,}"
+        )
     options = re2.Options()
     options.log_errors = False  # RE2 writes to stderr itself
     try:

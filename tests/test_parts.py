@@ -18,7 +18,7 @@ from rescore.formats.source import Source
 from rescore.lms import ComputeOptions, Kind, Question, TokenScores
 from rescore.lms.base import Spec
 from rescore.metrics import Metric, MetricOptions
-from rescore.metrics.significance import Chosen, PairedTest
+from rescore.metrics.significance import PairedTest, ScoredText
 from rescore.metrics.wer import ErrorRate
 from rescore.nbest import FIRST_PASS, Hypothesis, NbestList
 from rescore.parts import Registry
@@ -193,7 +193,7 @@ class Never:
     by_units = False
 
     def p_value(
-        self, metric: Metric, lists: Sequence[NbestList], first: Sequence[Chosen], second: Sequence[Chosen]
+        self, metric: Metric, lists: Sequence[NbestList], first: Sequence[ScoredText], second: Sequence[ScoredText]
     ) -> float:
         return 1.0
 

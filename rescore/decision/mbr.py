@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from rescore.errors import UserError
-from rescore.metrics.base import Metric, Remembered, Values, metric_input
+from rescore.metrics.base import CachedMetric, Metric, Values, metric_input
 from rescore.nbest import NbestList
 
 CHUNK = 100_000  # pairs compared together: bounds memory
@@ -38,9 +38,9 @@ class AggregatedBayesRisk:
 def losses(metric: Metric, lists: Sequence[NbestList]) -> list[Values]:
     """For each list the losses (hypotheses, hypotheses): choices in rows, right hypotheses in columns.
 
-    Equal pairs of texts are compared once; losses that a `Remembered` metric knows are not computed again.
+    Equal pairs of texts are compared once; losses that a `CachedMetric` metric knows are not computed again.
     """
-    if isinstance(metric, Remembered):
+    if isinstance(metric, CachedMetric):
         return metric.losses_of_lists(lists, losses)
     if metric.pair_losses is not None:
         return [_of_list(metric, metric.pair_losses, nbest) for nbest in lists]

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from rescore.errors import UserError
 from rescore.formats.source import Source
-from rescore.lms import LanguageModel, alone, origin
+from rescore.lms import LanguageModel, origin, without_context
 from rescore.signature import Signature
 from rescore.styles import text
 
@@ -264,10 +264,12 @@ def word_poolings(embedder: Embedder, sentences: Sequence[str], places: Sequence
     network = embedder.lms[0].network
     cut = [sentence.split() for sentence in sentences]
     until = [
-        network.encode(alone(" ".join(words[: place + more]) for words, place in zip(cut, places, strict=True)))
+        network.encode(
+            without_context(" ".join(words[: place + more]) for words, place in zip(cut, places, strict=True))
+        )
         for more in (0, 1)
     ]
-    whole = network.encode(alone(sentences))
+    whole = network.encode(without_context(sentences))
     return [
         partial(_word, size=len(sentence.ids), first=len(before.ids), last=len(through.ids))
         for sentence, before, through in zip(whole, *until, strict=True)

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from rescore.errors import UserError
-from rescore.lms import LanguageModel, alone, capabilities_of
+from rescore.lms import LanguageModel, capabilities_of, without_context
 from rescore.lms.neural.passes import Encoded, NetworkScorer, batches, padded, windows
 
 Vectors = npt.NDArray[np.float32]
@@ -115,7 +115,7 @@ class Embedder:
         pool = POOLINGS[self._options.pooling]
         parts = []
         for lm in self.lms:
-            every = self._tensors_of(lm, lm.network.encode(alone(sentences)))
+            every = self._tensors_of(lm, lm.network.encode(without_context(sentences)))
             parts.append(torch.stack([pool(vectors) if len(vectors) else vectors.sum(dim=0) for vectors in every]))
         return torch.cat(parts, dim=1).numpy()
 
@@ -129,7 +129,7 @@ class Embedder:
         """
         network = self._only().network
         results = []
-        for sentence, mine in zip(network.encode(alone(sentences)), self.tensors(sentences), strict=True):
+        for sentence, mine in zip(network.encode(without_context(sentences)), self.tensors(sentences), strict=True):
             ids = list(sentence.ids)
             if len(mine) > len(ids):  # the special tokens with them
                 ids = [*network.before, *ids, *network.after]
@@ -143,7 +143,7 @@ class Embedder:
             UserError: there are several networks: their tokens may differ.
         """
         lm = self._only()
-        return self._tensors_of(lm, lm.network.encode(alone(sentences)))
+        return self._tensors_of(lm, lm.network.encode(without_context(sentences)))
 
     def _only(self) -> NetworkScorer:
         if len(self.lms) > 1:

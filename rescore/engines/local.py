@@ -16,7 +16,7 @@ from rescore.errors import UserError, counted
 from rescore.lms import LanguageModel, Question, TokenScores, capabilities_of, column_name, origin
 from rescore.lms.base import OnShare, watched
 from rescore.lms.cache import Cached
-from rescore.lms.context import Placed, ask
+from rescore.lms.context import WithNeighbours, ask
 from rescore.nbest import TOKENS, Column, NbestList, Role
 
 log = logging.getLogger(__name__)
@@ -27,13 +27,15 @@ OnProgress = Callable[[int], object]
 """Called with the number of hypotheses just done."""
 
 
-def windows(lists: Iterable[Placed], waits: Callable[[], bool] = lambda: False) -> Iterator[list[Placed]]:
+def windows(
+    lists: Iterable[WithNeighbours], waits: Callable[[], bool] = lambda: False
+) -> Iterator[list[WithNeighbours]]:
     """The lists in parts of at most `WINDOW` hypotheses, or one list, that are scored together.
 
     Args:
         waits: whether the next list has yet to come: then the window ends, so that its lists are answered now.
     """
-    window: list[Placed] = []
+    window: list[WithNeighbours] = []
     size = 0
     for placed in lists:
         number = len(placed.nbest.hypotheses)
@@ -49,7 +51,7 @@ def windows(lists: Iterable[Placed], waits: Callable[[], bool] = lambda: False) 
         yield window
 
 
-Scored = list[tuple[Placed, list[TokenScores]]]
+Scored = list[tuple[WithNeighbours, list[TokenScores]]]
 """Lists with the scores of their hypotheses."""
 
 NOT_SCORED = TokenScores([], np.zeros(0), total=-math.inf)
@@ -69,7 +71,7 @@ def _asked(lm: LanguageModel, nbest: NbestList) -> list[int]:
 
 
 def score_windows(
-    lm: LanguageModel, parts: Iterable[list[Placed]], progress: OnProgress = lambda done: None
+    lm: LanguageModel, parts: Iterable[list[WithNeighbours]], progress: OnProgress = lambda done: None
 ) -> Iterator[Scored]:
     """Each window with the scores of its hypotheses, as a stream; one that could not be scored is empty.
 
@@ -77,7 +79,7 @@ def score_windows(
     many hypotheses it scored, if not all.
     """
     tokens = unknown = alike = several = asked = hypotheses = 0
-    begun: deque[tuple[list[Placed], list[list[int | None]]]] = deque()
+    begun: deque[tuple[list[WithNeighbours], list[list[int | None]]]] = deque()
     window_progress = _WindowProgress(progress)
 
     def batches() -> Iterator[list[Question]]:
@@ -139,7 +141,7 @@ def score_windows(
         log.info("%s: %s of %s tokens are out of vocabulary", lm.name, f"{unknown:,}", f"{tokens:,}")
 
 
-def _ranks(lm: LanguageModel, placed: Placed, ranks: dict[Question, int]) -> list[int | None]:
+def _ranks(lm: LanguageModel, placed: WithNeighbours, ranks: dict[Question, int]) -> list[int | None]:
     """Of each hypothesis of a list, the place of its question among all of a window (`ranks`, which grows); None for a
     hypothesis that is not scored."""
     nbest = placed.nbest
@@ -181,7 +183,7 @@ class _WindowProgress:
             self._done = done
 
 
-def _hypotheses(window: Sequence[Placed]) -> int:
+def _hypotheses(window: Sequence[WithNeighbours]) -> int:
     return sum(len(placed.nbest.hypotheses) for placed in window)
 
 
@@ -227,12 +229,12 @@ OnScores = Callable[[LanguageModel, NbestList, Sequence[TokenScores]], object]
 
 def add_columns(
     lms: Sequence[LanguageModel],
-    lists: Iterable[list[Placed]],
+    lists: Iterable[list[WithNeighbours]],
     norm: str,
     counted: LanguageModel | None = None,
     progress: OnProgress = lambda done: None,
     on_scores: OnScores | None = None,
-) -> Iterator[list[Placed]]:
+) -> Iterator[list[WithNeighbours]]:
     """Windows of lists with one more column per model, as a stream; memory is bounded by the windows.
 
     Args:
@@ -245,11 +247,11 @@ def add_columns(
 
 def _with_column(
     lm: LanguageModel,
-    lists: Iterable[list[Placed]],
+    lists: Iterable[list[WithNeighbours]],
     with_column: ColumnAdder,
     progress: OnProgress,
     on_scores: OnScores | None,
-) -> Iterator[list[Placed]]:
+) -> Iterator[list[WithNeighbours]]:
     for window in score_windows(lm, lists, progress):
         if on_scores is not None:
             for placed, scores in window:

@@ -14,7 +14,7 @@ from rescore.engines.local import OnProgress
 from rescore.errors import UserError
 from rescore.formats import ReadOptions, native
 from rescore.formats.source import Source
-from rescore.lms.context import Placed
+from rescore.lms.context import WithNeighbours
 from rescore.nbest import NbestList
 
 log = logging.getLogger(__name__)
@@ -43,7 +43,7 @@ class Shards:
         except OSError as error:
             raise UserError(f"{self._folder}: cannot be made ({error.strerror or error})") from None
 
-    def add(self, window: Sequence[Placed]) -> Path | None:
+    def add(self, window: Sequence[WithNeighbours]) -> Path | None:
         """The file for the next window; None if it exists already, made from the same lists and neighbours by the same
         models."""
         digest = hashlib.sha256(self._made_by.encode())
@@ -65,7 +65,7 @@ class Shards:
         self._paths.append(path)
         return None if path.is_file() else path
 
-    def missing(self, windows: Iterable[list[Placed]], progress: OnProgress) -> Iterator[list[Placed]]:
+    def missing(self, windows: Iterable[list[WithNeighbours]], progress: OnProgress) -> Iterator[list[WithNeighbours]]:
         """The windows that are not there yet, as a stream."""
         for window in windows:
             path = self.add(window)
@@ -75,7 +75,7 @@ class Shards:
                 self._to_write.append(path)
                 yield window
 
-    def write(self, windows: Iterable[list[Placed]]) -> None:
+    def write(self, windows: Iterable[list[WithNeighbours]]) -> None:
         """Write each window of `missing`, with its new columns, to its place; then join all."""
         for window in windows:
             formats.write((placed.nbest for placed in window), str(self._to_write.popleft()))

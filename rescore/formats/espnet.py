@@ -15,7 +15,7 @@ from rescore.files import loads, parsed
 from rescore.formats.lines import table
 from rescore.formats.native import is_espnet1, load_json
 from rescore.formats.source import InputWarnings, ReadOptions, Source
-from rescore.formats.text import plain
+from rescore.formats.text import strip_markup
 from rescore.formats.writing import check_holds, checked_id, line, new_folder, opened
 from rescore.nbest import FIRST_PASS, Column, Hypothesis, NbestList, ranking
 
@@ -83,7 +83,7 @@ def _read_file(source: Source) -> Iterator[NbestList]:
         reference = output[0].get("text") if output else None
         if not isinstance(reference, str | None):
             raise UserError(f'{place}: "text" is {reference!r}, not a text')
-        yield NbestList(name, hypotheses, () if reference is None else (plain(reference),))
+        yield NbestList(name, hypotheses, () if reference is None else (strip_markup(reference),))
 
 
 def _hypothesis(value: Any, place: str) -> Hypothesis:
@@ -97,7 +97,7 @@ def _hypothesis(value: Any, place: str) -> Hypothesis:
             f'{place}: no "rec_text"; is this the data.json of a data folder? Give the one that decoding wrote'
         )
     output = parsed(value, _Output, place)
-    return Hypothesis(plain(output.rec_text), {FIRST_PASS: output.score})
+    return Hypothesis(strip_markup(output.rec_text), {FIRST_PASS: output.score})
 
 
 class _Espnet2:
@@ -170,7 +170,7 @@ def _add_rank(lists: dict[str, NbestList], best: Path, columns: dict[str, Column
         more = _components(parts[name], f"{best / 'scores'}: utterance {name}") if name in parts else {}
         columns.update((key, _COMPONENT) for key in more if key not in columns)
         nbest = lists.setdefault(name, NbestList(name, [], provenance=columns))
-        nbest.hypotheses.append(Hypothesis(plain(text), first_pass | more))
+        nbest.hypotheses.append(Hypothesis(strip_markup(text), first_pass | more))
 
 
 def _score(text: str, place: str) -> float:

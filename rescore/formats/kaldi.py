@@ -19,7 +19,7 @@ from rescore.errors import UserError
 from rescore.files import path_for
 from rescore.formats.lines import as_number, grouped, split_id, table
 from rescore.formats.source import ReadOptions, Source
-from rescore.formats.text import plain
+from rescore.formats.text import strip_markup
 from rescore.formats.writing import check_holds, checked_id, line, new_folder, opened
 from rescore.nbest import FIRST_PASS, Column, Hypothesis, NbestList
 
@@ -94,7 +94,7 @@ def _lists(words: Source, costs: dict[str, dict[str, str]], scale: float) -> Ite
             both = {ACOUSTIC: scores.pop(ACOUSTIC), LANGUAGE: language} if ACOUSTIC in scores else {}
             scores = {FIRST_PASS: total, **both, **scores}
         columns.update((name, _COMPONENT) for name in scores if name != FIRST_PASS and name not in columns)
-        return match[1], NbestList(match[1], [Hypothesis(plain(said), scores)], provenance=columns)
+        return match[1], NbestList(match[1], [Hypothesis(strip_markup(said), scores)], provenance=columns)
 
     yield from grouped((entry(text, place) for place, text in words.filled()), words.name)
 

@@ -16,7 +16,7 @@ from rescore.formats import slf
 from rescore.formats.lattice_paths import ACOUSTIC, LANGUAGE, Arcs, Lattice, as_score, is_silent, state_number
 from rescore.formats.lines import table
 from rescore.formats.source import ReadOptions, Source
-from rescore.formats.text import plain
+from rescore.formats.text import strip_markup
 from rescore.nbest import FIRST_PASS, Column, Hypothesis, NbestList
 
 SIZE = 100
@@ -95,7 +95,7 @@ def read(source: Source, options: ReadOptions) -> Iterator[NbestList]:
     for name, lattice in lattices(source, options):
         hypotheses: dict[str, Hypothesis] = {}
         for sequence in lattice.best(options.size or SIZE):
-            text = plain(" ".join(sequence.words))  # of several spellings in subwords, the best counts
+            text = strip_markup(" ".join(sequence.words))  # of several spellings in subwords, the best counts
             hypotheses.setdefault(text, Hypothesis(text, {FIRST_PASS: sequence.score, **sequence.columns}))
         columns = next(iter(hypotheses.values())).scores.keys() - {FIRST_PASS}
         provenance = {column: Column.component("lattice") for column in sorted(columns)}

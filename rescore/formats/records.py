@@ -18,7 +18,7 @@ from typing import Any
 from rescore.errors import UserError
 from rescore.formats.lines import first_of, grouped, identity_of, json_number, records_of
 from rescore.formats.source import ReadOptions, Source
-from rescore.formats.text import plain
+from rescore.formats.text import strip_markup
 from rescore.formats.writing import check_holds, opened
 from rescore.nbest import FIRST_PASS, Column, Hypothesis, NbestList
 
@@ -99,12 +99,12 @@ class Records:
     def _hypotheses(self, value: dict[str, Any], key: str, place: str) -> list[Hypothesis]:
         texts = value[key]
         if isinstance(texts, str):
-            return [Hypothesis(plain(texts), self._scores(value, key, place))]
+            return [Hypothesis(strip_markup(texts), self._scores(value, key, place))]
         if not isinstance(texts, list):
             raise UserError(f"{place}: {key} is {json.dumps(texts)[:40]}, neither a text nor a list of texts")
         if texts and all(isinstance(entry, str) for entry in texts):
             apart = self._apart(value, key, len(texts), place)
-            return [Hypothesis(plain(text), scores) for text, scores in zip(texts, apart, strict=True)]
+            return [Hypothesis(strip_markup(text), scores) for text, scores in zip(texts, apart, strict=True)]
         return [self._nested(entry, f"{place}, {key} {rank}") for rank, entry in enumerate(texts, 1)]
 
     def _score_key(self, value: Mapping[str, Any], text_key: str) -> str | None:
@@ -134,17 +134,17 @@ class Records:
 
     def _nested(self, entry: Any, place: str) -> Hypothesis:
         if isinstance(entry, str):
-            return Hypothesis(plain(entry))
+            return Hypothesis(strip_markup(entry))
         if isinstance(entry, list) and len(entry) == 2 and isinstance(entry[0], str):
-            return Hypothesis(plain(entry[0]), {FIRST_PASS: self._score(entry[1], place, "score")})
+            return Hypothesis(strip_markup(entry[0]), {FIRST_PASS: self._score(entry[1], place, "score")})
         if isinstance(entry, list) and len(entry) in (4, 5) and isinstance(entry[0], str):
             logit, total = entry[-2:]  # pyctcdecode: text, state, frames, logit_score, lm_score; some without the state
             scores = {FIRST_PASS: self._score(total, place, "lm_score"), LOGIT: json_number(logit, place, LOGIT)}
-            return Hypothesis(plain(entry[0]), scores)
+            return Hypothesis(strip_markup(entry[0]), scores)
         if isinstance(entry, dict):
             key = first_of(entry, (*self.text, *GENERIC.text))
             if key is not None and isinstance(entry[key], str):
-                return Hypothesis(plain(entry[key]), self._scores(entry, key, place))
+                return Hypothesis(strip_markup(entry[key]), self._scores(entry, key, place))
         raise UserError(
             f"{place}: expected a text, [text, score] or an object with them, found {json.dumps(entry)[:40]}"
         )

@@ -18,7 +18,7 @@ from rescore.files import loads
 from rescore.formats.lines import as_number, grouped, json_number, literal_words
 from rescore.formats.native import load_json
 from rescore.formats.source import ReadOptions, Source
-from rescore.formats.text import plain
+from rescore.formats.text import strip_markup
 from rescore.formats.writing import check_holds, opened
 from rescore.nbest import FIRST_PASS, Column, Hypothesis, NbestList
 
@@ -110,7 +110,7 @@ def _cut(line: str, place: str) -> tuple[str, NbestList] | None:
     if kind in _RECOG_TIMES:
         return None
     text = literal_words(rest, place)
-    return name, NbestList(name, [], (text,)) if kind == "ref" else NbestList(name, [Hypothesis(plain(text))])
+    return name, NbestList(name, [], (text,)) if kind == "ref" else NbestList(name, [Hypothesis(strip_markup(text))])
 
 
 class _Sherpa:
@@ -139,7 +139,7 @@ class _Sherpa:
             values = next((result[key] for key in _PROBABILITIES if result.get(key)), None)
             scores = {} if values is None else {FIRST_PASS: _total(values, place)}
             scores |= {column: _total(result[key], place) for column, key in _COMPONENTS.items() if result.get(key)}
-            hypothesis = _timed(plain(result["text"]), scores, _token_times(result, place))
+            hypothesis = _timed(strip_markup(result["text"]), scores, _token_times(result, place))
             yield NbestList(name or str(number), [hypothesis], provenance=_COLUMNS)
             name = None
 
@@ -163,7 +163,7 @@ class _Wenet:
                 nbest = NbestList(rest.strip(), [])
             elif mark == "candidate" and nbest is not None:
                 score, _, text = rest.partition(" ")
-                nbest.hypotheses.append(Hypothesis(plain(text), {FIRST_PASS: as_number(score, place)}))
+                nbest.hypotheses.append(Hypothesis(strip_markup(text), {FIRST_PASS: as_number(score, place)}))
             else:
                 raise UserError(f"{place}: expected `wav ID` or `candidate SCORE TEXT`")
         if nbest is not None:
@@ -299,7 +299,7 @@ def _hypotheses(alternatives: list[Any], place: str) -> list[Hypothesis]:
         key = next((key for key in _TEXTS if isinstance(known.get(key), str)), None)
         if key is None:
             raise UserError(f"{place}, alternative {rank}: no text, such as Lexical, transcript or text")
-        texts.append(plain(known[key]))
+        texts.append(strip_markup(known[key]))
         times.append(_word_times(known, f"{place}, alternative {rank}"))
         confidence = known.get("Confidence", known.get("confidence"))
         if confidence is not None:

@@ -16,7 +16,7 @@ from rescore.errors import UserError
 from rescore.files import path_for
 from rescore.formats.lines import as_number
 from rescore.formats.source import ReadOptions, Source
-from rescore.formats.text import plain
+from rescore.formats.text import strip_markup
 from rescore.formats.writing import check_holds, checked_id, line, new_folder, opened
 from rescore.nbest import FIRST_PASS, Column, Hypothesis, NbestList
 
@@ -102,7 +102,7 @@ def _timed(cells: list[str], place: str) -> tuple[list[str], float, float]:
 
 
 def _text(words: list[str]) -> str:
-    return plain(" ".join(word for word in words if word not in _SILENT))
+    return strip_markup(" ".join(word for word in words if word not in _SILENT))
 
 
 def write(lists: Iterable[NbestList], path: str) -> None:

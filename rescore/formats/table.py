@@ -13,7 +13,7 @@ from rescore.errors import UserError
 from rescore.formats.lines import as_number, grouped, portions
 from rescore.formats.records import GENERIC, ROLES, Records
 from rescore.formats.source import ReadOptions, Source
-from rescore.formats.text import plain
+from rescore.formats.text import strip_markup
 from rescore.formats.writing import check_equal_sizes, check_holds, line, opened
 from rescore.nbest import FIRST_PASS, RANK, Hypothesis, NbestList
 
@@ -69,7 +69,7 @@ class DelimitedTable:
             text = row[layout.src[0]].strip() or None if layout.src else None
             identity = row[layout.id[0]] if layout.id else None
             nbest = NbestList(
-                identity or str(number), [Hypothesis(plain(row[layout.text[0]]), scores)], references, text
+                identity or str(number), [Hypothesis(strip_markup(row[layout.text[0]]), scores)], references, text
             )
             yield identity, nbest
 
@@ -188,7 +188,7 @@ class _NemoBeams:
         text, tab, score = line.rpartition("\t")
         if not tab:
             raise UserError(f"{place}: expected `text<TAB>score`")
-        return Hypothesis(plain(text), {FIRST_PASS: as_number(score, place)})
+        return Hypothesis(strip_markup(text), {FIRST_PASS: as_number(score, place)})
 
     def write(self, lists: Iterable[NbestList], path: str) -> None:
         """Every list must have the same number of hypotheses, or the file could not be read back."""

@@ -51,7 +51,7 @@ def undo_marks(text: str) -> str:
     return " ".join(text.split())
 
 
-def plain(text: str) -> str:
+def strip_markup(text: str) -> str:
     """All of it: marks, subwords, entities."""
     return undo_entities(undo_bpe(undo_marks(text)))
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from rescore.errors import UserError
 from rescore.formats.lines import as_number, grouped, literal_words, portions
 from rescore.formats.source import ReadOptions, Source
-from rescore.formats.text import plain, undo_bpe, undo_entities
+from rescore.formats.text import strip_markup, undo_bpe, undo_entities
 from rescore.formats.writing import check_equal_sizes, check_holds, checked_number, line, opened
 from rescore.nbest import FIRST_PASS, SUM, Column, Hypothesis, NbestList
 
@@ -47,8 +47,8 @@ class _Fairseq:
                         f"{source.name}: line {candidate.line}: {candidate.tokens} tokens to the power of --lenpen "
                         f"{options.lenpen:g} is beyond all numbers"
                     ) from None
-                hypotheses.append(Hypothesis(plain(candidate.text), scores))
-            reference = () if block.reference is None else (plain(block.reference.replace("<<unk>>", "<unk>")),)
+                hypotheses.append(Hypothesis(strip_markup(candidate.text), scores))
+            reference = () if block.reference is None else (strip_markup(block.reference.replace("<<unk>>", "<unk>")),)
             said = None if block.source is None else undo_entities(undo_bpe(block.source))
             yield NbestList(str(index), hypotheses, reference, said)
 
@@ -180,10 +180,10 @@ def _entry(text: str, place: str) -> tuple[str, Hypothesis]:
     name, said = columns[:2]
     if len(columns) == 3:
         cost = as_number(columns[2], place)
-        return name, Hypothesis(plain(said), {FIRST_PASS: -cost if cost > 0 else cost})
+        return name, Hypothesis(strip_markup(said), {FIRST_PASS: -cost if cost > 0 else cost})
     at = _features_at(columns)
     return name, Hypothesis(
-        plain(said), {FIRST_PASS: as_number(columns[at + 1], place), **_features(columns[at], place)}
+        strip_markup(said), {FIRST_PASS: as_number(columns[at + 1], place), **_features(columns[at], place)}
     )
 
 
@@ -228,7 +228,7 @@ class _Opennmt:
         size = options.size
         if not size:
             raise UserError(f"{source.name}: cannot tell how many lines belong to a sentence; give --nbest-size N")
-        yield from portions((Hypothesis(plain(text)) for text in source.lines()), size, source.name)
+        yield from portions((Hypothesis(strip_markup(text)) for text in source.lines()), size, source.name)
 
     def write(self, lists: Iterable[NbestList], path: str) -> None:
         """Plain lines, the best hypothesis first; every list must have the same number of hypotheses."""
@@ -257,15 +257,17 @@ def _log(source: Source) -> Iterator[NbestList]:
         if match := _SENTENCE.search(text):
             if current is not None:
                 yield current
-            current = NbestList(match[1], [], (), plain(literal_words(match[2], place)))
+            current = NbestList(match[1], [], (), strip_markup(literal_words(match[2], place)))
         elif current is not None and (match := _SCORED.fullmatch(text.strip())):
-            current.hypotheses.append(Hypothesis(plain(literal_words(match[2], place)), {FIRST_PASS: float(match[1])}))
+            current.hypotheses.append(
+                Hypothesis(strip_markup(literal_words(match[2], place)), {FIRST_PASS: float(match[1])})
+            )
         elif current is not None and (match := re.search(r"GOLD \d+: (.*)", text)):
-            current.references = (plain(match[1]),)
+            current.references = (strip_markup(match[1]),)
         elif current is not None and not current.hypotheses and (match := re.search(r"PRED \d+: (.*)", text)):
             last = match[1]
         elif current is not None and not current.hypotheses and (match := re.search(r"PRED SCORE: (\S+)", text)):
-            current.hypotheses.append(Hypothesis(plain(last), {FIRST_PASS: as_number(match[1], place)}))
+            current.hypotheses.append(Hypothesis(strip_markup(last), {FIRST_PASS: as_number(match[1], place)}))
         elif current is not None and text.strip() == "BEST HYP:":
             current.hypotheses.clear()  # the list has the best, too
     if current is not None:

@@ -16,7 +16,7 @@ from typing import IO
 
 from rescore.errors import UserError
 from rescore.files import replacing, temporary_path
-from rescore.formats.text import plain
+from rescore.formats.text import strip_markup
 from rescore.nbest import FIRST_PASS, NbestList, Origin, ranking
 
 log = logging.getLogger(__name__)
@@ -104,7 +104,9 @@ def check_holds(
     written = written or line
     for nbest in lists:
         for text in [*(hypothesis.text for hypothesis in nbest.hypotheses), *nbest.references]:
-            changed = changed or (None if plain(written(text)) == line(text) else (line(text), plain(written(text))))
+            changed = changed or (
+                None if strip_markup(written(text)) == line(text) else (line(text), strip_markup(written(text)))
+            )
         if nbest.references and "references" not in holds:
             if "reference" not in holds:
                 lost["references"] = None

@@ -23,11 +23,11 @@ from rescore.lms.base import (
     LanguageModel,
     Question,
     TokenScores,
-    alone,
     capabilities_of,
     column_name,
     kind_of,
     origin,
+    without_context,
 )
 from rescore.parts import KINDS
 
@@ -39,7 +39,6 @@ __all__ = [
     "LanguageModel",
     "Question",
     "TokenScores",
-    "alone",
     "capabilities_of",
     "column_name",
     "describe",
@@ -55,4 +54,5 @@ __all__ = [
     "shipped",
     "shipped_models",
     "with_own_columns",
+    "without_context",
 ]

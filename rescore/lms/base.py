@@ -44,7 +44,7 @@ class Question:
         return (self.text, self.source) if channel else (self.source, self.text)
 
 
-def alone(texts: Iterable[str]) -> list[Question]:
+def without_context(texts: Iterable[str]) -> list[Question]:
     """Questions about sentences without source or neighbours."""
     return [Question(text) for text in texts]
 

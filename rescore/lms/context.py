@@ -56,7 +56,7 @@ class Recased(Wrapped):
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class WithNeighbours:
     """A list in its recording."""
 
     nbest: NbestList
@@ -65,7 +65,7 @@ class Placed:
     """The 1-best of the lists before and after it, as many as the model reads that reads most of them."""
 
 
-def ask(lm: LanguageModel, placed: Placed, texts: Iterable[str]) -> list[Question]:
+def ask(lm: LanguageModel, placed: WithNeighbours, texts: Iterable[str]) -> list[Question]:
     """The questions about texts of a list, with the context that the model reads.
 
     Raises:
@@ -80,7 +80,7 @@ def ask(lm: LanguageModel, placed: Placed, texts: Iterable[str]) -> list[Questio
     return [Question(text, source, said, coming) for text in texts]
 
 
-def in_place(lms: Iterable[LanguageModel], lists: Iterable[NbestList]) -> Iterator[Placed]:
+def in_place(lms: Iterable[LanguageModel], lists: Iterable[NbestList]) -> Iterator[WithNeighbours]:
     """The lists with as many neighbours as one of the models reads, as a stream.
 
     Raises:
@@ -88,7 +88,7 @@ def in_place(lms: Iterable[LanguageModel], lists: Iterable[NbestList]) -> Iterat
     """
     sizes = [capabilities_of(lm).context for lm in lms]
     before, after = (max(numbers) for numbers in zip((0, 0), *sizes, strict=True))
-    return with_neighbours(lists, before, after) if before or after else map(Placed, lists)
+    return with_neighbours(lists, before, after) if before or after else map(WithNeighbours, lists)
 
 
 def recording(nbest_id: str) -> str:
@@ -102,7 +102,7 @@ def recording_of(nbest: NbestList) -> str:
     return recording(nbest.id) if nbest.recording is None else nbest.recording
 
 
-def with_neighbours(lists: Iterable[NbestList], before: int, after: int) -> Iterator[Placed]:
+def with_neighbours(lists: Iterable[NbestList], before: int, after: int) -> Iterator[WithNeighbours]:
     """Each list with the 1-best texts of at most `before` and `after` neighbouring lists of its recording, as a stream.
 
     Raises:
@@ -120,13 +120,13 @@ def with_neighbours(lists: Iterable[NbestList], before: int, after: int) -> Iter
         )
 
 
-def _within_a_recording(lists: Iterable[NbestList], before: int, after: int) -> Iterator[Placed]:
+def _within_a_recording(lists: Iterable[NbestList], before: int, after: int) -> Iterator[WithNeighbours]:
     said: deque[str] = deque(maxlen=before)
     waiting: deque[NbestList] = deque()
 
-    def first() -> Placed:
+    def first() -> WithNeighbours:
         nbest = waiting.popleft()
-        placed = Placed(nbest, tuple(said), tuple(best_text(following) for following in islice(waiting, after)))
+        placed = WithNeighbours(nbest, tuple(said), tuple(best_text(following) for following in islice(waiting, after)))
         said.append(best_text(nbest))
         return placed
 

@@ -39,7 +39,7 @@ LONGEST_ASKED_WAIT = 300.0
 AGAIN = (429, 500, 502, 503, 504)
 """Answers after which the same request may succeed."""
 LARGEST_ANSWER = 64 << 20
-KEPT = "run the same command again: with --cache, what was scored is kept"
+HOW_TO_RESUME = "run the same command again: with --cache, what was scored is kept"
 
 
 class RefusedError(UserError):
@@ -191,9 +191,9 @@ class Client:
                     raise RefusedError(lost)
                 asked = _asked_wait(headers.get("Retry-After"))
                 if asked > LONGEST_ASKED_WAIT:
-                    raise UserError(f"{lost}, and asks to wait for {asked:.0f} s; then {KEPT}")
+                    raise UserError(f"{lost}, and asks to wait for {asked:.0f} s; then {HOW_TO_RESUME}")
                 if sent >= ATTEMPTS:
-                    raise UserError(f"{lost}, {sent} times; {KEPT}")
+                    raise UserError(f"{lost}, {sent} times; {HOW_TO_RESUME}")
             log.debug("%s; attempt %d", lost, sent)
             if self._stopped.wait(max(asked, wait * random.uniform(0.75, 1.0))):
                 raise StoppedError
@@ -255,12 +255,12 @@ class Client:
         if isinstance(error, TimeoutError):
             return (
                 f"{self.url}: no answer within {self._timeout:g} s{times}; is it overloaded? Give parallel=N or "
-                f"timeout=N before its URL, and {KEPT}"
+                f"timeout=N before its URL, and {HOW_TO_RESUME}"
             )
         reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
         if not self._reached:
             return f"{self.url}: cannot be reached ({reason}); is the server running, and at this address?"
-        return f"{self.url}: the connection broke ({reason}){times}; start the server again, and {KEPT}"
+        return f"{self.url}: the connection broke ({reason}){times}; start the server again, and {HOW_TO_RESUME}"
 
 
 def _asked_wait(text: str | None) -> float:

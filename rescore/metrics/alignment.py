@@ -130,7 +130,7 @@ def align(reference: Sequence[str], hypothesis: Sequence[str]) -> list[AlignedPa
 
 
 LONG = 250_000  # cells above which memory is kept far below their number
-KEPT = 256  # diagonals between two that are kept
+MAX_DIAGONALS = 256  # diagonals between two that are kept
 _DIAGONAL, _INSERTION, _DELETION = range(3)
 
 
@@ -157,8 +157,8 @@ def _short(reference: Sequence[str], hypothesis: Sequence[str]) -> Iterator[int]
 
 
 def _long(reference: Sequence[str], hypothesis: Sequence[str]) -> Iterator[int]:
-    """The same alignment in the memory of `KEPT` diagonals: each diagonal is computed once forwards and again on the
-    way back."""
+    """The same alignment in the memory of `MAX_DIAGONALS` diagonals: each is computed forwards and again on the way
+    back."""
     numbers: dict[str, int] = {}
     reference_ids, hypothesis_ids = (
         np.array([numbers.setdefault(word, len(numbers)) for word in words], dtype=np.int64)
@@ -170,11 +170,11 @@ def _long(reference: Sequence[str], hypothesis: Sequence[str]) -> Iterator[int]:
     last, before = start, start
     for k in range(1, n + m + 1):
         last, before = _next_diagonal(reference_ids, hypothesis_ids, k, last, before)[0], last
-        if k % KEPT == 0:
+        if k % MAX_DIAGONALS == 0:
             kept[k] = (last, before)
     i, k = n, n + m
     while k > 0:
-        base = (k - 1) // KEPT * KEPT
+        base = (k - 1) // MAX_DIAGONALS * MAX_DIAGONALS
         last, before = kept[base]
         steps = []
         for diagonal in range(base + 1, k + 1):

@@ -116,11 +116,11 @@ class MetricOptions:
     words: WordList | None = None
     """The words that BWER counts, and UWER does not."""
 
-    def beside(self, options: MetricOptions) -> MetricOptions:
+    def merged_with(self, options: MetricOptions) -> MetricOptions:
         """`options`, with the values of this object for options that are not set."""
         return MetricOptions(
             options.tokenise or self.tokenise,
-            self.normaliser.beside(options.normaliser),
+            self.normaliser.merged_with(options.normaliser),
             options.model or self.model,
             options.words or self.words,
         )
@@ -213,10 +213,10 @@ AllLosses = Callable[[Metric, Sequence[NbestList]], list[Values]]
 
 def remembered(metric: Metric) -> Metric:
     """The same metric with a cache that lives as long as the metric."""
-    return metric if isinstance(metric, Remembered) else cast(Metric, Remembered(metric))
+    return metric if isinstance(metric, CachedMetric) else cast(Metric, CachedMetric(metric))
 
 
-class Remembered:
+class CachedMetric:
     """`statistics` and losses of lists are looked up where they are known; all else is the metric's own."""
 
     def __init__(self, metric: Metric) -> None:

@@ -17,7 +17,7 @@ Readings = Sequence[Sequence[Sequence[str]]]
 """A text in parts; of each part the alternatives; of each alternative the words."""
 
 MOST_CELLS = 4_000_000
-NEVER = 1 << 40  # more than any alignment costs
+IMPOSSIBLE = 1 << 40  # more than any alignment costs
 
 
 def ambiguous(text: Readings) -> bool:
@@ -52,7 +52,7 @@ def nearest(reference: Readings, hypothesis: Readings) -> tuple[list[str], list[
     cost = [[0] * len(heard) for _ in expected]
     for i, before_i in enumerate(expected_before):
         here = cost[i]
-        rows = [cost[p] for p in before_i] or [[NEVER] * len(heard)]
+        rows = [cost[p] for p in before_i] or [[IMPOSSIBLE] * len(heard)]
         above = rows[0] if len(rows) == 1 else list(map(min, *rows))
         for j, before_j in enumerate(heard_before):
             if i or j:

@@ -208,7 +208,7 @@ class Normaliser:
         """The names of the switches that are on, without `glm`."""
         return tuple(name for name in FLAGS if getattr(self, name))
 
-    def beside(self, normaliser: Normaliser) -> Normaliser:
+    def merged_with(self, normaliser: Normaliser) -> Normaliser:
         """The union of both normalisers; of two mapping files, the argument's file counts."""
         return Normaliser(
             **{name: True for name in FLAGS if name in self.flags or name in normaliser.flags},

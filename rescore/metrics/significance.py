@@ -199,7 +199,7 @@ def _sums(samples: npt.NDArray[Any], statistics: Counts) -> Counts:
     return np.rint(samples.astype(np.float64) @ statistics).astype(np.int64)
 
 
-class Chosen(NamedTuple):
+class ScoredText(NamedTuple):
     """The hypothesis chosen from a list, and its statistics (k,)."""
 
     text: str
@@ -215,7 +215,7 @@ class SignificanceTest(Protocol):
     """Whether the test can exchange or draw speakers instead of utterances."""
 
     def p_value(
-        self, metric: Metric, lists: Sequence[NbestList], first: Sequence[Chosen], second: Sequence[Chosen]
+        self, metric: Metric, lists: Sequence[NbestList], first: Sequence[ScoredText], second: Sequence[ScoredText]
     ) -> float:
         """Two-sided p-value of the difference between two choices, one text per list (or unit)."""
         ...
@@ -228,7 +228,7 @@ class Randomisation:
     by_units = True
 
     def p_value(
-        self, metric: Metric, lists: Sequence[NbestList], first: Sequence[Chosen], second: Sequence[Chosen]
+        self, metric: Metric, lists: Sequence[NbestList], first: Sequence[ScoredText], second: Sequence[ScoredText]
     ) -> float:
         return paired_randomisation(metric, [chosen.counts for chosen in first], [chosen.counts for chosen in second])
 
@@ -240,7 +240,7 @@ class Bootstrap:
     by_units = True
 
     def p_value(
-        self, metric: Metric, lists: Sequence[NbestList], first: Sequence[Chosen], second: Sequence[Chosen]
+        self, metric: Metric, lists: Sequence[NbestList], first: Sequence[ScoredText], second: Sequence[ScoredText]
     ) -> float:
         return paired_bootstrap(metric, [chosen.counts for chosen in first], [chosen.counts for chosen in second])
 
@@ -252,7 +252,7 @@ class Mapsswe:
     by_units = False
 
     def p_value(
-        self, metric: Metric, lists: Sequence[NbestList], first: Sequence[Chosen], second: Sequence[Chosen]
+        self, metric: Metric, lists: Sequence[NbestList], first: Sequence[ScoredText], second: Sequence[ScoredText]
     ) -> float:
         if metric.unit != "word" or metric.words is None:
             raise UserError(f"--test mapsswe counts word errors; it does not apply to {metric.name}")
@@ -284,7 +284,7 @@ class PairedTest:
         return ",".join(filter(None, parts))
 
     def p_value(
-        self, metric: Metric, lists: Sequence[NbestList], first: Sequence[Chosen], second: Sequence[Chosen]
+        self, metric: Metric, lists: Sequence[NbestList], first: Sequence[ScoredText], second: Sequence[ScoredText]
     ) -> float:
         """Two-sided p-value of the difference between two choices, one text per list.
 
@@ -294,7 +294,7 @@ class PairedTest:
         if self.by_speaker:
             groups = speakers([nbest.id for nbest in lists], self.pattern)
             first, second = (
-                [Chosen("", counts) for counts in by_group([chosen.counts for chosen in choice], groups)]
+                [ScoredText("", counts) for counts in by_group([chosen.counts for chosen in choice], groups)]
                 for choice in (first, second)
             )
         return TESTS[self.name]().p_value(metric, lists, first, second)

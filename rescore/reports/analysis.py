@@ -12,7 +12,7 @@ import numpy as np
 from rescore import decision
 from rescore.embeddings.similarity import spearman
 from rescore.metrics import Metric, Normaliser, list_statistics, value
-from rescore.metrics.significance import Chosen
+from rescore.metrics.significance import ScoredText
 from rescore.nbest import FIRST_PASS, NbestList, Origin, new_word_origins, score_columns
 from rescore.reports.outlook import Depth, Outlook, by_depth, outlook
 from rescore.reports.outlook import render as outlook_lines
@@ -144,7 +144,7 @@ def analyse(
 
 
 def _by_length(
-    metric: Metric, lists: Sequence[NbestList], first: Sequence[Chosen], reranked: Sequence[Chosen]
+    metric: Metric, lists: Sequence[NbestList], first: Sequence[ScoredText], reranked: Sequence[ScoredText]
 ) -> list[Length]:
     words = metric.words or Normaliser()
     references = [words.closest(nbest.references, one.text) for nbest, one in zip(lists, first, strict=True)]
@@ -158,7 +158,7 @@ def _by_length(
     return classes
 
 
-def _moves(metric: Metric, first: Sequence[Chosen], reranked: Sequence[Chosen]) -> Changes:
+def _moves(metric: Metric, first: Sequence[ScoredText], reranked: Sequence[ScoredText]) -> Changes:
     changes = []
     for old, new in zip(first, reranked, strict=True):
         if old.text != new.text:
@@ -168,7 +168,7 @@ def _moves(metric: Metric, first: Sequence[Chosen], reranked: Sequence[Chosen]) 
 
 
 def _correlations(
-    metric: Metric, lists: Sequence[NbestList], best: Sequence[int], first: Sequence[Chosen]
+    metric: Metric, lists: Sequence[NbestList], best: Sequence[int], first: Sequence[ScoredText]
 ) -> list[Correlation]:
     errors = metric.sentence_values(np.stack([one.counts for one in first]))
     count = metric.words or Normaliser()

@@ -12,7 +12,7 @@ from rescore import decision
 from rescore.errors import UserError
 from rescore.metrics import Metric, list_statistics, total, value
 from rescore.metrics.base import Counts, warn_of_unspaced
-from rescore.metrics.significance import Chosen, PairedTest, confidence_interval
+from rescore.metrics.significance import PairedTest, ScoredText, confidence_interval
 from rescore.nbest import COUNTS, FIRST_PASS, NbestList
 from rescore.parts import STYLES
 from rescore.reports.cascades import Cascade, cascades
@@ -182,7 +182,7 @@ class _Set:
     def __init__(self, metric: Metric, lists: Sequence[NbestList]) -> None:
         self.metric, self.lists, self.statistics = metric, lists, list_statistics(metric, lists)
 
-    def chosen(self) -> list[Chosen]:
+    def chosen(self) -> list[ScoredText]:
         """The hypotheses that the first pass likes best."""
         return choose(self.lists, self.statistics, decision.best(self.lists, FIRST_PASS_ALONE.weights))
 
@@ -297,7 +297,7 @@ def compare_outputs(
     weights = FIRST_PASS_ALONE if chosen_here else Weights({}, "", tuned="")
     signature = sign(metric, outputs[0][1], weights, test=test if several else None)
     systems = Systems(metric.name, str(signature), test.signature if several else None)
-    base: dict[str, Chosen] = {}
+    base: dict[str, ScoredText] = {}
     references: dict[str, tuple[str, ...]] = {}
     for name, lists in outputs:
         statistics = list_statistics(metric, lists)

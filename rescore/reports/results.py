@@ -20,7 +20,7 @@ from rescore.formats import ReadOptions, sniff
 from rescore.formats.source import Source
 from rescore.metrics import Metric, list_statistics, oracle, total, value
 from rescore.metrics.base import Counts, metric_input, settings_on, warn_of_unspaced
-from rescore.metrics.significance import Chosen, PairedTest, confidence_interval
+from rescore.metrics.significance import PairedTest, ScoredText, confidence_interval
 from rescore.nbest import COUNTS, FIRST_PASS, LISTED, Column, NbestList, first_pass_indices, tie_order
 from rescore.reports.cascades import Cascade, cascades
 from rescore.reports.cascades import lines as cascade_lines
@@ -186,17 +186,17 @@ def sign(
     )
 
 
-def measured(metric: Metric, lists: Sequence[NbestList], texts: Sequence[str]) -> list[Chosen]:
+def measured(metric: Metric, lists: Sequence[NbestList], texts: Sequence[str]) -> list[ScoredText]:
     """Texts chosen for lists, with their statistics."""
     shown = [metric_input(metric, nbest, text) for nbest, text in zip(lists, texts, strict=True)]
     rows = metric.statistics(shown, [nbest.references for nbest in lists])
-    return [Chosen(text, counts) for text, counts in zip(texts, rows, strict=True)]
+    return [ScoredText(text, counts) for text, counts in zip(texts, rows, strict=True)]
 
 
-def choose(lists: Sequence[NbestList], statistics: Sequence[Counts], choice: Sequence[int]) -> list[Chosen]:
+def choose(lists: Sequence[NbestList], statistics: Sequence[Counts], choice: Sequence[int]) -> list[ScoredText]:
     """The hypotheses chosen from lists, with their statistics."""
     return [
-        Chosen(nbest.hypotheses[index].text, rows[index])
+        ScoredText(nbest.hypotheses[index].text, rows[index])
         for nbest, rows, index in zip(lists, statistics, choice, strict=True)
     ]
 

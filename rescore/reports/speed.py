@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import IO
 
 from rescore.engines import OnProgress
-from rescore.lms import LanguageModel, alone
+from rescore.lms import LanguageModel, without_context
 from rescore.nbest import NbestList
 from rescore.styles import as_json, text
 from rescore.version import VERSION
@@ -65,7 +65,7 @@ def measure(
     Raises:
         UserError: a model without vectors is asked for them.
     """
-    work = _vectors_of(lm) if vectors else lambda sentences: lm.score(alone(sentences))
+    work = _vectors_of(lm) if vectors else lambda sentences: lm.score(without_context(sentences))
     work(texts[:100])
     runs: list[float] = []
     for _ in range(repeats):

@@ -13,7 +13,7 @@ import pytest
 
 from rescore.engines import windows
 from rescore.formats.source import LiveInput
-from rescore.lms.context import Placed
+from rescore.lms.context import WithNeighbours
 from rescore.nbest import Hypothesis, NbestList
 from tests.lms.test_ngram import ARPA
 
@@ -86,7 +86,7 @@ def test_what_has_come_is_scored_together() -> None:
                     os.write(writer, line("u") * 2)
                     assert live.read1(1 << 16)
                 live.take_line()
-                yield Placed(NbestList(str(number), [Hypothesis("a")]))
+                yield WithNeighbours(NbestList(str(number), [Hypothesis("a")]))
 
         assert [len(window) for window in windows(lists(), live.waits)] == [10, 2]  # type: ignore[arg-type]
         os.close(writer)

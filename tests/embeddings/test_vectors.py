@@ -17,7 +17,7 @@ from safetensors.numpy import load_file
 from rescore.embeddings.similarity import cosines, read_pairs, read_words
 from rescore.embeddings.vectors import Embedder, VectorOptions
 from rescore.errors import UserError
-from rescore.lms import LanguageModel, alone
+from rescore.lms import LanguageModel, without_context
 from rescore.lms import load as load_model
 from rescore.lms.neural import checkpoint
 from rescore.lms.neural.config import NetworkConfig
@@ -116,10 +116,10 @@ def test_what_the_first_layer_is_given(norm: bool, tokenizer: Tokenizer, config:
 @pytest.mark.parametrize("name", ["gpt2", "llama-without-bos"])
 def test_a_model_is_not_changed_by_its_vectors(name: str, tmp_path: Path) -> None:
     lm = load_model(f"hf-causal:{build(name, tmp_path)}")
-    before = [found.log_probs.tolist() for found in lm.score(alone(TEXTS))]
+    before = [found.log_probs.tolist() for found in lm.score(without_context(TEXTS))]
     tokens, vectors = Embedder([lm]).tokens(TEXTS)[0]
     assert len(tokens) == len(vectors) == len(before[0])  # what is scored is what has a context
-    assert [found.log_probs.tolist() for found in lm.score(alone(TEXTS))] == before
+    assert [found.log_probs.tolist() for found in lm.score(without_context(TEXTS))] == before
 
 
 def test_a_discriminator_has_no_context_vectors(models: dict[str, Path]) -> None:

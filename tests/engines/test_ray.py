@@ -25,8 +25,8 @@ from rescore.engines import local
 from rescore.engines.cluster import Cluster, ClusterOptions
 from rescore.engines.shards import Shards
 from rescore.errors import UserError
-from rescore.lms.base import DEFAULT, Capabilities, Question, TokenScores, alone
-from rescore.lms.context import Placed, in_place
+from rescore.lms.base import DEFAULT, Capabilities, Question, TokenScores, without_context
+from rescore.lms.context import WithNeighbours, in_place
 from rescore.lms.lexical.estimation import LexicalRecipe, train
 from rescore.nbest import Column
 from tests.conftest import ROOT, Run, assert_one_line_error, write_json
@@ -106,7 +106,9 @@ def test_equal_bytes_of_lexical_models(rescore: Run, nodes: Any, small_windows: 
 
 def questions() -> list[list[Question]]:
     parts = local.windows(in_place([], formats.read([LISTS])))
-    return [alone(hypothesis.text for placed in part for hypothesis in placed.nbest.hypotheses) for part in parts]
+    return [
+        without_context(hypothesis.text for placed in part for hypothesis in placed.nbest.hypotheses) for part in parts
+    ]
 
 
 @pytest.mark.slow
@@ -172,7 +174,7 @@ def test_poisoned_input(nodes: Any, monkeypatch: pytest.MonkeyPatch, poison: str
 
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
     monkeypatch.setattr(engine, "_Holder", Fragile)
-    batches = [alone(texts) for texts in (["a", "bb"], ["ccc", poison], ["d"])]
+    batches = [without_context(texts) for texts in (["a", "bb"], ["ccc", poison], ["d"])]
     cluster = Cluster(["lm"], DEFAULT, None, ClusterOptions(workers=1, skip=True))
     assert list(cluster.models[0].stream(batches)) == [[1, 2], None, [1]]
     cluster.close()
@@ -234,7 +236,7 @@ class LosingRay:
 def test_what_was_done_before_is_not_blamed(workers: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where a worker dies before the result of its last task arrived, too."""
     monkeypatch.setattr(engine, "_import_ray", LosingRay)
-    batches = [alone(texts) for texts in (["a", "bb"], ["e"], ["ccc", "kill"], ["d"], ["ff"])]
+    batches = [without_context(texts) for texts in (["a", "bb"], ["e"], ["ccc", "kill"], ["d"], ["ff"])]
     cluster = Cluster(["lm"], DEFAULT, None, ClusterOptions(workers=workers, skip=True))
     assert list(cluster.models[0].stream(batches)) == [[1, 2], [1], None, [1], [2]]
 
@@ -283,7 +285,7 @@ def test_a_cluster_that_starts_too_slowly(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_shards_that_are_there_are_not_made_again(tmp_path: Path) -> None:
-    windows = [[Placed(nbest)] for nbest in formats.read([LISTS])[:6]]
+    windows = [[WithNeighbours(nbest)] for nbest in formats.read([LISTS])[:6]]
     output = str(tmp_path / "out.jsonl")
     first = Shards(output, ["model a"])
     for window in windows[:4]:
@@ -307,11 +309,11 @@ def test_shards_of_other_questions_are_made_again(tmp_path: Path) -> None:
     nbest = formats.read([LISTS])[0]
     origin = Column("tta", "ab", "sum", "float32")
     asked = [
-        Placed(nbest, ("before",), ("after",)),
-        Placed(nbest, ("other",), ("after",)),
-        Placed(nbest, ("before",), ()),
-        Placed(nbest, ("before", "after"), ()),
-        Placed(replace(nbest, provenance={"x": origin}), ("before",), ("after",)),
+        WithNeighbours(nbest, ("before",), ("after",)),
+        WithNeighbours(nbest, ("other",), ("after",)),
+        WithNeighbours(nbest, ("before",), ()),
+        WithNeighbours(nbest, ("before", "after"), ()),
+        WithNeighbours(replace(nbest, provenance={"x": origin}), ("before",), ("after",)),
     ]
     shards = Shards(str(tmp_path / "out.jsonl"), ["model"])
     first = shards.add(asked[:1])
@@ -328,7 +330,7 @@ def test_other_files_beside_shards_stay(tmp_path: Path, caplog: pytest.LogCaptur
     (folder / "notes.txt").write_text("mine")
     (folder / "000000-aaaaaaaaaaaa.jsonl").write_text("of an earlier run")
     shards = Shards(str(tmp_path / "out.jsonl"), ["model"])
-    window = [Placed(nbest) for nbest in formats.read([LISTS])[:2]]
+    window = [WithNeighbours(nbest) for nbest in formats.read([LISTS])[:2]]
     path = shards.add(window)
     assert path is not None
     formats.write([placed.nbest for placed in window], str(path))

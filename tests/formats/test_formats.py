@@ -11,7 +11,7 @@ import pytest
 
 from rescore import formats
 from rescore.errors import UserError
-from rescore.formats.text import plain, undo_bpe
+from rescore.formats.text import strip_markup, undo_bpe
 from rescore.nbest import Hypothesis, NbestList, ranked_by_means
 from tests.conftest import shared, write_json
 
@@ -141,8 +141,8 @@ def test_s2s_selects_another_column(tmp_path: Path) -> None:
 
 def test_texts() -> None:
     assert undo_bpe("ab@@ c d@@") == "abc d"
-    assert plain("&amp;lt; &#91;x&#93; &lt;") == "&lt; [x] <"
-    assert plain("<sos/eos> a<space>b <unk>") == "a b <unk>"
+    assert strip_markup("&amp;lt; &#91;x&#93; &lt;") == "&lt; [x] <"
+    assert strip_markup("<sos/eos> a<space>b <unk>") == "a b <unk>"
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from rescore.lms import alone
 from rescore.lms import load as load_model
+from rescore.lms import without_context
 from rescore.lms.neural.blocks import CPU_SLICE, TiedSoftmax
 from rescore.lms.neural.passes import NetworkScorer, right_tokens
 from tests.conftest import ROOT, SENTENCES, Run, assert_one_line_error
@@ -29,7 +29,7 @@ def definition(backend: str, folder: Path, sentence: str) -> list[bool]:
 def test_equals_the_definition(backend: str) -> None:
     kind = backend.partition(":")[0]
     folder = ROOT / "models" / ("tta-small" if kind == "tta" else kind)
-    found = [right.tolist() for right in right_tokens(load(backend, folder), alone(TEXTS))]
+    found = [right.tolist() for right in right_tokens(load(backend, folder), without_context(TEXTS))]
     assert [sorted(right) for right in found] == [sorted(definition(backend, folder, text)) for text in TEXTS]
     if backend != "unilm-bw":  # which predicts from the right
         assert found == [definition(backend, folder, text) for text in TEXTS]
@@ -41,7 +41,7 @@ def test_most_probable_of_hugging_face(name: str, tmp_path: Path) -> None:
     folder = build("bert" if name == "hf-masked" else "gpt2", tmp_path / "model")
     lm = load_model(f"{name}:{folder}")
     assert isinstance(lm, NetworkScorer)
-    for batch, rows, _, _ in lm.requests(lm.encoded(alone(["the old clock", "the clock"]))):
+    for batch, rows, _, _ in lm.requests(lm.encoded(without_context(["the old clock", "the clock"]))):
         every = torch.arange(lm.network.vocabulary)
         with torch.inference_mode():
             slow = [int(lm.network.log_probs(batch, row.expand(len(every)), every).argmax()) for row in rows]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rescore.errors import UserError
-from rescore.lms import alone, load
+from rescore.lms import load, without_context
 from rescore.lms import ngram as training
 from rescore.lms.arpa import ArpaModel
 from tests.conftest import ROOT, SENTENCES
@@ -40,7 +40,9 @@ def test_is_what_scores_without_kenlm(arpa: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setitem(sys.modules, "kenlm", None)
     for path in (arpa, packed):
         without = load(f"ngram:{path}")
-        for ours, kenlms in zip(without.score(alone(TEXTS)), with_kenlm.score(alone(TEXTS)), strict=True):
+        for ours, kenlms in zip(
+            without.score(without_context(TEXTS)), with_kenlm.score(without_context(TEXTS)), strict=True
+        ):
             assert ours.sum == pytest.approx(kenlms.sum, abs=1e-4)
             assert ours.tokens == kenlms.tokens and ours.unknown == kenlms.unknown
     assert load(f"ngram:{arpa}").fingerprint == with_kenlm.fingerprint
@@ -55,7 +57,7 @@ def test_equals_kenlm_on_a_pruned_model(tmp_path: Path, monkeypatch: pytest.Monk
     training.train(training.NgramKind.Options(text=(ROOT / "data" / "sentences.txt",), **settings))
     shuffled = [" ".join(random.Random(text).sample(text.split(), len(text.split()))) for text in SENTENCES[:50]]
     texts = [*SENTENCES[:50], *shuffled, "xylophones the"]
-    expected = load(f"ngram:{tmp_path / 'lm.arpa'}").score(alone(texts))
+    expected = load(f"ngram:{tmp_path / 'lm.arpa'}").score(without_context(texts))
     found = ArpaModel(tmp_path / "lm.arpa").score(texts)
     for ours, kenlms in zip(found, expected, strict=True):
         assert ours.log_probs == pytest.approx(kenlms.log_probs, abs=1e-4)
@@ -85,5 +87,5 @@ def test_damaged_files(arpa: Path, old: str, new: str, message: str) -> None:
 def test_a_file_without_unk(arpa: Path) -> None:
     arpa.write_text(ARPA.replace("-2.0\t<unk>\t0\n", "").replace("ngram 1=6", "ngram 1=5"), encoding="utf-8")
     (found,) = ArpaModel(arpa).score(["owl"])
-    (kenlms,) = load(f"ngram:{arpa}").score(alone(["owl"]))
+    (kenlms,) = load(f"ngram:{arpa}").score(without_context(["owl"]))
     assert found.sum == pytest.approx(kenlms.sum, abs=1e-3) and found.unknown == (0,)

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from rescore.errors import UserError
-from rescore.lms.base import Question, TokenScores, alone
+from rescore.lms.base import Question, TokenScores, without_context
 from rescore.lms.cache import Cached, _checksum
 
 
@@ -50,13 +50,13 @@ TEXTS = ["the old clock", "", "ticked é\n", "the old clock", *(f"clock {number}
 
 def test_scores_are_exactly_those_of_the_model(tmp_path: Path) -> None:
     lm = Counting()
-    expected = lm.score(alone(TEXTS))
+    expected = lm.score(without_context(TEXTS))
     lm.asked.clear()
-    assert same(Cached(lm, tmp_path / "new" / "cache").score(alone(TEXTS)), expected)
-    assert lm.asked == alone(dict.fromkeys(TEXTS))  # each text once
+    assert same(Cached(lm, tmp_path / "new" / "cache").score(without_context(TEXTS)), expected)
+    assert lm.asked == without_context(dict.fromkeys(TEXTS))  # each text once
     lm.asked.clear()
-    assert same(Cached(lm, tmp_path / "new" / "cache").score(alone([*TEXTS, "another"]))[:-1], expected)
-    assert lm.asked == alone(["another"])
+    assert same(Cached(lm, tmp_path / "new" / "cache").score(without_context([*TEXTS, "another"]))[:-1], expected)
+    assert lm.asked == without_context(["another"])
 
 
 def test_questions_do_not_share_scores(tmp_path: Path) -> None:
@@ -83,22 +83,22 @@ def test_questions_do_not_share_scores(tmp_path: Path) -> None:
 
 def test_models_do_not_share_scores(tmp_path: Path) -> None:
     one, other = Counting(), Counting("b" * 64)
-    Cached(one, tmp_path).score(alone(TEXTS[:2]))
-    Cached(other, tmp_path).score(alone(TEXTS[:2]))
-    assert other.asked == alone(TEXTS[:2])
+    Cached(one, tmp_path).score(without_context(TEXTS[:2]))
+    Cached(other, tmp_path).score(without_context(TEXTS[:2]))
+    assert other.asked == without_context(TEXTS[:2])
     Cached(one, tmp_path).path.rename(Cached(other, tmp_path).path)
     with pytest.raises(UserError, match=r"has the scores of another model; delete it"):
-        Cached(other, tmp_path).score(alone(TEXTS[:2]))
+        Cached(other, tmp_path).score(without_context(TEXTS[:2]))
 
 
 def test_damaged_file_is_told_and_made_anew(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     cached = Cached(Counting(), tmp_path)
     cached.path.write_bytes(b"no database" * 100)
-    assert cached.score(alone(["the"]))[0].sum == Counting().score(alone(["the"]))[0].sum
+    assert cached.score(without_context(["the"]))[0].sum == Counting().score(without_context(["the"]))[0].sum
     assert "damaged (file is not a database); the scores are computed again" in caplog.text
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="cannot be written"):
-        Cached(Counting(), tmp_path / "file").score(alone(["the"]))
+        Cached(Counting(), tmp_path / "file").score(without_context(["the"]))
 
 
 @pytest.mark.parametrize(
@@ -120,17 +120,17 @@ def test_damaged_file_is_told_and_made_anew(tmp_path: Path, caplog: pytest.LogCa
 )
 def test_damaged_tables_are_made_anew(tmp_path: Path, statement: str) -> None:
     cached = Cached(Counting(), tmp_path)
-    expected = cached.score(alone(TEXTS[:2]))
+    expected = cached.score(without_context(TEXTS[:2]))
     with closing(sqlite3.connect(cached.path)) as database, database:
         database.create_function("checked", 5, lambda *row: _checksum(row))
         database.execute(statement)
     for _ in range(2):
-        assert same(Cached(Counting(), tmp_path).score(alone(TEXTS[:2])), expected)
+        assert same(Cached(Counting(), tmp_path).score(without_context(TEXTS[:2])), expected)
 
 
 def test_bits_of_the_header_and_the_schema(tmp_path: Path) -> None:
     cached = Cached(Counting(), tmp_path)
-    expected = cached.score(alone(TEXTS[:2]))
+    expected = cached.score(without_context(TEXTS[:2]))
     whole = cached.path.read_bytes()
     schema = whole.index(b"CREATE TABLE")
     for place in [*range(16, 32), *range(schema, schema + 250, 9)]:
@@ -138,25 +138,25 @@ def test_bits_of_the_header_and_the_schema(tmp_path: Path) -> None:
             damaged = bytearray(whole)
             damaged[place] ^= 1 << bit
             cached.path.write_bytes(damaged)
-            assert same(Cached(Counting(), tmp_path).score(alone(TEXTS[:2])), expected), (place, bit)
+            assert same(Cached(Counting(), tmp_path).score(without_context(TEXTS[:2])), expected), (place, bit)
 
 
 def test_another_writer_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cached = Cached(Counting(), tmp_path)
-    cached.score(alone(["the"]))
+    cached.score(without_context(["the"]))
     monkeypatch.setattr("rescore.lms.cache.BUSY_TIMEOUT", 0.1)
     with sqlite3.connect(cached.path) as writer:
         writer.execute("BEGIN EXCLUSIVE")
         with pytest.raises(UserError, match=r"cannot be used \(database is locked\)"):
-            cached.score(alone(["old"]))
+            cached.score(without_context(["old"]))
     writer.close()
-    assert len(cached.score(alone(["old"]))) == 1
+    assert len(cached.score(without_context(["old"]))) == 1
 
 
 def _score_in_steps(folder: Path, offset: int) -> None:
     cached = Cached(Counting(seconds=0.002), folder)
     for number in range(100):
-        cached.score(alone([f"{number + offset} a", f"{number} b"]))
+        cached.score(without_context([f"{number + offset} a", f"{number} b"]))
 
 
 def test_several_processes_write_at_once(tmp_path: Path) -> None:
@@ -169,7 +169,7 @@ def test_several_processes_write_at_once(tmp_path: Path) -> None:
         assert process.exitcode == 0
     lm = Counting()
     texts = [*(f"{number} a" for number in range(200)), *(f"{number} b" for number in range(100))]
-    assert same(Cached(lm, tmp_path).score(alone(texts)), Counting().score(alone(texts)))
+    assert same(Cached(lm, tmp_path).score(without_context(texts)), Counting().score(without_context(texts)))
     assert lm.asked == []
 
 
@@ -177,7 +177,7 @@ def test_a_killed_process_leaves_a_whole_file(tmp_path: Path) -> None:
     context = multiprocessing.get_context("spawn")
     process = context.Process(target=_score_in_steps, args=(tmp_path, 0))
     cached = Cached(Counting(), tmp_path)
-    cached.score(alone([]))
+    cached.score(without_context([]))
     process.start()
     while _rows(cached.path) < 10:
         time.sleep(0.01)
@@ -187,7 +187,7 @@ def test_a_killed_process_leaves_a_whole_file(tmp_path: Path) -> None:
     with sqlite3.connect(cached.path) as database:
         assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     texts = [f"{number} a" for number in range(100)]
-    assert same(cached.score(alone(texts)), Counting().score(alone(texts)))
+    assert same(cached.score(without_context(texts)), Counting().score(without_context(texts)))
 
 
 def _rows(path: Path) -> int:
@@ -206,20 +206,20 @@ def test_a_cache_that_cannot_be_written(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, request: pytest.FixtureRequest
 ) -> None:
     """What it has is read, the rest is scored; it is reported once, and nothing is written."""
-    expected = Cached(Counting(), tmp_path / "some").score(alone(TEXTS[:2]))
+    expected = Cached(Counting(), tmp_path / "some").score(without_context(TEXTS[:2]))
     before = (Cached(Counting(), tmp_path / "some")).path.read_bytes()
     request.getfixturevalue("read_only")
     lm = Counting()
     cached = Cached(lm, tmp_path / "some")
-    assert same(cached.score(alone(TEXTS[:2])), expected) and lm.asked == []
-    cached.score(alone(TEXTS[:3]))
-    cached.score(alone(TEXTS[:3]))
-    assert lm.asked == alone([TEXTS[2], TEXTS[2]])
+    assert same(cached.score(without_context(TEXTS[:2])), expected) and lm.asked == []
+    cached.score(without_context(TEXTS[:3]))
+    cached.score(without_context(TEXTS[:3]))
+    assert lm.asked == without_context([TEXTS[2], TEXTS[2]])
     assert [record.message for record in caplog.records] == [
         f"{tmp_path / 'some'}: cannot be written; new scores of counting are not stored"
     ]
     assert cached.path.read_bytes() == before and [cached.path] == list(cached.path.parent.iterdir())
-    assert same(Cached(Counting(), tmp_path / "a" / "none").score(alone(TEXTS[:2])), expected)
+    assert same(Cached(Counting(), tmp_path / "a" / "none").score(without_context(TEXTS[:2])), expected)
     assert not (tmp_path / "a").exists()
 
 
@@ -227,5 +227,5 @@ def test_a_damaged_cache_that_cannot_be_written(tmp_path: Path, read_only: None)
     """It is not even deleted."""
     cached = Cached(Counting(), tmp_path)
     cached.path.write_bytes(b"x" * 5000)
-    assert same(cached.score(alone(TEXTS[:2])), Counting().score(alone(TEXTS[:2])))
+    assert same(cached.score(without_context(TEXTS[:2])), Counting().score(without_context(TEXTS[:2])))
     assert cached.path.read_bytes() == b"x" * 5000

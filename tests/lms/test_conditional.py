@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from rescore.embeddings.vectors import Embedder
 from rescore.errors import UserError
-from rescore.lms import ComputeOptions, Question, alone, capabilities_of, load
+from rescore.lms import ComputeOptions, Question, capabilities_of, load, without_context
 from rescore.lms.neural import checkpoint
 from rescore.lms.neural.config import NetworkConfig
 from rescore.lms.neural.passes import NetworkScorer
@@ -114,7 +114,7 @@ def test_a_prediction_knows_the_source_and_not_its_token(folders: dict[str, Path
 def test_what_cannot_be_asked(folders: dict[str, Path], models: dict[str, Path]) -> None:
     lm = load(f"tta:{folders['tta']}")
     with pytest.raises(UserError, match="reads the source"):
-        lm.score(alone(["yes"]))
+        lm.score(without_context(["yes"]))
     with pytest.raises(UserError, match="vectors are those of single sentences"):
         Embedder([lm])
     with pytest.raises(UserError, match="reads no source; train one with --pairs"):
@@ -212,7 +212,7 @@ def test_neighbours_of_a_hugging_face_model(name: str, option: str, tmp_path: Pa
         assert scores.log_probs.tolist() == pytest.approx(expected, abs=1e-4)
     plain = load(f"hf-masked:{option}{folder}")
     assert plain.fingerprint != lm.fingerprint
-    assert plain.score(alone(["yes", ""]))[0].sum == pytest.approx(found[3].sum, abs=1e-4)
+    assert plain.score(without_context(["yes", ""]))[0].sum == pytest.approx(found[3].sum, abs=1e-4)
     assert lm.score([Question("", None, (SHORT[0],), (SHORT[1],))])[0].tokens == []
 
 
@@ -241,5 +241,5 @@ def test_neighbours_have_what_room_the_text_leaves(name: str, option: str, tmp_p
     assert (abs(one.log_probs - other.log_probs) > 1e-7).all()  # the first word is seen by all
     assert one.sum != nearer.sum and one.sum == pytest.approx(farther.sum, abs=1e-4)
     long = " ".join(["the"] * (room + 4))
-    (among,), (alone_,) = lm.score([Question(long, None, (before,), (after,))]), plain.score(alone([long]))
+    (among,), (alone_,) = lm.score([Question(long, None, (before,), (after,))]), plain.score(without_context([long]))
     assert among.sum == pytest.approx(alone_.sum, abs=1e-4)

@@ -13,7 +13,7 @@ import torch
 from rescore import pipeline
 from rescore.config import RunConfig
 from rescore.errors import UserError
-from rescore.lms import ComputeOptions, Question, alone, load, load_all
+from rescore.lms import ComputeOptions, Question, load, load_all, without_context
 from rescore.lms.context import recording, with_neighbours
 from rescore.lms.neural import checkpoint
 from rescore.lms.neural.config import NetworkConfig
@@ -154,8 +154,8 @@ def test_equals_the_definition(kind: str, folders: dict[str, Path], budget: int 
 def test_alone_or_too_long_it_is_scored_as_ever(kind: str, folders: dict[str, Path]) -> None:
     plain, lm = (load(f"{kind}{option}:{folders[kind]}") for option in ("", ":context=1"))
     long = " ".join(SENTENCES[:6])
-    found = lm.score([*alone(SHORT[:2]), Question(long, before=(SHORT[2],))])
-    expected = plain.score(alone([*SHORT[:2], long]))
+    found = lm.score([*without_context(SHORT[:2]), Question(long, before=(SHORT[2],))])
+    expected = plain.score(without_context([*SHORT[:2], long]))
     assert [one.sum for one in found] == pytest.approx([one.sum for one in expected], abs=1e-4)
     assert plain.fingerprint != lm.fingerprint and lm.name == f"{kind}:context=1"
 
@@ -182,7 +182,7 @@ def test_lists_are_scored_among_their_neighbours(folders: dict[str, Path]) -> No
     assert third["unilm:context=1"] == pytest.approx(
         sum(definition("unilm", folders["unilm"], SHORT[2:3], SHORT[3], [])), abs=1e-4
     )
-    (single,) = load(f"tta:{folders['tta']}").score(alone([SHORT[5]]))
+    (single,) = load(f"tta:{folders['tta']}").score(without_context([SHORT[5]]))
     assert scored[5].hypotheses[1].scores["tta:context=2"] == pytest.approx(single.sum, abs=1e-4)
 
 

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rescore
-from rescore.lms import ComputeOptions, alone, load
+from rescore.lms import ComputeOptions, load, without_context
 from rescore.lms.neural import checkpoint
 from rescore.lms.neural.blocks import Batch, TiedSoftmax
 from rescore.lms.neural.causal import PrefixTree, Window
@@ -35,7 +35,7 @@ def short(folder: Path, texts: Sequence[str]) -> list[str]:
 
 
 def questions(lm: NetworkScorer, texts: Sequence[str]) -> list[Request]:
-    encoded = [lm.in_order(sentence) for sentence in lm.network.encode(alone(texts))]
+    encoded = [lm.in_order(sentence) for sentence in lm.network.encode(without_context(texts))]
     return list(lm.requests(list(dict.fromkeys(encoded))))
 
 
@@ -49,7 +49,7 @@ def test_random_network_equals_the_definition(backend: str, size: int, models: d
     expected = {text: definition(backend, folder, text) for text in set(texts[:: max(1, 8 // size)])}
     for start in range(0, len(texts), size):
         together = texts[start : start + size]
-        for text, found in zip(together, lm.score(alone(together)), strict=True):
+        for text, found in zip(together, lm.score(without_context(together)), strict=True):
             if text in expected:
                 assert found.log_probs == pytest.approx(expected[text], abs=1e-4)
 
@@ -62,7 +62,9 @@ def test_shipped_network_equals_the_definition(backend: str, size: int) -> None:
     expected = {text: definition(backend, folder, text) for text in REAL[:: 24 if backend == "bilm" else 8]}
     texts = REAL[:64]
     for start in range(0, len(texts), size):
-        for text, found in zip(texts[start : start + size], lm.score(alone(texts[start : start + size])), strict=True):
+        for text, found in zip(
+            texts[start : start + size], lm.score(without_context(texts[start : start + size])), strict=True
+        ):
             if text in expected:
                 assert found.log_probs == pytest.approx(expected[text], abs=1e-4)
 
@@ -84,7 +86,7 @@ def test_options_of_the_configuration(
     checkpoint.save(tmp_path, made, checkpoint.load(models["tta"])[1])
     lm = load(f"{kind}:{tmp_path}", ComputeOptions(precision=precision))
     for text in short(tmp_path, REAL)[:5]:
-        (found,) = lm.score(alone([text]))
+        (found,) = lm.score(without_context([text]))
         near = 1e-4 if precision == "float32" else 0.5
         assert found.log_probs == pytest.approx(definition(kind, tmp_path, text), abs=near)
 
@@ -104,7 +106,7 @@ def test_an_nbest_list_is_read_as_a_tree(models: dict[str, Path]) -> None:
     assert isinstance(lm, NetworkScorer)
     for nbest in NBEST:
         texts = short(models["unilm"], [hypothesis.text for hypothesis in nbest.hypotheses])
-        sequences = [lm.in_order(sentence).ids for sentence in lm.network.encode(alone(texts))]
+        sequences = [lm.in_order(sentence).ids for sentence in lm.network.encode(without_context(texts))]
         prefixes = {ids[:length] for ids in sequences for length in range(len(ids))}
         found = questions(lm, texts)
         assert sum(len(question.batch.at) for question in found) <= 1.1 * len(prefixes)
@@ -135,7 +137,7 @@ def test_equal_masked_contexts_are_computed_once(models: dict[str, Path]) -> Non
     assert isinstance(lm, NetworkScorer)
     network = lm.network
     texts = short(models["bilm"], [hypothesis.text for hypothesis in NBEST[0].hypotheses])
-    sequences = [sentence.ids for sentence in network.encode(alone(texts))]
+    sequences = [sentence.ids for sentence in network.encode(without_context(texts))]
     contexts = {(ids[:at], ids[at + 1 :]) for ids in sequences for at in range(len(ids))}
     found = questions(lm, texts)
     assert sum(len(question.batch.tokens) for question in found) == len(contexts) < sum(map(len, sequences))
@@ -183,7 +185,7 @@ def test_a_network_predicts_where_it_is_asked(models: dict[str, Path]) -> None:
 def test_lower_precision_is_near_and_has_a_fingerprint_of_its_own(kind: str, precision: str) -> None:
     texts = REAL[::6]
     exact, rough = load(kind), load(kind, ComputeOptions(precision=precision))
-    sums = np.array([[found.sum for found in lm.score(alone(texts))] for lm in (exact, rough)])
+    sums = np.array([[found.sum for found in lm.score(without_context(texts))] for lm in (exact, rough)])
     assert math.isfinite(sums[1].sum()) and 0 < np.abs(sums[1] - sums[0]).mean() < 0.5
     assert exact.fingerprint != rough.fingerprint
     assert rough.fingerprint == load(kind, ComputeOptions(precision=precision, batch_tokens=99)).fingerprint

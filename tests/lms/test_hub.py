@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rescore.errors import UserError
-from rescore.lms import alone, folders, load
+from rescore.lms import folders, load, without_context
 from tests.conftest import Run, assert_one_line_error, write_json
 from tests.lms.test_huggingface import build
 
@@ -33,7 +33,10 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_name_is_found_in_the_cache(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(cache)
     by_name, by_folder = load("hf-causal:owner/tiny-gpt"), load("hf-causal:model")
-    assert by_name.score(alone(["the old clock"]))[0].sum == by_folder.score(alone(["the old clock"]))[0].sum
+    assert (
+        by_name.score(without_context(["the old clock"]))[0].sum
+        == by_folder.score(without_context(["the old clock"]))[0].sum
+    )
     assert by_name.fingerprint == by_folder.fingerprint
     assert by_name.name == "hf-causal" and by_name.model == f"hf-causal:owner/tiny-gpt@{COMMIT[:12]}"
 

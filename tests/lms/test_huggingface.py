@@ -14,7 +14,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, 
 from transformers import PreTrainedTokenizerFast
 
 from rescore.errors import UserError
-from rescore.lms import ComputeOptions, alone, load
+from rescore.lms import ComputeOptions, load, without_context
 from tests.conftest import SENTENCES, Run, assert_one_line_error, shared, write_json
 
 SIZE: dict[str, Any] = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64}
@@ -138,7 +138,7 @@ def masked_definition(folder: Path, text: str, within_word: bool) -> list[float]
 def test_masked_models(name: str, pll: str, tmp_path: Path) -> None:
     folder = build(name, tmp_path / name)
     lm = load(f"hf-masked{pll}:{folder}")
-    for text, found in zip(TEXTS, lm.score(alone(TEXTS)), strict=True):
+    for text, found in zip(TEXTS, lm.score(without_context(TEXTS)), strict=True):
         slow = masked_definition(folder, text, bool(pll))
         assert found.log_probs == pytest.approx(slow, abs=1e-4)
     assert lm.name == f"hf-masked{pll}"
@@ -150,7 +150,7 @@ def test_causal_models(name: str, tmp_path: Path) -> None:
     model = transformers.AutoModelForCausalLM.from_pretrained(folder).eval()
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     begin = [] if name == "llama-without-bos" else [tokenizer.bos_token_id]
-    for text, found in zip(TEXTS, load(f"hf-causal:{folder}").score(alone(TEXTS)), strict=True):
+    for text, found in zip(TEXTS, load(f"hf-causal:{folder}").score(without_context(TEXTS)), strict=True):
         ids = [*begin, *tokenizer(text, add_special_tokens=False)["input_ids"]]
         slow = []
         for place in range(1, len(ids)):
@@ -170,15 +170,15 @@ def test_causal_models_read_trees_where_they_can(gpt2: Path, tmp_path: Path) -> 
         lm: Any = load(f"hf-causal:{folder}")
         assert lm.network.reads_trees is expected
         texts = [f"the old clock {text}" for text in TEXTS]
-        together = [found.sum for found in lm.score(alone(texts))]
-        assert together == pytest.approx([lm.score(alone([text]))[0].sum for text in texts], abs=1e-4)
+        together = [found.sum for found in lm.score(without_context(texts))]
+        assert together == pytest.approx([lm.score(without_context([text]))[0].sum for text in texts], abs=1e-4)
 
 
 @pytest.mark.parametrize("precision", ["bf16", "int8"])
 def test_lower_precision_is_near(precision: str, gpt2: Path, bert: Path) -> None:
     for spec in (f"hf-causal:{gpt2}", f"hf-masked:{bert}"):
         exact, rough = load(spec), load(spec, ComputeOptions(precision=precision))
-        means = [[found.mean for found in lm.score(alone(TEXTS[:12]))] for lm in (exact, rough)]
+        means = [[found.mean for found in lm.score(without_context(TEXTS[:12]))] for lm in (exact, rough)]
         assert means[0] == pytest.approx(means[1], abs=0.2) and means[0] != means[1]
         assert exact.fingerprint != rough.fingerprint
     lm: Any = load(f"hf-causal:{gpt2}", ComputeOptions(precision="bf16"))
@@ -189,7 +189,7 @@ def test_long_sentences_fit_the_positions(bert: Path, tmp_path: Path, caplog: py
     long = " ".join(["the old clock"] * 40)
     for spec in (f"hf-masked:{bert}", f"hf-masked:{build('roberta', tmp_path)}"):
         caplog.clear()
-        (found,) = load(spec).score(alone([long]))
+        (found,) = load(spec).score(without_context([long]))
         assert len(found.tokens) >= 120 and (found.log_probs < 0).all()
         assert "but the model only 38 positions" in caplog.text
 
@@ -197,8 +197,10 @@ def test_long_sentences_fit_the_positions(bert: Path, tmp_path: Path, caplog: py
 def test_intact_reads_everything(bert: Path) -> None:
     intact, masked = (load(f"hf-masked{option}:{bert}") for option in (":intact", ""))
     text = SENTENCES[:1]
-    assert len(intact.score(alone(text))[0].tokens) == len(masked.score(alone(text))[0].tokens)
-    assert intact.score(alone(text))[0].sum != pytest.approx(masked.score(alone(text))[0].sum, abs=1e-3)
+    assert len(intact.score(without_context(text))[0].tokens) == len(masked.score(without_context(text))[0].tokens)
+    assert intact.score(without_context(text))[0].sum != pytest.approx(
+        masked.score(without_context(text))[0].sum, abs=1e-3
+    )
     assert intact.fingerprint != masked.fingerprint
 
 
@@ -207,21 +209,21 @@ def test_case(bert: Path) -> None:
     lower = load(f"hf-masked:lower:{bert}")
     sentence = load(f"hf-masked:sentence:{bert}")
     shout = "THE OLD CLOCK"
-    quiet = pytest.approx(plain.score(alone(["the old clock"]))[0].sum, abs=1e-4)
-    assert lower.score(alone([shout]))[0].sum == quiet
-    assert sentence.score(alone([shout]))[0].sum == pytest.approx(
-        plain.score(alone(["The old clock"]))[0].sum, abs=1e-4
+    quiet = pytest.approx(plain.score(without_context(["the old clock"]))[0].sum, abs=1e-4)
+    assert lower.score(without_context([shout]))[0].sum == quiet
+    assert sentence.score(without_context([shout]))[0].sum == pytest.approx(
+        plain.score(without_context(["The old clock"]))[0].sum, abs=1e-4
     )
-    assert plain.score(alone([shout]))[0].sum != quiet
+    assert plain.score(without_context([shout]))[0].sum != quiet
     assert len({lm.fingerprint for lm in (plain, lower, sentence)}) == 3
 
 
 def test_batches_change_nothing(gpt2: Path, bert: Path) -> None:
     for spec in (f"hf-causal:{gpt2}", f"hf-masked:{bert}"):
-        together = [found.sum for found in load(spec).score(alone(TEXTS))]
+        together = [found.sum for found in load(spec).score(without_context(TEXTS))]
         single: Any = load(spec)
         single.network.batch_tokens = 1
-        assert together == pytest.approx([single.score(alone([text]))[0].sum for text in TEXTS], abs=1e-4)
+        assert together == pytest.approx([single.score(without_context([text]))[0].sum for text in TEXTS], abs=1e-4)
 
 
 def test_errors(bert: Path, gpt2: Path, tmp_path: Path) -> None:
@@ -287,7 +289,7 @@ def test_minicons_agrees_on_real_hypotheses(name: str, tmp_path: Path) -> None:
         if name != "gpt2":
             wanted = theirs.token_score(texts, PLL_metric=metric.replace("-", "_"))
         sums = [sum(value for _, value in sentence) for sentence in wanted]
-        assert [found.sum for found in lm.score(alone(texts))] == pytest.approx(sums, abs=1e-3)
+        assert [found.sum for found in lm.score(without_context(texts))] == pytest.approx(sums, abs=1e-3)
 
 
 def test_models_that_look_ahead_are_no_causal_models(bert: Path, tmp_path: Path) -> None:

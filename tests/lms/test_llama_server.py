@@ -24,7 +24,7 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, 
 import rescore as package
 from rescore import formats
 from rescore.errors import UserError
-from rescore.lms import ComputeOptions, alone
+from rescore.lms import ComputeOptions, without_context
 from rescore.lms import load as load_model
 from tests.conftest import ROOT, SENTENCES, Run
 
@@ -185,8 +185,8 @@ def url(folder: Path) -> Iterator[str]:
 def test_scores_are_those_of_transformers(folder: Path, url: str) -> None:
     texts = [*SENTENCES[:20], "a", "straße 5 €", "two  blanks", ""]
     prompted = ComputeOptions(prompt=PROMPT)
-    served = load_model(f"server:{url}#tiny", prompted).score(alone(texts))
-    here = load_model(f"hf-causal:{folder}", prompted).score(alone(texts))
+    served = load_model(f"server:{url}#tiny", prompted).score(without_context(texts))
+    here = load_model(f"hf-causal:{folder}", prompted).score(without_context(texts))
     for text, one, other in zip(texts, served, here, strict=True):
         assert len(one.tokens) == len(other.tokens), text
         assert one.log_probs == pytest.approx(other.log_probs, abs=1e-2), text
@@ -195,9 +195,9 @@ def test_scores_are_those_of_transformers(folder: Path, url: str) -> None:
 def test_without_a_prompt_this_server_does_not_score_the_first_token(
     folder: Path, url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    served = load_model(f"server:{url}").score(alone(SENTENCES[:5]))
+    served = load_model(f"server:{url}").score(without_context(SENTENCES[:5]))
     assert "gives no score for the first token of a text" in caplog.text
-    for one, other in zip(served, load_model(f"hf-causal:{folder}").score(alone(SENTENCES[:5])), strict=True):
+    for one, other in zip(served, load_model(f"hf-causal:{folder}").score(without_context(SENTENCES[:5])), strict=True):
         assert one.log_probs == pytest.approx(other.log_probs[1:], abs=1e-2)
 
 
@@ -234,7 +234,9 @@ def test_without_a_first_token_this_server_takes_the_wrong_log_probabilities(tmp
     with serving(save(tmp_path, bos=False)) as url:
         with pytest.raises(UserError, match=r"gives no log-probabilities of given text .*its tokens spell"):
             load_model(f"server:{url}#tiny")
-        served = load_model(f"server:{url}#tiny", ComputeOptions(prompt=f"<s>{PROMPT}")).score(alone(SENTENCES[:5]))
-    here = load_model(f"hf-causal:{tmp_path}", ComputeOptions(prompt=PROMPT)).score(alone(SENTENCES[:5]))
+        served = load_model(f"server:{url}#tiny", ComputeOptions(prompt=f"<s>{PROMPT}")).score(
+            without_context(SENTENCES[:5])
+        )
+    here = load_model(f"hf-causal:{tmp_path}", ComputeOptions(prompt=PROMPT)).score(without_context(SENTENCES[:5]))
     for one, other in zip(served, here, strict=True):
         assert one.sum == pytest.approx(other.sum, abs=0.2)

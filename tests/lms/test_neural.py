@@ -11,7 +11,7 @@ import torch
 from rescore import pipeline
 from rescore.config import RunConfig
 from rescore.errors import UserError
-from rescore.lms import ComputeOptions, alone, kind_of, parse, recommended_weight
+from rescore.lms import ComputeOptions, kind_of, parse, recommended_weight, without_context
 from rescore.lms import load as load_model
 from rescore.lms.base import LanguageModel, Spec
 from rescore.lms.neural import checkpoint
@@ -82,7 +82,7 @@ def test_equals_the_definition(backend: str, models: dict[str, Path]) -> None:
     folder = folder_of(backend, models)
     sentences = short(folder)
     assert len(sentences) > 20
-    for text, found in zip(sentences, load(backend, folder).score(alone(sentences)), strict=True):
+    for text, found in zip(sentences, load(backend, folder).score(without_context(sentences)), strict=True):
         slow = definition(backend, folder, text)
         assert len(found.tokens) == len(slow)
         assert found.log_probs == pytest.approx(slow, abs=1e-4)
@@ -93,24 +93,26 @@ def test_equals_the_definition(backend: str, models: dict[str, Path]) -> None:
 def test_neighbours_batches_and_threads_change_nothing(backend: str, models: dict[str, Path]) -> None:
     folder = folder_of(backend, models)
     sentences = [*short(folder)[:12], "", "the", " ".join(["the old clock"] * 20)]
-    together = [found.sum for found in load(backend, folder).score(alone(sentences))]
+    together = [found.sum for found in load(backend, folder).score(without_context(sentences))]
     single = load(backend, folder, batch_tokens=1)
     threads = torch.get_num_threads()
     try:
         torch.set_num_threads(2)
-        one_by_one = [single.score(alone([text]))[0].sum for text in reversed(sentences)]
+        one_by_one = [single.score(without_context([text]))[0].sum for text in reversed(sentences)]
     finally:
         torch.set_num_threads(threads)
     assert together == pytest.approx(one_by_one[::-1], abs=1e-4)
 
 
 def test_tokens_are_in_the_order_of_the_sentence(models: dict[str, Path]) -> None:
-    forward, backward = (load(kind, models[kind]).score(alone(["the old clock"]))[0] for kind in ("unilm", "unilm-bw"))
+    forward, backward = (
+        load(kind, models[kind]).score(without_context(["the old clock"]))[0] for kind in ("unilm", "unilm-bw")
+    )
     assert forward.tokens[-1] == "[EOS]" and backward.tokens == ["[EOS]", *forward.tokens[:-1]]
 
 
 def test_empty_sentence(model: Path) -> None:
-    (found,) = load("tta", model).score(alone(["  ...  "]))
+    (found,) = load("tta", model).score(without_context(["  ...  "]))
     assert found.tokens == [] and found.sum == found.mean == 0
 
 
@@ -129,8 +131,8 @@ def test_long_sentence_is_scored_in_windows_and_told_once(model: Path, caplog: p
     lm = load("tta", model)
     text = " ".join(["the old clock"] * 400)
     with caplog.at_level("WARNING"):
-        (found,) = lm.score(alone([text]))
-        lm.score(alone([text]))
+        (found,) = lm.score(without_context([text]))
+        lm.score(without_context([text]))
     assert len(found.tokens) == len(found.log_probs) >= 1000 and (found.log_probs < 0).all()
     assert [record.message for record in caplog.records] == [
         f"tta: a sentence has {len(found.tokens)} tokens, but the model only 22 positions; "
@@ -143,7 +145,7 @@ def test_column_and_norm(model: Path) -> None:
     lists = [NbestList("u", [Hypothesis("the old", {"s2s": -1.0}), Hypothesis("the old", {"s2s": -2.0})], ("r",), "s")]
     (summed,) = pipeline.score(lists, [lm], RunConfig(norm="sum", count_tokens=False))
     (mean,) = pipeline.score(lists, [lm], RunConfig(norm="mean", count_tokens=False))
-    (found,) = lm.score(alone(["the old"]))
+    (found,) = lm.score(without_context(["the old"]))
     assert [h.scores for h in summed.hypotheses] == [
         {"s2s": -float(rank), "tta": pytest.approx(found.sum, abs=1e-4)} for rank in (1, 2)
     ]

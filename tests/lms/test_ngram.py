@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rescore.errors import UserError
-from rescore.lms import alone, load
+from rescore.lms import load, without_context
 from rescore.lms import ngram as backend
 from rescore.lms import ngram as training
 from tests.conftest import ROOT, SENTENCES, Run, assert_one_line_error, write_json
@@ -68,7 +68,7 @@ def definition(words: list[str]) -> list[float]:
 
 @pytest.mark.parametrize("text", ["the old clock", "clock the the old", "the owl old", "", "owl owl"])
 def test_equals_the_definition(arpa: Path, text: str) -> None:
-    (found,) = load(f"ngram:{arpa}").score(alone([text]))
+    (found,) = load(f"ngram:{arpa}").score(without_context([text]))
     assert found.tokens == [*text.split(), "</s>"]
     assert found.log_probs == pytest.approx(definition(text.split()), abs=1e-5)
     assert found.unknown == tuple(index for index, word in enumerate(text.split()) if word == "owl")
@@ -76,8 +76,8 @@ def test_equals_the_definition(arpa: Path, text: str) -> None:
 
 def test_case_and_fingerprint(arpa: Path) -> None:
     plain, lower = load(f"ngram:{arpa}"), load(f"ngram:lower:{arpa}")
-    assert len(plain.score(alone(["THE OLD"]))[0].unknown) == 2
-    assert lower.score(alone(["THE OLD"]))[0].sum == plain.score(alone(["the old"]))[0].sum
+    assert len(plain.score(without_context(["THE OLD"]))[0].unknown) == 2
+    assert lower.score(without_context(["THE OLD"]))[0].sum == plain.score(without_context(["the old"]))[0].sum
     assert plain.fingerprint != lower.fingerprint
     before = plain.fingerprint
     arpa.write_text(ARPA.replace("-0.25", "-0.26"), encoding="utf-8")
@@ -152,7 +152,7 @@ def test_training_and_query_agree(
     }
     assert f"3-gram of {unit}s" in (tmp_path / "lm" / "README.md").read_text()
     texts = [*SENTENCES[:30], "Xylophones, the OLD clock!", ""]
-    scores = load(f"ngram:{tmp_path / 'lm'}").score(alone(texts))
+    scores = load(f"ngram:{tmp_path / 'lm'}").score(without_context(texts))
     if unit == "word":
         assert scores[-2].tokens == ["xylophones", "the", "old", "clock", "</s>"] and scores[-2].unknown == (0,)
     lines = "\n".join(" ".join(found.tokens[:-1]) for found in scores)

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from rescore.errors import UserError
-from rescore.lms import ComputeOptions, alone, load
+from rescore.lms import ComputeOptions, load, without_context
 from rescore.lms.neural import checkpoint
 from rescore.lms.permutation.network import order
 from tests.conftest import Run, assert_one_line_error
@@ -39,12 +39,12 @@ def definition(folder: Path, sentence: str, orders: int, seed: int) -> np.ndarra
 def test_equals_the_definition(options: str, orders: int, seed: int, models: dict[str, Path]) -> None:
     folder = models["permutation"]
     sentences = short(folder)[:15]
-    together = load(f"permutation:{options}{folder}").score(alone(sentences))
+    together = load(f"permutation:{options}{folder}").score(without_context(sentences))
     single = load(f"permutation:{options}{folder}", ComputeOptions(batch_tokens=1))
     for text, found in zip(sentences, together, strict=True):
         slow = definition(folder, text, orders, seed)
         assert found.log_probs == pytest.approx(slow, abs=1e-4)
-        assert single.score(alone([text]))[0].log_probs == pytest.approx(slow, abs=1e-4)
+        assert single.score(without_context([text]))[0].log_probs == pytest.approx(slow, abs=1e-4)
 
 
 def test_orders_are_seeded() -> None:
@@ -56,7 +56,11 @@ def test_orders_are_seeded() -> None:
 def test_the_fingerprint_has_the_orders(models: dict[str, Path]) -> None:
     options = ("", "orders=2:", "orders=4:", "seed=1:", "orders=4:seed=1:")
     lms = [load(f"permutation:{one}{models['permutation']}") for one in options]
-    assert len({lm.fingerprint for lm in lms}) == len({lm.score(alone(["the old clock"]))[0].sum for lm in lms}) == 5
+    assert (
+        len({lm.fingerprint for lm in lms})
+        == len({lm.score(without_context(["the old clock"]))[0].sum for lm in lms})
+        == 5
+    )
 
 
 def test_usual_numbers_change_nothing(models: dict[str, Path]) -> None:

@@ -12,7 +12,7 @@ import torch
 import transformers
 
 from rescore.errors import UserError
-from rescore.lms import ComputeOptions, Question, alone, load
+from rescore.lms import ComputeOptions, Question, load, without_context
 from rescore.lms.huggingface.placement import memory_limits
 from tests.conftest import SENTENCES, Run, assert_one_line_error, write_json
 from tests.lms.test_huggingface import SIZE, build
@@ -27,7 +27,7 @@ def spec(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 
 def sums(spec: str, **computing: Any) -> list[float]:
-    return [scores.sum for scores in load(spec, ComputeOptions(**computing)).score(alone(TEXTS))]
+    return [scores.sum for scores in load(spec, ComputeOptions(**computing)).score(without_context(TEXTS))]
 
 
 @pytest.mark.parametrize("device", ["auto", "auto:cpu=50KB", "auto:cpu=100KB"])
@@ -37,7 +37,7 @@ def test_spread_models_score_the_same(spec: str, device: str) -> None:
     places = set(getattr(lm.network._model, "hf_device_map", {}).values())
     if device != "auto":
         assert "disk" in places, "the model is larger than the limit"
-    found = [scores.sum for scores in lm.score(alone(TEXTS))]
+    found = [scores.sum for scores in lm.score(without_context(TEXTS))]
     assert found == pytest.approx(sums(spec, device="cpu"), abs=1e-4)
     assert lm.fingerprint == load(spec, ComputeOptions(device="cpu")).fingerprint
 
@@ -51,7 +51,7 @@ def test_a_spread_model_keeps_its_past(tmp_path: Path) -> None:
         for device in ("auto:cpu=50KB", "cpu")
     ]
     assert all(lm.network.keeps_past for lm in lms)
-    spread, usual = ([scores.sum for scores in lm.score(alone(TEXTS))] for lm in lms)
+    spread, usual = ([scores.sum for scores in lm.score(without_context(TEXTS))] for lm in lms)
     assert spread == pytest.approx(usual, abs=1e-4)
 
 
@@ -83,7 +83,10 @@ def test_models_in_few_bits(bits: int, tmp_path: Path, monkeypatch: pytest.Monke
     assert f"load_in_{bits}bit" in (small / "config.json").read_text()
     lm: Any = load(f"hf-causal:{small}", ComputeOptions(device="cpu"))
     assert lm.precision == f"{bits}bit"
-    rough, exact = [scores.mean for scores in lm.score(alone(TEXTS))], load(f"hf-causal:{folder}").score(alone(TEXTS))
+    rough, exact = (
+        [scores.mean for scores in lm.score(without_context(TEXTS))],
+        load(f"hf-causal:{folder}").score(without_context(TEXTS)),
+    )
     assert rough == pytest.approx([scores.mean for scores in exact], abs=1.0 if bits == 4 else 0.2)
     assert rough != [scores.mean for scores in exact]
     with pytest.raises(UserError, match=f"--precision int8 is not for a model in {bits}bit"):

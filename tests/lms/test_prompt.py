@@ -10,7 +10,7 @@ import pytest
 import torch
 import transformers
 
-from rescore.lms import ComputeOptions, Question, alone, capabilities_of, load
+from rescore.lms import ComputeOptions, Question, capabilities_of, load, without_context
 from tests.conftest import SENTENCES, Run, assert_one_line_error
 from tests.lms.test_huggingface import build
 
@@ -82,7 +82,7 @@ def test_a_model_with_a_sliding_window_keeps_no_past(tmp_path: Path) -> None:
 def test_a_template_without_a_source(folder: Path) -> None:
     lm = load(f"hf-causal:{folder}", ComputeOptions(prompt="He said: {text}"))
     assert not capabilities_of(lm).source
-    assert lm.score(alone(["yes"]))[0].sum == pytest.approx(own(folder, "He said: ", "yes"), abs=1e-4)
+    assert lm.score(without_context(["yes"]))[0].sum == pytest.approx(own(folder, "He said: ", "yes"), abs=1e-4)
     plain = load(f"hf-causal:{folder}")
     assert plain.fingerprint != lm.fingerprint
 
@@ -95,7 +95,9 @@ def test_what_was_said_before_is_shown(folder: Path) -> None:
         shown = "".join(f"{line}\n" for line in before)
         assert found.sum == pytest.approx(own(folder, shown, text), abs=1e-4 * len(text))
     plain = load(f"hf-causal:{folder}")
-    assert lm.score(alone(["yes"]))[0].sum == pytest.approx(plain.score(alone(["yes"]))[0].sum, abs=1e-4)
+    assert lm.score(without_context(["yes"]))[0].sum == pytest.approx(
+        plain.score(without_context(["yes"]))[0].sum, abs=1e-4
+    )
     assert plain.fingerprint != lm.fingerprint
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from rescore.errors import UserError
-from rescore.lms import ComputeOptions, Question, alone, load
+from rescore.lms import ComputeOptions, Question, load, without_context
 from tests.conftest import Run, assert_one_line_error
 from tests.metrics.test_comet import build
 
@@ -53,7 +53,7 @@ def test_scores_are_those_of_the_library(folder: Path) -> None:
     assert len({round(one.sum, 4) for one in scores}) == 4
     assert [one.mean for one in scores] == [one.sum for one in scores]
     with pytest.raises(UserError, match="reads the source"):
-        lm.score(alone(["the"]))
+        lm.score(without_context(["the"]))
 
 
 def test_the_fingerprint_is_of_weights_and_settings(folder: Path, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 import rescore as package
 from rescore.errors import UserError
-from rescore.lms import ComputeOptions, LanguageModel, Question, TokenScores, alone, http_client
+from rescore.lms import ComputeOptions, LanguageModel, Question, TokenScores, http_client, without_context
 from rescore.lms import load as load_model
 from rescore.lms.base import watched
 from rescore.lms.cache import Cached
@@ -59,7 +59,7 @@ def sums(scores: list[TokenScores]) -> list[float]:
 def test_each_server_is_asked_its_way(form: str, start: Start, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
     lm = load(start(form), "He said: {text}")
-    found = lm.score(alone(TEXTS))
+    found = lm.score(without_context(TEXTS))
     assert sums(found) == pytest.approx([expected("He said: ", text) for text in TEXTS])
     assert "".join(found[0].tokens).strip() == TEXTS[0]
     ways = {
@@ -75,7 +75,7 @@ def test_each_server_is_asked_its_way(form: str, start: Start, caplog: pytest.Lo
 @pytest.mark.parametrize("form", ["vllm", "prompt_logprobs", "sglang"])
 def test_a_text_alone(form: str, bos: bool, start: Start, caplog: pytest.LogCaptureFixture) -> None:
     """Without [BOS], the first token has nothing before it and is not scored, as with hf-causal."""
-    found = load(start(form, bos)).score(alone(TEXTS))
+    found = load(start(form, bos)).score(without_context(TEXTS))
     assert sums(found) == pytest.approx([expected("", text, bos) for text in TEXTS])
     assert [len(one.tokens) for one in found] == [len(text.split()) - (not bos) for text in TEXTS]
     assert ("gives no score for the first token of a text" in caplog.text) == (not bos)
@@ -84,7 +84,7 @@ def test_a_text_alone(form: str, bos: bool, start: Start, caplog: pytest.LogCapt
 def test_without_a_prompt_llama_cpp_python_says_nothing_of_the_first_token(
     start: Start, caplog: pytest.LogCaptureFixture
 ) -> None:
-    found = load(start("llama_cpp")).score(alone(TEXTS))
+    found = load(start("llama_cpp")).score(without_context(TEXTS))
     assert [len(one.tokens) for one in found] == [len(text.split()) - 1 for text in TEXTS]
     assert "give --prompt" in caplog.text
 
@@ -98,11 +98,11 @@ def test_the_source_is_shown(start: Start) -> None:
     assert sums(lm.score(questions)) == pytest.approx(wanted)
     assert len(fake.asked) - before == 2 + 4  # a source is read alone once; an empty text is not sent
     with pytest.raises(UserError, match="give lists with sources"):
-        lm.score(alone(["yes"]))
+        lm.score(without_context(["yes"]))
 
 
 def test_a_token_across_the_border_belongs_to_the_text(start: Start) -> None:
-    found = load(start(), "He said:{text}").score(alone(["yes and no"]))
+    found = load(start(), "He said:{text}").score(without_context(["yes and no"]))
     assert found[0].tokens == [" said:yes", " and", " no"]
 
 
@@ -128,7 +128,7 @@ def test_equal_texts_are_asked_once_in_parallel_up_to_a_bound(start: Start) -> N
     fake = start()
     lm = load(fake, options="parallel=3:")
     before, fake.seconds = len(fake.asked), 0.05
-    lm.score(alone([*TEXTS, *TEXTS]))
+    lm.score(without_context([*TEXTS, *TEXTS]))
     assert len(fake.asked) - before == len(TEXTS) and 1 < fake.most_under_way <= 3
     assert lm.name == "server"
 
@@ -189,7 +189,7 @@ def test_the_key_is_sent_and_never_told(
     assert fake.headers[-1]["Authorization"] == "Bearer sk-secret" and lm.fingerprint == plain
     fake.trouble = lambda number, text: (401, {}, b'{"error": {"message": "no such key: sk-secret"}}')
     with pytest.raises(UserError, match=r"answers 401 Unauthorized \(no such key: \*\*\*\); set the key") as error:
-        lm.score(alone(TEXTS))
+        lm.score(without_context(TEXTS))
     assert "sk-secret" not in str(error.value) + caplog.text + repr(lm) + repr(vars(lm))
     monkeypatch.setenv("RESCORE_API_KEY", "sk-sec ret\n")
     with pytest.raises(UserError, match="RESCORE_API_KEY: has blanks") as error:
@@ -212,7 +212,7 @@ def test_a_server_that_is_busy_for_a_while(status: int, start: Start) -> None:
     lm = load(fake)
     begun = len(fake.asked)
     fake.trouble = lambda number, text: (status, {}, b"later") if number <= begun + 6 else None
-    assert sums(lm.score(alone(TEXTS))) == pytest.approx([expected("", text) for text in TEXTS])
+    assert sums(lm.score(without_context(TEXTS))) == pytest.approx([expected("", text) for text in TEXTS])
 
 
 def test_connections_that_break_for_a_while(start: Start) -> None:
@@ -220,7 +220,7 @@ def test_connections_that_break_for_a_while(start: Start) -> None:
     lm = load(fake)
     begun = len(fake.asked)
     fake.trouble = lambda number, text: "hang up" if number <= begun + 6 else None
-    assert sums(lm.score(alone(TEXTS))) == pytest.approx([expected("", text) for text in TEXTS])
+    assert sums(lm.score(without_context(TEXTS))) == pytest.approx([expected("", text) for text in TEXTS])
 
 
 def test_retry_after(start: Start) -> None:
@@ -229,11 +229,11 @@ def test_retry_after(start: Start) -> None:
     begun = len(fake.asked)
     fake.trouble = lambda number, text: (429, {"Retry-After": "1"}, b"") if number == begun + 1 else None
     since = time.monotonic()
-    lm.score(alone(["yes"]))
+    lm.score(without_context(["yes"]))
     assert time.monotonic() - since > 0.95
     fake.trouble = lambda number, text: (429, {"Retry-After": "3600"}, b"")
     with pytest.raises(UserError, match="429 Too Many Requests, and asks to wait for 3600 s"):
-        lm.score(alone(["yes"]))
+        lm.score(without_context(["yes"]))
     assert http_client._asked_wait(email.utils.formatdate(time.time() + 100)) == pytest.approx(100, abs=3)
     assert http_client._asked_wait("soon") == http_client._asked_wait("-3") == 0
 
@@ -243,7 +243,7 @@ def test_a_slow_server(start: Start) -> None:
     lm = load(fake, options="timeout=1:")
     fake.seconds = 3
     with pytest.raises(UserError, match="no answer within 1 s, 2 times; is it overloaded"):
-        lm.score(alone(["yes"]))
+        lm.score(without_context(["yes"]))
 
 
 def usual(answer: Any) -> Any:
@@ -296,7 +296,7 @@ def test_nonsense(change: Callable[[Any], Any], message: str, start: Start) -> N
     lm = load(fake)
     fake.change = change
     with pytest.raises(UserError, match=message) as error:
-        lm.score(alone(["the clock ticked"]))
+        lm.score(without_context(["the clock ticked"]))
     assert str(error.value).startswith(fake.url) and "\n" not in str(error.value) and len(str(error.value)) < 400
 
 
@@ -306,7 +306,7 @@ def test_an_answer_that_is_no_json(data: bytes, start: Start) -> None:
     lm = load(fake)
     fake.trouble = lambda number, text: (200, {}, data)
     with pytest.raises(UserError, match="which is no JSON object") as error:
-        lm.score(alone(["yes"]))
+        lm.score(without_context(["yes"]))
     assert "\n" not in str(error.value)
 
 
@@ -315,10 +315,10 @@ def test_a_refusal_names_the_text(start: Start) -> None:
     lm = load(fake)
     fake.trouble = lambda number, text: (400, {}, b'{"error": {"message": "maximum context length\\nis 10"}}')
     with pytest.raises(UserError, match=r"answers 400 Bad Request \(maximum context length is 10\), for 'the clock'"):
-        lm.score(alone(["the clock"]))
+        lm.score(without_context(["the clock"]))
     fake.trouble = lambda number, text: (307, {"Location": "http://elsewhere"}, b"")
     with pytest.raises(UserError, match="answers 307 Temporary Redirect"):
-        lm.score(alone(["the clock"]))
+        lm.score(without_context(["the clock"]))
 
 
 def test_what_was_scored_before_the_server_died_is_kept(start: Start, tmp_path: Path) -> None:
@@ -328,12 +328,12 @@ def test_what_was_scored_before_the_server_died_is_kept(start: Start, tmp_path: 
     fake.trouble = lambda number, text: "hang up" if number > begun + 40 else None
     texts = [f"{text} {number}" for number in range(20) for text in TEXTS]
     with pytest.raises(UserError, match=r"the connection broke .*7 times; start the server again, and run the same"):
-        cached.score(alone(texts))
+        cached.score(without_context(texts))
     with sqlite3.connect(cached.path) as database:
         assert database.execute("SELECT COUNT(*) FROM scores").fetchone() == (40,)
     fake.trouble = lambda number, text: None
     fake.scored = 0
-    assert sums(cached.score(alone(texts))) == pytest.approx([expected("", text) for text in texts])
+    assert sums(cached.score(without_context(texts))) == pytest.approx([expected("", text) for text in texts])
     assert fake.scored == len(texts) - 40
 
 
@@ -349,7 +349,7 @@ def test_an_interrupt_ends_soon_and_keeps_what_was_scored(start: Start, tmp_path
     fake.trouble = wait
     since = time.monotonic()
     with pytest.raises(KeyboardInterrupt), watched(interrupt_after(4)):
-        cached.score(alone(TEXTS))
+        cached.score(without_context(TEXTS))
     assert time.monotonic() - since < 10
     with sqlite3.connect(cached.path) as database:
         assert database.execute("SELECT COUNT(*) FROM scores").fetchone() == (4,)

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from rescore.errors import UserError
-from rescore.lms import ComputeOptions, Question, alone, capabilities_of, is_pseudo, load
+from rescore.lms import ComputeOptions, Question, capabilities_of, is_pseudo, load, without_context
 from rescore.lms.neural import checkpoint
 from rescore.lms.neural.config import NetworkConfig
 from rescore.lms.neural.tokenizer import Tokenizer
@@ -96,7 +96,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory, tokenizer: Tokenizer, confi
 
 @pytest.mark.parametrize("reading", ["bi", "l2r", "r2l"])
 def test_a_sentence_equals_the_definition(reading: str, folder: Path) -> None:
-    found = load(f"unified:{reading}:{folder}").score(alone(TARGETS))
+    found = load(f"unified:{reading}:{folder}").score(without_context(TARGETS))
     for text, scores in zip(TARGETS, found, strict=True):
         slow = definition(reading, folder, "", text)
         np.testing.assert_allclose(scores.log_probs, slow, atol=1e-4)

@@ -18,7 +18,7 @@ from rescore.config import RunConfig
 from rescore.decision.mbr import losses
 from rescore.lms import TokenScores
 from rescore.metrics import Metric, base, list_statistics
-from rescore.metrics.base import Counts, Remembered
+from rescore.metrics.base import CachedMetric, Counts
 from rescore.metrics.mt import Bleu
 from rescore.nbest import NbestList
 from tests.conftest import ROOT
@@ -63,7 +63,7 @@ def test_what_exceeds_the_bounds_is_computed_again(
 ) -> None:
     monkeypatch.setattr(base, limit, 40)
     plain = metrics.choose_metric("bleu", lists)
-    kept = Remembered(plain)
+    kept = CachedMetric(plain)
     few, many = lists[:1], lists
     for some in (few, many, few):
         np.testing.assert_array_equal(

@@ -46,7 +46,7 @@ def test_alignment_in_little_memory_is_the_same(monkeypatch: pytest.MonkeyPatch)
         plain = align(one, other)
         with monkeypatch.context() as patch:
             patch.setattr(alignment, "LONG", -1)
-            patch.setattr(alignment, "KEPT", int(random.integers(1, 9)))
+            patch.setattr(alignment, "MAX_DIAGONALS", int(random.integers(1, 9)))
             assert align(one, other) == plain
 
 

@@ -96,7 +96,7 @@ def test_copies_count_once_and_other_paths_of_a_text_add_up(rule: str) -> None:
 @pytest.mark.parametrize("decide", ["best", "mbr", "rover"])
 def test_bonuses_are_in_units_of_the_scores(decide: str, unit: float) -> None:
     def weights(factor: float, bagging: bool) -> dict[str, float]:
-        lists = noisy(7, unit=factor)
+        lists = noisy(3, unit=factor)
         for nbest in lists:
             for hypothesis in nbest.hypotheses[::2]:
                 hypothesis.text = hypothesis.text[:-2]

@@ -212,7 +212,7 @@ def _table(parts: list[Part], totals: Floats, frequencies: Ids) -> LinkCounts:
 
 WORDS = (1 << 20) - 1
 """The largest vocabulary: words that come later are left out."""
-LONGEST = 1_000
+MAX_WORDS = 1_000
 """Pairs with more words on a side are left out."""
 ALIGNMENTS = ("none", "diagonal")
 TENSION = 4.0
@@ -403,7 +403,7 @@ def read(
     for chunk in chunks:
         for both in zip(*(cut([pair[side] for pair in chunk]) for side in (0, 1)), strict=True):
             numbers = [list(_numbered(words, vocabulary)) for words in both]
-            if all(0 < len(sentence) <= LONGEST for sentence in numbers):
+            if all(0 < len(sentence) <= MAX_WORDS for sentence in numbers):
                 for side, sentence in enumerate(numbers):
                     ids[side].extend(sentence)
                     starts[side].append(len(ids[side]))

@@ -27,7 +27,7 @@ class Permutation(TTA):
     this is a T-TA.
     """
 
-    def plain(self, tokens: Tensor) -> Tensor:
+    def key_tokens(self, tokens: Tensor) -> Tensor:
         return tokens % self.config.vocab_size
 
     def visible(self, tokens: Tensor, lengths: Tensor, columns: Tensor) -> Tensor:

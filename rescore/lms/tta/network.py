@@ -131,9 +131,9 @@ class TTA(Transformer):
         """
         columns = torch.arange(tokens.shape[1], device=tokens.device)[None]
         mask = self.visible(tokens, lengths, columns)
-        tokens = self.plain(tokens)
+        tokens = self.key_tokens(tokens)
         places = self.places(tokens)
-        query = self.empty(places, tokens // self.config.vocab_size).expand(*tokens.shape, -1)
+        query = self.initial_query(places, tokens // self.config.vocab_size).expand(*tokens.shape, -1)
         if self.phrases:
             keys = self._phrases(tokens, lengths, distinct=False)
             positions = self.position_embedding(places)
@@ -146,7 +146,7 @@ class TTA(Transformer):
             query = block(query, memory, mask)
         return query if layers is not None else cast(Tensor, self.output_transform(query))
 
-    def plain(self, tokens: Tensor) -> Tensor:
+    def key_tokens(self, tokens: Tensor) -> Tensor:
         """The tokens (batch, n), without information that only `visible` reads."""
         return tokens
 
@@ -167,7 +167,7 @@ class TTA(Transformer):
         real = tokens.masked_fill(~padding_mask(lengths, tokens.shape[1]), sides[0].none)
         return [side(real, backwards, self.embed_tokens, distinct) for backwards, side in enumerate(sides)]
 
-    def empty(self, places: Tensor, sentences: Tensor) -> Tensor:
+    def initial_query(self, places: Tensor, sentences: Tensor) -> Tensor:
         """The first queries (..., d), which know no token: of places in sentences, and the sentences' own."""
         if self.config.first_query == "mask":
             return self.embed_pairs(MASK_ID + sentences * self.config.vocab_size, places)
@@ -186,9 +186,9 @@ class TTA(Transformer):
           phrases).
         """
         rows, columns = batch.tokens.shape
-        packing, column = asked_together(batch.at, rows, columns)
+        packing, column = pack_positions(batch.at, rows, columns)
         visible = self.visible(batch.tokens, batch.lengths, packing.pad(column[:, None])[..., 0])
-        batch = batch._replace(tokens=self.plain(batch.tokens))
+        batch = batch._replace(tokens=self.key_tokens(batch.tokens))
         positions = self.position_embedding.weight[:columns]
         places = self.places(batch.tokens)
         apart = not self.config.embedding_norm
@@ -206,7 +206,7 @@ class TTA(Transformer):
         sentence = batch.tokens.flatten()[batch.at] // self.config.vocab_size
         asked = places.expand_as(batch.tokens).flatten()[batch.at] * self.config.sentences + sentence
         asked, where = asked.unique(return_inverse=True)
-        first = self.empty(asked // self.config.sentences, asked % self.config.sentences)
+        first = self.initial_query(asked // self.config.sentences, asked % self.config.sentences)
         query = first[where]
         for side in phrases:
             query = query + F.embedding(side.beside.flatten()[batch.at], side.added)
@@ -226,7 +226,7 @@ class TTA(Transformer):
         return cast(Tensor, self.output_transform(query))
 
 
-def asked_together(at: Tensor, rows: int, columns: int) -> tuple[Packing, Tensor]:
+def pack_positions(at: Tensor, rows: int, columns: int) -> tuple[Packing, Tensor]:
     """Queries (k,) of a (rows, columns) grid packed into a narrower grid that has no other queries, and their columns
     (k,)."""
     row, column = at // columns, at % columns

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from rescore.errors import UserError
-from rescore.lms import ComputeOptions, alone, load
+from rescore.lms import ComputeOptions, load, without_context
 from rescore.lms.electra.network import Confused, ReplacedTokenDetection, Sampled, generators
 from rescore.lms.neural import checkpoint
 from rescore.lms.neural.config import NetworkConfig
@@ -100,7 +100,9 @@ def test_it_learns(tmp_path: Path, tokenizer: Tokenizer, config: NetworkConfig, 
     made.export()
     lm = load(f"electra:{tmp_path}")
     swapped = [" ".join(reversed(text.split())) for text in SENTENCES[:20]]
-    whole, broken = (np.mean([found.mean for found in lm.score(alone(texts))]) for texts in (SENTENCES[:20], swapped))
+    whole, broken = (
+        np.mean([found.mean for found in lm.score(without_context(texts))]) for texts in (SENTENCES[:20], swapped)
+    )
     assert whole > broken
 
 
@@ -111,7 +113,7 @@ def test_scores_equal_the_definition(models: dict[str, Path], precision: str) ->
     network, tokenizer = checkpoint.load(folder)
     network.double()
     sentences = short(folder)[:20]
-    together = load(f"electra:{folder}", ComputeOptions(precision=precision)).score(alone(sentences))
+    together = load(f"electra:{folder}", ComputeOptions(precision=precision)).score(without_context(sentences))
     single = load(f"electra:{folder}", ComputeOptions(batch_tokens=1))
     near = 1e-4 if precision == "float32" else 0.5
     for text, found in zip(sentences, together, strict=True):
@@ -122,7 +124,7 @@ def test_scores_equal_the_definition(models: dict[str, Path], precision: str) ->
             slow = torch.nn.functional.logsigmoid(hidden @ (weight[0] - weight[1]) + bias[0] - bias[1]).numpy()
         assert found.tokens == tokenizer.pieces([text])[0]
         assert found.log_probs == pytest.approx(slow, abs=near)
-        assert single.score(alone([text]))[0].log_probs == pytest.approx(slow, abs=1e-4)
+        assert single.score(without_context([text]))[0].log_probs == pytest.approx(slow, abs=1e-4)
 
 
 def test_wrong_generators_are_refused(
