@@ -312,8 +312,10 @@ def without_copies(nbest: NbestList) -> NbestList:
     """
     if len({hypothesis.text for hypothesis in nbest.hypotheses}) == len(nbest.hypotheses):
         return nbest
-    unique = {(one.text, *sorted(one.scores.items())): one for one in reversed(nbest.hypotheses)}
-    return replace(nbest, hypotheses=list(unique.values())[::-1])
+    unique: dict[object, Hypothesis] = {}
+    for hypothesis in nbest.hypotheses:  # the first copy keeps its place: the order decides between equal scores
+        unique.setdefault((hypothesis.text, *sorted(hypothesis.scores.items())), hypothesis)
+    return replace(nbest, hypotheses=list(unique.values()))
 
 
 def ranked_by_means(lists: Sequence[NbestList]) -> bool:

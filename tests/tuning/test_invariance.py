@@ -13,7 +13,7 @@ from rescore import formats
 from rescore.decision import Decision
 from rescore.decision.confidence import networks
 from rescore.metrics.wer import ErrorRate
-from rescore.nbest import Hypothesis, NbestList
+from rescore.nbest import Hypothesis, NbestList, without_copies
 from rescore.tuning import TuningOptions, Weights, tune
 from rescore.tuning.calibration import Calibration, calibrate
 from rescore.tuning.joint import Risk, losses, tune_jointly, tune_scale, warn_at_end
@@ -41,6 +41,14 @@ def noisy(seed: int = 0, number: int = 40, unit: float = 1.0) -> list[NbestList]
 
 
 COLUMNS = {"s2s": 2.0, "x": 2.0, "a": 3.0}
+
+
+def test_a_copy_of_a_tied_hypothesis_does_not_move_it() -> None:
+    hypotheses = [Hypothesis(text, {"s2s": 0.0, "x": score}) for text, score in (("c", -9.0), ("a", 0.0), ("b", 0.0))]
+    for copied in (hypotheses, [*hypotheses, hypotheses[1]]):
+        lists = [NbestList(str(number), copied, ("a",)) for number in range(4)]
+        assert without_copies(lists[0]).hypotheses == hypotheses
+        assert tune(WER, lists, ["x"], options=TuningOptions(bagging=False))[1].value == 0.0
 
 
 @pytest.mark.parametrize("unit", [1000.0, 0.001])

@@ -476,7 +476,16 @@ def test_an_adaptation_keeps_the_best_weights_and_stops(tmp_path: Path) -> None:
     assert all(torch.equal(value, kept[name]) for name, value in start.items())
     card = (tmp_path / "worse" / "README.md").read_text()
     before = next(line.split()[-1] for line in stderr.splitlines() if line.startswith("step 0 "))
-    assert f"| {before} a token, on 20 held-out sentences |" in card
+    assert f"| {before} a token, on 20 held-out sentences |" in card and "the weights are those of step 0 |" in card
+    steps = json.loads(checkpoint_metadata(tmp_path / "worse" / STATE)["progress"])["step"]
+    more = (*adapt[:-1], "200", "--out", "worse", "--learning-rate", "1e-4", "--resume")
+    assert run(tmp_path, *more).communicate(timeout=300)[1]
+    assert json.loads(checkpoint_metadata(tmp_path / "worse" / STATE)["progress"])["step"] > steps + 1
+
+
+def checkpoint_metadata(path: Path) -> dict[str, str]:
+    with safe_open(path, "pt") as state:
+        return dict(state.metadata())
 
 
 def test_an_adaptation_learns_from_several_texts(tmp_path: Path) -> None:

@@ -62,6 +62,8 @@ class TrainingState:
     """Where the first task's validation loss was lowest; 0 is the model to start from."""
     best_losses: dict[str, float] = field(default_factory=dict)
     """Each task's validation loss there."""
+    best_accuracies: dict[str, float] = field(default_factory=dict)
+    """The tasks' accuracies there."""
     worse: int = 0
     """Number of validations since then."""
 
@@ -340,10 +342,11 @@ class Trainer:
     def _keep_best(self) -> None:
         """Keep the weights if the first task's validation loss was never lower."""
         progress, first = self.progress, self.schedule[0].name
-        if progress.best_losses and progress.losses[first] >= progress.best_losses[first]:
+        if progress.best_losses and not progress.losses[first] < progress.best_losses[first]:
             progress.worse += 1
             return
-        progress.worse, progress.best_step, progress.best_losses = 0, progress.step, dict(progress.losses)
+        progress.worse, progress.best_step = 0, progress.step
+        progress.best_losses, progress.best_accuracies = dict(progress.losses), dict(progress.accuracies)
         self._best = {name: value.detach().clone() for name, value in self.network.state_dict().items()}
 
     def _validation_loss(self, task: Task) -> float:
@@ -401,7 +404,9 @@ class Trainer:
         _check_same(path, before, self.belongs_to)
         self.progress = TrainingState(**json.loads(about["progress"]))
         self.network.load_state_dict(_with_prefix(tensors, "model."))
-        self._best = _with_prefix(tensors, "best.")
+        if self._adapts:
+            self._best = _with_prefix(tensors, "best.")
+        self.progress.worse = 0  # who resumes a training that stopped by itself wants it to go on
         self.heads.load_state_dict(_with_prefix(tensors, "heads."))
         for number, optimizer in enumerate(self.optimizers):
             state = optimizer.state_dict()
@@ -418,7 +423,7 @@ class Trainer:
         weights."""
         if self._best:
             self.network.load_state_dict(self._best)
-            self.progress.losses = self.progress.best_losses
+            self.progress.losses, self.progress.accuracies = self.progress.best_losses, self.progress.best_accuracies
         checkpoint.save(self.folder, self.network, self.tokenizer)
 
 

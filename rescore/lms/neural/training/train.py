@@ -222,6 +222,7 @@ def _write_card(kind: str, trainer: Trainer, corpora: Sequence[Corpus]) -> None:
         f"{task.objective.perplexity} ({name})": math.exp(progress.losses[name]) for name, task in trainer.tasks.items()
     }
     head = card_head(hub_task, {"kind": kind, "trained_on": names, "recommended_weight": 0.3}, figures)
+    kept = f"; the weights are those of step {progress.best_step:,}" if init is not None else ""
     sentences, tokens = sum(map(len, corpora)), sum(text.training_tokens for text in corpora)
     card = f"""{head}
 
@@ -231,7 +232,7 @@ def _write_card(kind: str, trainer: Trainer, corpora: Sequence[Corpus]) -> None:
 | --- | --- |
 {base}| text | {names} |
 {replaced}| training data | {sentences:,} sentences, {tokens:,} tokens |
-| steps | {progress.step:,} of at most {options.batch_tokens:,} tokens |
+| steps | {progress.step:,} of at most {options.batch_tokens:,} tokens{kept} |
 | tokens seen | {progress.tokens:,} |
 {measured}
 | recommended weight | 0.3, the papers' usual value; tune it on lists of your own and write it here |
