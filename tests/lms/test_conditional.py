@@ -115,7 +115,7 @@ def test_what_cannot_be_asked(folders: dict[str, Path], models: dict[str, Path])
     lm = load(f"tta:{folders['tta']}")
     with pytest.raises(UserError, match="reads the source"):
         lm.score(alone(["yes"]))
-    with pytest.raises(UserError, match="vectors are those of single sentences"):
+    with pytest.raises(UserError, match="vectors are for single sentences"):
         Embedder([lm])
     with pytest.raises(UserError, match="reads no source; train one with --pairs"):
         load(f"tta:channel:{models['tta']}")

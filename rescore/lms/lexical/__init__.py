@@ -86,7 +86,7 @@ class LexicalKind(Kind):
         from rescore.lms.lexical.model import LexicalLM
 
         if "length" in spec.options and {"channel", "coverage"} & set(spec.options):
-            raise UserError(f"--lm {spec.name}: length goes with neither channel nor coverage")
+            raise UserError(f"--lm {spec.name}: length cannot be combined with channel or coverage")
         return LexicalLM(spec.name, spec.path, spec.options)
 
     def train(self, options: TrainingOptions, report: Report = lambda line: None) -> None:

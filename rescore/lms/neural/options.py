@@ -120,7 +120,7 @@ class NeuralOptions(TextOptions, TokenizerOptions):
         if self.steps is not None and self.minutes is not None:
             raise UserError("--steps and --minutes exclude each other")
         if (self.tokenizer or self.init) and (self.vocabulary or self.size):
-            raise UserError("--vocabulary and --size are for a new tokenizer; this model has one already")
+            raise UserError("--vocabulary and --size are for a new tokenizer; leave out --tokenizer and --init")
         if self.tokenizer is not None and self.init is not None:
             raise UserError("--tokenizer and --init exclude each other: a model's weights belong to its tokenizer")
         if self.steps is None and self.minutes is None:
@@ -338,7 +338,7 @@ class SourceOptions(TranslationOptions):
                 raise UserError(f"{self.start or self.config}: reads a source; give --pairs SOURCE TARGET")
             return config
         if config.sentences > 1 and not config.source:
-            raise UserError("--context and --pairs exclude each other: what comes first is a neighbour, or a source")
+            raise UserError("--context and --pairs exclude each other: a network reads either neighbours or a source")
         return replace(config, sentences=2, source=True)
 
     def tasks(self, usual: Task, lesson: Lesson) -> list[Task]:
@@ -386,7 +386,7 @@ class OrderOptions(NeuralOptions):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.sentence_order is not None and self.reads_more:
-            raise UserError("--sentence-order cannot be had with --context or --pairs")
+            raise UserError("--sentence-order cannot be combined with --context or --pairs")
 
     def window(self, config: NetworkConfig) -> int:
         return 2 if self.sentence_order is not None else super().window(config)

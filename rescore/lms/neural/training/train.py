@@ -139,7 +139,7 @@ def _check(kind: NeuralKind, options: NeuralOptions) -> None:
     if options.start is not None:
         there = NetworkConfig.load(options.start / "config.json").kind
         if KINDS[there].family != kind.family:
-            raise UserError(f"--init {options.init}: is of kind {there}, whose weights are no part of a {kind.name}")
+            raise UserError(f"--init {options.init}: is of kind {there}, which has no weights for a {kind.name}")
     if not options.texts and options.steps != 0:
         raise UserError("no text to train on; give --text FILE")
     try:
