@@ -117,7 +117,8 @@ def _parameter(name: str, hint: Any, default: Any, about: Option) -> click.Optio
     optional = NoneType in get_args(hint)
     kind = next(one for one in get_args(hint) if one is not NoneType) if optional else hint
     several = get_origin(kind) is tuple and get_args(kind)[1] is ...
-    shown: dict[str, Any] = {"help": about.help or None, "metavar": about.metavar, "required": about.required}
+    metavar = about.metavar or ("N" if kind is int else None)
+    shown: dict[str, Any] = {"help": about.help or None, "metavar": metavar, "required": about.required}
     if kind is bool:
         return click.Option(names, is_flag=True, default=None if optional else default, **shown)
     if not (optional or several or about.required):
@@ -170,7 +171,7 @@ def _value(hint: Any, value: Any) -> Any:
 )
 @click.pass_context
 def command(ctx: click.Context, /, lm: str, **values: Any) -> None:
-    """Train a language model. Its folder gets the model, tokenizer.json, and a model card (README.md).
+    """Train a language model. Write the model, tokenizer.json, and a model card (README.md) to --out.
 
     \b
     rescore train --lm tta --help

@@ -68,8 +68,8 @@ class NeuralOptions(TextOptions, TokenizerOptions):
     )
     init: str | None = option(
         None,
-        "Adapt this model: start from its weights and its tokenizer, keep the weights of the lowest validation loss, "
-        "and stop when it rises. The name of a shipped model, such as tta, or a folder.",
+        "Adapt a model: NAME of a shipped model, such as tta, or DIR. Training starts from its weights and tokenizer, "
+        "stops when the validation loss rises, and keeps the weights with the lowest validation loss.",
         metavar="NAME|DIR",
     )
     resume: bool = option(False, "Continue from the last checkpoint in --out.")
@@ -86,7 +86,7 @@ class NeuralOptions(TextOptions, TokenizerOptions):
     decay: float | None = option(
         None,
         f"Share of the training, at its end, in which the learning rate falls to 0.  [default: {DECAY:g}; with --init "
-        "all after the warm-up]",
+        "the whole training after the warm-up]",
         low=0,
         high=1,
     )
@@ -260,8 +260,7 @@ class MaskingOptions(NeuralOptions):
     )
     mask_cap: int | None = option(
         None,
-        "Mask at most N tokens per sentence; the first paper on scoring with masked models uses 4.  [default: "
-        "no limit]",
+        "Mask at most N tokens per sentence, such as 4.  [default: no limit]",
         metavar="N",
         low=1,
     )
