@@ -94,7 +94,7 @@ def wic(path: Path, gold: Path | None, number: int) -> Examples:
         UserError: the answers are missing, or a line is not so.
     """
     if gold is None:
-        raise UserError(f"{path}: its answers, T or F, are in another file; give --gold FILE")
+        raise UserError(f"{path}: has no answers (T or F); give their file with --gold FILE")
     pairs = read_words(path, gold)
     return Examples(
         [pair.first for pair in pairs],

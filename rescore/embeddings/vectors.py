@@ -68,7 +68,7 @@ class VectorOptions:
         if isinstance(self.layer, Mapping) and not (
             all(0 <= weight < np.inf for weight in self.layer.values()) and 0 < sum(self.layer.values()) < np.inf
         ):
-            raise UserError(f"layers {self.layers}: expected weights that are not negative, one of them positive")
+            raise UserError(f"layers {self.layers}: expected weights of 0 or more, with at least one above 0")
 
     def mix(self, last: int) -> dict[int, float]:
         """The weight of each layer; they sum to 1."""

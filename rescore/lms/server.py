@@ -175,7 +175,7 @@ def load(spec: Spec, computing: ComputeOptions = DEFAULT) -> ServerModel:
     template = None if computing.prompt is None else Template(computing.prompt)
     chat = "chat" in spec.options
     if chat and (template is None or not template.before(PROBE).strip()):
-        raise UserError("server:chat needs --prompt with the user's message before {text}, the assistant's answer")
+        raise UserError("server:chat needs --prompt 'MESSAGE{text}': the user's message, then the assistant's answer")
     client, model = connect(spec)
     name = ":".join([spec.kind, *(one for one in spec.options if not one.startswith(("parallel=", "timeout=")))])
     return ServerModel(name, client, model, template, chat)

@@ -131,7 +131,7 @@ def _check(kind: NeuralKind, options: NeuralOptions) -> None:
     """See that there is something to train on, and a folder to write to."""
     out = options.out
     if (out / STATE).exists() and not options.resume:
-        raise UserError(f"{out / STATE}: a training was begun here; continue it with --resume, or remove the file")
+        raise UserError(f"{out / STATE}: training has started here; continue it with --resume, or remove the file")
     if options.resume and not (out / STATE).exists():
         raise UserError(f"--out {out}: there is nothing to resume; leave out --resume")
     if (out / "model.safetensors").exists() and not options.resume:
