@@ -117,14 +117,14 @@ class RunConfig:
             UserError: two decisions contradict each other, or one lacks another.
         """
         if self.dev is not None and self.weights:
-            raise UserError("--dev and --weight exclude each other: the one tunes what the other gives")
+            raise UserError("--dev and --weight exclude each other: --dev tunes the weights that --weight sets")
         if self.folds and (self.dev is not None or self.weights):
             raise UserError("--folds tunes on the test lists themselves; leave out --dev and --weight")
         for option, asked in (("--respell", self.respell), ("--propose", self.propose)):
             if asked and not self.tunes:
                 raise UserError(f"{option} needs --dev lists (or --folds): the weights of its columns are tuned")
             if asked and self.plateau:
-                raise UserError(f"--plateau is for one language model without {option}")
+                raise UserError(f"--plateau cannot be combined with {option}")
         decision = self.decision()
         if decision.needs_scale and not self.tunes:
             raise UserError(
@@ -140,7 +140,7 @@ class RunConfig:
             if bonus is True and not self.tunes:
                 raise UserError(f"{option} tune needs --dev lists to tune on")
             if self.tunes and bonus is not None and not isinstance(bonus, bool):
-                raise UserError(f"{option} NUMBER goes with --weight; with --dev it is tuned")
+                raise UserError(f"{option} NUMBER needs --weight; --dev and --folds tune this bonus")
         if not self.tunes and (internal := [spec for spec in each(self.lms) if parse(spec).internal]):
             raise UserError(f"--lm {internal[0]}: the weight of an internal LM is tuned; give --dev or --folds")
         if not self.tunes and self.lms:
@@ -201,9 +201,7 @@ class RunConfig:
             if capabilities_of(one).internal:
                 continue
             if name is None:
-                raise UserError(
-                    f"{lm.name}: nothing says how {one.name} is weighed to choose hypotheses; give `cascade`"
-                )
+                raise UserError(f"{lm.name}: {one.name} has no weight to choose hypotheses with; give `cascade`")
             try:
                 cards[column_name(one, str(self.norm))] = recommended_weight(name)
             except UserError as error:

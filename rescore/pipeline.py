@@ -348,7 +348,7 @@ def apply(lists: Iterable[NbestList], weights: Weights, config: RunConfig) -> Ou
 def _expand_to_decide(lists: Iterable[NbestList], config: RunConfig) -> Iterator[NbestList]:
     if config.channel == "folds":
         raise UserError(
-            "--channel folds learns from the references of these very lists; rerank decides, so give a channel's folder"
+            "--channel folds learns from the references of these lists, which rerank must not use; give a folder"
         )
     return expand(lists, config)
 

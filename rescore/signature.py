@@ -139,7 +139,7 @@ class Signature:
         except ValueError:
             raise UserError(f"signature {text!r}: {part!r} is not a field of a signature") from None
         if not metric or "rescore" not in values["versions"]:
-            raise UserError(f"signature {text!r}: names no metric, or no version of rescore")
+            raise UserError(f"signature {text!r}: has no metric or no version of rescore")
         return cls(unquote(metric), **values, **single)  # type: ignore[arg-type]
 
     def differences(self, other: Signature) -> dict[str, tuple[str, str]]:
@@ -173,8 +173,8 @@ def origins(lists: Sequence[NbestList], weights: Mapping[str, float]) -> dict[st
                 continue
             if found.setdefault(name, nbest.provenance[name]) != nbest.provenance[name]:
                 raise UserError(
-                    f"utterance {nbest.id}: column {name} comes from {nbest.provenance[name].short}, that of other "
-                    f"lists from {found[name].short}; score all with one model"
+                    f"utterance {nbest.id}: column {name} comes from {nbest.provenance[name].short}, but in other "
+                    f"lists from {found[name].short}; score all lists with the same model"
                 )
     return {name: found[name] for name in weights if name in found}
 

@@ -124,7 +124,7 @@ def test_columns_of_models_are_tuned_not_those_of_toolkits() -> None:
         ({"decide": "best", "scale": 1.0, "dev": "d"}, "--scale is for --decide mbr"),
         ({"bagging": False}, "about tuning"),
         ({"word_bonus": True}, "--word-bonus tune needs"),
-        ({"token_bonus": 0.5, "dev": "d"}, "with --dev it is tuned"),
+        ({"token_bonus": 0.5, "dev": "d"}, "NUMBER needs --weight"),
         ({"lms": ("tta", "unilm")}, "one --weight per --lm"),
         ({"lms": ("tta",), "weights": (0.5, 0.5)}, "1 --lm, but 2 --weight"),
         ({"lms": ("tta",), "weights": (1.5,)}, "not between 0 and 1"),
@@ -163,7 +163,7 @@ def test_as_tuned_unless_something_else_is_asked_for(run_in: Run, tmp_path: Path
     assert one["signature"] == other["signature"] and one["signature"].startswith("BWER|")
     (tmp_path / "map.glm").write_text("an => a / [ ] __ [ ]\n", encoding="utf-8")
     done = run_in("rerank", "l.jsonl", "--weights", "w.json", "--report", "r.json")
-    assert done.returncode == 2 and "map.glm: is not the file that the weights were tuned with" in done.stderr
+    assert done.returncode == 2 and "map.glm: the file or the rules for reading it changed" in done.stderr
 
 
 def test_mbr_tells_no_interval_of_the_best_score(run_in: Run, tmp_path: Path) -> None:

@@ -57,7 +57,7 @@ def report_command(
 
     \b
     rescore report exp/*/results.json -o RESULTS.md
-    rescore report *.json --layout paper --style latex --rename "tta + decoder=T-TA"
+    rescore report *.json --layout paper --style latex --rename "tta=T-TA"
 
     The names in the table come from --dataset and --system of `rescore run`.
     """

@@ -69,9 +69,9 @@ def init_command(folder: str, force: bool) -> None:
         raise UserError(f"{folder}: no such folder")
     target = place / "Makefile"
     if target.exists() and not force:
-        raise UserError(f"{target}: is there already; write it elsewhere, or over it with --force")
+        raise UserError(f"{target}: exists already; give another folder, or overwrite it with --force")
     if target.is_symlink():
-        raise UserError(f"{target}: is a link to {target.readlink()}, which would be written over; remove the link")
+        raise UserError(f"{target}: is a link; remove it, otherwise {target.readlink()} is overwritten")
     lists = look(place)
     measured = "MEASURE_OPTIONS := --metric bleu --metric chrf --metric ter\n" if lists.toolkit == "fairseq" else ""
     write_text(
@@ -187,7 +187,7 @@ def _quoted(name: str) -> str:
     from rescore.errors import UserError
 
     if not name.isprintable() or "\\" in name:
-        raise UserError(f"{name!a}: a Makefile cannot name this (control characters, backslashes); rename it")
+        raise UserError(f"{name!a}: a Makefile cannot contain this name (control characters, backslashes); rename it")
     named = f"./{name}" if name.startswith("-") else name
     return shlex.quote(named).replace("$", "$$").replace("#", "\\#")
 

@@ -119,7 +119,8 @@ def _parameter(name: str, hint: Any, default: Any, about: Option) -> click.Optio
     optional = NoneType in get_args(hint)
     kind = next(part for part in get_args(hint) if part is not NoneType) if optional else hint
     several = get_origin(kind) is tuple and get_args(kind)[1] is ...
-    shown: dict[str, Any] = {"help": about.help or None, "metavar": about.metavar, "required": about.required}
+    metavar = about.metavar or ("N" if kind is int else None)
+    shown: dict[str, Any] = {"help": about.help or None, "metavar": metavar, "required": about.required}
     if kind is bool:
         return click.Option(names, is_flag=True, default=None if optional else default, **shown)
     if not (optional or several or about.required):
@@ -172,7 +173,7 @@ def _value(hint: Any, value: Any) -> Any:
 )
 @click.pass_context
 def command(ctx: click.Context, /, lm: str, **values: Any) -> None:
-    """Train a language model. Its folder gets the model, tokenizer.json, and a model card (README.md).
+    """Train a language model. Write the model, tokenizer.json, and a model card (README.md) to --out.
 
     \b
     rescore train --lm tta --help
@@ -194,12 +195,6 @@ def command(ctx: click.Context, /, lm: str, **values: Any) -> None:
         raise click.UsageError("--text -: the text is read more than once; give a file")
     hints = get_type_hints(kind.Options)
     options = kind.Options(**{name: _value(hints[name], value) for name, value in values.items()})
-    if isinstance(options, NeuralOptions) and values["steps"] is None and values["minutes"] is None:
-        minutes, steps = options.minutes, options.steps or 0
-        length = (
-            f"{steps:,} steps of at most {options.batch_tokens:,} tokens" if minutes is None else f"{minutes:g} minutes"
-        )
-        click.echo(f"training takes at most {length}, the default; --minutes or --steps set another length", err=True)
     kind.train(options, lambda line: click.echo(line, err=True))
 
 

@@ -77,7 +77,7 @@ def sick(path: Path, gold: Path | None, number: int) -> Examples:
     head = lines.pop(0) if lines else []
     wanted = ("sentence_A", "sentence_B", "entailment_label")
     if not lines or not set(wanted) <= set(head):
-        raise UserError(f"{path}: expected SICK with a head line that names {', '.join(wanted)}")
+        raise UserError(f"{path}: expected SICK with a header line that has {', '.join(wanted)}")
     columns = {name: head.index(name) for name in (*wanted, "SemEval_set") if name in head}
     if short := next((place for place, line in enumerate(lines, 2) if len(line) <= max(columns.values())), None):
         raise UserError(f"{path}: line {short}: has too few columns")
@@ -94,7 +94,7 @@ def wic(path: Path, gold: Path | None, number: int) -> Examples:
         UserError: the answers are missing, or a line has another form.
     """
     if gold is None:
-        raise UserError(f"{path}: its answers, T or F, are in another file; give --gold FILE")
+        raise UserError(f"{path}: has no answers (T or F); give their file with --gold FILE")
     pairs = read_words(path, gold)
     return Examples(
         [pair.first for pair in pairs],

@@ -68,7 +68,7 @@ class VectorOptions:
         if isinstance(self.layer, Mapping) and not (
             all(0 <= weight < np.inf for weight in self.layer.values()) and 0 < sum(self.layer.values()) < np.inf
         ):
-            raise UserError(f"layers {self.layers}: expected weights that are not negative, one of them positive")
+            raise UserError(f"layers {self.layers}: expected weights of 0 or more, with at least one above 0")
 
     def mix(self, last: int) -> dict[int, float]:
         """The weight of each layer; they sum to 1."""
@@ -101,9 +101,9 @@ class Embedder:
                 if not 0 <= layer <= layers:
                     raise UserError(f"{lm.name}: layer {layer} is not between 0 and {layers}")
             if self._options.kind == "context" and lm.behind and lm.network.cloze is not None:
-                raise UserError(f"{lm.name}: predicts masked tokens, where no vectors are taken; give --kind hidden")
+                raise UserError(f"{lm.name}: predicts masked tokens, so it has no context vectors; give --kind hidden")
             if self._options.kind == "context" and not lm.capabilities.predicts_tokens:
-                raise UserError(f"{lm.name}: sees the tokens that it judges; give --kind hidden")
+                raise UserError(f"{lm.name}: sees the scored token, so it has no context vectors; give --kind hidden")
             if self._options.special and (lm.behind or lm.masks):
                 raise UserError(f"{lm.name}: has no vectors of special tokens; leave out --special-tokens")
 
@@ -231,7 +231,7 @@ def network_of(lm: LanguageModel) -> NetworkScorer:
     """
     capabilities = capabilities_of(lm)
     if any(capabilities.context) or capabilities.source:
-        raise UserError(f"{lm.name}: vectors are those of single sentences; leave out --context and sources")
+        raise UserError(f"{lm.name}: vectors are for single sentences; leave out context and sources")
     if not capabilities.vectors:
-        raise UserError(f"{lm.name}: has no vectors; give a network, without --cache, --case and --engine ray")
+        raise UserError(f"{lm.name}: has no vectors; give a network, and leave out --cache, --case and --engine ray")
     return cast(NetworkScorer, lm)

@@ -262,7 +262,7 @@ class Cluster:
         if any(worker.loading is None for worker in self._workers):
             return time.monotonic()
         if time.monotonic() - alone_since > PATIENCE:
-            raise UserError(f"--engine ray: all workers died, and none could be started within {PATIENCE:.0f} s")
+            raise UserError(f"--engine ray: all workers died, and no new worker started within {PATIENCE:.0f} s")
         return alone_since
 
     def _lost(self, worker: _Worker) -> None:

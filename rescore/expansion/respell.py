@@ -348,7 +348,7 @@ class Respelling:
         """
         if self._name == "folds" and self._dev is not None and not own:
             raise UserError(
-                "--channel folds learns from the references of the lists themselves, which are to be decided; "
+                "--channel folds learns from the references of the test lists; "
                 "give --channel dev, which learns from the dev lists"
             )
         if self._name == "folds" or (self._name == "dev" and own):

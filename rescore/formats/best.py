@@ -182,7 +182,7 @@ class BestWriter:
             return
         self._recordings.add(at.recording)
         if len(self._recordings) > 1:
-            raise UserError(f"{self._path}: {nbest.id}: subtitles are of one recording; give the lists of each apart")
+            raise UserError(f"{self._path}: {nbest.id}: subtitles need lists of a single recording")
         for cue in _cues(words):
             self._cues += 1
             before, after, mark = (f"{self._cues}\n", "\n", ",") if self._ending == ".srt" else ("\n", "", ".")

@@ -89,8 +89,8 @@ def _read_file(source: Source) -> Iterator[NbestList]:
 def _hypothesis(value: Any, place: str) -> Hypothesis:
     if isinstance(value, list):
         raise UserError(
-            f"{place}: is a list, as of recognisers of several speakers; "
-            'write a file for each speaker, with that one\'s list as "output"'
+            f"{place}: is a list, as for several speakers; write one file per speaker, "
+            'with the list of the speaker as "output"'
         )
     if not isinstance(value, dict) or "rec_text" not in value:
         raise UserError(

@@ -85,7 +85,7 @@ def _lists(words: Source, costs: dict[str, dict[str, str]], scale: float) -> Ite
         scores: dict[str, float] = {}
         for name, values in costs.items():
             if key not in values:
-                raise UserError(f"{words.path.parent / name}: no cost for {key}, which {words.name} has")
+                raise UserError(f"{words.path.parent / name}: no cost for {key}, but {words.name} contains it")
             column = ACOUSTIC if name in _ACOUSTIC else FIRST_PASS if name == graph else name.removeprefix("lmwt.")
             scores[column] = -_cost(values[key], f"{words.path.parent / name}: {key}")
         if scores:

@@ -172,7 +172,7 @@ class _Symbols:
             self._table = {number: word for word, number in table(self._path).items()}
             self._table |= {word: word for word in self._table.values()}  # texts that int2sym.pl wrote
         if label not in self._table:
-            raise UserError(f"{place}: label {label[:40]} is not in {self._path}; give the lattices' own --symbols")
+            raise UserError(f"{place}: label {label[:40]} is not in {self._path}; give another --symbols")
         return self._table[label]
 
 
@@ -193,7 +193,7 @@ def _transducers(source: Source, name: str, symbols: _Symbols, options: ReadOpti
             current = None
     if current is not None:
         if current.name:
-            raise UserError(f"{current.place}: no empty line after it, with which Kaldi ends a lattice; truncated?")
+            raise UserError(f"{current.place}: no empty line after this lattice; is the file truncated?")
         yield name, current.lattice(source.name, symbols, options)
 
 

@@ -53,12 +53,12 @@ def _join(current: NbestList, nbest: NbestList, name: str, more_references: bool
     if new and current.references and not more_references:
         raise UserError(
             f"{name}: utterance {current.id}: its lines have different references "
-            f"({current.references[0][:40]!r}, {new[0][:40]!r}); give each utterance one"
+            f"({current.references[0][:40]!r}, {new[0][:40]!r}); give a single reference"
         )
     current.references += new
     if nbest.source is not None and nbest.source != current.source:
         if current.source is not None:
-            raise UserError(f"{name}: utterance {current.id}: its lines have different sources; give each one")
+            raise UserError(f"{name}: utterance {current.id}: its lines have different sources; give a single source")
         current.source = nbest.source
 
 

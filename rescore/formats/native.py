@@ -291,6 +291,6 @@ def _with_record(lists: Iterable[NbestList]) -> Iterator[tuple[NbestList, dict[s
             )
             raise UserError(
                 f"utterance {nbest.id}: column {name} comes from another model than in the lists before; "
-                "write them to files of their own"
+                "write them to separate files"
             )
         yield nbest, {}

@@ -277,8 +277,8 @@ class _Bounded(_Raw):
         self._number += len(part)
         if self._number > max(UNPACKED_FREELY, LARGEST_RATIO * self._counted.number):
             raise UserError(
-                f"{self._name}: unpacks to more than {LARGEST_RATIO} times its size, as no text does; "
-                "unpack it first if it is as it should be"
+                f"{self._name}: unpacks to more than {LARGEST_RATIO} times its size, unlike text; "
+                "if the file is right, unpack it first"
             )
         return part
 

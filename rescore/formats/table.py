@@ -150,14 +150,16 @@ def _roles(layout: Records, names: list[str], path: str) -> tuple[Records, dict[
         keys: tuple[str, ...] = getattr(layout, role)
         chosen[role] = tuple(lower[key.lower()] for key in keys if key.lower() in lower)[:1]
         if not chosen[role] and keys and keys != getattr(GENERIC, role):
-            raise UserError(f"{path}: no column {keys[0]} (there are {', '.join(names)}); mend --field {role}=NAME")
+            raise UserError(f"{path}: no column {keys[0]} (there are {', '.join(names)}); correct --field {role}=NAME")
     if not chosen["text"]:
         raise UserError(f"{path}: which column has the hypotheses? Say it with --field text=NAME ({', '.join(names)})")
     taken = {key for keys in chosen.values() for key in keys}
     asked = {key.removeprefix("-"): name for name, key in layout.columns.items()}
     for key in asked:
         if key not in names:
-            raise UserError(f"{path}: no column {key} (there are {', '.join(names)}); mend --field {asked[key]}={key}")
+            raise UserError(
+                f"{path}: no column {key} (there are {', '.join(names)}); correct --field {asked[key]}={key}"
+            )
     signs = {name: (key.removeprefix("-"), -1 if key.startswith("-") else 1) for name, key in layout.columns.items()}
     left = (key for key in names if key not in taken and key not in asked and key.strip() and key != RANK)
     more = signs | {key: (key, 1) for key in left}

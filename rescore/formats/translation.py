@@ -45,7 +45,7 @@ class _Fairseq:
                 except OverflowError:
                     raise UserError(
                         f"{source.name}: line {candidate.line}: {candidate.tokens} tokens to the power of --lenpen "
-                        f"{options.lenpen:g} is beyond all numbers"
+                        f"{options.lenpen:g} is too large a number"
                     ) from None
                 hypotheses.append(Hypothesis(strip_markup(candidate.text), scores))
             reference = () if block.reference is None else (strip_markup(block.reference.replace("<<unk>>", "<unk>")),)

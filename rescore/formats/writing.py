@@ -70,7 +70,7 @@ def new_folder(path: str) -> Iterator[Path]:
         if target.is_dir() and any(target.iterdir()):
             raise UserError(f"{path}: holds files already; give a new folder, or remove this one first")
         if target.exists() and not target.is_dir():
-            raise UserError(f"{path}: is to be a folder, but is a file")
+            raise UserError(f"{path}: is a file; this format needs a folder")
         temporary.mkdir(parents=True)
         yield temporary
         if target.exists():  # and empty; it may be where the user stands

@@ -227,7 +227,7 @@ def recommended_weight(spec: str) -> float:
     parsed = parse(spec)
     path = parsed.path
     if kind_of(parsed.kind).remote:
-        raise UserError(f"--lm {parsed.name}: a server says no recommended_weight; give --dev LISTS or --weight NUMBER")
+        raise UserError(f"--lm {parsed.name}: a server has no recommended_weight; give --dev LISTS or --weight NUMBER")
     if not path.exists():
         raise UserError(f"{path}: no such file or folder; give a model that is there as KIND:PATH")
     try:

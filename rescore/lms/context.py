@@ -148,7 +148,7 @@ def _in_order(lists: Iterable[NbestList]) -> Iterator[NbestList]:
                 ended.add(hash(recording_of(last)))
             if hash(recording_of(nbest)) in ended or _comes_before(nbest, last):
                 raise UserError(
-                    f"utterance {nbest.id}: stands behind {last.id}; a model that reads neighbours needs the "
+                    f"utterance {nbest.id}: comes after {last.id}; a model that reads neighbours needs the "
                     "utterances of a recording one after another; sort the lists by id"
                 )
         last = nbest

@@ -61,7 +61,7 @@ def api_key() -> str | None:
         return None
     key = os.environ[name].strip()
     if not (key.isascii() and key.isprintable() and " " not in key):
-        raise UserError(f"{name}: has blanks, line ends or letters that no key has; set it anew")
+        raise UserError(f"{name}: contains characters that keys cannot have, such as blanks; set it again")
     return key
 
 

@@ -246,7 +246,7 @@ def train(options: NgramKind.Options, report: Report = lambda line: None) -> Non
         raise UserError("no text to train on; give --text FILE")
     lmplz, build_binary = find_tool("lmplz"), find_tool("build_binary")
     if options.unit == "subword" and options.tokenizer is None:
-        raise UserError("--unit subword needs the --tokenizer that makes them")
+        raise UserError("--unit subword needs --tokenizer FILE")
     tokenizer = Tokenizer.load(options.tokenizer) if options.tokenizer else word_tokenizer(options.normalisation)
     out.mkdir(parents=True, exist_ok=True)
     cut = tokenizer.words if options.unit == "word" else tokenizer.pieces

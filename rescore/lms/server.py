@@ -175,7 +175,7 @@ def load(spec: Spec, computing: ComputeOptions = DEFAULT) -> ServerModel:
     template = None if computing.prompt is None else Template(computing.prompt)
     chat = "chat" in spec.options
     if chat and (template is None or not template.before(PROBE).strip()):
-        raise UserError("server:chat needs --prompt: what the user says before {text}, which the assistant answers")
+        raise UserError("server:chat needs --prompt 'MESSAGE{text}': the user's message, then the assistant's answer")
     client, model = connect(spec)
     name = ":".join(
         [spec.kind, *(option for option in spec.options if not option.startswith(("parallel=", "timeout=")))]

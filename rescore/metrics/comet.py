@@ -160,5 +160,5 @@ def _load(folder: Path) -> Any:
     from comet.models import RegressionMetric
 
     if type(model) is not RegressionMetric:
-        raise UserError(f"{folder}: is a {type(model).__name__}; models that need a source and a reference are read")
+        raise UserError(f"{folder}: is a {type(model).__name__}; give a model that reads source and reference")
     return model.eval().to("cuda" if torch.cuda.is_available() else "cpu")

@@ -169,7 +169,7 @@ class ListedErrorRate(ErrorRate):
     @classmethod
     def _checked(cls, options: MetricOptions, references: Sequence[str], inside: bool) -> ListedErrorRate:
         if options.words is None:
-            raise UserError("--metric bwer and uwer take the words of a file: give --words FILE")
+            raise UserError("--metric bwer and uwer need --words FILE")
         metric = cls(options.words, inside, options.normaliser)
         spoken = {word for text in references for word in metric.words.reference(text)}
         alone = not options.words.by_utterance  # a word that one utterance lists is another word in the others

@@ -330,7 +330,7 @@ def best_weights(
         UserError: `plateau` is asked for with several weights; a column is missing.
     """
     if plateau and (len(columns) > 1 or bonuses):
-        raise UserError("--plateau is for one language model without a bonus")
+        raise UserError("--plateau needs a single language model and no bonus")
     space = _space(metric, lists, columns, bonuses)
     alone = np.zeros(space.columns)
     alone[0] = 1.0

@@ -40,10 +40,7 @@ class UsedFile:
             UserError: it is not.
         """
         if content.digest != self.digest:
-            raise UserError(
-                f"{self.path}: is not the file that the weights were tuned with, or was read by other rules then; "
-                "tune again"
-            )
+            raise UserError(f"{self.path}: the file or the rules for reading it changed after tuning; tune again")
         return content
 
 

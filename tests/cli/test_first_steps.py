@@ -11,7 +11,7 @@ from rescore import formats
 from rescore.errors import UserError
 from rescore.lms import load
 from rescore.nbest import LISTED
-from rescore.parts import FORMATS
+from rescore.parts import FORMATS, KINDS
 from rescore.reports.results import notes
 from tests.cli.test_road import noise, write_lines
 from tests.conftest import Run, assert_one_line_error
@@ -59,20 +59,14 @@ def test_run_uses_the_scores_in_the_lists(rescore: Run, tmp_path: Path) -> None:
     assert given.returncode == 0 and "lambda: tta 0.5" in given.stdout
 
 
-def test_a_training_without_an_end_says_how_long_it_is(
-    rescore: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from rescore.lms.neural.kind import NeuralKind
-
-    monkeypatch.setattr(NeuralKind, "train", lambda *_: None)
-    (tmp_path / "text").write_text("a b\n", encoding="utf-8")
-    steps = "training takes at most 100,000 steps of at most 4,096 tokens, the default; --minutes or --steps"
-    command = ["train", "--lm", "tta", "--text", "text", "--out", "out"]
-    assert steps in rescore(*command).stderr
-    assert "training takes at most 15 minutes, the default; " in rescore(*command, "--init", "tta-small").stderr
-    for more in (["--steps", "5"], ["--minutes", "1"]):
-        done = rescore(*command, *more)
-        assert done.returncode == 0 and "training takes" not in done.stderr
+def test_a_training_says_how_long_it_is(rescore: Run, tmp_path: Path) -> None:
+    options = KINDS["tta"].Options
+    assert options is not None
+    lengths = [(made.steps, made.minutes) for made in (options(out=tmp_path), options(out=tmp_path, init="tta-small"))]
+    assert lengths == [(100_000, None), (None, 15.0)]
+    (tmp_path / "text").write_text("the old clock\n" * 50, encoding="utf-8")
+    done = rescore("train", "--lm", "tta", "--init", "tta-small", "--text", "text", "--out", "out", "--steps", "1")
+    assert done.returncode == 0 and "training takes at most 1 steps, as --steps or --minutes say" in done.stderr
 
 
 @pytest.mark.parametrize("name", ["./missing", "../missing", "/missing", "~/missing", "missing/", "a/b/c", "./a/b"])

@@ -185,7 +185,7 @@ def test_init(rescore: Run, tmp_path: Path) -> None:
     assert "DEV  := exp/asr/decode_dev_clean --ref data/dev_clean/text\n" in made
     assert "TEST := exp/asr/decode_test_clean --ref data/test_clean/text\n" in made
     assert "include $(shell rescore recipe)" in made and done.stdout.endswith("next: make\n")
-    assert_one_line_error(rescore("init", "asr1"), "is there already")
+    assert_one_line_error(rescore("init", "asr1"), "exists already")
     assert rescore("init", "asr1", "--force").returncode == 0
     (tmp_path / "mt").mkdir()
     for name in ("generate-valid.txt", "generate-test.txt"):

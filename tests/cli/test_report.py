@@ -108,7 +108,7 @@ def test_what_is_no_results_file(rescore: Run, results: Path, tmp_path: Path) ->
         (lambda one: one.pop("oracle"), "object missing required field oracle"),
         (lambda one: one.update(oracle=None), "oracle"),
         (lambda one: one["intervals"].update(reranked=[0, 1e999]), "r.json"),
-        (lambda one: one.update(signature="x"), "names no metric"),
+        (lambda one: one.update(signature="x"), "has no metric"),
     ],
 )
 def test_figures_that_lack_something(

@@ -213,7 +213,7 @@ def test_a_channel_of_the_lists_that_are_decided(rescore: Run, tmp_path: Path) -
     write_lines(tmp_path / "l.jsonl", noise(12, 1))
     for more in ((), ("--report", "r.json")):
         done = rescore("rerank", "l.jsonl", "--respell", "2", "--channel", "folds", *more)
-        assert_one_line_error(done, "--channel folds learns from the references of these very lists")
+        assert_one_line_error(done, "--channel folds learns from the references of these lists")
 
 
 def figures(name: str, first_pass: float, reranked: float, p_value: float) -> MetricResult:

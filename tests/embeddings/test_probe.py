@@ -107,10 +107,10 @@ def test_errors(rescore: Run, models: dict[str, Path], tmp_path: Path) -> None:
     (tmp_path / "gs").write_text("T\nF\nT\nF\n")
     (tmp_path / "g").write_text("T\n")
     for arguments, part in (
-        (("sick", "g"), "expected SICK with a head line"),
+        (("sick", "g"), "expected SICK with a header line"),
         (("sick", "short"), "line 2: has too few columns"),
         (("sick", "one"), "of one class"),
-        (("wic", "s.txt"), "give --gold FILE"),
+        (("wic", "s.txt"), "with --gold FILE"),
         (("order", "g"), "0 pairs of consecutive lines"),
         (("sick", "s.txt", "--gold", "g"), "--gold does not apply to sick"),
         (("sick", "s.txt", "--examples", "20"), "--examples does not apply to sick"),

@@ -164,7 +164,7 @@ def test_weights_of_layers(rescore: Run, models: dict[str, Path], tmp_path: Path
             "expected a layer",
         )
     for weights in ({1: -1.0, 2: 2.0}, {1: 0.0}, {1: float("nan"), 2: 1.0}, {1: float("inf"), 2: 1.0}, {}):
-        with pytest.raises(UserError, match="not negative"):
+        with pytest.raises(UserError, match="0 or more"):
             VectorOptions(layer=weights)
 
 

@@ -183,7 +183,7 @@ def test_parts_of_scores_in_records(tmp_path: Path) -> None:
     ("content", "parts"),
     [
         ('{"utts": {"u": {"output": [[{"rec_text": "A", "score": 1}], [{"rec_text": "B", "score": 1}]]}}}',
-         ["several speakers", "a file for each speaker"]),
+         ["several speakers", "one file per speaker"]),
         ('{"results": [{"results": [{"results": []}]}]}', ["phrase 1: no alternatives"]),
         ('{"alternatives": [7]}', ["alternative 1: no text"]),
         ('{"NBest": [{"Lexical": "a", "Confidence": "x"}]}', ["confidence is \"x\", not a number"]),

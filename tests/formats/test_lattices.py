@@ -168,7 +168,7 @@ ERRORS = {
     "two kinds of weights": ("0 1 a a 1\n1 2 b b 1,2\n2\n", "weights of one cost and of two"),
     "no state": ("0 1 a a 1\n1 b a a 1\n1\n", "line 2: expected the number of a state, found 'b'"),
     "long line": ("0 1 a a 1\n1 2 a a 1 1\n1\n", "line 2: expected `start end label"),
-    "truncated archive": (KALDI[:-1], "utterance u2: no empty line after it"),
+    "truncated archive": (KALDI[:-1], "utterance u2: no empty line after this lattice"),
     "empty lattice": (COMPACT + "u3 \n\n", "utterance u3: no final state"),
     "binary": ("u1 \0B\xd6\xfd", "binary archive; write it as text with: lattice-copy"),
     "slf: links missing": (SLF.rpartition("J=4")[0], "the header announces 5 links, but there are 4; truncated?"),

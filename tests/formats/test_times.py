@@ -84,7 +84,7 @@ def test_subtitles_are_of_one_recording_and_end_at_pauses(rescore: Run, tmp_path
     assert rescore("rerank", "l.jsonl", "--best", "o.srt").returncode == 0
     assert (tmp_path / "o.srt").read_text().endswith("\n2\n01:01:01,000 --> 01:01:02,500\nb\n\n")
     (tmp_path / "l.jsonl").write_text("".join(lines))
-    assert_one_line_error(rescore("rerank", "l.jsonl", "--best", "p.srt"), "subtitles are of one recording")
+    assert_one_line_error(rescore("rerank", "l.jsonl", "--best", "p.srt"), "subtitles need lists of a single recording")
 
 
 @pytest.mark.parametrize("times", ["[[0, 1]]", "[[0, 1], [1, NaN]]"])

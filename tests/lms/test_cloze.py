@@ -111,11 +111,11 @@ def test_trained_by_the_command(rescore: Run, tmp_path: Path) -> None:
     assert done.returncode == 0 and done.stderr.count("15 % masked") == 5, done.stderr
     assert load(f"unified:l2r:{tmp_path / 'lm'}").network.cloze is not None  # type: ignore[attr-defined]
     done = rescore(*train, "--init", "lm", "--steps", "2", "--reading", "seq2seq", "--out", "tuned")
-    assert done.returncode == 0 and done.stderr.count("validation loss") == 1, done.stderr
+    assert done.returncode == 0 and "validation loss" in done.stderr, done.stderr
     assert "15 % masked" in done.stderr  # as it began
     single = ("train", "--lm", "unified", *common[:-3], "--text", "a.txt", "--init", "lm", "--steps", "2")
     done = rescore(*single, "--reading", "l2r", "--out", "single")
-    assert done.returncode == 0 and done.stderr.count("validation loss") == 1, done.stderr
+    assert done.returncode == 0 and "validation loss" in done.stderr, done.stderr
     assert not (tmp_path / "single" / "pairs").exists() and "15 % masked" in done.stderr, done.stderr
     again = rescore(*single, "--steps", "3", "--reading", "r2l", "--out", "single", "--resume")
     assert_one_line_error(again, "was made with tasks l2r, not r2l")

@@ -252,7 +252,7 @@ def test_on_the_command_line(folders: dict[str, Path], model: Path, rescore: Run
     (tmp_path / "utt2spk").write_text("a-0 x\na-1 y\na-2\n")
     assert_one_line_error(rescore(*apart, "utt2spk"), "utt2spk: line 3: no recording behind 'a-2'")
     (tmp_path / "utt2spk").write_text("a-0 x\na-1 y\na-2 x\n")
-    assert_one_line_error(rescore(*apart, "utt2spk"), "a-2: stands behind a-1")
+    assert_one_line_error(rescore(*apart, "utt2spk"), "a-2: comes after a-1")
     (tmp_path / "utt2spk").write_text("a-0 x\na-1 x\n")
     assert_one_line_error(rescore(*apart, "utt2spk"), "utterance a-2 is not in it")
 
@@ -274,7 +274,7 @@ def test_on_the_command_line(folders: dict[str, Path], model: Path, rescore: Run
     )
     assert_one_line_error(
         rescore("embed", text, "--lm", f"tta:context=1:{folders['tta']}", "-o", tmp_path / "x.npy"),
-        "vectors are those of single sentences",
+        "vectors are for single sentences",
     )
     assert_one_line_error(rescore("score", lists, "--lm", "tta:context=x"), "expected a number from 1 to 99")
     assert_one_line_error(

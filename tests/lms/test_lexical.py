@@ -132,6 +132,8 @@ def test_the_main_job_with_cache(folder: Path, rescore: Run, tmp_path: Path) -> 
         f"lexical:coverage:{folder}",
         "--lm",
         f"lexical:length:{folder}",
+        "--word-bonus",
+        "tune",
     )
     first = rescore("l.json", "--dev", "l.json", *lms, "--cache", "c", "--best", "b.txt")
     assert first.returncode == 0, first.stderr

@@ -192,7 +192,7 @@ def test_the_key_is_sent_and_never_told(
         lm.score(without_context(TEXTS))
     assert "sk-secret" not in str(error.value) + caplog.text + repr(lm) + repr(vars(lm))
     monkeypatch.setenv("RESCORE_API_KEY", "sk-sec ret\n")
-    with pytest.raises(UserError, match="RESCORE_API_KEY: has blanks") as error:
+    with pytest.raises(UserError, match="RESCORE_API_KEY: contains characters") as error:
         load(fake)
     assert "sk-sec" not in str(error.value)
 
@@ -384,7 +384,7 @@ def test_on_the_command_line(start: Start, rescore: Run, tmp_path: Path) -> None
     assert first["scores"]["server:upper"] == pytest.approx(expected("So: ", first["text"].upper()), abs=1e-4)
     compared = rescore("compare", lists, "--dev", dev, "--lm", spec, "--lm", f"server:upper:{fake.url}")
     assert compared.returncode == 0 and "server + server:upper" in compared.stdout, compared.stderr
-    assert_one_line_error(rescore(lists, "--lm", spec), "a server says no recommended_weight")
+    assert_one_line_error(rescore(lists, "--lm", spec), "a server has no recommended_weight")
     fake.trouble = lambda number, text: (400, {}, b"")
     assert_one_line_error(rescore("score", lists, "--lm", spec), "gives no log-probabilities of given text")
 

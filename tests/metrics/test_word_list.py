@@ -60,7 +60,7 @@ def test_the_list_is_read_as_references_are(tmp_path: Path) -> None:
         WordList.load(tmp_path / "none.txt")
     made = METRICS["bwer"](MetricOptions(words=NAMES), ["anna"])
     assert made.options.words == NAMES and made.settings["words"] == NAMES.digest
-    with pytest.raises(UserError, match="give --words FILE"):
+    with pytest.raises(UserError, match="need --words FILE"):
         METRICS["uwer"](MetricOptions(), ["anna"])
     with pytest.raises(UserError, match=r"names\.txt: no word of the references is a word of this list"):
         METRICS["bwer"](MetricOptions(words=NAMES), ["a b"])
@@ -80,7 +80,7 @@ def test_at_the_command_line(rescore: Run, tmp_path: Path) -> None:
     assert f"|words:{WordList.load(tmp_path / 'names.txt').digest}|" in found["BWER"]["signature"]
     assert "|tok:space|align:sclite|" in found["UWER"]["signature"]
     assert "listed words" in done.stdout and rescore("report", "r.json").returncode == 0
-    assert_one_line_error(rescore("l.jsonl", "--metric", "bwer"), "give --words FILE")
+    assert_one_line_error(rescore("l.jsonl", "--metric", "bwer"), "need --words FILE")
     assert "50.00" in rescore("eval", "l.jsonl", "--metric", "bwer", "--words", "names.txt").stdout
 
 

@@ -50,7 +50,7 @@ def test_flat_takes_the_middle_of_what_cannot_be_told_apart() -> None:
         if 0 < end + beyond < 1:
             further = [at(lists, end + part * beyond) for part in (0.5, 1)]
             assert min(paired_bootstrap(ErrorRate(), at_best, rows, trials=300) for rows in further) < 0.1
-    with pytest.raises(UserError, match="--plateau is for one"):
+    with pytest.raises(UserError, match="--plateau needs a single language model"):
         tune(ErrorRate(), lists_of(0), COLUMNS, plateau=True)
 
 

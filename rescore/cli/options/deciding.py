@@ -130,7 +130,7 @@ metric_options = option_group(
         click.option("--case-sensitive", is_flag=True, help="WER, CER: count a difference in case as an error."),
         click.option("--split-hyphens", is_flag=True, help="WER, CER: split compounds at hyphens."),
         click.option("--drop-punctuation", is_flag=True, help="WER, CER: remove punctuation marks around words."),
-        click.option("--drop-apostrophes", is_flag=True, help="WER, CER: remove apostrophes, so that it's equals its."),
+        click.option("--drop-apostrophes", is_flag=True, help="WER, CER: remove apostrophes (it's becomes its)."),
         click.option("--drop-unknown", is_flag=True, help="WER, CER: remove <unk>."),
         click.option("--glm", metavar="FILE", help="WER, CER: apply a NIST global mapping file (GLM)."),
         click.option(
@@ -143,8 +143,8 @@ metric_options = option_group(
         click.option(
             "--split",
             type=click.Choice(["characters", "mixed"]),
-            help="WER, confidences, rover. characters: each character is a word; mixed: each Chinese, Japanese or Thai "
-            "character is a word.",
+            help="Words in WER, confidences and rover. characters: each character is a word; mixed: each Chinese, "
+            "Japanese or Thai character is a word.",
         ),
         click.option(
             "--words",
@@ -247,20 +247,20 @@ expansion_options = option_group(
         click.option(
             "--propose",
             metavar="server:URL#MODEL",
-            help="Let an instruction model behind a chat completions server read each list, after --recombine, and add "
-            "corrections as hypotheses.",
+            help="Add corrections of each list as hypotheses, after --recombine. An instruction model on a chat "
+            "completions server writes the corrections.",
         ),
         click.option(
             "--max-new",
             type=click.IntRange(1, 99),
             metavar="N",
-            help="With --propose: corrections per list, at most.  [default: 3]",
+            help="With --propose: maximum number of corrections per list.  [default: 3]",
         ),
         click.option(
             "--propose-prompt",
             metavar="FILE",
-            help="With --propose: the prompt, with {list}, {number} and perhaps {src}.  [default: built in, for speech "
-            "and translation]",
+            help="With --propose: prompt template. {list} is required; {number} and {src} are optional.  [default: "
+            "built-in prompts for speech and translation]",
         ),
     ],
 )
@@ -378,9 +378,9 @@ weight_options = option_group(
         click.option(
             "--token-bonus",
             type=BonusType(),
-            help="Score added for each token of a hypothesis; the first --lm with pseudo-log-likelihoods counts the "
-            "tokens.  [default: tune with a pseudo-log-likelihood --lm and 500 dev lists or more, else off; "
-            "off for BLEU]",
+            help="Score added for each token of a hypothesis. Tokens are counted with the tokenizer of the first --lm "
+            "that gives pseudo-log-likelihoods.  [default: tune with a pseudo-log-likelihood --lm and 500 dev lists "
+            "or more, else off; off for BLEU]",
         ),
         click.option(
             "--folds",

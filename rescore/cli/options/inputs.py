@@ -165,7 +165,8 @@ input_options = option_group(
             type=Number(-10, 10),
             default=1.0,
             show_default=True,
-            help="Length penalty of fairseq, to recover sums (--s2s sum) from the scores in its H lines.",
+            help="Length penalty that fairseq used. With --s2s sum, rescore undoes this penalty in the scores of H "
+            "lines.",
         ),
         click.option(
             "--nbest-size",
@@ -198,14 +199,15 @@ input_options = option_group(
         click.option(
             "--recordings",
             metavar="FILE",
-            help="Kaldi utt2spk or segments file with the recording of each utterance, for --context. A segments file "
-            "also matches stm lines with lists by time.  [default: each id up to its last - _ . / or :]",
+            help="Kaldi utt2spk or segments file with the recording of each utterance, for --context. With stm "
+            "references, a segments file also gives the times that match segments with lists.  [default: each id up "
+            "to its last - _ . / or :]",
         ),
         click.option(
             "--strict",
             is_flag=True,
-            help="Stop at input that is otherwise repaired with a warning: bytes that are not UTF-8, carriage returns, "
-            "byte order marks, duplicated hypotheses.",
+            help="Report an error instead of a warning for input that needs repair: bytes that are not UTF-8, "
+            "carriage returns, byte order marks, duplicated hypotheses.",
         ),
     ],
 )

@@ -162,9 +162,9 @@ _LM_DETAILS: list[Callable[[Any], Any]] = [
         default=0,
         show_default=True,
         metavar="N",
-        help="Let the network read the 1-best of the N previous utterances, and a bidirectional network also of the N "
-        "next. For hf-causal, hf-masked and networks trained with --context. For a single model give "
-        "KIND:context=N:PATH.",
+        help="The network also reads the 1-best texts of the N previous utterances; a bidirectional network also reads "
+        "the N next utterances. For hf-causal, hf-masked and networks trained with --context. For a single model "
+        "give KIND:context=N:PATH.",
     ),
     device_option,
     click.option(
@@ -204,14 +204,14 @@ _SCORING: list[Callable[[Any], Any]] = [
     click.option(
         "--cascade",
         metavar="FILE",
-        help="Weights file by which --lm KIND:top=N:PATH chooses the N hypotheses of each list that it scores.  "
-        "[default: the weights that the cards of the --lm before it recommend]",
+        help="For --lm KIND:top=N:PATH: file of weights that select the N hypotheses of each list.  "
+        "[default: weights from the cards of the --lm before it]",
     ),
     click.option(
         "--ilm",
         metavar="TEXT|KIND:PATH",
-        help="Internal LM, which is subtracted: TEXT that the recogniser was trained on, from which a bigram model is "
-        "estimated, or a language model of such text. Its weight is tuned and may be negative.",
+        help="Subtract an internal LM. TEXT: the training transcripts of the recogniser; a bigram model is estimated "
+        "from them. KIND:PATH: a language model of these transcripts. The weight is tuned and may be negative.",
     ),
 ]
 lm_options = option_group("lms", LanguageModelOptions, "Language models", [_lm_option(True), *_LM_DETAILS])

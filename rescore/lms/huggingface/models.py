@@ -148,7 +148,7 @@ class HuggingFaceNetwork:
             raise UserError(f"{folder}: no tokenizer.json, and none could be made; save it from a fast tokenizer")
         self.positions = _positions(self._model, self._tokenizer)
         if self.positions < 1:
-            raise UserError(f"{folder}: reads sequences of {self.positions} tokens, as its config.json says; none fits")
+            raise UserError(f"{folder}: config.json allows {self.positions} tokens, too few for a text")
         if not masked:
             self._check_causal()
         if self.precision == "int8":

@@ -29,14 +29,14 @@ class LexicalKind(Kind):
 
         pairs: tuple[tuple[Path, Path], ...] = option(
             (),
-            "Sentences and their translations, line by line. May be repeated: each text is estimated apart, and the "
-            "counts are added with weights.",
+            "Sentences and their translations, line by line. May be repeated: each text is estimated separately, and "
+            "the weighted counts are added.",
             metavar="SOURCE TARGET",
         )
         pairs_weight: tuple[float, ...] = option(
             (),
-            "With several --pairs: how often a pair of each text counts, in their order.  [default: 1, or learned on "
-            "--dev-pairs]",
+            "With several --pairs: weight of the pairs of each text, in the order of --pairs.  [default: 1, or "
+            "learned on --dev-pairs]",
             metavar="NUMBER",
             low=0,
             high=math.inf,
@@ -45,7 +45,7 @@ class LexicalKind(Kind):
         )
         dev_pairs: tuple[Path, Path] | None = option(
             None,
-            "With several --pairs: a held-out text; the weights of the texts are those that make it likeliest.",
+            "With several --pairs: held-out text. The weights of the texts maximise its likelihood.",
             metavar="SOURCE TARGET",
         )
         alignment: str = option(
@@ -86,7 +86,7 @@ class LexicalKind(Kind):
         from rescore.lms.lexical.model import LexicalLM
 
         if "length" in spec.options and {"channel", "coverage"} & set(spec.options):
-            raise UserError(f"--lm {spec.name}: length goes with neither channel nor coverage")
+            raise UserError(f"--lm {spec.name}: length cannot be combined with channel or coverage")
         return LexicalLM(spec.name, spec.path, spec.options)
 
     def train(self, options: TrainingOptions, report: Report = lambda line: None) -> None:

@@ -107,9 +107,9 @@ class NetworkConfig:
         if type(self.phrases) is not int or not 0 <= self.phrases <= LIMITS["d_ff"]:
             raise UserError(f"phrases is {self.phrases!r}; it must be a whole number from 0 to {LIMITS['d_ff']:,}")
         if self.phrases and self.embedding_norm:
-            raise UserError("phrases cannot be had with embedding_norm")
+            raise UserError("phrases and embedding_norm exclude each other")
         if self.phrases and self.vocab_size * self.sentences >= 1 << 20:
-            raise UserError(f"phrases take a vocabulary of fewer than {(1 << 20) // self.sentences:,} tokens")
+            raise UserError(f"phrases need a vocabulary of fewer than {(1 << 20) // self.sentences:,} tokens")
         if self.first_query not in FIRST_QUERIES:
             raise UserError(f"first_query is {self.first_query!r}; it must be {' or '.join(FIRST_QUERIES)}")
         flags = (

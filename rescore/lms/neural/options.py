@@ -68,8 +68,8 @@ class NeuralOptions(TextOptions, TokenizerOptions):
     )
     init: str | None = option(
         None,
-        "Adapt this model: start from its weights and its tokenizer, keep the weights of the lowest validation loss, "
-        "and stop when it rises. The name of a shipped model, such as tta, or a folder.",
+        "Adapt a model: NAME of a shipped model, such as tta, or DIR. Training starts from its weights and tokenizer, "
+        "stops when the validation loss rises, and keeps the weights with the lowest validation loss.",
         metavar="NAME|DIR",
     )
     resume: bool = option(False, "Continue from the last checkpoint in --out.")
@@ -86,7 +86,7 @@ class NeuralOptions(TextOptions, TokenizerOptions):
     decay: float | None = option(
         None,
         f"Share of the training, at its end, in which the learning rate falls to 0.  [default: {DECAY:g}; with --init "
-        "all after the warm-up]",
+        "the whole training after the warm-up]",
         low=0,
         high=1,
     )
@@ -113,14 +113,14 @@ class NeuralOptions(TextOptions, TokenizerOptions):
         if self.learning_rate is None:
             object.__setattr__(self, "learning_rate", ADAPTING_RATE if adapting else RATE)
         rest = 1 - self.warmup
-        decay = (rest if adapting else min(DECAY, rest)) if self.decay is None else self.decay
+        decay = (rest if adapting else DECAY) if self.decay is None else self.decay
         object.__setattr__(self, "decay", decay)
         if decay > rest:
             raise UserError(f"--warmup {self.warmup:g} and --decay {decay:g} are more than the whole training")
         if self.steps is not None and self.minutes is not None:
             raise UserError("--steps and --minutes exclude each other")
         if (self.tokenizer or self.init) and (self.vocabulary or self.size):
-            raise UserError("--vocabulary and --size are for a new tokenizer; this model has one already")
+            raise UserError("--vocabulary and --size are for a new tokenizer; leave out --tokenizer and --init")
         if self.tokenizer is not None and self.init is not None:
             raise UserError("--tokenizer and --init exclude each other: a model's weights belong to its tokenizer")
         if self.steps is None and self.minutes is None:
@@ -260,8 +260,7 @@ class MaskingOptions(NeuralOptions):
     )
     mask_cap: int | None = option(
         None,
-        "Mask at most N tokens per sentence; the first paper on scoring with masked models uses 4.  [default: "
-        "no limit]",
+        "Mask at most N tokens per sentence, such as 4.  [default: no limit]",
         metavar="N",
         low=1,
     )
@@ -338,7 +337,7 @@ class SourceOptions(TranslationOptions):
                 raise UserError(f"{self.start or self.config}: reads a source; give --pairs SOURCE TARGET")
             return config
         if config.sentences > 1 and not config.source:
-            raise UserError("--context and --pairs exclude each other: what comes first is a neighbour, or a source")
+            raise UserError("--context and --pairs exclude each other: a network reads either neighbours or a source")
         return replace(config, sentences=2, source=True)
 
     def tasks(self, usual: Task, lesson: Lesson) -> list[Task]:
@@ -386,7 +385,7 @@ class OrderOptions(NeuralOptions):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.sentence_order is not None and self.reads_more:
-            raise UserError("--sentence-order cannot be had with --context or --pairs")
+            raise UserError("--sentence-order cannot be combined with --context or --pairs")
 
     def window(self, config: NetworkConfig) -> int:
         return 2 if self.sentence_order is not None else super().window(config)

@@ -236,7 +236,7 @@ def load(spec: Spec, computing: ComputeOptions, make: Make) -> LanguageModel:
     channel = "channel" in spec.options
     if spec.context:
         if channel:
-            raise UserError(f"--lm {spec.name}: channel and context exclude each other; what comes first is one text")
+            raise UserError(f"--lm {spec.name}: channel and context exclude each other")
         return ContextScorer(make, network, spec.context)
     if network.network.config.source:
         return PairScorer(make, network, channel)

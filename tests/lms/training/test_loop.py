@@ -440,7 +440,7 @@ def test_command_killed_and_resumed(tmp_path: Path) -> None:
     long.communicate()
     assert (tmp_path / "lm" / STATE).exists() and not (tmp_path / "lm" / "model.safetensors").exists()
     again = run(tmp_path, *TRAIN, "--text", "text.txt", "--out", "lm", "--steps", "5")
-    assert "begun here; continue it with --resume" in again.communicate()[1] and again.returncode == 2
+    assert "started here; continue it with --resume" in again.communicate()[1] and again.returncode == 2
     done = run(tmp_path, *TRAIN, "--text", "text.txt", "--out", "lm", "--minutes", "0.01", "--resume")
     _, stderr = done.communicate(timeout=300)
     assert done.returncode == 0, stderr

@@ -24,7 +24,7 @@ class Workshop:
 
     def train(self, out: str, steps: int, kind: str = "tta", *, resume: bool = False, **shape: Any) -> TTA:
         folder = self.folder
-        settings = {"text": folder / "text", "held_out": 20, "batch_tokens": 300, "dropout": 0.0}
+        settings = {"text": (folder / "text",), "held_out": 20, "batch_tokens": 300, "dropout": 0.0}
         settings |= {"steps": steps, "checkpoint_seconds": 0.0, "resume": resume, "out": folder / out}
         settings |= {"device": "cpu", "precision": "float32", "compiled": False}
         settings |= {} if "init" in shape else {"tokenizer": folder / "tokenizer.json"}

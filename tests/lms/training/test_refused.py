@@ -35,7 +35,7 @@ def test_weights_of_another_network(rescore: Run, tmp_path: Path) -> None:
         assert rescore("train", "--lm", kind, *TINY, "--steps", "0", "--out", kind).returncode == 0
     for kind, other in (("lstm", "tta"), ("tta", "lstm")):
         done = rescore("train", "--lm", kind, *TINY, "--steps", "1", "--init", other, "--out", "new")
-        assert_one_line_error(done, f"--init {other}: is of kind {other}, whose weights are no part of a {kind}")
+        assert_one_line_error(done, f"--init {other}: is of kind {other}, which has no weights for a {kind}")
     assert rescore("train", "--lm", "unilm", *TINY, "--steps", "1", "--init", "tta", "--out", "new").returncode == 0
 
 

@@ -254,8 +254,11 @@ def test_the_command(rescore: Run, tmp_path: Path) -> None:
             ("--lm", "unilm", "--sentence-order", "sop"),
             "--sentence-order is for tta, bilm; it does not apply to --lm unilm",
         ),
-        (("--lm", "tta", "--sentence-order", "srp", "--context", "1"), "--sentence-order cannot be had with --context"),
-        (("--lm", "tta", "--sentence-order", "srp", "--pairs", "text", "text"), "cannot be had with --context or"),
+        (
+            ("--lm", "tta", "--sentence-order", "srp", "--context", "1"),
+            "--sentence-order cannot be combined with --context",
+        ),
+        (("--lm", "tta", "--sentence-order", "srp", "--pairs", "text", "text"), "cannot be combined with --context or"),
         (
             ("--lm", "ngram", "--sentence-order", "srp"),
             "--sentence-order is for tta, bilm; it does not apply to --lm ngram",

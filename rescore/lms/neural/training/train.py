@@ -107,6 +107,8 @@ def _run(
             + ", "
             f"{machine.device} {str(machine.precision).removeprefix('torch.')}"
         )
+        length = f"{options.steps:,} steps" if options.minutes is None else f"{options.minutes:g} minutes"
+        report(f"training takes at most {length}, as --steps or --minutes say")
     trainer.run(report)
     if machine.rank == 0:
         trainer.export()
@@ -130,7 +132,7 @@ def _check(kind: NeuralKind, options: NeuralOptions) -> None:
     """Check that texts to train on and a folder to write to exist."""
     out = options.out
     if (out / STATE).exists() and not options.resume:
-        raise UserError(f"{out / STATE}: a training was begun here; continue it with --resume, or remove the file")
+        raise UserError(f"{out / STATE}: training has started here; continue it with --resume, or remove the file")
     if options.resume and not (out / STATE).exists():
         raise UserError(f"--out {out}: there is nothing to resume; leave out --resume")
     if (out / "model.safetensors").exists() and not options.resume:
@@ -138,7 +140,7 @@ def _check(kind: NeuralKind, options: NeuralOptions) -> None:
     if options.start is not None:
         there = NetworkConfig.load(options.start / "config.json").kind
         if KINDS[there].family != kind.family:
-            raise UserError(f"--init {options.init}: is of kind {there}, whose weights are no part of a {kind.name}")
+            raise UserError(f"--init {options.init}: is of kind {there}, which has no weights for a {kind.name}")
     if not options.texts and options.steps != 0:
         raise UserError("no text to train on; give --text FILE")
     try:
