@@ -66,7 +66,7 @@ def test_a_training_says_how_long_it_is(rescore: Run, tmp_path: Path) -> None:
     assert lengths == [(100_000, None), (None, 15.0)]
     (tmp_path / "text").write_text("the old clock\n" * 50, encoding="utf-8")
     done = rescore("train", "--lm", "tta", "--init", "tta-small", "--text", "text", "--out", "out", "--steps", "1")
-    assert done.returncode == 0 and "training takes at most 1 steps, as --steps or --minutes say" in done.stderr
+    assert done.returncode == 0 and "training takes at most 1 step, as --steps or --minutes say" in done.stderr
 
 
 @pytest.mark.parametrize("name", ["./missing", "../missing", "/missing", "~/missing", "missing/", "a/b/c", "./a/b"])

@@ -107,7 +107,11 @@ def _run(
             + ", "
             f"{machine.device} {str(machine.precision).removeprefix('torch.')}"
         )
-        length = f"{options.steps:,} steps" if options.minutes is None else f"{options.minutes:g} minutes"
+        length = (
+            f"{options.steps:,} step{'s'[: options.steps != 1]}"
+            if options.minutes is None
+            else f"{options.minutes:g} minutes"
+        )
         report(f"training takes at most {length}, as --steps or --minutes say")
     trainer.run(report)
     if machine.rank == 0:
