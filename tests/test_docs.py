@@ -133,6 +133,7 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     table = "utt,what,cost,lm_logp\n1,a b,2,-7\n1,a,1,-9\n"
     (folder / "lists.csv").write_text(table, encoding="utf-8")
     formats.write(formats.read([folder / "test.json"]), str(folder / "lists.jsonl"))
+    formats.write(formats.read([folder / "test.generate.txt"]), str(folder / "beam.jsonl"))
     for name in ("dev", "test"):
         shutil.copytree(folder / "exp" / "asr" / f"decode_{name}", folder / f"{name}_strong")
         shutil.copy(folder / "data" / name / "text", folder / f"{name}_strong" / "text")
