@@ -53,8 +53,11 @@ def some_lists(number: int, seed: int = 1, size: int = 8) -> list[NbestList]:
     random = np.random.default_rng(seed)
     lists = []
     for index in range(number):
-        words = [[f"x{random.integers(9)}" if random.random() < 0.3 else one for one in "abcd"] for _ in range(size)]
-        hyps = [Hypothesis(" ".join(text), {"s2s": float(random.normal())}) for text in words]
+        texts: dict[str, float] = {}  # each once
+        while len(texts) < size:
+            words = [f"x{random.integers(9)}" if random.random() < 0.3 else one for one in "abcd"]
+            texts.setdefault(" ".join(words), float(random.normal()))
+        hyps = [Hypothesis(text, {"s2s": score}) for text, score in texts.items()]
         lists.append(NbestList(f"u{seed}-{index:03d}", hyps, ("a b c d",)))
     return lists
 
@@ -143,6 +146,16 @@ def test_origins_that_may_be_excluded_are_selected_apart() -> None:
         ]
     ]
     assert selected(NbestList("u", hyps), Selection(1, {"s2s": 1.0})) == [1, 3, 4]
+
+
+def test_copies_of_a_text_count_once() -> None:
+    texts = ["a b", "a b", "a c", "a b", "a d", "a c"]
+    nbest = NbestList("u", [Hypothesis(text, {"s2s": -float(rank)}) for rank, text in enumerate(texts)])
+    assert [selected(nbest, Selection(top, {"s2s": 1.0})) for top in (1, 2, 3)] == [
+        [0, 1, 3],
+        [0, 1, 2, 3, 5],
+        [0, 1, 2, 3, 4, 5],
+    ]
 
 
 def test_a_model_before_may_be_selective_itself() -> None:
