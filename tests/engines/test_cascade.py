@@ -17,7 +17,7 @@ from rescore import formats, pipeline
 from rescore.decision.rules import combine, selected
 from rescore.errors import UserError
 from rescore.lms import Question, TokenScores, capabilities_of, column_name, load, parse
-from rescore.lms.base import LanguageModel, Marked
+from rescore.lms.base import LanguageModel, Marked, origin
 from rescore.lms.cache import Cached
 from rescore.nbest import Hypothesis, NbestList, Origin, Selection, ranking
 from rescore.rescorer import Rescorer
@@ -196,6 +196,24 @@ def test_weights_of_another_cascade_are_refused() -> None:
     assert Signature.parse(str(signature)) == signature
 
 
+def test_selecting_weights_of_another_model_are_refused() -> None:
+    lists = some_lists(3)
+    models: list[LanguageModel] = [Hashes("cheap"), Marked(Hashes("dear"), 3)]
+    cheap = origin(models[0], "sum")
+    config = pipeline.RunConfig(cascade=replace(CASCADE, columns={"cheap": cheap})).for_lists(lists)
+    assert pipeline.models_for(config, lambda: models, lists)
+    for other in (replace(cheap, fingerprint="0" * 64), replace(cheap, norm="mean")):
+        config = replace(config, cascade=replace(CASCADE, columns={"cheap": other}))
+        with pytest.raises(UserError, match="--cascade: column cheap comes from cheap@"):
+            pipeline.models_for(config, lambda: models, lists)
+        forced = pipeline.models_for(replace(config, force_weights=True), lambda: models, lists)
+        assert capabilities_of(forced[1]).selection == Selection(3, CASCADE.weights)
+    config = replace(config, cascade=Weights({"s2s": 0.6, "old": 0.4}, "given", columns={"old": cheap}))
+    scored = [replace(nbest, provenance={"old": replace(cheap, fingerprint="1" * 64)}) for nbest in lists]
+    with pytest.raises(UserError, match="--cascade: column old comes from"):
+        pipeline.models_for(config, lambda: models[1:], scored)
+
+
 def test_a_loaded_rescorer_selects_as_the_weights_were_tuned() -> None:
     dev = some_lists(60, 2)
     cascaded, _, column = score(dev, 2)
@@ -272,6 +290,11 @@ def test_weights_from_a_first_stage(rescore: Run, tmp_path: Path) -> None:
     rows = json.loads(done.stdout)["rows"]
     assert [row["name"] for row in rows] == ["ngram", "ngram:top=3", "ngram + ngram:top=3"]
     assert rows[1]["cascades"][0]["selection"]["weights"] == pytest.approx(tuned)
+    (tmp_path / "one" / "lm.arpa").write_text(ARPA.replace("-0.", "-1.", 1))
+    score = ("score", "test.json", *LMS, "--cascade", "w.json", "-o", "t.jsonl")
+    assert_one_line_error(rescore(*score), "--cascade: column ngram comes from ngram@", "--force-weights")
+    done = rescore(*score, "--force-weights")
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.usefixtures("files")
