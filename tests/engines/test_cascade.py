@@ -20,9 +20,11 @@ from rescore.lms import Question, TokenScores, capabilities_of, column_name, loa
 from rescore.lms.base import LanguageModel, Marked, origin
 from rescore.lms.cache import Cached
 from rescore.nbest import Hypothesis, NbestList, Origin, Selection, ranking
+from rescore.reports.results import Dev, render
 from rescore.rescorer import Rescorer
 from rescore.signature import Signature
 from rescore.tuning import Weights
+from rescore.tuning.weights import FoldWeights
 from tests.conftest import Run, assert_one_line_error
 from tests.lms.test_ngram import ARPA
 
@@ -120,6 +122,24 @@ def test_what_was_not_scored_stands_last_in_its_order() -> None:
     plain = Weights({"s2s": 0.3, "cheap": 0.7}, "given")
     chosen = [[text for _, text in pipeline.rerank(cascaded, one, pipeline.RunConfig())] for one in (none, plain)]
     assert chosen[0] == chosen[1]  # a model without a weight leaves nothing out
+
+
+def test_weight_of_a_condition_or_fold_counts_as_used() -> None:
+    cascaded, _, column = score(some_lists(10), 3)
+    none = {"s2s": 0.5, "cheap": 0.5, column: 0.0}
+    some = {"s2s": 0.5, "cheap": 0.2, column: 0.3}
+    plain, _ = pipeline.evaluate(cascaded, Weights(none, "given"), pipeline.RunConfig())
+    dev = Dev("folds", 10, 50.0, 40.0)
+    for unused, results in (
+        (True, plain),
+        (False, replace(plain, weights=some)),
+        (False, replace(plain, conditions={"1": none, "2": some})),
+        (True, replace(plain, weights=some, conditions={"1": none})),
+        (False, replace(plain, dev=replace(dev, fold_weights=(FoldWeights(none), FoldWeights(some))))),
+        (False, replace(plain, dev=replace(dev, fold_weights=(FoldWeights(none, {"1": some}),)))),
+        (True, replace(plain, weights=some, dev=replace(dev, fold_weights=(FoldWeights(none),)))),
+    ):
+        assert ("its weight is 0, so all hypotheses may win" in render(results)) == unused
 
 
 def test_mbr_hears_the_scored_hypotheses_only() -> None:
