@@ -15,6 +15,7 @@ from rescore.lms import (
     column_name,
     each,
     is_pseudo,
+    origin,
     parse,
     recommended_weight,
 )
@@ -32,7 +33,7 @@ from rescore.nbest import (
 )
 from rescore.tuning import FIRST_PASS_ALONE, TuningOptions, Weights
 from rescore.tuning.folds import respelling_columns, suits_token_bonus, suits_word_bonus
-from rescore.tuning.weights import check_condition
+from rescore.tuning.weights import check_condition, misfit
 
 Bonus = bool | float | None
 """True to tune one, False for none, or the number to add for each; None for what suits."""
@@ -195,6 +196,10 @@ class RunConfig:
         if self.cascade is not None:
             if self.cascade.condition is not None:
                 raise UserError("--cascade: weights by condition cannot choose hypotheses; tune without --condition")
+            columns = {column_name(one, str(self.norm)): origin(one, str(self.norm)) for one in before}
+            for recorded in [nbest.provenance for nbest in heads] or [{}]:
+                if (fault := misfit(self.cascade, {**recorded, **columns})) and not self.force_weights:
+                    raise UserError(f"--cascade: {fault}")
             return self.cascade.weights
         cards: dict[str, float] = {}
         for one, name in zip(before, names, strict=False):

@@ -71,14 +71,19 @@ def combine(nbest: NbestList, weights: WeightsOf) -> npt.NDArray[np.float64]:
 def selected(nbest: NbestList, selection: Selection) -> list[int]:
     """The places of the hypotheses that are selected, in the order of the list.
 
+    Copies of a text count once, and are selected together: the model reads the text once.
+
     Respelled and proposed hypotheses are selected apart from the others: tuning may exclude them, and the others are
     then the same as without them.
     """
-    groups: dict[Origin | None, list[int]] = {}
+    groups: dict[Origin | None, dict[str, list[int]]] = {}
     for place in ranking(nbest, combine(nbest, selection.weights).tolist()):
-        origin = nbest.hypotheses[place].origin
-        groups.setdefault(origin if origin in EXCLUDABLE else None, []).append(place)
-    return sorted(place for group in groups.values() for place in group[: selection.top])
+        hypothesis = nbest.hypotheses[place]
+        group = groups.setdefault(hypothesis.origin if hypothesis.origin in EXCLUDABLE else None, {})
+        group.setdefault(hypothesis.text, []).append(place)
+    return sorted(
+        place for group in groups.values() for places in list(group.values())[: selection.top] for place in places
+    )
 
 
 EXCLUDABLE = (Origin.RESPELLED, Origin.PROPOSED)

@@ -34,7 +34,7 @@ SHOWN = 10
 """Hypotheses of a list that the model reads: the best by the first pass."""
 LENGTHS = 2
 """Largest length of a proposal, as a multiple of the list's longest hypothesis."""
-SELECTION = 1
+SELECTION = 2
 """Raised when the choice of an answer's lines changes: signatures contain it."""
 WINDOW = 100
 """Number of lists in a request batch."""
@@ -269,7 +269,7 @@ def corrections(answer: str, hypotheses: Sequence[str], number: int) -> tuple[li
     known = {_plain(text) for text in hypotheses}
     said = answer.rpartition("</think>")[2].partition("<think>")[0]  # without the model's reasoning
     for line in [line for line in said.splitlines() if line.strip()] or [""]:
-        text = styled(BEFORE_LINE.sub("", line.strip(), count=1), hypotheses)
+        text = styled(_without_mark(line.strip(), hypotheses), hypotheses)
         fault = _fault(text, hypotheses)
         if fault is None and _plain(text) in known:
             fault = Dropped.KNOWN
@@ -281,6 +281,18 @@ def corrections(answer: str, hypotheses: Sequence[str], number: int) -> tuple[li
         else:
             dropped[fault] += 1
     return kept, dropped
+
+
+def _without_mark(line: str, hypotheses: Sequence[str]) -> str:
+    """A line of a listing without its number or mark; a mark that a hypothesis begins with is kept as text, once."""
+    own = {mark[0].strip() for text in hypotheses if (mark := BEFORE_LINE.match(text.strip()))}
+    mark = BEFORE_LINE.match(line)
+    if mark is None:
+        return line
+    rest = line[mark.end() :]
+    second = BEFORE_LINE.match(rest)
+    numbered = mark[0].strip() not in own or (second is not None and second[0].strip() in own)
+    return rest if numbered else line
 
 
 def _plain(text: str) -> str:

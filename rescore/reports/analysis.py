@@ -11,6 +11,7 @@ import numpy as np
 
 from rescore import decision
 from rescore.embeddings.similarity import spearman
+from rescore.errors import counted
 from rescore.metrics import Metric, Normaliser, list_statistics, value
 from rescore.metrics.significance import ScoredText
 from rescore.nbest import FIRST_PASS, NbestList, Origin, new_word_origins, score_columns
@@ -74,6 +75,8 @@ class Correlation:
     column: str
     spearman: float
     """From -1 to 1; 1 where the least likely texts have the most errors."""
+    unscored: int = 0
+    """Utterances that are left out, because their first pass has no score in the column."""
 
 
 @dataclass(slots=True)
@@ -179,7 +182,10 @@ def _correlations(
             # The ranks of perplexities are those of their logarithms.
             words = max(1, len(count(nbest.hypotheses[index].text))) if _is_sum(column, nbest) else 1
             scores.append(-nbest.column(column)[index] / words)
-        found.append(Correlation(column, spearman(np.array(scores), errors)))
+        values = np.array(scores)
+        scored = np.isfinite(values)
+        if scored.any():
+            found.append(Correlation(column, spearman(values[scored], errors[scored]), int((~scored).sum())))
     return found
 
 
@@ -221,6 +227,7 @@ def render(analysis: Analysis) -> str:
         lines += ["", text(class_rows(analysis.by_class)), ""]
     lines += [
         f"perplexity of the first pass by {found.column} and its {analysis.metric}: Spearman {found.spearman:.3f}"
+        + (f"; left out {counted(found.unscored, 'utterance')} without a score" if found.unscored else "")
         for found in analysis.correlations
     ]
     return "\n".join([*lines, "", outlook_lines(analysis.outlook), "", analysis.signature])

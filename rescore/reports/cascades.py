@@ -61,10 +61,15 @@ def _share(some: Sequence[NbestList], lists: Sequence[NbestList], column: str) -
     return part / whole if whole else 0.0
 
 
-def lines(found: Sequence[Cascade], metric: str | None, weights: Mapping[str, float]) -> Iterator[str]:
-    """One line for each model."""
+def lines(found: Sequence[Cascade], metric: str | None, every: Sequence[Mapping[str, float]]) -> Iterator[str]:
+    """One line for each model.
+
+    Args:
+        every: all weights that decided: of each condition and fold.
+    """
     for one in found:
-        unused = "" if weights.get(one.column) else "; its weight is 0, so all hypotheses may win"
+        used = any(weights.get(one.column) for weights in every)
+        unused = "" if used else "; its weight is 0, so all hypotheses may win"
         best = "" if one.oracle is None else f"; their oracle {metric} is {one.oracle:.2f}"
         yield (
             f"{one.column} scored {100 * one.hypotheses:.1f} % of the hypotheses and {100 * one.units:.1f} % of the "

@@ -227,7 +227,7 @@ def render(comparison: Comparison, style: str) -> str:
 
 
 def _shares(row: Row, metric: str) -> Iterator[tuple[Cascade, str]]:
-    return zip(row.cascades, cascade_lines(row.cascades, metric, row.weights), strict=True)
+    return zip(row.cascades, cascade_lines(row.cascades, metric, [row.weights]), strict=True)
 
 
 def _cells(comparison: Comparison) -> list[list[str]]:

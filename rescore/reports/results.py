@@ -459,7 +459,7 @@ def render(results: Results) -> str:
     lines = [line for one in results.metrics for line in (table(one), "", gain(one), "")][:-1]
     lines += [line for one in results.metrics for line in worse(one)]
     lines.append(_weights(results))
-    lines += cascade_lines(results.cascades, results.metric, results.weights)
+    lines += cascade_lines(results.cascades, results.metric, list(_deciding(results)))
     if results.scale is not None:
         lines.append(f"decision: {results.decision}, posteriors exp({results.scale:.4g} * score)")
     words = "" if results.ref_words is None else f", {results.ref_words:,} reference words"
@@ -470,6 +470,13 @@ def render(results: Results) -> str:
     lines += [str(results.proposed)] if results.proposed else []
     lines += [one.signature for one in results.metrics] or [results.signature]
     return "\n".join(lines)
+
+
+def _deciding(results: Results) -> Iterator[Mapping[str, float]]:
+    """The weights that decided: of each fold and condition, where there are some."""
+    folds = results.dev.fold_weights if results.dev else ()
+    for one in folds or (results,):
+        yield from one.conditions.values() or (one.weights,)
 
 
 def _weights(results: Results) -> str:

@@ -17,12 +17,14 @@ from rescore import formats, pipeline
 from rescore.decision.rules import combine, selected
 from rescore.errors import UserError
 from rescore.lms import Question, TokenScores, capabilities_of, column_name, load, parse
-from rescore.lms.base import LanguageModel, Marked
+from rescore.lms.base import LanguageModel, Marked, origin
 from rescore.lms.cache import Cached
 from rescore.nbest import Hypothesis, NbestList, Origin, Selection, ranking
+from rescore.reports.results import Dev, render
 from rescore.rescorer import Rescorer
 from rescore.signature import Signature
 from rescore.tuning import Weights
+from rescore.tuning.weights import FoldWeights
 from tests.conftest import Run, assert_one_line_error
 from tests.lms.test_ngram import ARPA
 
@@ -53,8 +55,11 @@ def some_lists(number: int, seed: int = 1, size: int = 8) -> list[NbestList]:
     random = np.random.default_rng(seed)
     lists = []
     for index in range(number):
-        words = [[f"x{random.integers(9)}" if random.random() < 0.3 else one for one in "abcd"] for _ in range(size)]
-        hyps = [Hypothesis(" ".join(text), {"s2s": float(random.normal())}) for text in words]
+        texts: dict[str, float] = {}  # each once
+        while len(texts) < size:
+            words = [f"x{random.integers(9)}" if random.random() < 0.3 else one for one in "abcd"]
+            texts.setdefault(" ".join(words), float(random.normal()))
+        hyps = [Hypothesis(text, {"s2s": score}) for text, score in texts.items()]
         lists.append(NbestList(f"u{seed}-{index:03d}", hyps, ("a b c d",)))
     return lists
 
@@ -119,6 +124,24 @@ def test_what_was_not_scored_stands_last_in_its_order() -> None:
     assert chosen[0] == chosen[1]  # a model without a weight leaves nothing out
 
 
+def test_weight_of_a_condition_or_fold_counts_as_used() -> None:
+    cascaded, _, column = score(some_lists(10), 3)
+    none = {"s2s": 0.5, "cheap": 0.5, column: 0.0}
+    some = {"s2s": 0.5, "cheap": 0.2, column: 0.3}
+    plain, _ = pipeline.evaluate(cascaded, Weights(none, "given"), pipeline.RunConfig())
+    dev = Dev("folds", 10, 50.0, 40.0)
+    for unused, results in (
+        (True, plain),
+        (False, replace(plain, weights=some)),
+        (False, replace(plain, conditions={"1": none, "2": some})),
+        (True, replace(plain, weights=some, conditions={"1": none})),
+        (False, replace(plain, dev=replace(dev, fold_weights=(FoldWeights(none), FoldWeights(some))))),
+        (False, replace(plain, dev=replace(dev, fold_weights=(FoldWeights(none, {"1": some}),)))),
+        (True, replace(plain, weights=some, dev=replace(dev, fold_weights=(FoldWeights(none),)))),
+    ):
+        assert ("its weight is 0, so all hypotheses may win" in render(results)) == unused
+
+
 def test_mbr_hears_the_scored_hypotheses_only() -> None:
     cascaded, _, column = score(some_lists(20), 2)
     weights = Weights({"s2s": 0.3, "cheap": 0.3, column: 0.4}, "given")
@@ -143,6 +166,16 @@ def test_origins_that_may_be_excluded_are_selected_apart() -> None:
         ]
     ]
     assert selected(NbestList("u", hyps), Selection(1, {"s2s": 1.0})) == [1, 3, 4]
+
+
+def test_copies_of_a_text_count_once() -> None:
+    texts = ["a b", "a b", "a c", "a b", "a d", "a c"]
+    nbest = NbestList("u", [Hypothesis(text, {"s2s": -float(rank)}) for rank, text in enumerate(texts)])
+    assert [selected(nbest, Selection(top, {"s2s": 1.0})) for top in (1, 2, 3)] == [
+        [0, 1, 3],
+        [0, 1, 2, 3, 5],
+        [0, 1, 2, 3, 4, 5],
+    ]
 
 
 def test_a_model_before_may_be_selective_itself() -> None:
@@ -181,6 +214,24 @@ def test_weights_of_another_cascade_are_refused() -> None:
     signature = Signature.parse(pipeline.evaluate(score(dev, 3)[0], weights, config)[0].signature)
     assert signature.columns["dear:top=3"].selection == Selection(3, CASCADE.weights)
     assert Signature.parse(str(signature)) == signature
+
+
+def test_selecting_weights_of_another_model_are_refused() -> None:
+    lists = some_lists(3)
+    models: list[LanguageModel] = [Hashes("cheap"), Marked(Hashes("dear"), 3)]
+    cheap = origin(models[0], "sum")
+    config = pipeline.RunConfig(cascade=replace(CASCADE, columns={"cheap": cheap})).for_lists(lists)
+    assert pipeline.models_for(config, lambda: models, lists)
+    for other in (replace(cheap, fingerprint="0" * 64), replace(cheap, norm="mean")):
+        config = replace(config, cascade=replace(CASCADE, columns={"cheap": other}))
+        with pytest.raises(UserError, match="--cascade: column cheap comes from cheap@"):
+            pipeline.models_for(config, lambda: models, lists)
+        forced = pipeline.models_for(replace(config, force_weights=True), lambda: models, lists)
+        assert capabilities_of(forced[1]).selection == Selection(3, CASCADE.weights)
+    config = replace(config, cascade=Weights({"s2s": 0.6, "old": 0.4}, "given", columns={"old": cheap}))
+    scored = [replace(nbest, provenance={"old": replace(cheap, fingerprint="1" * 64)}) for nbest in lists]
+    with pytest.raises(UserError, match="--cascade: column old comes from"):
+        pipeline.models_for(config, lambda: models[1:], scored)
 
 
 def test_a_loaded_rescorer_selects_as_the_weights_were_tuned() -> None:
@@ -259,6 +310,11 @@ def test_weights_from_a_first_stage(rescore: Run, tmp_path: Path) -> None:
     rows = json.loads(done.stdout)["rows"]
     assert [row["name"] for row in rows] == ["ngram", "ngram:top=3", "ngram + ngram:top=3"]
     assert rows[1]["cascades"][0]["selection"]["weights"] == pytest.approx(tuned)
+    (tmp_path / "one" / "lm.arpa").write_text(ARPA.replace("-0.", "-1.", 1))
+    score = ("score", "test.json", *LMS, "--cascade", "w.json", "-o", "t.jsonl")
+    assert_one_line_error(rescore(*score), "--cascade: column ngram comes from ngram@", "--force-weights")
+    done = rescore(*score, "--force-weights")
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.usefixtures("files")

@@ -118,6 +118,18 @@ def test_a_short_text_may_be_corrected() -> None:
 
 
 @pytest.mark.parametrize(
+    ("answer", "texts"),
+    [
+        ("3. Oktober war schön", ["3. Oktober war schön"]),
+        ("1. 3. Oktober war schön\n3. 3. Oktober war schon", ["3. Oktober war schön", "3. Oktober war schon"]),
+        ("2. Oktober war schön", ["Oktober war schön"]),
+    ],
+)
+def test_a_number_that_a_hypothesis_begins_with_is_kept(answer: str, texts: list[str]) -> None:
+    assert corrections(answer, ["3. Oktober war schöner", "Oktober war schöner"], 2)[0] == texts
+
+
+@pytest.mark.parametrize(
     ("text", "hypotheses", "expected"),
     [
         ("The old clock, it's late.", ["the odd clock its late"], "the old clock it's late"),
@@ -276,7 +288,7 @@ def test_good_proposals_win(fake: Fake, config: RunConfig, decide: str) -> None:
     assert results.reranked == 0.0 and results.first_pass and results.first_pass > 20 and not results.excluded
     against = AgainstFirstPass(30, 30, 0, 0)
     assert results.proposed == Proposed(30, 30, against, against)
-    assert "lm:edits=propose:2:v1@" in results.signature and ",prompt:" in results.signature
+    assert "lm:edits=propose:2:v2@" in results.signature and ",prompt:" in results.signature
     assert results.metrics[0].own_oracle == results.first_pass
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from rescore.metrics.mt import Bleu
 from rescore.metrics.normalise import Normaliser
 from rescore.metrics.wer import ErrorRate
 from rescore.nbest import Column, Hypothesis, NbestList
-from rescore.reports.analysis import Changes, Correlation, Length, analyse
+from rescore.reports.analysis import Changes, Correlation, Length, analyse, render
 from rescore.reports.outlook import Depth, WrongWords
 from rescore.reports.words import ClassErrors, Confusion, Position, by_class
 from rescore.tuning import FIRST_PASS_ALONE, Weights
@@ -128,6 +129,18 @@ def test_a_dot_in_a_name_does_not_mean_normalised() -> None:
     lists = [replace(one, provenance=as_sum) for one in lists]
     found = {one.column: one.spearman for one in analyse(ErrorRate(), lists, FIRST_PASS_ALONE).correlations}
     assert found == {"qwen2.5": pytest.approx(-1.0), "lm.mean": pytest.approx(1.0)}  # the origin knows better
+
+
+def test_unscored_hypotheses_have_no_perplexity() -> None:
+    """A model that scored the best hypotheses only may have left out the first pass of a list."""
+    unscored = [hypothesis("a x", -1, -math.inf), hypothesis("a b", -2, -1)]
+    lists = [*LISTS, NbestList("five", unscored, ("a b",))]
+    found = analyse(ErrorRate(), lists, HALF)
+    assert found.correlations == [Correlation("lm", pytest.approx(0.6325, abs=1e-3), unscored=1)]
+    assert "Spearman 0.632; left out 1 utterance without a score" in render(found)
+    assert "left out" not in render(analyse(ErrorRate(), LISTS, HALF))
+    none = [NbestList("u", unscored, ("a b",))]
+    assert not analyse(ErrorRate(), none, FIRST_PASS_ALONE).correlations
 
 
 def test_other_metrics_have_no_words() -> None:

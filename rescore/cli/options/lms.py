@@ -51,6 +51,7 @@ class LanguageModelOptions:
     engine: str
     workers: int | None
     cascade: str | None = None
+    force_cascade: bool = False
     ilm: str | None = None
 
     def fields(self) -> dict[str, Any]:
@@ -62,8 +63,11 @@ class LanguageModelOptions:
             raise click.UsageError(
                 "--cascade is for --lm KIND:top=N:PATH, a model that scores the best hypotheses only"
             )
+        if self.force_cascade and not self.cascade:
+            raise click.UsageError("--force-weights is for --cascade FILE")
         cascade = Weights.load(Path(self.cascade)) if self.cascade else None
-        return {"lms": tuple(self.specs), "cascade": cascade, "cache": self.cache}
+        forced = {"force_weights": True} if self.force_cascade else {}
+        return {"lms": tuple(self.specs), "cascade": cascade, "cache": self.cache, **forced}
 
     @property
     def specs(self) -> list[str]:
@@ -206,6 +210,12 @@ _SCORING: list[Callable[[Any], Any]] = [
         metavar="FILE",
         help="For --lm KIND:top=N:PATH: file of weights that select the N hypotheses of each list.  "
         "[default: weights from the cards of the --lm before it]",
+    ),
+    click.option(
+        "--force-weights",
+        "force_cascade",
+        is_flag=True,
+        help="Choose by --cascade FILE even if its weights were tuned on scores of another model.",
     ),
     click.option(
         "--ilm",
