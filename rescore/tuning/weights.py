@@ -7,6 +7,7 @@ import math
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
+from numbers import Real
 from pathlib import Path
 from typing import TypeVar
 
@@ -190,8 +191,10 @@ class Weights:
         """
         for weights in (self.weights, *self.conditions.values()):
             for name, weight in weights.items():
-                if not isinstance(weight, (int, float)) or not math.isfinite(weight):
+                if not isinstance(weight, Real) or not math.isfinite(weight):
                     raise UserError(f"weight of {name} is {weight!r}, not a number; give a number or tune again")
+        object.__setattr__(self, "weights", _as_floats(self.weights))
+        object.__setattr__(self, "conditions", {name: _as_floats(one) for name, one in self.conditions.items()})
 
     @property
     def language_models(self) -> list[str]:
@@ -311,6 +314,11 @@ class Weights:
                 if condition_weights != self.conditions[name]
             },
         )
+
+
+def _as_floats(weights: Mapping[str, float]) -> dict[str, float]:
+    """Weights as JSON can hold them: other real numbers, such as NumPy's, as floats."""
+    return {name: weight if isinstance(weight, (int, float)) else float(weight) for name, weight in weights.items()}
 
 
 FIRST_PASS_ALONE = Weights({FIRST_PASS: 1.0}, "first pass")
