@@ -69,12 +69,6 @@ def report_command(
 
     if output.endswith(".json"):
         raise click.UsageError(f"--output {output}: its ending is not one of {endings()}; give --style")
-    if as_json:
-        with formats.opened(output) as file:
-            file.write(to_json([read(Path(path)) for path in results]) + "\n")
-        return
-    chosen = style or style_of(output) or "text"
-    about = check.environment() if environment else ""
     names = {}
     for pair in rename:
         old, equals, new = pair.rpartition("=")
@@ -82,6 +76,12 @@ def report_command(
             raise click.UsageError(f"--rename {pair}: expected OLD=NEW")
         names[old] = new
     shown = check.renamed([read(Path(path)) for path in results], names)
+    if as_json:
+        with formats.opened(output) as file:
+            file.write(to_json(shown) + "\n")
+        return
+    chosen = style or style_of(output) or "text"
+    about = check.environment() if environment else ""
     table = check.render_overview(shown, layout, chosen, about)
     with formats.opened(output) as file:
         file.write(table + "\n")

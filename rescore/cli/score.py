@@ -142,6 +142,7 @@ def _score_text(
     from rescore import formats
     from rescore.errors import UserError
     from rescore.formats.source import InputWarnings, read_lines
+    from rescore.lms import capabilities_of
     from rescore.lms.context import ask, in_place
     from rescore.reports import perplexity
     from rescore.reports.perplexity import documents, text_score
@@ -152,8 +153,12 @@ def _score_text(
     warnings.report()
     if not sentences:
         raise UserError(f"{text}: no text in it")
+    models = lms.load()
+    for model in models:
+        if capabilities_of(model).selection is not None:
+            raise UserError(f"--lm {model.name}: top=N is about lists; leave it out for --text FILE")
     text_scores = []
-    for model in lms.load():
+    for model in models:
         scores = []
         placed = zip(in_place([model], lines), sentences, strict=True)
         asked = [question for line, sentence in placed for question in ask(model, line, [sentence])]

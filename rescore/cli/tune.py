@@ -96,7 +96,7 @@ def command(
 def _found(metric: str, weights: Weights, tuned: Tuned) -> Iterator[str]:
     """What tuning found, for a person."""
     from rescore.nbest import FIRST_PASS
-    from rescore.reports.results import notes, why_zero
+    from rescore.tuning.weights import notes, why_zero
 
     if not tuned.helps:
         yield why_zero(tuned.unproven, tuned.first_pass, "these lists")

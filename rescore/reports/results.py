@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
@@ -21,13 +21,13 @@ from rescore.formats.source import Source
 from rescore.metrics import Metric, list_statistics, oracle, total, value
 from rescore.metrics.base import Counts, metric_input, settings_on, warn_of_unspaced
 from rescore.metrics.significance import PairedTest, ScoredText, confidence_interval
-from rescore.nbest import COUNTS, FIRST_PASS, LISTED, Column, NbestList, first_pass_indices, tie_order
+from rescore.nbest import FIRST_PASS, Column, NbestList, first_pass_indices, tie_order
 from rescore.reports.cascades import Cascade, cascades
 from rescore.reports.cascades import lines as cascade_lines
 from rescore.reports.proposals import Proposed, proposed
 from rescore.signature import Signature, origins
 from rescore.styles import as_json, frame, html, p_value, text
-from rescore.tuning.weights import FoldWeights, Unproven, Weights, bonus_phrases
+from rescore.tuning.weights import FoldWeights, Unproven, Weights, named_weights, notes, why_zero
 from rescore.version import VERSION
 
 CountsByName = dict[str, int | float]
@@ -482,9 +482,9 @@ def _deciding(results: Results) -> Iterator[Mapping[str, float]]:
 def _weights(results: Results) -> str:
     if set(results.weights) == {FIRST_PASS} and not results.excluded:
         return "weights: the first pass alone" + ("" if results.origin == "first pass" else f" ({results.origin})")
-    line = f"lambda: {_named(results.weights, results.excluded)} ({results.origin})"
+    line = f"lambda: {named_weights(results.weights, results.excluded)} ({results.origin})"
     for name, weights in results.conditions.items():
-        line += f"\n  for {name}: {_named(weights, _excluded_in(name, results.excluded))}"
+        line += f"\n  for {name}: {named_weights(weights, _excluded_in(name, results.excluded))}"
     dev = results.dev
     if dev is None:
         return line
@@ -508,35 +508,8 @@ def _excluded_in(condition: str, excluded: Sequence[str]) -> list[str]:
 
 def _of_fold(fold: FoldWeights) -> str:
     """The weights that decided one fold, by condition where there is one."""
-    each = [f"{name}: {_named(one, _excluded_in(name, fold.excluded))}" for name, one in fold.conditions.items()]
-    return ", ".join(each) or _named(fold.weights, fold.excluded)
-
-
-def notes(every: Iterable[Mapping[str, float]]) -> Iterator[str]:
-    """What the weights, under each condition, have that a person does not expect."""
-    if any(weights.get(LISTED, 0.0) < 0 for weights in every):
-        yield (
-            "the bonus for a listed word is negative: words of --words in the tuning lists are wrong more often "
-            "than the other scores say; to respell without the list, leave out --words"
-        )
-
-
-def why_zero(unproven: Unproven | None, first_pass: float, source: str) -> str:
-    """Why all weights are 0, and what to do."""
-    if unproven is None:
-        return f"the LM does not help: no weight above 0 is better than the first pass on {source}"
-    return (
-        f"the weight is 0: averaged over resamples of {source}, the best weights gain less than two standard errors; "
-        f"the best weight of all its lists, {_named(unproven.weights)}, gains {first_pass:.2f} -> {unproven.value:.2f} "
-        f"there (95 % CI of the gain {unproven.low:.2f} to {unproven.high:.2f} points): tune on more lists, or use it "
-        "with --no-bagging"
-    )
-
-
-def _named(weights: dict[str, float], excluded: Sequence[str] = ()) -> str:
-    models = [(name, weight) for name, weight in weights.items() if name not in (FIRST_PASS, *COUNTS)]
-    parts = [f"{name} {weight:.4g}" if weight >= 0 else f"- {-weight:.4g} {name}" for name, weight in models]
-    return ", ".join(parts + bonus_phrases(weights, "+.4g", excluded))
+    each = [f"{name}: {named_weights(one, _excluded_in(name, fold.excluded))}" for name, one in fold.conditions.items()]
+    return ", ".join(each) or named_weights(fold.weights, fold.excluded)
 
 
 ERRORS = {"substitutions", "deletions", "insertions"}

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
+from numbers import Real
 from pathlib import Path
 from typing import TypeVar
 
@@ -16,7 +17,7 @@ from rescore.files import finder, parsed, read_json, write_text
 from rescore.metrics import Metric, MetricOptions, Normaliser
 from rescore.metrics.glm import Glm
 from rescore.metrics.normalise import FLAGS, WordList
-from rescore.nbest import COUNTS, EDITS, FIRST_PASS, NEW_WORDS, RESPELLING, Column, NbestList, Origin, Role
+from rescore.nbest import COUNTS, EDITS, FIRST_PASS, LISTED, NEW_WORDS, RESPELLING, Column, NbestList, Origin, Role
 
 Content = TypeVar("Content", Glm, WordList)
 
@@ -187,8 +188,10 @@ class Weights:
         """
         for weights in (self.weights, *self.conditions.values()):
             for name, weight in weights.items():
-                if not isinstance(weight, (int, float)) or not math.isfinite(weight):
+                if not isinstance(weight, Real) or not math.isfinite(weight):
                     raise UserError(f"weight of {name} is {weight!r}, not a number; give a number or tune again")
+        object.__setattr__(self, "weights", _as_floats(self.weights))
+        object.__setattr__(self, "conditions", {name: _as_floats(one) for name, one in self.conditions.items()})
 
     @property
     def language_models(self) -> list[str]:
@@ -310,6 +313,11 @@ class Weights:
         )
 
 
+def _as_floats(weights: Mapping[str, float]) -> dict[str, float]:
+    """Weights as JSON can hold them: other real numbers, such as NumPy's, as floats."""
+    return {name: weight if isinstance(weight, (int, float)) else float(weight) for name, weight in weights.items()}
+
+
 FIRST_PASS_ALONE = Weights({FIRST_PASS: 1.0}, "first pass")
 """No language model."""
 
@@ -406,3 +414,31 @@ def bonus_phrases(weights: Mapping[str, float], digits: str, excluded: Collectio
     """
     phrases = [f"{weights[name]:{digits}} a {unit}" for name, unit in COUNTS.items() if name in weights]
     return [*phrases, *(f"nothing {origin}" for origin in NEW_WORDS if origin in excluded)]
+
+
+def notes(every: Iterable[Mapping[str, float]]) -> Iterator[str]:
+    """What the weights, under each condition, have that a person does not expect."""
+    if any(weights.get(LISTED, 0.0) < 0 for weights in every):
+        yield (
+            "the bonus for a listed word is negative: words of --words in the tuning lists are wrong more often "
+            "than the other scores say; to respell without the list, leave out --words"
+        )
+
+
+def why_zero(unproven: Unproven | None, first_pass: float, source: str) -> str:
+    """Why all weights are 0, and what to do."""
+    if unproven is None:
+        return f"the LM does not help: no weight above 0 is better than the first pass on {source}"
+    return (
+        f"the weight is 0: averaged over resamples of {source}, the best weights gain less than two standard errors; "
+        f"the best weight of all its lists, {named_weights(unproven.weights)}, gains "
+        f"{first_pass:.2f} -> {unproven.value:.2f} there (95 % CI of the gain {unproven.low:.2f} to "
+        f"{unproven.high:.2f} points): tune on more lists, or use it with --no-bagging"
+    )
+
+
+def named_weights(weights: Mapping[str, float], excluded: Collection[str] = ()) -> str:
+    """The weights of the models, the bonuses and what may not win, in one phrase."""
+    models = [(name, weight) for name, weight in weights.items() if name not in (FIRST_PASS, *COUNTS)]
+    parts = [f"{name} {weight:.4g}" if weight >= 0 else f"- {-weight:.4g} {name}" for name, weight in models]
+    return ", ".join(parts + bonus_phrases(weights, "+.4g", excluded))

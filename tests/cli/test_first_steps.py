@@ -12,7 +12,7 @@ from rescore.errors import UserError
 from rescore.lms import load
 from rescore.nbest import LISTED
 from rescore.parts import FORMATS, KINDS
-from rescore.reports.results import notes
+from rescore.tuning.weights import notes
 from tests.cli.test_road import noise, write_lines
 from tests.conftest import Run, assert_one_line_error
 from tests.lms.test_ngram import ARPA

@@ -83,5 +83,5 @@ def test_every_file_is_an_input_or_an_output() -> None:
 def test_init_writes_over_no_link(rescore: Run, tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("x")
     (tmp_path / "Makefile").symlink_to("mine")
-    assert_one_line_error(rescore("init", "--force"), "is a link to mine")
+    assert_one_line_error(rescore("init", "--force"), "is a link; remove it, otherwise mine is overwritten")
     assert (tmp_path / "mine").read_text() == "x"

@@ -76,6 +76,7 @@ def test_a_table_of_many(rescore: Run, results: Path, tmp_path: Path) -> None:
     assert "| T-TA | **10.00†** |" in rescore(*both, "markdown").stdout
     assert "ngram,16.67\nT-TA,10.00\n" in rescore(*both, "csv").stdout
     assert "† p < 0.05 against the first pass" in rescore(*both, "text").stdout
+    assert [one["system"] for one in json.loads(rescore(*both[:-1], "--json").stdout)] == ["ngram", "T-TA"]
     done = rescore(*both[:5], "--rename", "tta=T-TA")
     assert_one_line_error(done, "--rename tta: no set or system has this name; there are lists, ngram, tta + decoder")
     other["metrics"][0]["reranked"] = 20.0

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -94,3 +96,13 @@ def test_folds_keep_speakers_together() -> None:
         split(["a", "b"], 1)
     with pytest.raises(UserError, match="does not match"):
         split(["a", "b"], 2, "x")
+
+
+@pytest.mark.parametrize("number", [np.float32(0.5), np.float64(0.5), np.int64(1), Fraction(1, 2)])
+def test_weights_are_any_real_numbers(number: float, tmp_path: Path) -> None:
+    weights = Weights({"s2s": 0.5, "lm": number}, "given", conditions={"1": {"lm": number}})
+    weights.save(tmp_path / "w.json")
+    assert Weights.load(tmp_path / "w.json") == weights
+    for odd in (np.float32("nan"), 1j, "0.5"):
+        with pytest.raises(UserError, match="not a number"):
+            Weights({"lm": odd}, "given")
