@@ -231,10 +231,16 @@ class Respeller:
         refuse_scored(nbest, "respell")
         original = {CHANNEL: 0.0, EDITS: 0.0}
         old = [
-            replace(hypothesis, scores=original | hypothesis.scores | self._listed(hypothesis.text))
+            replace(hypothesis, scores=original | hypothesis.scores | self._listed(hypothesis.text, nbest.id))
             for hypothesis in nbest.hypotheses
         ]
         texts = [hypothesis.text.split() for hypothesis in nbest.hypotheses]
+        candidates = {
+            word: [candidate for candidate in options if self._lexicon.knows(candidate.text.split(), nbest.id)]
+            for text in texts
+            for word in map(str.lower, text)
+            if (options := candidates.get(word))
+        }
         versions = [
             (version, rank)
             for rank, words in enumerate(texts)
@@ -249,14 +255,16 @@ class Respeller:
             text = version.applied(texts[rank])
             if text.lower() not in seen and len(new) < self._number:
                 seen.add(text.lower())
-                columns = {CHANNEL: version.channel, EDITS: float(len(version.chosen))} | self._listed(text)
+                columns = {CHANNEL: version.channel, EDITS: float(len(version.chosen))} | self._listed(text, nbest.id)
                 new.append(Hypothesis(text, old[rank].scores | columns, Origin.RESPELLED))
         return replace(nbest, hypotheses=[*old, *new])
 
-    def _listed(self, text: str) -> dict[str, float]:
-        """A column with the number of words that the user listed, where some are."""
-        listed = self._lexicon.listed
-        return {LISTED: float(sum(word in listed for word in text.lower().split()))} if listed else {}
+    def _listed(self, text: str, utterance: str) -> dict[str, float]:
+        """A column with the number of words that the user listed for the utterance, if the user listed any words."""
+        if not self._lexicon.listed:
+            return {}
+        listed = self._lexicon.listed_for(utterance)
+        return {LISTED: float(sum(word in listed for word in text.lower().split()))}
 
     def _versions(
         self, words: Sequence[str], first: float, candidates: Mapping[str, Sequence[Candidate]], number: int
@@ -306,7 +314,9 @@ def find_lexicon(path: str | None, specs: Sequence[str], words: WordList | None 
     places = [model.path / NAME for model in map(parse, specs) if not model.internal]
     shipped = shipped_models() / "tta" / NAME
     lexicon = Lexicon.load(Path(path) if path else next((place for place in places if place.is_file()), shipped))
-    return lexicon.with_words(chain.from_iterable(map(str.split, words.entries))) if words else lexicon
+    if words is None:
+        return lexicon
+    return lexicon.with_words(chain.from_iterable(map(str.split, words.entries)), words.lower_by_utterance)
 
 
 class Respelling:

@@ -32,11 +32,21 @@ class Lexicon:
     """Counts of words in lower case; `total` counts all words of the text, including those left out."""
 
     def __init__(
-        self, counts: Mapping[str, int], total: int, source: str = "", listed: frozenset[str] = frozenset()
+        self,
+        counts: Mapping[str, int],
+        total: int,
+        source: str = "",
+        listed: frozenset[str] = frozenset(),
+        by_utterance: Mapping[str, frozenset[str]] | None = None,
+        added: frozenset[str] = frozenset(),
     ) -> None:
+        """
+        Args:
+            listed: words that a user gave. by_utterance: the words of each utterance, if each has its own list.
+            added: the listed words that the text does not have.
+        """
         self.counts = dict(counts)
-        self.listed = listed
-        """Words that a user gave."""
+        self.listed, self._by_utterance, self._added = listed, dict(by_utterance or {}), added
         self.total = total
         self.source = source
         """The file it was read from, for messages."""
@@ -53,17 +63,31 @@ class Lexicon:
         count = self.counts.get(word)
         return math.log(count / self.total) if count else self._unknown
 
-    def with_words(self, words: Iterable[str]) -> Lexicon:
-        """The lexicon with a user's words, in lower case, each counted `GIVEN` times at least."""
+    def with_words(self, words: Iterable[str], by_utterance: Mapping[str, frozenset[str]] | None = None) -> Lexicon:
+        """The lexicon with a user's words, in lower case, each counted `GIVEN` times at least.
+
+        Args:
+            by_utterance: the words of each utterance, in lower case, if each has its own list.
+        """
         listed = frozenset(map(str.lower, words))
         new = {word: max(GIVEN, self.counts.get(word, 0)) for word in listed}
-        return Lexicon(self.counts | new, self.total, self.source, self.listed | listed)
+        added = self._added | (listed - self.counts.keys())
+        return Lexicon(self.counts | new, self.total, self.source, self.listed | listed, by_utterance, added)
+
+    def listed_for(self, utterance: str) -> frozenset[str]:
+        """The words that a user gave for an utterance."""
+        return self._by_utterance.get(utterance, frozenset()) if self._by_utterance else self.listed
+
+    def knows(self, words: Iterable[str], utterance: str) -> bool:
+        """Whether an utterance may have words: not those that a user gave for other utterances alone."""
+        return self._added.isdisjoint(words) or self.listed_for(utterance).issuperset(self._added.intersection(words))
 
     @cached_property
     def digest(self) -> str:
         """Twelve hexadecimal digits that say which words and counts these are and which a user gave, for signatures."""
         counts = (f"{word} {count}" for word, count in sorted(self.counts.items()))
-        lines = "\n".join([*counts, *(f"listed {word}" for word in sorted(self.listed))])
+        own = (f"of {name} {' '.join(sorted(words))}" for name, words in sorted(self._by_utterance.items()))
+        lines = "\n".join([*counts, *(f"listed {word}" for word in sorted(self.listed)), *own])
         return hashlib.sha256(f"{self.total}\n{lines}".encode()).hexdigest()[:12]
 
     @classmethod

@@ -316,6 +316,13 @@ class WordList:
         """As the words of references are compared."""
         return frozenset(word for entry in self.entries for word in normaliser.reference(entry))
 
+    @property
+    def lower_by_utterance(self) -> dict[str, frozenset[str]]:
+        """The words of each utterance in lower case; empty if all utterances share a list."""
+        pairs = (line.lower().split() for line in self._split_lines() if self.by_utterance)
+        names = (line.split()[0] for line in self._split_lines() if self.by_utterance)
+        return {name: frozenset(words[1:]) for name, words in zip(names, pairs, strict=True)}
+
     def words_by_utterance(self, normaliser: Normaliser) -> dict[str, frozenset[str]]:
         """The words of each utterance; empty if all utterances share a list."""
         if not self.by_utterance:

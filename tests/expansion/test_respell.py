@@ -71,6 +71,22 @@ def test_the_chosen_against_all_that_candidates_make_up(number: int) -> None:
     assert len(best) == number and [h.text for h in found.hypotheses[2:]] == best
 
 
+def test_words_that_are_listed_for_one_utterance_help_no_other() -> None:
+    own = LEXICON.with_words(["Quobal"], {"mine": frozenset({"quobal"})})
+    texts = {}
+    for name in ("mine", "other"):
+        hypotheses = [Hypothesis("the quobax", {"s2s": -1.0}), Hypothesis("the quobal", {"s2s": -2.0})]
+        (respelled,) = Respeller(CHANNEL, own, 20)([NbestList(name, hypotheses)])
+        texts[name] = {hypothesis.text: hypothesis.scores["listed"] for hypothesis in respelled.hypotheses}
+    assert texts["mine"]["the quobal"] == 1.0 and texts["other"]["the quobal"] == 0.0
+    lone = [Respeller(CHANNEL, own, 20)([NbestList(name, [Hypothesis("the quobax", {"s2s": -1.0})])]) for name in texts]
+    assert ["the quobal" in {hypothesis.text for hypothesis in next(lists).hypotheses} for lists in lone] == [
+        True,
+        False,
+    ]
+    assert own.digest != LEXICON.with_words(["Quobal"]).digest
+
+
 def test_listed_words_are_counted_in_all_hypotheses() -> None:
     nbest = listed(("THE OLD ZODIAC", -1.0), ("the zodiag zodiac", -2.0), ("the clock", -3.0))
     (found,) = Respeller(CHANNEL, LEXICON.with_words(["Zodiac"]), 20)([nbest])
