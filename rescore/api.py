@@ -217,6 +217,11 @@ def checked_lists(function: str, lists: Iterable[Any], texts: bool = False) -> l
             one = NbestList(str(number), ranked)
         if not isinstance(one, NbestList):
             raise UserError(f"{wanted}, found a {type(one).__name__} in place {number}")
+        if wrong := next((each for each in one.hypotheses if not isinstance(each, Hypothesis)), None):
+            raise UserError(
+                f"rescore.{function}: utterance {one.id} has a {type(wrong).__name__} as hypothesis; make a "
+                'rescore.Hypothesis("text", {"s2s": score}) of each'
+            )
         check_scores(one, f"rescore.{function}: utterance {one.id}")
         every.append(replace(one) if isinstance(one.references, str) else one)  # which refuses them
     return every

@@ -99,6 +99,17 @@ def test_error_rates_as_jiwer_gives_them() -> None:
         rescore.wer(references, "a")
 
 
+def test_hypotheses_and_scores_of_other_types() -> None:
+    with pytest.raises(rescore.UserError, match="utterance u has a str as hypothesis"):
+        rescore.evaluate([rescore.NbestList("u", ["a", "b"], references=("a",))], {"s2s": 1})  # type: ignore[list-item]
+
+    def words(sentences: Sequence[str]) -> list[str]:
+        return ["x"] * len(sentences)
+
+    with pytest.raises(rescore.UserError, match="returned scores that are no numbers"):
+        rescore.score(LISTS, words)  # type: ignore[arg-type]
+
+
 def test_results_in_a_notebook() -> None:
     results = rescore.evaluate(LISTS)
     assert repr(results) == "<Results: WER 33.33 -> 33.33 (oracle 0.00), 2 lists>"

@@ -139,15 +139,19 @@ class FunctionModel:
         """One result per question, of its text alone.
 
         Raises:
-            UserError: the function returned another number of scores.
+            UserError: the function returned another number of scores, or scores that are no numbers.
         """
         sentences = [question.text for question in questions]
         values = list(self._function(sentences))
         if len(values) != len(sentences):
             raise UserError(f"{self.name}: returned {len(values)} scores for {len(sentences)} sentences")
+        try:
+            totals = [float(value) for value in values]
+        except (TypeError, ValueError) as error:
+            raise UserError(f"{self.name}: returned scores that are no numbers ({error})") from None
         return [
-            TokenScores(text.split(), np.zeros(len(text.split())), total=float(value))
-            for text, value in zip(sentences, values, strict=True)
+            TokenScores(text.split(), np.zeros(len(text.split())), total=value)
+            for text, value in zip(sentences, totals, strict=True)
         ]
 
 

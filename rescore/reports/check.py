@@ -35,8 +35,11 @@ def render_overview(results: Sequence[Results], layout: str, style: str, about: 
     """
     if layout != "espnet":
         tables = [STYLES[style](paper(results, marked=style != "csv"))]
-        if style in ("text", "markdown"):
-            tables.append(f"{MARKS[0]} p < {SIGNIFICANT:g} against the first pass, {MARKS[1]} p < {SIGNIFICANT / 5:g}")
+        if style != "csv":
+            tables.append(
+                ("% " if style == "latex" else "")
+                + f"{MARKS[0]} p < {SIGNIFICANT:g} against the first pass, {MARKS[1]} p < {SIGNIFICANT / 5:g}"
+            )
     else:
         metric_tables = espnet(results)
         plain = len(metric_tables) == 1 and not about

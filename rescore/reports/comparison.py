@@ -198,12 +198,12 @@ class _Set:
 def render(comparison: Comparison, style: str) -> str:
     """The whole comparison in one of `STYLES`, or `json`.
 
-    Text and Markdown have the signature of every row below the table; CSV and LaTeX are the table alone.
+    Text and Markdown have the signature of every row below the table; LaTeX says in a comment what p compares.
     """
     if style == JSON:
         return as_json(comparison)
     table = STYLES[style](_cells(comparison))
-    if style in ("csv", "latex"):
+    if style == "csv":
         return table
     signatures = [(row.name, row.signature) for row in comparison.rows]
     about = (
@@ -212,6 +212,8 @@ def render(comparison: Comparison, style: str) -> str:
         + ("" if all(row.against_last for row in comparison.rows) else ", of those with one less against all together")
     )
     shares = {one.column: line for row in comparison.rows for one, line in _shares(row, comparison.metric)}
+    if style == "latex":
+        return f"{table}\n% {about.partition('; ')[2]}"
     if style == "markdown":
         scored = [f"{line}." for line in shares.values()]
         lines = [
