@@ -260,7 +260,7 @@ def test_what_is_refused(fake: Fake, rescore: Run) -> None:
     formats.write(misheard(3, 1), "l.jsonl")
     run = ("l.jsonl", "--lm", "tta-small", "--propose", spec(fake))
     assert_one_line_error(rescore(*run), "--propose needs --dev")
-    assert_one_line_error(rescore(*run, "--folds", "2", "--plateau"), "without --propose")
+    assert_one_line_error(rescore(*run, "--folds", "2", "--plateau"), "cannot be combined with --propose")
     assert_one_line_error(rescore(*run, "--folds", "2", "--propose-prompt", "p.txt"), "p.txt: no such file")
     assert_one_line_error(rescore(*run[:3], "--max-new", "2"), "are for --propose")
     fake.trouble = lambda number, text: (400, {}, b'{"error": {"message": "too long"}}')
