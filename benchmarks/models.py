@@ -84,7 +84,7 @@ def causal(size: str, folder: Path, positions: int = 512) -> Path:
     """A random LLaMA of a named size with more positions, in Hugging Face's layout."""
     import transformers
 
-    sizes = NAMED[size]
+    sizes = NAMED[size]()
     tokenizer = twin(make("unilm", size, folder / "unilm"))[1]
     config = transformers.LlamaConfig(
         vocab_size=sizes.vocab_size,
