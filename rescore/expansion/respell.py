@@ -235,12 +235,13 @@ class Respeller:
             for hypothesis in nbest.hypotheses
         ]
         texts = [hypothesis.text.split() for hypothesis in nbest.hypotheses]
-        candidates = {
-            word: [candidate for candidate in options if self._lexicon.knows(candidate.text.split(), nbest.id)]
-            for text in texts
-            for word in map(str.lower, text)
-            if (options := candidates.get(word))
-        }
+        if self._lexicon.by_utterance:
+            candidates = {
+                word: [
+                    candidate for candidate in candidates[word] if self._lexicon.knows(candidate.text.split(), nbest.id)
+                ]
+                for word in {word.lower() for words in texts for word in words} & candidates.keys()
+            }
         versions = [
             (version, rank)
             for rank, words in enumerate(texts)

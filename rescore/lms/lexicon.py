@@ -46,7 +46,7 @@ class Lexicon:
             added: the listed words that the text does not have.
         """
         self.counts = dict(counts)
-        self.listed, self._by_utterance, self._added = listed, dict(by_utterance or {}), added
+        self.listed, self.by_utterance, self._added = listed, dict(by_utterance or {}), added
         self.total = total
         self.source = source
         """The file it was read from, for messages."""
@@ -76,7 +76,7 @@ class Lexicon:
 
     def listed_for(self, utterance: str) -> frozenset[str]:
         """The words that a user gave for an utterance."""
-        return self._by_utterance.get(utterance, frozenset()) if self._by_utterance else self.listed
+        return self.by_utterance.get(utterance, frozenset()) if self.by_utterance else self.listed
 
     def knows(self, words: Iterable[str], utterance: str) -> bool:
         """Whether an utterance may have words: not those that a user gave for other utterances alone."""
@@ -86,7 +86,7 @@ class Lexicon:
     def digest(self) -> str:
         """Twelve hexadecimal digits that say which words and counts these are and which a user gave, for signatures."""
         counts = (f"{word} {count}" for word, count in sorted(self.counts.items()))
-        own = (f"of {name} {' '.join(sorted(words))}" for name, words in sorted(self._by_utterance.items()))
+        own = (f"of {name} {' '.join(sorted(words))}" for name, words in sorted(self.by_utterance.items()))
         lines = "\n".join([*counts, *(f"listed {word}" for word in sorted(self.listed)), *own])
         return hashlib.sha256(f"{self.total}\n{lines}".encode()).hexdigest()[:12]
 

@@ -307,10 +307,12 @@ class WordList:
     @property
     def entries(self) -> list[str]:
         """The words of all lines, without utterances."""
-        return [line.partition(" ")[2] for line in self._split_lines()] if self.by_utterance else list(self.lines)
+        return [words for _, words in self._lists()] if self.by_utterance else list(self.lines)
 
-    def _split_lines(self) -> list[str]:
-        return [" ".join(line.split()) for line in self.lines]
+    def _lists(self) -> list[tuple[str, str]]:
+        """Each utterance and its words; empty if all utterances share a list."""
+        parts = [" ".join(line.split()).partition(" ") for line in self.lines if self.by_utterance]
+        return [(name, words) for name, _, words in parts]
 
     def words(self, normaliser: Normaliser) -> frozenset[str]:
         """As the words of references are compared."""
@@ -319,16 +321,11 @@ class WordList:
     @property
     def lower_by_utterance(self) -> dict[str, frozenset[str]]:
         """The words of each utterance in lower case; empty if all utterances share a list."""
-        pairs = (line.lower().split() for line in self._split_lines() if self.by_utterance)
-        names = (line.split()[0] for line in self._split_lines() if self.by_utterance)
-        return {name: frozenset(words[1:]) for name, words in zip(names, pairs, strict=True)}
+        return {name: frozenset(words.lower().split()) for name, words in self._lists()}
 
     def words_by_utterance(self, normaliser: Normaliser) -> dict[str, frozenset[str]]:
         """The words of each utterance; empty if all utterances share a list."""
-        if not self.by_utterance:
-            return {}
-        pairs = (line.partition(" ") for line in self._split_lines())
-        return {name: frozenset(normaliser.reference(words)) for name, _, words in pairs}
+        return {name: frozenset(normaliser.reference(words)) for name, words in self._lists()}
 
 
 def paired_words(
