@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from rescore.errors import UserError
 from rescore.metrics.base import Metric
-from rescore.nbest import NbestList, Origin, Selection, in_tie_order, ranking, without_copies
+from rescore.nbest import NEW_WORDS, NbestList, Origin, Selection, in_tie_order, ranking, without_copies
 from rescore.parts import DECISIONS
 
 
@@ -79,15 +79,11 @@ def selected(nbest: NbestList, selection: Selection) -> list[int]:
     groups: dict[Origin | None, dict[str, list[int]]] = {}
     for place in ranking(nbest, combine(nbest, selection.weights).tolist()):
         hypothesis = nbest.hypotheses[place]
-        group = groups.setdefault(hypothesis.origin if hypothesis.origin in EXCLUDABLE else None, {})
+        group = groups.setdefault(hypothesis.origin if hypothesis.origin in NEW_WORDS else None, {})
         group.setdefault(hypothesis.text, []).append(place)
     return sorted(
         place for group in groups.values() for places in list(group.values())[: selection.top] for place in places
     )
-
-
-EXCLUDABLE = (Origin.RESPELLED, Origin.PROPOSED)
-"""Origins of hypotheses that tuning may exclude."""
 
 
 def best(lists: Sequence[NbestList], weights: WeightsOf) -> list[int]:

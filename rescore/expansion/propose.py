@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 
 SHOWN = 10
 """Hypotheses of a list that the model reads: the best by the first pass."""
-LENGTHS = 2
+MAX_LENGTH = 2
 """Largest length of a proposal, as a multiple of the list's longest hypothesis."""
 SELECTION = 2
 """Raised when the choice of an answer's lines changes: signatures contain it."""
@@ -303,7 +303,7 @@ def _fault(text: str, hypotheses: Sequence[str]) -> Dropped | None:
     """The reason why a text cannot be a hypothesis, or None."""
     if not text:
         return Dropped.EMPTY
-    if len(text) > LENGTHS * max(map(len, hypotheses)):
+    if len(text) > MAX_LENGTH * max(map(len, hypotheses)):
         return Dropped.LONG
     odd = any(letter == "\ufffd" or unicodedata.category(letter) in ("Cc", "Cn", "Co", "Cs") for letter in text)
     distances = (Levenshtein.normalized_distance(text.lower(), hypothesis.lower()) for hypothesis in hypotheses)

@@ -25,7 +25,7 @@ from rescore.nbest import (
     new_word_origins,
     ranking,
 )
-from rescore.tuning.search import MAX_SCORE, SAMPLES, SEED, Floats, padded, significantly_better, spreads, weighted
+from rescore.tuning.search import MAX_SQUARED, SAMPLES, SEED, Floats, padded, significantly_better, spreads, weighted
 
 log = logging.getLogger(__name__)
 
@@ -36,12 +36,12 @@ SCALES = tuple(2.0 ** (exponent / 2) for exponent in range(-10, 15))
 def spread(scores: Sequence[Floats]) -> float:
     """The standard deviation of the finite scores of a list, the mean over lists; 1 where nothing differs."""
     deviations = [
-        float(np.std(np.clip(finite, -MAX_SCORE, MAX_SCORE)))
+        float(np.std(np.clip(finite, -MAX_SQUARED, MAX_SQUARED)))
         if len(finite := list_scores[np.isfinite(list_scores)])
         else 0.0
         for list_scores in scores
     ]
-    return max(float(np.mean(deviations)), 1 / MAX_SCORE) if any(deviations) else 1.0
+    return max(float(np.mean(deviations)), 1 / MAX_SQUARED) if any(deviations) else 1.0
 
 
 def scale_grid(scores: Sequence[Floats]) -> list[float]:

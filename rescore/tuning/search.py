@@ -132,7 +132,7 @@ def best_interval(edges: Floats, values: Floats, higher_is_better: bool) -> Inte
     return Interval(float(edges[starts[widest]]), float(edges[stops[widest]]), float(best))
 
 
-MAX_SCORE = 1e150
+MAX_SQUARED = 1e150
 """Whose square is a float."""
 
 
@@ -147,7 +147,7 @@ def spreads(features: Floats, present: npt.NDArray[np.bool_]) -> Floats:
     values = np.where(possible, features, 0.0)
     with np.errstate(over="ignore"):
         away = np.where(possible, values - (values / number).sum(axis=1, keepdims=True), 0.0)
-    away = away.clip(-MAX_SCORE, MAX_SCORE)
+    away = away.clip(-MAX_SQUARED, MAX_SQUARED)
     deviations: Floats = np.sqrt((away**2).sum(axis=1) / number[:, 0]).mean(axis=0)
     return deviations
 

@@ -110,9 +110,9 @@ def tune(
     """
     options, metric = options or TuningOptions(), remembered(metric)
     weights, tuned = _tuned(metric, lists, columns, source, options)
-    if metric.length_ratio is None or not LENGTHS.intersection(options.bonuses):
+    if metric.length_ratio is None or not LENGTH_BONUSES.intersection(options.bonuses):
         return weights, tuned
-    bonuses = tuple(name for name in options.bonuses if name not in LENGTHS)
+    bonuses = tuple(name for name in options.bonuses if name not in LENGTH_BONUSES)
     without = _tuned(metric, lists, columns, source, replace(options, bonuses=bonuses))
     with_bonus, plain = (_length_ratio(metric, lists, each) for each in (weights, without[0]))
     if abs(with_bonus - 1.0) <= abs(plain - 1.0):
@@ -125,7 +125,7 @@ def tune(
     return without
 
 
-LENGTHS = frozenset({WORDS, TOKENS})
+LENGTH_BONUSES = frozenset({WORDS, TOKENS})
 """Bonuses that decide about nothing but length."""
 
 
@@ -223,7 +223,7 @@ def _jointly(
     lists = [candidates(nbest, weights.excluded) for nbest in lists]
     start = {FIRST_PASS: 1.0} | weights.weights
     if metric.words is None:
-        start = equal_weights(lists, [*start, *sorted(LENGTHS.intersection(options.bonuses))], options.negative)
+        start = equal_weights(lists, [*start, *sorted(LENGTH_BONUSES.intersection(options.bonuses))], options.negative)
     joint = tune_jointly(metric, lists, start, sorted(options.negative), options.bagging, losses)
     return joint._replace(excluded=joint.excluded | weights.excluded)
 
