@@ -19,6 +19,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # on a busy machine threads
 import torch
 
 from rescore.cli.main import main
+from rescore.lms import http_client
 from rescore.lms.neural import checkpoint
 from rescore.lms.neural.config import NetworkConfig
 from rescore.lms.neural.tokenizer import Tokenizer, train_wordpiece
@@ -98,6 +99,14 @@ def run_main(*arguments: str | Path, input: str | bytes = "") -> Done:  # noqa: 
     out, err = (stream.buffer.getvalue().decode() for stream in streams[1:])  # type: ignore[attr-defined]
     assert isinstance(status, int)
     return Done(status, out, err)
+
+
+@pytest.fixture
+def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Requests are repeated soon, and no key is in the environment."""
+    monkeypatch.setattr(http_client, "FIRST_WAIT", 0.01)
+    for name in http_client.KEYS:
+        monkeypatch.delenv(name, raising=False)
 
 
 @pytest.fixture

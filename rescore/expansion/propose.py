@@ -22,7 +22,7 @@ from rescore.expansion.channel import ALIKE
 from rescore.expansion.recombine import refuse_scored
 from rescore.formats.source import read_lines
 from rescore.lms import LanguageModel, Question, TokenScores, parse
-from rescore.lms.base import kind_of
+from rescore.lms.base import in_order, kind_of
 from rescore.lms.cache import Cached
 from rescore.lms.http_client import RefusedError
 from rescore.lms.server import NonsenseError, connect, served_model
@@ -120,8 +120,7 @@ class Writer:
 
     def score(self, questions: Sequence[Question]) -> list[TokenScores]:
         """One answer per question, in their order."""
-        answers = dict(self.as_scored(questions))
-        return [answers[place] for place in range(len(questions))]
+        return in_order(self.as_scored(questions))
 
     def as_scored(self, questions: Sequence[Question]) -> Iterator[tuple[int, TokenScores]]:
         """Places of questions with their answers, as the server gives them.

@@ -219,6 +219,12 @@ def as_scored(lm: LanguageModel, questions: Sequence[Question]) -> Iterator[tupl
     return iter(scores(questions) if scores else enumerate(lm.score(questions)))
 
 
+def in_order(answers: Iterable[tuple[int, TokenScores]]) -> list[TokenScores]:
+    """The scores of `as_scored` in the order of the questions."""
+    scores = dict(answers)
+    return [scores[place] for place in range(len(scores))]
+
+
 def capabilities_of(lm: LanguageModel) -> Capabilities:
     """What a model does. The only place that knows models without `capabilities`: users' own, which may say
     `reads_source = True`, and `context = (N, M)` for N neighbours before and M after the text."""

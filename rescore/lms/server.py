@@ -26,6 +26,7 @@ from rescore.lms.base import (
     Spec,
     Template,
     TokenScores,
+    in_order,
     report,
 )
 from rescore.lms.http_client import Client, RefusedError, api_key
@@ -236,8 +237,7 @@ class ServerModel:
 
     def score(self, questions: Sequence[Question]) -> list[TokenScores]:
         """One result per question, in their order."""
-        scores = dict(self.as_scored(questions))
-        return [scores[place] for place in range(len(questions))]
+        return in_order(self.as_scored(questions))
 
     def as_scored(self, questions: Sequence[Question]) -> Iterator[tuple[int, TokenScores]]:
         """Places of questions with their scores, as the server answers.

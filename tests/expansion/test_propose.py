@@ -19,7 +19,6 @@ from rescore import formats, pipeline
 from rescore.errors import UserError
 from rescore.expansion import Lexicon
 from rescore.expansion.propose import SHOWN, SPEECH, Dropped, Proposing, corrections, nearest, styled
-from rescore.lms import http_client
 from rescore.lms.function import FunctionModel
 from rescore.metrics.alignment import align
 from rescore.nbest import Hypothesis, NbestList, Origin, Role
@@ -33,13 +32,7 @@ from tests.conftest import Run, assert_one_line_error
 from tests.lms.fake import MODEL, Fake, served
 
 WORDS = ("gardener", "lantern", "harbour", "kettle", "meadow", "ladder", "candle", "winter", "orchard", "pepper")
-
-
-@pytest.fixture(autouse=True)
-def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_client, "FIRST_WAIT", 0.01)
-    for name in http_client.KEYS:
-        monkeypatch.delenv(name, raising=False)
+pytestmark = pytest.mark.usefixtures("short_waits")
 
 
 @pytest.fixture

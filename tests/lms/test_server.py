@@ -23,13 +23,7 @@ from tests.lms.fake import MODEL, Fake, expected, served
 
 TEXTS = SENTENCES[:8]
 Start = Callable[..., Fake]
-
-
-@pytest.fixture(autouse=True)
-def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_client, "FIRST_WAIT", 0.01)
-    for name in http_client.KEYS:
-        monkeypatch.delenv(name, raising=False)
+pytestmark = pytest.mark.usefixtures("short_waits")
 
 
 @pytest.fixture
