@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,6 +18,7 @@ from rescore.lms import (
     parse,
     recommended_weight,
 )
+from rescore.lms.base import Wrapped
 from rescore.metrics import METRICS, Metric, MetricOptions, choose_metric
 from rescore.nbest import (
     FIRST_PASS,
@@ -174,14 +174,11 @@ class RunConfig:
         names = list(specs) if len(specs) == len(lms) else [None] * len(lms)
         result: list[LanguageModel] = []
         for lm in lms:
-            capabilities = capabilities_of(lm)
-            if capabilities.selection is not None:
+            if isinstance(lm, Wrapped) and lm.capabilities.selection is not None:
                 known = (tuned or {}).get(column_name(lm, str(self.norm)))
                 again = known.selection if known else None
                 weights = again.weights if again else self._selecting(lm, result, heads, names)
-                lm = copy.copy(lm)
-                selection = replace(capabilities.selection, weights=weights)
-                lm.capabilities = replace(capabilities, selection=selection)  # type: ignore[attr-defined]
+                lm = lm.selecting(weights)
             result.append(lm)
         return result
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar, Protocol
+from typing import ClassVar, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -249,6 +250,14 @@ class Wrapped:
     @property
     def precision(self) -> str:
         return self._lm.precision
+
+    def selecting(self, weights: Mapping[str, float]) -> Self:
+        """A copy, of a model with a `selection`, that scores the best hypotheses under these weights."""
+        assert self.capabilities.selection is not None
+        changed = copy.copy(self)
+        selection = replace(self.capabilities.selection, weights=dict(weights))
+        changed.capabilities = replace(self.capabilities, selection=selection)
+        return changed
 
 
 class Marked(Wrapped):
