@@ -25,7 +25,17 @@ from rescore.nbest import (
     new_word_origins,
     ranking,
 )
-from rescore.tuning.search import MAX_SQUARED, SAMPLES, SEED, Floats, padded, significantly_better, spreads, weighted
+from rescore.tuning.search import (
+    MAX_SQUARED,
+    SAMPLES,
+    SEED,
+    Floats,
+    admitted,
+    padded,
+    significantly_better,
+    spreads,
+    weighted,
+)
 
 log = logging.getLogger(__name__)
 
@@ -249,21 +259,18 @@ def tune_jointly(
         )
         return tuned_weights._replace(excluded=excluded), choice
 
+    def gains(_: Origin, trial: tuple[JointWeights, Counts], best: tuple[JointWeights, Counts]) -> bool:
+        if bagging:
+            return significantly_better(metric, trial[1], best[1])
+        value, reached = best[0].value, trial[0].value
+        return reached > value if metric.higher_is_better else reached < value
+
     present = {hypothesis.origin for nbest in lists for hypothesis in nbest.hypotheses}
     origins = [origin for origin in new_word_origins(lists, weights) if origin in present]
     if not origins:
         return tuned(lists, weights)[0]
     # Else all spellings of a hypothesis, each with its first-pass score, would vote for one another.
-    best, choice = among(frozenset(origins))
-    for origin in origins:
-        trial, changed = among(best.excluded - {origin})
-        if bagging:
-            gains = significantly_better(metric, changed, choice)
-        else:
-            gains = trial.value > best.value if metric.higher_is_better else trial.value < best.value
-        if gains:
-            best, choice = trial, changed
-    return best
+    return admitted(origins, among, gains)[0]
 
 
 def _best_theta(risk: Risk, start: Floats, free: np.ndarray, bagging: bool) -> Floats:

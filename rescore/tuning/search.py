@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeVar
 
@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from rescore.metrics.base import Counts, Metric
 from rescore.metrics.significance import paired_interval
+from rescore.nbest import Origin
 
 Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int64]
@@ -155,6 +156,29 @@ def spreads(features: Floats, present: npt.NDArray[np.bool_]) -> Floats:
 def magnitude(spread: float) -> float:
     """The power of ten at or below a spread, so that columns whose spreads are alike are searched alike; 1 for 0."""
     return 10.0 ** math.floor(math.log10(spread)) if spread > 0 else 1.0
+
+
+Tried = TypeVar("Tried")
+
+
+def admitted(
+    origins: Sequence[Origin],
+    among: Callable[[frozenset[Origin]], Tried],
+    gains: Callable[[Origin, Tried, Tried], bool],
+) -> Tried:
+    """What is tuned among the origins of hypotheses that gain, each beside those that gained before.
+
+    Args:
+        origins: in the order of trial. among: what is tuned without hypotheses of some origins.
+        gains: whether an origin's trial is better than the best so far.
+    """
+    excluded = frozenset(origins)
+    best = among(excluded)
+    for origin in origins:
+        trial = among(excluded - {origin})
+        if gains(origin, trial, best):
+            excluded, best = excluded - {origin}, trial
+    return best
 
 
 RESTARTS = 10

@@ -33,6 +33,7 @@ from rescore.signature import origins
 from rescore.tuning.joint import JointWeights, equal_weights, text_sums, text_value, tune_jointly, tune_scale
 from rescore.tuning.search import (
     Space,
+    admitted,
     bagged,
     best_interval,
     coordinate,
@@ -194,22 +195,21 @@ def _choose(
         tuned = replace(_likely(metric, own, columns, own_bonuses, options), excluded=excluded)
         return tuned, _space(metric, own, columns, own_bonuses).chosen(_point(tuned))
 
-    best, choice = among(frozenset(origins))
-    for origin in origins:
-        tuned, changed = among(best.excluded - {origin})
-        if significantly_better(metric, changed, choice):
-            best, choice = tuned, changed
-            continue
+    def gains(origin: Origin, trial: tuple[Tuned, Counts], best: tuple[Tuned, Counts]) -> bool:
+        if significantly_better(metric, trial[1], best[1]):
+            return True
         what, consequence = NO_GAIN[origin]
         log.warning(
             "%s no significant gain on these %s lists (%.2f with, %.2f without): %s",
             what,
             f"{len(lists):,}",
-            tuned.value,
-            best.value,
+            trial[0].value,
+            best[0].value,
             consequence,
         )
-    return best
+        return False
+
+    return admitted(origins, among, gains)[0]
 
 
 def _jointly(
