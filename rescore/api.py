@@ -257,7 +257,7 @@ def _config(
     normaliser: Normaliser | None = None,
     **others: Any,
 ) -> RunConfig:
-    """The decisions of a call: what is not said is left to `RunConfig`."""
+    """The settings of a call; `RunConfig` decides about the rest."""
     from rescore.config import RunConfig
     from rescore.metrics import MetricOptions, Normaliser
     from rescore.metrics.normalise import WordList

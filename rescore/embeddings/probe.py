@@ -174,7 +174,7 @@ def fine_tuned(
     how: FineTuning,
     report: Callable[[int], object] = lambda pairs: None,
 ) -> Probed:
-    """The same task with a trained copy of the network, made anew for each test part; the model itself stays as it is.
+    """The same task with a trained copy of the network: each test part has its own copy, and the model does not change.
 
     Raises:
         UserError: `rescore train` does not make such networks, or the loss is not finite.

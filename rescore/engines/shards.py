@@ -31,7 +31,7 @@ class Shards:
         """
         Args:
             output: the file that joins the shards.
-            made_by: fingerprints and settings; if they change, shards are made anew.
+            made_by: fingerprints and settings; if they change, all shards are computed again.
         """
         self._output = output
         self._folder = Path(f"{output}.shards")

@@ -128,10 +128,10 @@ class Channel:
         path = folder / NAME if folder.is_dir() else folder
         record = parsed(read_json(path), _File, str(path))
         if record.block != BLOCK:
-            raise UserError(f"{path}: has blocks of {record.block} letters, not {BLOCK}; train the channel anew")
+            raise UserError(f"{path}: has blocks of {record.block} letters, not {BLOCK}; train the channel again")
         for meant, row in record.counts.items():
             if meant not in record.totals or any(not 0 < n <= record.totals[meant] + 1 for n in row.values()):
-                raise UserError(f"{path}: counts of {meant!r} do not fit its total; train the channel anew")
+                raise UserError(f"{path}: counts of {meant!r} do not fit its total; train the channel again")
         return cls(record.counts, record.totals, record.source)
 
     def log_prob(self, meant: str, heard: str) -> float:

@@ -163,7 +163,7 @@ class Cached(Wrapped):
             query = f"SELECT {', '.join(COLUMNS)} FROM scores WHERE text IN ({','.join('?' * len(batch))})"
             for row in database.execute(query, batch):
                 key, tokens, log_probs, unknown, total, checksum = row
-                if checksum == _checksum(row[:-1]):  # damaged rows are scored anew
+                if checksum == _checksum(row[:-1]):  # damaged rows are scored again
                     yield key, _scores(tokens, log_probs, unknown, total)
 
 

@@ -163,7 +163,7 @@ def best_text(nbest: NbestList) -> str:
 
 
 def _comes_before(nbest: NbestList, previous: NbestList) -> bool:
-    """Whether the number at the end of an id is smaller than that of the previous id, within a recording that both ids
+    """Whether the number at the end of an id is smaller than the number of the previous id, within a recording that both ids
     name."""
     if recording(nbest.id) != recording(previous.id) or nbest.recording is not None:
         return False

@@ -131,7 +131,7 @@ LENGTH_BONUSES = frozenset({WORDS, TOKENS})
 
 
 def _length_ratio(metric: Metric, lists: Sequence[NbestList], weights: Weights) -> float:
-    """The length of the texts that weights choose over that of the references."""
+    """The length of the chosen texts, divided by the length of the references."""
     assert metric.length_ratio is not None
     texts = weights.decision.texts(metric, lists, weights.of)
     return float(metric.length_ratio(text_sums(metric, lists, texts)[None])[0])
