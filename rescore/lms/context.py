@@ -163,8 +163,8 @@ def best_text(nbest: NbestList) -> str:
 
 
 def _comes_before(nbest: NbestList, previous: NbestList) -> bool:
-    """Whether the number at the end of an id is smaller than the number of the previous id, within a recording that both ids
-    name."""
+    """Whether the number at the end of an id is smaller than the number of the previous id, within a recording that
+    both ids name."""
     if recording(nbest.id) != recording(previous.id) or nbest.recording is not None:
         return False
     ends = [nbest_id[len(recording(nbest_id)) :].lstrip("-_./:") for nbest_id in (nbest.id, previous.id)]

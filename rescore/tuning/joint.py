@@ -211,7 +211,7 @@ class JointWeights(NamedTuple):
 
 
 def equal_weights(lists: Sequence[NbestList], columns: Iterable[str], negative: Sequence[str] = ()) -> dict[str, float]:
-    """Equal weights for all language models, in units of their spread; together they are half of the first pass's weight.
+    """Equal weights for all language models, in units of their spread; together half of the first pass's weight.
 
     Each weight is divided by the `spread` of its column; columns that may be negative, and counts, have weight 0.
     """
