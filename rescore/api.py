@@ -176,8 +176,8 @@ def as_models(given: Iterable[str | LanguageModel | Scorer]) -> list[LanguageMod
 
     return [
         model
-        for one in given
-        for model in ([load(spec) for spec in each([one])] if isinstance(one, str) else [_as_model(one)])
+        for item in given
+        for model in ([load(spec) for spec in each([item])] if isinstance(item, str) else [_as_model(item)])
     ]
 
 
@@ -185,7 +185,7 @@ def specs_of(given: Iterable[str | LanguageModel | Scorer]) -> list[str | None]:
     """The name of each model of `as_models`; None where it was given as a model or a function."""
     from rescore.lms import each
 
-    return [spec for one in given for spec in (each([one]) if isinstance(one, str) else [None])]
+    return [spec for item in given for spec in (each([item]) if isinstance(item, str) else [None])]
 
 
 def _as_model(given: LanguageModel | Scorer) -> LanguageModel:
@@ -211,19 +211,19 @@ def checked_lists(function: str, lists: Iterable[Any], texts: bool = False) -> l
     if isinstance(lists, (str, Path, NbestList, Mapping)) or hasattr(lists, "iloc") or not isinstance(lists, Iterable):
         raise UserError(f"{wanted}, found one {type(lists).__name__}")
     every = []
-    for number, one in enumerate(lists, 1):
-        if texts and isinstance(one, Sequence) and not isinstance(one, str) and all(isinstance(t, str) for t in one):
-            ranked = [Hypothesis(text, {FIRST_PASS: -math.log(rank)}) for rank, text in enumerate(one, 1)]
-            one = NbestList(str(number), ranked)
-        if not isinstance(one, NbestList):
-            raise UserError(f"{wanted}, found a {type(one).__name__} in place {number}")
-        if wrong := next((each for each in one.hypotheses if not isinstance(each, Hypothesis)), None):
+    for number, item in enumerate(lists, 1):
+        if texts and isinstance(item, Sequence) and not isinstance(item, str) and all(isinstance(t, str) for t in item):
+            ranked = [Hypothesis(text, {FIRST_PASS: -math.log(rank)}) for rank, text in enumerate(item, 1)]
+            item = NbestList(str(number), ranked)
+        if not isinstance(item, NbestList):
+            raise UserError(f"{wanted}, found a {type(item).__name__} in place {number}")
+        if wrong := next((each for each in item.hypotheses if not isinstance(each, Hypothesis)), None):
             raise UserError(
-                f"rescore.{function}: utterance {one.id} has a {type(wrong).__name__} as hypothesis; make a "
+                f"rescore.{function}: utterance {item.id} has a {type(wrong).__name__} as hypothesis; make a "
                 'rescore.Hypothesis("text", {"s2s": score}) of each'
             )
-        check_scores(one, f"rescore.{function}: utterance {one.id}")
-        every.append(replace(one) if isinstance(one.references, str) else one)  # which refuses them
+        check_scores(item, f"rescore.{function}: utterance {item.id}")
+        every.append(replace(item) if isinstance(item.references, str) else item)  # which refuses them
     return every
 
 
@@ -311,8 +311,8 @@ def rerank(lists: Iterable[NbestList], weights: Weights | Mapping[str, float] | 
     from rescore import pipeline
 
     every = checked_lists("rerank", lists)
-    found = as_weights(weights, every)
-    return [nbest for nbest, _ in pipeline.rerank(every, found, pipeline.RunConfig(), texts=False)]
+    fitting = as_weights(weights, every)
+    return [nbest for nbest, _ in pipeline.rerank(every, fitting, pipeline.RunConfig(), texts=False)]
 
 
 def confidence(
@@ -336,11 +336,11 @@ def confidence(
     from rescore.tuning import suited
 
     every, dev_lists = checked_lists("confidence", lists), checked_lists("confidence", dev)
-    found, config = as_weights(weights, every), pipeline.RunConfig()
-    suited(found, [*every, *dev_lists])
-    metric, decide = config.metric(dev_lists or every, found), config.decision(found)
-    texts = decide.texts(metric, every, found.of)
-    return confidences(metric, every, texts, found, decide, dev_lists or None, alternatives).words
+    fitting, config = as_weights(weights, every), pipeline.RunConfig()
+    suited(fitting, [*every, *dev_lists])
+    metric, decide = config.metric(dev_lists or every, fitting), config.decision(fitting)
+    texts = decide.texts(metric, every, fitting.of)
+    return confidences(metric, every, texts, fitting, decide, dev_lists or None, alternatives).words
 
 
 def recombine(lists: Iterable[NbestList], number: int) -> list[NbestList]:

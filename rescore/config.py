@@ -193,27 +193,27 @@ class RunConfig:
         if self.cascade is not None:
             if self.cascade.condition is not None:
                 raise UserError("--cascade: weights by condition cannot choose hypotheses; tune without --condition")
-            columns = {column_name(one, str(self.norm)): origin(one, str(self.norm)) for one in before}
+            columns = {column_name(other, str(self.norm)): origin(other, str(self.norm)) for other in before}
             for recorded in [nbest.provenance for nbest in heads] or [{}]:
                 if (fault := misfit(self.cascade, {**recorded, **columns})) and not self.force_weights:
                     raise UserError(f"--cascade: {fault}")
             return self.cascade.weights
         cards: dict[str, float] = {}
-        for one, name in zip(before, names, strict=False):
-            if capabilities_of(one).internal:
+        for other, name in zip(before, names, strict=False):
+            if capabilities_of(other).internal:
                 continue
             if name is None:
-                raise UserError(f"{lm.name}: {one.name} has no weight to choose hypotheses with; give `cascade`")
+                raise UserError(f"{lm.name}: {other.name} has no weight to choose hypotheses with; give `cascade`")
             try:
-                cards[column_name(one, str(self.norm))] = recommended_weight(name)
+                cards[column_name(other, str(self.norm))] = recommended_weight(name)
             except UserError as error:
                 raise UserError(f"--lm {lm.name}: {error}, or --cascade FILE with tuned weights") from None
         for nbest in heads:
-            own = {column_name(one, str(self.norm)) for one in (*before, lm)}
-            if other := [name for name in score_columns(nbest) if name in nbest.provenance and name not in own]:
+            own = {column_name(other, str(self.norm)) for other in (*before, lm)}
+            if foreign := [name for name in score_columns(nbest) if name in nbest.provenance and name not in own]:
                 raise UserError(
-                    f"--lm {lm.name}: the lists have scores of {other[0]} already; name this model before it, or give "
-                    "--cascade FILE with weights that choose the hypotheses"
+                    f"--lm {lm.name}: the lists have scores of {foreign[0]} already; name this model before it, or "
+                    "give --cascade FILE with weights that choose the hypotheses"
                 )
         shares = {name: weight / len(cards) for name, weight in cards.items()}
         return {FIRST_PASS: 1 - math.fsum(shares.values()), **shares}

@@ -421,7 +421,7 @@ def compare(
     warn_of_seen(config.lms, lists)
     expansion = Expansion(config, dev)
     lists, dev = list(expansion(lists)), list(expansion(dev))
-    others = [remembered(one) for one in config.others(lists)]
+    others = [remembered(system) for system in config.others(lists)]
     entries = _entries(lists, dev, lms, config, metric, progress, leave_out)
     return comparison.compare(metric, lists, dev, entries, test, (source, config.dev or "dev"), others)
 

@@ -177,7 +177,7 @@ def _with_columns_of(
 ) -> list[LanguageModel]:
     """The models, each with a column of its own: called after their folders, as the command line calls them, or
     numbered, as Python does; as more of the columns have weights."""
-    specs = [one for one in given if isinstance(one, str)]
+    specs = [spec for spec in given if isinstance(spec, str)]
     ways = [with_own_columns(lms, norm, specs=each(specs)), with_own_columns(lms, norm)]
     return max(ways, key=lambda way: sum(column_name(lm, norm) in weights.weights for lm in way))
 

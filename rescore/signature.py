@@ -71,7 +71,9 @@ class Signature:
                 f"{_quoted(column.precision)}"
             )
             if column.selection:
-                by = ",".join(f"{_quoted(one)}={weight:.{DIGITS}g}" for one, weight in column.selection.weights.items())
+                by = ",".join(
+                    f"{_quoted(name)}={weight:.{DIGITS}g}" for name, weight in column.selection.weights.items()
+                )
                 yield f"top:{_quoted(name)}={column.selection.top}@{by}"
         if self.excluded:
             yield f"without:{','.join(map(_quoted, self.excluded))}"
@@ -108,7 +110,7 @@ class Signature:
                 elif key == "if":
                     name, _, weights = value.partition("@")
                     values["conditions"][unquote(name)] = {
-                        unquote(column): float(one) for column, _, one in _pairs(weights)
+                        unquote(column): float(weight) for column, _, weight in _pairs(weights)
                     }
                 elif key == "lm":
                     name, _, origin = value.partition("=")
@@ -120,7 +122,7 @@ class Signature:
                 elif key == "top":
                     name, _, selection = value.partition("=")
                     top, _, weights = selection.partition("@")
-                    by = {unquote(one): float(weight) for one, _, weight in _pairs(weights)}
+                    by = {unquote(name): float(weight) for name, _, weight in _pairs(weights)}
                     column = values["columns"].get(unquote(name))
                     if not isinstance(column, Column):
                         raise ValueError(part)
@@ -146,9 +148,9 @@ class Signature:
         """The fields that are not the same, as text."""
         ours, theirs = Signature.parse(str(self)), Signature.parse(str(other))  # as they are printed
         return {
-            one.name: (_shown(getattr(ours, one.name)), _shown(getattr(theirs, one.name)))
-            for one in fields(self)
-            if getattr(ours, one.name) != getattr(theirs, one.name)
+            field.name: (_shown(getattr(ours, field.name)), _shown(getattr(theirs, field.name)))
+            for field in fields(self)
+            if getattr(ours, field.name) != getattr(theirs, field.name)
         }
 
 
@@ -162,7 +164,7 @@ def origins(lists: Sequence[NbestList], weights: Mapping[str, float]) -> dict[st
     Raises:
         UserError: a column comes from one model in some lists and from another one in others.
     """
-    found: dict[str, Column] = {}
+    columns: dict[str, Column] = {}
     last = None
     for nbest in lists:
         if nbest.provenance is last:  # the lists of a file share one record
@@ -171,17 +173,17 @@ def origins(lists: Sequence[NbestList], weights: Mapping[str, float]) -> dict[st
         for name in weights:
             if name not in nbest.provenance or not nbest.provenance[name].fingerprint:
                 continue
-            if found.setdefault(name, nbest.provenance[name]) != nbest.provenance[name]:
+            if columns.setdefault(name, nbest.provenance[name]) != nbest.provenance[name]:
                 raise UserError(
                     f"utterance {nbest.id}: column {name} comes from {nbest.provenance[name].short}, but in other "
-                    f"lists from {found[name].short}; score all lists with the same model"
+                    f"lists from {columns[name].short}; score all lists with the same model"
                 )
-    return {name: found[name] for name in weights if name in found}
+    return {name: columns[name] for name in weights if name in columns}
 
 
 def _pairs(text: str) -> Iterator[tuple[str, str, str]]:
     """What stands between commas, taken apart at the equals sign."""
-    return (one.partition("=") for one in text.split(",") if one)
+    return (pair.partition("=") for pair in text.split(",") if pair)
 
 
 def _quoted(text: str) -> str:
@@ -194,7 +196,7 @@ def _quoted_but_at(text: str) -> str:
 
 def _shown(value: object) -> str:
     if isinstance(value, Mapping):
-        return ", ".join(f"{name} {_shown(one)}" for name, one in value.items()) or "none"
+        return ", ".join(f"{name} {_shown(item)}" for name, item in value.items()) or "none"
     if isinstance(value, Column):
         return value.short
     return "none" if value is None else f"{value:.{DIGITS}g}" if isinstance(value, float) else str(value)

@@ -8,6 +8,7 @@ import click
 
 from rescore import parts
 from rescore.cli.options.base import GroupedCommand, Number, OneOf
+from rescore.errors import UserError
 
 
 @click.command("report", cls=GroupedCommand)
@@ -113,7 +114,9 @@ def check_command(results: str, golden: str, tolerance: float, update: bool, jun
     from rescore.reports.results import read, write
 
     now = read(Path(results))
-    if update and not Path(golden).exists():
+    if not Path(golden).exists():
+        if not update:
+            raise UserError(f"{golden}: no such file; --update writes it from {results}")
         findings = []
     else:
         findings = check.compare(read(Path(golden)), now, tolerance)

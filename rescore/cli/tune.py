@@ -100,9 +100,9 @@ def _found(metric: str, weights: Weights, tuned: Tuned) -> Iterator[str]:
 
     if not tuned.helps:
         yield why_zero(tuned.unproven, tuned.first_pass, "these lists")
-    for name, one in tuned.conditions.items():
-        if tuned.helps and not one.helps:
-            yield f"for {name}: {why_zero(one.unproven, one.first_pass, 'its lists')}"
+    for name, choice in tuned.conditions.items():
+        if tuned.helps and not choice.helps:
+            yield f"for {name}: {why_zero(choice.unproven, choice.first_pass, 'its lists')}"
 
     def shown(columns: Mapping[str, float]) -> str:
         return ", ".join(f"{name} {weight:.4g}" for name, weight in columns.items() if name != FIRST_PASS)

@@ -60,7 +60,7 @@ class ConfusionNetwork:
         """For each word, at most `number` others in its place."""
         probabilities = posteriors(self.scores, scale)
         order = np.argsort(-probabilities, kind="stable").tolist()
-        found = []
+        shown = []
         for place in range(len(self.words)):
             mass: dict[tuple[str, ...], float] = {}  # the words as the most probable hypothesis has them come first
             for index in order:
@@ -68,8 +68,8 @@ class ConfusionNetwork:
                     other = tuple(self._places[index][place])
                     mass[other] = mass.get(other, 0.0) + float(probabilities[index])
             others = sorted(mass.items(), key=lambda item: -item[1])[:number]
-            found.append(tuple((_shown(words), probability) for words, probability in others))
-        return found
+            shown.append(tuple((_shown(words), probability) for words, probability in others))
+        return shown
 
 
 def networks(
@@ -77,7 +77,9 @@ def networks(
 ) -> list[ConfusionNetwork]:
     """One per list, for the text that was decided on; `normaliser` says which words are the same."""
     return [
-        ConfusionNetwork(text, [one.text for one in nbest.hypotheses], combine(nbest, weights), normaliser)
+        ConfusionNetwork(
+            text, [hypothesis.text for hypothesis in nbest.hypotheses], combine(nbest, weights), normaliser
+        )
         for nbest, text in zip(map(without_copies, lists), texts, strict=True)
     ]
 
@@ -89,8 +91,8 @@ def _shown(words: Sequence[str]) -> str:
 
 def _opposite(words: Sequence[Token], others: Sequence[Token]) -> list[str]:
     """What `others` has in the place of each word, "" for no word; words in between count for no place."""
-    found: list[str] = [""] * len(words)
+    opposite: list[str] = [""] * len(words)
     for step in Levenshtein.opcodes(words, others):
         if step.tag in ("equal", "replace"):
-            found[step.src_start : step.src_end] = others[step.dest_start : step.dest_end]
-    return found
+            opposite[step.src_start : step.src_end] = others[step.dest_start : step.dest_end]
+    return opposite

@@ -106,17 +106,17 @@ def score_windows(
         done: Scored = []
         for placed, ranks in zip(window, places, strict=True):
             nbest, scores = placed.nbest, [NOT_SCORED if rank is None else result[rank] for rank in ranks]
-            for hypothesis, found in zip(nbest.hypotheses, scores, strict=True):
-                if not found.sum < math.inf:  # NaN is not, either
+            for hypothesis, score in zip(nbest.hypotheses, scores, strict=True):
+                if not score.sum < math.inf:  # NaN is not, either
                     text = hypothesis.text[:60]
-                    raise UserError(f"{lm.name}: the score of {text!r} is {found.sum}; the model is damaged")
-            tokens += sum(len(found.tokens) for found in scores)
-            unknown += sum(len(found.unknown) for found in scores)
+                    raise UserError(f"{lm.name}: the score of {text!r} is {score.sum}; the model is damaged")
+            tokens += sum(len(score.tokens) for score in scores)
+            unknown += sum(len(score.unknown) for score in scores)
             hypotheses += len(ranks)
             asked += len(ranks) - ranks.count(None)
             if len(set(ranks) - {None}) > 1:
                 several += 1
-                alike += len({found.sum for found in scores if found is not NOT_SCORED}) == 1
+                alike += len({score.sum for score in scores if score is not NOT_SCORED}) == 1
             done.append((placed, scores))
         window_progress.finish(_hypotheses(window))
         yield done
@@ -147,7 +147,9 @@ def _ranks(lm: LanguageModel, placed: WithNeighbours, ranks: dict[Question, int]
     nbest = placed.nbest
     places = _asked(lm, nbest)
     result: list[int | None] = [None] * len(nbest.hypotheses)
-    for place, question in zip(places, ask(lm, placed, (nbest.hypotheses[one].text for one in places)), strict=True):
+    for place, question in zip(
+        places, ask(lm, placed, (nbest.hypotheses[index].text for index in places)), strict=True
+    ):
         result[place] = ranks.setdefault(question, len(ranks))
     return result
 

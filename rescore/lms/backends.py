@@ -62,7 +62,9 @@ def parse(spec: str) -> Spec:
     except UserError as error:
         kind = card_value(folder, "kind") or "" if kind in shipped() else ""
         if not kind:
-            raise UserError(f"--lm {spec}: {error}; give KIND or KIND:PATH") from None
+            hub = " or ".join(f"{name}:{spec}" for name in KINDS.names if kind_of(name).on_hub)
+            advice = f"give KIND or KIND:PATH; a model of the Hugging Face Hub is {hub}"
+            raise UserError(f"--lm {spec}: {error}; {advice}") from None
     options = []
     known = (*kind_of(kind).options, *([ALL] if kind_of(kind).readings else []), *CASES, TOP, INTERNAL)
     while rest and (rest[0] in known or "".join(rest[0].partition("=")[:2]) in known):
@@ -77,7 +79,7 @@ def parse(spec: str) -> Spec:
     path = Path(":".join(rest)) if any(rest) else folder
     if kind_of(kind).on_hub and PLACE.match(":".join(rest)) and not path.exists():
         raise UserError(f"--lm {spec}: {path}: no such folder; models of the Hugging Face Hub are named OWNER/MODEL")
-    names = {one.rstrip("=") for one in known}
+    names = {name.rstrip("=") for name in known}
     first = rest[0].partition("=")[0] if rest else ""
     meant = did_you_mean(first, sorted(names)) if first and first not in names else ""
     if meant and not path.exists() and (len(rest) > 1 or not kind_of(kind).on_hub):
@@ -97,15 +99,15 @@ def each(specs: Sequence[str]) -> list[str]:
     """
     single = []
     for spec in specs:
-        found = parse(spec)
-        if ALL not in found.options:
+        parsed = parse(spec)
+        if ALL not in parsed.options:
             single.append(spec)
             continue
-        others = [option for option in found.options if option != ALL]
-        if any(one not in CASES and not one.startswith(TOP) for one in others):
+        others = [option for option in parsed.options if option != ALL]
+        if any(option not in CASES and not option.startswith(TOP) for option in others):
             raise UserError(f"--lm {spec}: {ALL} stands for all readings; leave out {others[0]}, or {ALL}")
-        for reading in kind_of(found.kind).readings:
-            single.append(":".join(filter(None, [found.kind, reading, *others, str(found.path)])))
+        for reading in kind_of(parsed.kind).readings:
+            single.append(":".join(filter(None, [parsed.kind, reading, *others, str(parsed.path)])))
     return single
 
 
@@ -115,20 +117,20 @@ def load(spec: str, computing: ComputeOptions = DEFAULT) -> LanguageModel:
     Raises:
         UserError: the name is unknown or stands for several models, or the model's files are missing or damaged.
     """
-    found = parse(spec)
-    if ALL in found.options:
+    parsed = parse(spec)
+    if ALL in parsed.options:
         single = each([spec])
         raise UserError(f"--lm {spec}: stands for {len(single)} models, and a single model is needed; give {single[0]}")
-    cases = [option for option in found.options if option in CASES]
+    cases = [option for option in parsed.options if option in CASES]
     if len(cases) > 1:
         raise UserError(f"--lm {spec}: {cases[0]} and {cases[1]} exclude each other")
-    top, internal = found.number(TOP.rstrip("="), 0, most=999), found.internal
-    own = tuple(one for one in found.options if one != INTERNAL and not one.startswith(TOP))
-    kind, revision, found = kind_of(found.kind), None, replace(found, options=own)
+    top, internal = parsed.number(TOP.rstrip("="), 0, most=999), parsed.internal
+    own = tuple(option for option in parsed.options if option != INTERNAL and not option.startswith(TOP))
+    kind, revision, parsed = kind_of(parsed.kind), None, replace(parsed, options=own)
     if kind.on_hub:
-        folder, revision = folders.find(found.path)
-        found = replace(found, path=folder)
-    lm = kind.load(found, computing)
+        folder, revision = folders.find(parsed.path)
+        parsed = replace(parsed, path=folder)
+    lm = kind.load(parsed, computing)
     if revision:
         lm = folders.FromHub(lm, revision)
     lm = Recased(lm, cases[0]) if cases else lm
@@ -180,13 +182,13 @@ def with_own_columns(
     specs = each(specs)
     places = [parse(spec).path.name.partition(".")[0] for spec in specs] if len(specs) == len(models) else []
     labels_of = [(place,) if places.count(place) == 1 and FOLDER_NAME.fullmatch(place) else () for place in places]
-    found: list[LanguageModel] = []
+    named: list[LanguageModel] = []
 
     def taken(lm: LanguageModel) -> bool:
         column = column_name(lm, norm)
         return (
             column in RESERVED
-            or any(lm.name == other.name for other in found)
+            or any(lm.name == other.name for other in named)
             or any(
                 column in nbest.hypotheses[0].scores and not _gave(lm, norm, nbest.provenance.get(column))
                 for nbest in heads
@@ -203,8 +205,8 @@ def with_own_columns(
             log.warning(
                 "the scores of %s are called %s, because the name %s is reserved", model.name, lm.name, model.name
             )
-        found.append(lm)
-    return found
+        named.append(lm)
+    return named
 
 
 def _gave(lm: LanguageModel, norm: str, column: Column | None) -> bool:

@@ -259,6 +259,8 @@ def train(options: NgramKind.Options, report: Report = lambda line: None) -> Non
             command += ["--discount_fallback"]
         report(f"lmplz: {options.order}-grams of {options.unit}s in {', '.join(map(str, texts))}")
         sentences = _run_with_input(command, (" ".join(units) for units in _units(texts, cut)))
+        if not sentences:
+            raise UserError(f"{', '.join(map(str, texts))}: no sentence; give a text with one sentence per line")
         report("build_binary")
         _run_with_input([build_binary, "-T", folder, str(arpa), str(binary)], [])
         counts = _ngram_counts(arpa)
@@ -339,8 +341,6 @@ def _run_with_input(command: Sequence[str], lines: Iterable[str]) -> int:
         said = [line.strip() for line in messages.read().decode("utf-8", "replace").splitlines() if line.strip()]
     if process.returncode:
         raise UserError(f"{Path(command[0]).name} failed: {_reason(said)}")
-    if not number and Path(command[0]).name == "lmplz":
-        raise UserError("no text to train on")
     return number
 
 

@@ -250,7 +250,7 @@ def _advice(outlook: Outlook, toolkit_oracle: float) -> list[str]:
     elif outlook.gain <= 0:
         advice.append("another LM: this LM does not help here")
     elif not outlook.certain:
-        advice.append("another LM, or more lists to tune on: the gain may be due to chance")
+        advice.append("more lists to tune on, then another LM: the gain may be due to chance")
     elif outlook.share < LOW_SHARE:
         advice.append(
             f"another LM, closer to these texts: {100 * (1 - outlook.share):.0f} % of the possible gain is left"

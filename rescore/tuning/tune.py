@@ -83,7 +83,7 @@ class Tuned:
     def helps(self) -> bool:
         """Whether a weight is not 0; under any condition, where there are some."""
         if self.conditions:
-            return any(one.helps for one in self.conditions.values())
+            return any(tuned.helps for tuned in self.conditions.values())
         return any(self.lm.values()) or any(self.bonuses.values())
 
 
@@ -301,12 +301,14 @@ def _by_condition(
     weights = replace(
         together,
         condition=options.condition,
-        conditions={name: Weights.interpolation(one.lm, "", "", one.bonuses).weights for name, one in each.items()},
-        excluded_in={name: one.excluded for name, one in each.items() if one.excluded},
+        conditions={
+            name: Weights.interpolation(choice.lm, "", "", choice.bonuses).weights for name, choice in each.items()
+        },
+        excluded_in={name: choice.excluded for name, choice in each.items() if choice.excluded},
     )
     reached = text_value(metric, lists, Decision().texts(metric, lists, weights.of))
     tuned = replace(tuned, value=reached, low=None, high=None, conditions=each)
-    unproven = None if tuned.helps else tuned.unproven or next((one.unproven for one in each.values()), None)
+    unproven = None if tuned.helps else tuned.unproven or next((choice.unproven for choice in each.values()), None)
     return replace(weights, unproven=unproven), replace(tuned, unproven=unproven)
 
 

@@ -191,7 +191,7 @@ class Weights:
                 if not isinstance(weight, Real) or not math.isfinite(weight):
                     raise UserError(f"weight of {name} is {weight!r}, not a number; give a number or tune again")
         object.__setattr__(self, "weights", _as_floats(self.weights))
-        object.__setattr__(self, "conditions", {name: _as_floats(one) for name, one in self.conditions.items()})
+        object.__setattr__(self, "conditions", {name: _as_floats(weights) for name, weights in self.conditions.items()})
 
     @property
     def language_models(self) -> list[str]:

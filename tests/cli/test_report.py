@@ -165,6 +165,8 @@ def test_an_empty_reference(rescore: Run, tmp_path: Path) -> None:
 
 
 def test_check(rescore: Run, results: Path, tmp_path: Path) -> None:
+    absent = rescore("check", "r.json", "--golden", "golden.json")
+    assert_one_line_error(absent, "golden.json: no such file; --update writes it from r.json")
     shutil.copy(results, tmp_path / "golden.json")
     same = rescore("check", "r.json", "--golden", "golden.json", "--junit", "j.xml")
     assert same.returncode == 0 and same.stdout.endswith("passed\n")

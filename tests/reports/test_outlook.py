@@ -44,7 +44,7 @@ def test_words_by_hand() -> None:
     assert found.words == WrongWords(words=12, wrong=4, absent=2)
     assert found.first_pass == pytest.approx(100 * 4 / 12) and found.oracle == pytest.approx(100 * 3 / 12)
     assert found.gain == found.possible == pytest.approx(100 / 12) and found.share == pytest.approx(1.0)
-    assert not found.certain and found.interval[0] == 0.0 and found.next[0].startswith("another LM, or more lists")
+    assert not found.certain and found.interval[0] == 0.0 and found.next[0].startswith("more lists to tune on")
     assert outlook(ErrorRate(), lists, FIRST_PASS_ALONE).next[0].startswith("score the lists with a language model: ")
     assert outlook(Bleu("none"), lists, HALF).words is None
 

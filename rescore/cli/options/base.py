@@ -205,7 +205,11 @@ class GroupedCommand(click.Command):
         super().__init__(*arguments, **settings)
         self.params += [
             click.Option(
-                ["-q", "--quiet"], is_flag=True, expose_value=False, callback=_level, help="Print errors only."
+                ["-q", "--quiet"],
+                is_flag=True,
+                expose_value=False,
+                callback=_level,
+                help="No messages but errors; results are still printed.",
             ),
             click.Option(
                 ["-v", "--verbose"],

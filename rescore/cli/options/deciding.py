@@ -39,8 +39,8 @@ def run_config(*groups: Deciding, **more: Any) -> RunConfig:
     for group in groups:
         more |= group.fields()
     config = RunConfig(**more)
-    weighs = config.metrics or any(isinstance(one, ExpansionOptions) for one in groups)
-    tuned = not config.metrics and any(isinstance(one, TunedWeights) for one in groups)  # perhaps for such a metric
+    weighs = config.metrics or any(isinstance(group, ExpansionOptions) for group in groups)
+    tuned = not config.metrics and any(isinstance(group, TunedWeights) for group in groups)  # perhaps for such a metric
     used = config.respell or tuned or any(name in LISTED_METRICS for name in config.metrics)
     if config.measuring.words and weighs and not used:
         log.warning(
