@@ -131,7 +131,7 @@ def paired_bootstrap(
     of the set as this is from 0.
 
     sacreBLEU takes absolute differences before it subtracts their mean, and so rejects more than it says: of equal
-    systems 8 to 10 % at 0.05 (docs/reliability.md).
+    systems 8 to 10 % at 0.05 (docs/results/tuning.md).
     """
     ours, theirs = np.asarray(first, dtype=np.int64), np.asarray(second, dtype=np.int64)
     observed = float((metric.values(theirs.sum(axis=0)[None]) - metric.values(ours.sum(axis=0)[None]))[0])

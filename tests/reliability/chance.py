@@ -2,7 +2,7 @@
 
     python -m tests.reliability.chance --sets 2000
 
-prints the figures of docs/reliability.md. Each figure is a share of simulated sets; seeds are fixed.
+prints the figures of docs/results/tuning.md. Each figure is a share of simulated sets; seeds are fixed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What chance alone does stays within what tests, intervals and tuning promise; figures in docs/reliability.md."""
+"""What chance alone does stays within what tests, intervals and tuning promise; figures in docs/results/tuning.md."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_noise_does_no_harm() -> None:
 def test_equal_systems_in_many_sets(name: str, utterances: int) -> None:
     sets = 2_000 if name != "mapsswe" else 40_000 // utterances
     share = chance.rejected(chance.TESTS[name], sets, utterances, 1_000, seed=1)
-    # Normal approximations of few segments reject a little more than they say: docs/reliability.md has by how much.
+    # Normal approximations of few segments reject a little more than they say: docs/results/tuning.md has by how much.
     assert share <= chance.at_most(sets, 0.08 if utterances == 20 else 0.06)
 
 
