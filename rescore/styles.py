@@ -7,7 +7,7 @@ import io
 import json
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, is_dataclass
 from html import escape
 from importlib import import_module
@@ -27,7 +27,21 @@ class Best(str):
     """A cell with the best figure of its column: bold where a style can."""
 
 
-_LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+class Worse(str):
+    """A cell that says `worse`; pages also colour it."""
+
+
+def marked_worse(change: str, is_worse: bool) -> str:
+    """The cell of a change, which says so if it is for the worse."""
+    return Worse(f"{change} worse") if is_worse else change
+
+
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    **{letter: f"${letter}$" for letter in "<>|"},  # the default fonts print other signs for these
+}
 
 
 def mark_best(rows: Sequence[list[str]], column: int, higher_is_better: bool) -> None:
@@ -40,6 +54,15 @@ def mark_best(rows: Sequence[list[str]], column: int, higher_is_better: bool) ->
     for row, figure in zip(rows, figures, strict=True):
         if figure == best:
             row[column] = Best(row[column])
+
+
+def unknown_name(names: Iterable[str], known: Iterable[str]) -> str:
+    """A message about a name to replace that is not among the names of a table; empty if there is none."""
+    known = sorted(set(known))
+    absent = next((name for name in names if name not in known), None)
+    if absent is None:
+        return ""
+    return f"--rename {absent}: the table does not have this name; its names are {', '.join(known)}"
 
 
 def p_value(value: float | None) -> str:
@@ -79,31 +102,21 @@ def text(rows: Cells) -> str:
 
 
 def html(rows: Cells) -> str:
-    """A table for notebooks."""
-    head, *body = rows
-    lines = ["".join(f"<th>{escape(cell)}</th>" for cell in head)]
-    for row in body:
-        bold = (f"<b>{escape(cell)}</b>" if isinstance(cell, Best) else escape(cell) for cell in row)
-        lines.append("".join(f"<td>{cell}</td>" for cell in bold))
-    return f"<table>{''.join(f'<tr>{line}</tr>' for line in lines)}</table>"
+    """A table for notebooks and pages: columns of words to the left, figures to the right."""
+    lines = []
+    for tag, row in zip(["th", *["td"] * len(rows)], rows, strict=False):
+        cells = []
+        for place, cell in enumerate(row):
+            words = place == 0 or any(_is_words(row[place]) for row in rows[1:])
+            style = ' style="text-align:left"' if words else ' class="worse"' if isinstance(cell, Worse) else ""
+            content = f"<b>{escape(cell)}</b>" if isinstance(cell, Best) else escape(cell)
+            cells.append(f"<{tag}{style}>{content}</{tag}>")
+        lines.append(f"<tr>{''.join(cells)}</tr>")
+    return f"<table>{''.join(lines)}</table>"
 
 
-def frame(rows: Cells) -> Any:
-    """The rows as a table of pandas, or of polars; figures are numbers.
-
-    Raises:
-        UserError: neither is installed.
-    """
-    head, *body = rows
-    names = [name or "name" for name in head]
-    return as_frame([dict(zip(names, (row[0], *map(_number, row[1:])), strict=True)) for row in body])
-
-
-def _number(cell: str) -> float | str | None:
-    try:
-        return float(cell.replace(",", "")) if cell else None
-    except ValueError:
-        return str(cell)
+def _is_words(cell: str) -> bool:
+    return not isinstance(cell, Worse) and any(map(str.isalpha, cell))
 
 
 def as_frame(rows: Sequence[dict[str, Any]]) -> Any:
@@ -156,14 +169,14 @@ def latex(rows: Cells) -> str:
 def _latex_figure(cell: str) -> str:
     """A cell behind the first: intervals with a dash, a minus, marks raised, the best figure bold."""
     escaped = re.sub(r"(?<=\d)-(?=\d)", "--", escape_latex(cell))
-    escaped = re.sub(r"^-(?=\d)", "$-$", escaped)
+    escaped = re.sub(r"(?<![\d-])-(?=\d)", "$-$", escaped)
     escaped = escaped.replace(MARKS[0], r"$^{\dagger}$").replace(MARKS[1], r"$^{\ddagger}$")
     return rf"\textbf{{{escaped}}}" if isinstance(cell, Best) else escaped
 
 
 def escape_latex(cell: str) -> str:
     """The cell's text, none of it a command."""
-    escaped = re.sub(r"[\\~^&%$#_{}]", lambda match: _LATEX.get(match[0], "\\" + match[0]), _one_line(cell))
+    escaped = re.sub(r"[\\~^&%$#_{}<>|]", lambda match: _LATEX.get(match[0], "\\" + match[0]), _one_line(cell))
     return "{}" + escaped if escaped.startswith("[") else escaped  # behind `\\\\` a bracket would be an option of it
 
 

@@ -84,7 +84,7 @@ def test_functions_dictionaries_and_plain_texts() -> None:
     assert rescore.score([["a b", "a"], ["c"]], brevity)[0].hypotheses[1].scores["s2s"] < 0
     with pytest.raises(rescore.UserError, match="one number is the weight of one LM"):
         rescore.rerank(LISTS, 0.5)
-    with pytest.raises(rescore.UserError, match="returned 1 scores for 4 sentences"):
+    with pytest.raises(rescore.UserError, match="returned 1 score for 4 sentences"):
         rescore.score(LISTS, lambda sentences: [0.0])
 
 
@@ -95,7 +95,7 @@ def test_error_rates_as_jiwer_gives_them() -> None:
     assert rescore.wer(references, hypotheses) == pytest.approx(jiwer.wer(references, hypotheses))
     assert rescore.cer("abc", "abd") == pytest.approx(jiwer.cer("abc", "abd"))
     assert rescore.wer("The clock", "the clock") == 0.0
-    with pytest.raises(rescore.UserError, match="1 hypotheses for 2 references"):
+    with pytest.raises(rescore.UserError, match="1 hypothesis for 2 references"):
         rescore.wer(references, "a")
 
 
@@ -113,9 +113,14 @@ def test_hypotheses_and_scores_of_other_types() -> None:
 def test_results_in_a_notebook() -> None:
     results = rescore.evaluate(LISTS)
     assert repr(results) == "<Results: WER 33.33 -> 33.33 (oracle 0.00), 2 lists>"
-    assert "<td>first pass</td><td>33.33</td>" in results._repr_html_() and results.signature in results._repr_html_()
+    shown = results._repr_html_()
+    assert "<th>first pass</th><th>reranked</th><th>change</th>" in shown and results.signature in shown
+    assert '<td style="text-align:left">WER</td><td>33.33</td><td>33.33</td><td>+0.00</td>' in shown
+    assert "<p>2 utterances, 4 hypotheses</p>" in shown
     compared = rescore.compare(LISTS, LISTS, brevity)
-    assert "<td>first pass</td>" in compared._repr_html_() and "<b>0.00</b>" not in compared._repr_html_()
+    assert ">first pass</td>" in compared._repr_html_() and "<b>0.00</b>" not in compared._repr_html_()
+    assert "weights tuned on dev; p against the row above" in compared._repr_html_()
+    assert "1 list without" in rescore.evaluate([rescore.NbestList("u", LISTS[0].hypotheses)])._repr_html_()
 
 
 def test_to_frame(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,9 +129,10 @@ def test_to_frame(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setitem(sys.modules, "pandas", Module("pandas"))
     rows = rescore.evaluate(LISTS).to_frame()
-    assert rows[0] == {"2 lists": "first pass", "WER": 33.33} and rows[2]["WER"] == 33.33
+    assert rows[0] == {"name": "first pass", "WER": pytest.approx(100 / 3)} and rows[2]["name"] == "reranked"
     table = rescore.compare(LISTS, LISTS, brevity).to_frame()
-    assert table[1]["name"] == "first pass" and table[1]["WER"] == 33.33 and table[1]["p"] is None
+    assert table[1]["name"] == "first pass" and table[1]["WER"] == pytest.approx(100 / 3) and table[1]["p"] is None
+    assert isinstance(table[2]["p"], float) and list(table[2])[:3] == ["name", "weight", "dev WER"]
     rows = rescore.to_frame(LISTS)
     assert rows[1] == {"id": "u1", "rank": 2, "text": "a", "s2s": -1.5, "reference": "a", "source": None}
     monkeypatch.setitem(sys.modules, "pandas", None)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import logging
+
 import click
 
 from rescore.cli import options
 from rescore.cli.options.base import GroupedCommand, StyleOrJson
+
+log = logging.getLogger(__name__)
 
 
 class CompareCommand(GroupedCommand):
@@ -54,6 +58,7 @@ class CompareCommand(GroupedCommand):
     metavar="FILE",
     help="Also write the table to FILE: .md, .csv, .tex, .txt, .json (full precision). May be repeated.",
 )
+@options.rename_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, like --style json.")
 @options.norm_option
 @options.expansion_options
@@ -71,6 +76,7 @@ def command(
     components: bool,
     style: str,
     output: tuple[str, ...],
+    rename: dict[str, str],
     as_json: bool,
     lm_norm: str | None,
     expansion: options.ExpansionOptions,
@@ -90,7 +96,7 @@ def command(
     from rescore import formats, pipeline
     from rescore.files import shown
     from rescore.reports.comparison import JSON, render
-    from rescore.styles import endings, style_of
+    from rescore.styles import endings, style_of, unknown_name
 
     styles = {path: JSON if path.endswith(".json") else style_of(path) for path in output}
     for path, found_style in styles.items():
@@ -105,7 +111,9 @@ def command(
         comparison = pipeline.compare(
             lists, dev_lists, config, lms.load, significance.make(), shown(", ".join(nbest)), bar.update, leave_out
         )
+    if message := unknown_name(rename, comparison.names):
+        log.warning(message)  # an error would throw away the scores
     for path, found_style in styles.items():
         with formats.opened(path) as file:
-            file.write(render(comparison, str(found_style)) + "\n")
-    click.echo(render(comparison, JSON if as_json else style))
+            file.write(render(comparison, str(found_style), rename) + "\n")
+    click.echo(render(comparison, JSON if as_json else style, rename))

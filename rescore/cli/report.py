@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from rescore import parts
+from rescore.cli import options
 from rescore.cli.options.base import GroupedCommand, Number, OneOf
 from rescore.errors import UserError
 
@@ -38,12 +39,7 @@ from rescore.errors import UserError
     is_flag=True,
     help="Markdown: begin with the date and the software versions, as in ESPnet's RESULTS.md.",
 )
-@click.option(
-    "--rename",
-    multiple=True,
-    metavar="OLD=NEW",
-    help="Print NEW instead of a set's or system's name, such as 'tta + decoder=T-TA'. May be repeated.",
-)
+@options.rename_option
 @click.option("--json", "as_json", is_flag=True, help="Print all results as one JSON list instead of a table.")
 def report_command(
     results: tuple[str, ...],
@@ -51,7 +47,7 @@ def report_command(
     style: str | None,
     output: str,
     environment: bool,
-    rename: tuple[str, ...],
+    rename: dict[str, str],
     as_json: bool,
 ) -> None:
     """Make one table of results files that `rescore run --report` wrote.
@@ -70,20 +66,14 @@ def report_command(
 
     if output.endswith(".json"):
         raise click.UsageError(f"--output {output}: its ending is not one of {endings()}; give --style")
-    names = {}
-    for pair in rename:
-        old, equals, new = pair.rpartition("=")
-        if not equals or not old or not new:
-            raise click.UsageError(f"--rename {pair}: expected OLD=NEW")
-        names[old] = new
-    shown = check.renamed([read(Path(path)) for path in results], names)
+    shown = check.renamed([read(Path(path)) for path in results], rename)
     if as_json:
         with formats.opened(output) as file:
             file.write(to_json(shown) + "\n")
         return
     chosen = style or style_of(output) or "text"
     about = check.environment() if environment else ""
-    table = check.render_overview(shown, layout, chosen, about)
+    table = check.render_overview(shown, layout, chosen, about, rename)
     with formats.opened(output) as file:
         file.write(table + "\n")
 

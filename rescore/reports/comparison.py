@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from html import escape
 from typing import IO, Any
 
 import numpy as np
 
 from rescore import decision
-from rescore.errors import UserError
+from rescore.errors import UserError, counted
 from rescore.metrics import Metric, list_statistics, total, value
 from rescore.metrics.base import Counts, warn_of_unspaced
 from rescore.metrics.significance import PairedTest, ScoredText, confidence_interval
@@ -17,8 +18,8 @@ from rescore.nbest import COUNTS, FIRST_PASS, NbestList
 from rescore.parts import STYLES
 from rescore.reports.cascades import Cascade, cascades
 from rescore.reports.cascades import lines as cascade_lines
-from rescore.reports.results import SHORT, choose, measured, oracle_places, sign
-from rescore.styles import as_json, frame, html, mark_best, p_value, text
+from rescore.reports.results import FIRST, ORACLE, SHORT, choose, measured, oracle_places, sign
+from rescore.styles import as_frame, as_json, html, mark_best, marked_worse, p_value, text
 from rescore.tuning.weights import FIRST_PASS_ALONE, Weights, bonus_phrases
 
 JSON = "json"
@@ -78,17 +79,31 @@ class Comparison:
     """Further metrics of the first pass on test, in percent, by name."""
     rows: list[Row] = field(default_factory=list)
 
+    @property
+    def names(self) -> list[str]:
+        """The names of the table's rows."""
+        return [ORACLE, FIRST, *(row.name for row in self.rows)]
+
     def _repr_html_(self) -> str:
         """For notebooks."""
-        return html(_cells(self))
+        return f"{html(_cells(self))}<p>{escape(_about(self))}</p>"
 
     def to_frame(self) -> Any:
-        """A DataFrame of the table: a row for each model, after oracle and first pass.
+        """A DataFrame of the table, with unrounded figures: a row for each model, after oracle and first pass.
 
         Raises:
             UserError: neither pandas nor polars is installed.
         """
-        return frame(_cells(self))
+        none = [None] * len(self.others)
+        rows: list[list[Any]] = [
+            [ORACLE, "", self.dev_oracle, self.oracle, *none, None, None, None],
+            [FIRST, "", self.dev_first_pass, self.first_pass, *self.others.values(), None, None, None],
+        ]
+        for row in self.rows:
+            others = (row.others[name] for name in self.others)
+            rows.append([row.name, _weights(row), row.dev, row.value, *others, row.gain, row.p_value, row.speed])
+        head = ["name", *_head(self)[1:]]
+        return as_frame([dict(zip(head, row, strict=True)) for row in rows])
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,22 +210,26 @@ class _Set:
         return value(self.metric, total(self.statistics, places))
 
 
-def render(comparison: Comparison, style: str) -> str:
+def render(comparison: Comparison, style: str, names: Mapping[str, str] | None = None) -> str:
     """The whole comparison in one of `STYLES`, or `json`.
 
     Text and Markdown have the signature of every row below the table; LaTeX says in a comment what p compares.
+
+    Args:
+        names: other names of rows.
     """
+    names = names or {}
+    comparison = replace(comparison, rows=[replace(row, name=names.get(row.name, row.name)) for row in comparison.rows])
     if style == JSON:
         return as_json(comparison)
-    table = STYLES[style](_cells(comparison))
+    cells = _cells(comparison, marked=style != "csv")
+    for first_row in cells[1:3]:
+        first_row[0] = names.get(first_row[0], first_row[0])
+    table = STYLES[style](cells)
     if style == "csv":
         return table
     signatures = [(row.name, row.signature) for row in comparison.rows]
-    about = (
-        f"{comparison.source}: {comparison.utterances:,} utterances, {comparison.hypotheses:,} hypotheses; "
-        f"weights tuned on {comparison.dev_source}; p against the row above"
-        + ("" if all(row.against_last for row in comparison.rows) else ", of those with one less against all together")
-    )
+    about = _about(comparison)
     shares = {one.column: line for row in comparison.rows for one, line in _shares(row, comparison.metric)}
     if style == "latex":
         return f"{table}\n% {about.partition('; ')[2]}"
@@ -228,25 +247,49 @@ def render(comparison: Comparison, style: str) -> str:
     return "\n".join(lines)
 
 
+def _about(comparison: Comparison) -> str:
+    return (
+        f"{comparison.source}: {counted(comparison.utterances, 'utterance')}, "
+        f"{counted(comparison.hypotheses, 'hypothesis')}; weights tuned on {comparison.dev_source}; "
+        "p against the row above"
+        + ("" if all(row.against_last for row in comparison.rows) else ", of those with one less against all together")
+    )
+
+
 def _shares(row: Row, metric: str) -> Iterator[tuple[Cascade, str]]:
     return zip(row.cascades, cascade_lines(row.cascades, metric, [row.weights]), strict=True)
 
 
-def _cells(comparison: Comparison) -> list[list[str]]:
-    metric, others = comparison.metric, list(comparison.others)
+def _head(comparison: Comparison) -> list[str]:
+    return ["", "weight", f"dev {comparison.metric}", comparison.metric, *comparison.others, "gain %", "p", "hyp/s"]
+
+
+def _weights(row: Row) -> str:
+    weights = [f"{weight:.3f}" for name, weight in row.weights.items() if name not in (FIRST_PASS, *COUNTS)]
+    return ", ".join([*weights, *bonus_phrases(row.weights, "+.2f", row.excluded)])
+
+
+def _cells(comparison: Comparison, marked: bool = True) -> list[list[str]]:
+    """The rows of the table.
+
+    Args:
+        marked: whether a gain says that it is a loss.
+    """
+    others = list(comparison.others)
     first = [f"{comparison.others[name]:.2f}" for name in others]
     rows = [
-        ["", "weight", f"dev {metric}", metric, *others, "gain %", "p", "hyp/s"],
-        ["oracle", "", f"{comparison.dev_oracle:.2f}", f"{comparison.oracle:.2f}", *[""] * len(others), "", "", ""],
-        ["first pass", "", f"{comparison.dev_first_pass:.2f}", f"{comparison.first_pass:.2f}", *first, "", "", ""],
+        _head(comparison),
+        [ORACLE, "", f"{comparison.dev_oracle:.2f}", f"{comparison.oracle:.2f}", *[""] * len(others), "", "", ""],
+        [FIRST, "", f"{comparison.dev_first_pass:.2f}", f"{comparison.first_pass:.2f}", *first, "", "", ""],
     ]
     for row in comparison.rows:
-        weights = [f"{weight:.3f}" for name, weight in row.weights.items() if name not in (FIRST_PASS, *COUNTS)]
-        weights += bonus_phrases(row.weights, "+.2f", row.excluded)
         speed = "" if row.speed is None else f"{row.speed:,.0f}"
         figures = [row.dev, row.value, *(row.others[name] for name in others)]
-        gain = [f"{row.gain:+.1f}", p_value(row.p_value), speed]
-        rows.append([row.name, ", ".join(weights), *(f"{figure:.2f}" for figure in figures), *gain])
+        change = row.value - comparison.first_pass
+        is_worse = change < 0 if comparison.higher_is_better else change > 0
+        gain = marked_worse(f"{row.gain:+.1f}", marked and is_worse)
+        values = (f"{figure:.2f}" for figure in figures)
+        rows.append([row.name, _weights(row), *values, gain, p_value(row.p_value), speed])
     mark_best(rows[3:], 3, comparison.higher_is_better)
     return rows
 

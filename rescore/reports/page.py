@@ -1,19 +1,29 @@
-"""The HTML report: one file that needs no network. Python gathers the data, page.html shows it."""
+"""The HTML report: one file that needs no network.
+
+Python writes the answer and the tables, which need no JavaScript. From packed data, page.html draws the charts and the
+utterances.
+"""
 
 from __future__ import annotations
 
 import json
 import math
+import re
+import zlib
+from base64 import b64encode
 from collections.abc import Sequence
+from html import escape
 from importlib.resources import files
 from typing import Any
 
+from rescore.errors import counted
 from rescore.nbest import FIRST_PASS
 from rescore.reports import outlook
 from rescore.reports.analysis import Analysis
 from rescore.reports.details import Details, SpeakerErrors, Utterance
-from rescore.reports.results import Results, cells, gain
+from rescore.reports.results import SIGNIFICANT, MetricResult, Results, cells, gain, overview, worse
 from rescore.reports.words import POSITIONS, class_rows
+from rescore.styles import html, marked_worse
 from rescore.tuning.tune import Step
 
 OUTPUTS = ("first pass", "reranked")
@@ -22,49 +32,72 @@ OUTPUTS = ("first pass", "reranked")
 def page(results: Results, details: Details) -> str:
     """The whole page."""
     data = {
-        "title": f"{results.dataset}: {results.system}",
-        "about": f"{results.utterances:,} utterances, {results.hypotheses:,} hypotheses",
-        "signature": results.signature,
-        "figures": _figures(results),
         "charts": _charts(results, details.analysis, details.curve),
-        "tables": [
-            *_tables(results, details.analysis),
-            *_speakers(details.by_speaker),
-            {"title": "Is it worth it?", "rows": [["", ""], *map(list, outlook.rows(details.analysis.outlook))]},
-        ],
         "columns": list(details.utterances[0].candidates[0].scores) if details.utterances else [],
         "outputs": OUTPUTS,
         "utterances": [_utterance(utterance) for utterance in details.utterances],
     }
-    # Inside a script element nothing but "</" and "<!--" is special: with "<" escaped there is neither.
-    packed = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
+    packed = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+    tables = [
+        *_tables(results, details.analysis),
+        *_speakers(details.by_speaker),
+        ("Is it worth it?", [["", ""], *map(list, outlook.rows(details.analysis.outlook))]),
+    ]
+    parts = {
+        "TITLE": escape(f"{results.dataset}: {results.system}"),
+        "ABOUT": results.size,
+        "ANSWER": _answer(results),
+        "SIGNATURE": escape(results.signature),
+        "CARDS": "".join(_card(*card) for card in _cards(results, details.analysis)),
+        "TABLES": "".join(_sheet(html(rows), title) for title, rows in tables),
+        "DATA": b64encode(zlib.compress(packed, 9)).decode(),
+    }
     template = (files("rescore.reports") / "page.html").read_text(encoding="utf-8")
-    return template.replace("/*DATA*/", packed)
+    return re.sub("<!--([A-Z]+)-->", lambda match: parts[match[1]], template)
 
 
-def _figures(results: Results) -> list[dict[str, str]]:
-    cards = []
-    for figures in results.metrics:
-        bounds = {name: f"95 % CI {low:.2f}-{high:.2f}" for name, (low, high) in figures.intervals.items()}
-        difference, _, note = gain(figures).removeprefix(f"{figures.metric} ").partition(", ")
-        cards += [
-            {
-                "name": f"first pass {figures.metric}",
-                "value": f"{figures.first_pass:.2f}",
-                "note": bounds["first_pass"],
-            },
-            {"name": f"reranked {figures.metric}", "value": f"{figures.reranked:.2f}", "note": bounds["reranked"]},
-            {"name": "change", "value": difference, "note": note},
-            {
-                "name": f"oracle {figures.metric}",
-                "value": f"{figures.oracle:.2f}",
-                "note": "best hypothesis of each list",
-            },
-        ]
+def _answer(results: Results) -> str:
+    """One sentence and one table: whether reranking helped, and by how much."""
+    main = results.metrics[0]
+    lines = [("answer worse" if main.is_worse else "answer", verdict(main))]
+    lines += [("answer worse", line) for one in results.metrics[1:] for line in worse(one)]
+    sentences = "".join(f'<p class="{style}">{escape(line)}</p>' for style, line in lines)
+    return sentences + _sheet(html(overview(results)))
+
+
+def verdict(figures: MetricResult) -> str:
+    """The answer in one sentence."""
+    if figures.first_pass == figures.reranked:
+        return f"Reranking does not change {figures.metric}: {figures.first_pass:.2f}."
+    side = "worse" if figures.is_worse else "better"
+    certain = figures.p_value is not None and figures.p_value < SIGNIFICANT
+    judged = f"significantly {side} than the first pass" if certain else f"{side} than the first pass, maybe by chance"
+    change = gain(figures).removeprefix(f"{figures.metric} ")
+    return f"Reranking is {judged}: {figures.metric} {figures.first_pass:.2f} \u2192 {figures.reranked:.2f} ({change})."
+
+
+def _cards(results: Results, analysis: Analysis) -> list[tuple[str, str, str]]:
+    """Name, value and note of each."""
+    moves = analysis.moves
+    cards = [
+        ("changed", f"{moves.moved:,}", f"of {counted(results.utterances, 'utterance')}"),
+        ("better", f"{moves.better:,}", f"of these in {analysis.metric}"),
+        ("worse", f"{moves.worse:,}", f"and {moves.same:,} equal"),
+    ]
     weights = _weights(results)
     if len(weights) == 1:  # several are a table
-        cards.append({"name": f"weight of {weights[0][0]}", "value": weights[0][1], "note": results.origin})
+        cards.append((f"weight of {weights[0][0]}", weights[0][1], results.origin))
     return cards
+
+
+def _card(name: str, value: str, note: str) -> str:
+    style = f' class="{name}"' if name in ("better", "worse") else ""
+    return f'<div class="figure"><span>{escape(name)}</span><b{style}>{value}</b><span>{escape(note)}</span></div>'
+
+
+def _sheet(table: str, title: str = "") -> str:
+    """A box that a wide table scrolls in."""
+    return f'<div class="sheet">{f"<h3>{escape(title)}</h3>" if title else ""}{table}</div>'
 
 
 def _weights(results: Results) -> list[list[str]]:
@@ -140,30 +173,33 @@ def _thinned(points: list[list[float]], most: int = 1500) -> list[list[float]]:
     return [[round(x, 5), round(y, 4)] for x, y in [*points[:-1:every], points[-1]]]
 
 
-def _tables(results: Results, analysis: Analysis) -> list[dict[str, Any]]:
-    moves = analysis.moves
+Table = tuple[str, list[list[str]]]
+"""A title and rows of cells."""
+
+
+def _tables(results: Results, analysis: Analysis) -> list[Table]:
     weights = _weights(results)
-    tables = [
-        *({"title": f"{figures.metric}: counts", "rows": cells(figures)} for figures in results.metrics),
-        *([{"title": f"Weights, {results.origin}", "rows": [["", "weight"], *weights]}] if len(weights) > 1 else []),
-        {
-            "title": "Where the choice moved",
-            "rows": [
-                ["", "utterances"],
-                *([name, f"{getattr(moves, name):,}"] for name in ("moved", "better", "worse", "same")),
-            ],
-        },
-    ]
+    tables = [(f"{figures.metric}: counts", cells(figures)) for figures in results.metrics]
+    if len(weights) > 1:
+        tables.append((f"Weights, {results.origin}", [["", "weight"], *weights]))
     if analysis.by_class:
-        tables.append({"title": "By kind of word", "rows": class_rows(analysis.by_class)})
+        head, *body = class_rows(analysis.by_class)
+        changes = (_change(kind.first_pass, kind.reranked, 2) for kind in analysis.by_class)
+        rows = [[*row, change] for row, change in zip(body, changes, strict=True)]
+        tables.append(("By kind of word", [[*head, "change"], *rows]))
     for title, pairs in (("Most often corrected", analysis.corrected), ("Most often newly broken", analysis.broken)):
         if pairs:
             body = [[pair.reference, pair.hypothesis or "(nothing)", str(pair.count)] for pair in pairs[:6]]
-            tables.append({"title": title, "rows": [["reference", "wrong", "times"], *body]})
+            tables.append((title, [["reference", "wrong", "times"], *body]))
     return tables
 
 
-def _speakers(speakers: Sequence[SpeakerErrors], most: int = 40) -> list[dict[str, Any]]:
+def _change(first_pass: float, reranked: float, digits: int) -> str:
+    """The difference of two error rates; an increase says that it is worse."""
+    return marked_worse(f"{reranked - first_pass:+.{digits}f}", reranked > first_pass)
+
+
+def _speakers(speakers: Sequence[SpeakerErrors], most: int = 40) -> list[Table]:
     if not speakers:
         return []
     rows = [
@@ -172,12 +208,12 @@ def _speakers(speakers: Sequence[SpeakerErrors], most: int = 40) -> list[dict[st
             f"{speaker.utterances:,}",
             f"{speaker.words:,}",
             *(f"{rate:.1f}" for rate in (speaker.first_pass, speaker.reranked)),
+            _change(speaker.first_pass, speaker.reranked, 1),
         ]
         for speaker in speakers[:most]
     ]
-    more = f" (of {len(speakers)}, those with the most errors)" if len(speakers) > most else ""
-    head = ["", "utterances", "words", *(f"{name}, errors in 100 words" for name in OUTPUTS)]
-    return [{"title": f"By speaker{more}", "rows": [head, *rows]}]
+    more = f", the {most} with the most errors of {len(speakers):,}" if len(speakers) > most else ""
+    return [(f"Errors in 100 words, by speaker{more}", [["", "utterances", "words", *OUTPUTS, "change"], *rows])]
 
 
 def _utterance(utterance: Utterance) -> dict[str, Any]:

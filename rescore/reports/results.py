@@ -14,7 +14,7 @@ from msgspec import Meta
 
 from rescore import decision
 from rescore.decision import Decision
-from rescore.errors import UserError
+from rescore.errors import UserError, counted
 from rescore.files import parsed, read_json
 from rescore.formats import ReadOptions, sniff
 from rescore.formats.source import Source
@@ -26,7 +26,7 @@ from rescore.reports.cascades import Cascade, cascades
 from rescore.reports.cascades import lines as cascade_lines
 from rescore.reports.proposals import Proposed, proposed
 from rescore.signature import Signature, origins
-from rescore.styles import as_json, frame, html, p_value, text
+from rescore.styles import as_frame, as_json, html, marked_worse, p_value, text
 from rescore.tuning.weights import FoldWeights, Unproven, Weights, named_weights, notes, why_zero
 from rescore.version import VERSION
 
@@ -50,6 +50,10 @@ def described(text: str) -> Any:
 
 CHOICES = ("first_pass", "oracle", "reranked")
 """What is measured of each list: the first pass's best, the best of all, and the text that was chosen."""
+
+
+FIRST, ORACLE = "first pass", "oracle"
+"""The names of rows that tables have beside those of systems."""
 
 
 @dataclass(slots=True)
@@ -76,6 +80,12 @@ class MetricResult:
         float | None,
         described("The oracle of the toolkit's own hypotheses, in percent; null where it is that of all."),
     ] = None
+
+    @property
+    def is_worse(self) -> bool:
+        """Whether the reranked texts are worse than the first pass, by chance or not."""
+        change = self.reranked - self.first_pass
+        return change < 0 if self.higher_is_better else change > 0
 
 
 def measure(
@@ -201,13 +211,8 @@ def choose(lists: Sequence[NbestList], statistics: Sequence[Counts], choice: Seq
     ]
 
 
-def table(found: MetricResult) -> str:
-    """The three figures with their confidence intervals and counts."""
-    return text(cells(found))
-
-
 def cells(found: MetricResult) -> list[list[str]]:
-    """The rows of the table."""
+    """The rows of a table: the three figures with their confidence intervals and counts."""
     names = [name for name in next(iter(found.counts.values())) if name not in ("ref_words", "ref_characters")]
     rows = [["", found.metric, "95 % CI", *(SHORT.get(name, name) for name in names)]]
     for choice in CHOICES:
@@ -218,6 +223,16 @@ def cells(found: MetricResult) -> list[list[str]]:
             rows.append(["oracle of the toolkit's own", f"{found.own_oracle:.2f}", "", *("" for _ in names)])
         if choice == "oracle" and found.lattice_oracle is not None:
             rows.append(["lattice oracle", f"{found.lattice_oracle:.2f}", *[""] * (len(names) + 1)])
+    return rows
+
+
+def overview(results: Results) -> list[list[str]]:
+    """A row for each metric: what reranking changed, and what the best hypotheses would give."""
+    rows = [["", FIRST, "reranked", "change", "p", ORACLE]]
+    for one in results.metrics:
+        first, reranked, best = (f"{value:.2f}" for value in (one.first_pass, one.reranked, one.oracle))
+        change = f"{one.reranked - one.first_pass:+.2f}"
+        rows.append([one.metric, first, reranked, marked_worse(change, one.is_worse), p_value(one.p_value), best])
     return rows
 
 
@@ -237,9 +252,7 @@ SIGNIFICANT = 0.05
 
 def worse(figures: MetricResult) -> Iterator[str]:
     """One line where reranking is significantly worse than the first pass under a metric."""
-    change = figures.reranked - figures.first_pass
-    is_worse = change < 0 if figures.higher_is_better else change > 0
-    if is_worse and figures.p_value is not None and figures.p_value < SIGNIFICANT:
+    if figures.is_worse and figures.p_value is not None and figures.p_value < SIGNIFICANT:
         p = f"p = {p_value(figures.p_value)}".replace("= <", "< ")
         yield (
             f"{figures.metric} is significantly worse than the first pass: {figures.first_pass:.2f} -> "
@@ -366,8 +379,9 @@ class Results:
     def _repr_html_(self) -> str:
         """For notebooks."""
         if self.main is None:
-            return f"<p>{self.utterances:,} lists without references</p>"
-        return f"{html(self._cells())}<code>{escape(self.signature)}</code>"
+            return f"<p>{counted(self.utterances, 'list')} without references</p>"
+        signature = f'<code style="overflow-wrap:anywhere">{escape(self.signature)}</code>'
+        return f"{html(overview(self))}<p>{self.size}</p>{signature}"
 
     def to_frame(self) -> Any:
         """A DataFrame with a row each for first pass, oracle and reranked, and a column for each metric.
@@ -375,14 +389,15 @@ class Results:
         Raises:
             UserError: neither pandas nor polars is installed.
         """
-        return frame(self._cells())
+        names = ((choice, choice.replace("_", " ")) for choice in CHOICES)
+        return as_frame(
+            [{"name": name} | {m.metric: getattr(m, choice) for m in self.metrics} for choice, name in names]
+        )
 
-    def _cells(self) -> list[list[str]]:
-        rows = [[f"{self.utterances:,} lists", *(figures.metric for figures in self.metrics)]]
-        for choice in CHOICES:
-            values = (f"{getattr(figures, choice):.2f}" for figures in self.metrics)
-            rows.append([choice.replace("_", " "), *values])
-        return rows
+    @property
+    def size(self) -> str:
+        """The number of lists and hypotheses, in words."""
+        return f"{counted(self.utterances, 'utterance')}, {counted(self.hypotheses, 'hypothesis')}"
 
     def __repr__(self) -> str:
         """One line: the rest is in the fields."""
@@ -390,9 +405,9 @@ class Results:
             f"{one.metric} {one.first_pass:.2f} -> {one.reranked:.2f} (oracle {one.oracle:.2f})" for one in self.metrics
         )
         return (
-            f"<Results: {figures}, {self.utterances} lists>"
+            f"<Results: {figures}, {counted(self.utterances, 'list')}>"
             if figures
-            else f"<Results: {self.utterances} lists without references>"
+            else f"<Results: {counted(self.utterances, 'list')} without references>"
         )
 
 
@@ -456,17 +471,14 @@ def system_name(weights: Weights, columns: Mapping[str, Column], decision: str) 
 
 def render(results: Results) -> str:
     """The table of one run, its weights, its sets, and the signature."""
-    lines = [line for one in results.metrics for line in (table(one), "", gain(one), "")][:-1]
+    lines = [line for one in results.metrics for line in (text(cells(one)), "", gain(one), "")][:-1]
     lines += [line for one in results.metrics for line in worse(one)]
     lines.append(_weights(results))
     lines += cascade_lines(results.cascades, results.metric, list(_deciding(results)))
     if results.scale is not None:
         lines.append(f"decision: {results.decision}, posteriors exp({results.scale:.4g} * score)")
-    words = "" if results.ref_words is None else f", {results.ref_words:,} reference words"
-    lines.append(
-        f"{results.utterances:,} utterances, {results.hypotheses:,} hypotheses{words}; "
-        f"{results.changed:,} utterances changed"
-    )
+    words = "" if results.ref_words is None else f", {counted(results.ref_words, 'reference word')}"
+    lines.append(f"{results.size}{words}; {counted(results.changed, 'utterance')} changed")
     lines += [str(results.proposed)] if results.proposed else []
     lines += [one.signature for one in results.metrics] or [results.signature]
     return "\n".join(lines)

@@ -78,11 +78,52 @@ def test_a_table_of_many(rescore: Run, results: Path, tmp_path: Path) -> None:
     assert "† p < 0.05 against the first pass" in rescore(*both, "text").stdout
     assert [one["system"] for one in json.loads(rescore(*both[:-1], "--json").stdout)] == ["ngram", "T-TA"]
     done = rescore(*both[:5], "--rename", "tta=T-TA")
-    assert_one_line_error(done, "--rename tta: no set or system has this name; there are lists, ngram, tta + decoder")
+    assert_one_line_error(
+        done, "--rename tta: the table does not have this name; its names are first pass, lists, ngra"
+    )
     other["metrics"][0]["reranked"] = 20.0
     write_json(tmp_path / "twice.json", other | {"dataset": "lists"})
     done = rescore("report", "r.json", "twice.json", "--layout", "paper")
     assert_one_line_error(done, "lists WER: ngram is", "name them apart")
+
+
+def test_the_first_pass_is_renamed(rescore: Run, results: Path) -> None:
+    names = ("--rename", "first pass=Baseline", "--rename", "oracle=Oracle")
+    assert "lists, Baseline   10" in rescore("report", "r.json", *names).stdout
+    table = rescore("report", "r.json", "--layout", "paper", "--style", "csv", *names).stdout
+    assert table.splitlines()[1:] == ["Baseline,33.33", "Oracle,16.67", "ngram,16.67"]
+
+
+def test_models_of_one_name_are_told_apart(rescore: Run, results: Path, tmp_path: Path) -> None:
+    """Two folders of the same name: each row has the beginning of its model's fingerprint."""
+    ours = json.loads(results.read_text())
+    other = json.loads(results.read_text())
+    other["columns"]["ngram"]["fingerprint"] = "f" * 64
+    other["metrics"][0]["reranked"] = 20.0
+    write_json(tmp_path / "other.json", other)
+    own = f"ngram ({ours['columns']['ngram']['fingerprint'][:12]})"
+    table = rescore("report", "r.json", "other.json", "--layout", "paper", "--style", "csv").stdout
+    assert table.splitlines()[3:] == [f"{own},16.67", "ngram (ffffffffffff),20.00"]
+    done = rescore("report", "r.json", "other.json", "--style", "csv", "--rename", "ngram (ffffffffffff)=large")
+    assert [line.split('"')[1] for line in done.stdout.splitlines()[1:]] == [
+        "lists, first pass", f"lists, {own}", "lists, large",
+    ]  # fmt: skip
+    # Models of two sets may differ without a word: each set has one.
+    write_json(tmp_path / "other.json", other | {"dataset": "far"})
+    assert "ngram (" not in rescore("report", "r.json", "other.json", "--layout", "paper").stdout
+
+
+def test_what_is_worse_is_marked(rescore: Run, results: Path, tmp_path: Path) -> None:
+    """Whether the difference may be chance, is said by p and by the marks."""
+    worse = json.loads(results.read_text()) | {"system": "bad"}
+    worse["metrics"][0] |= {"reranked": 40.0, "p_value": 0.3}
+    write_json(tmp_path / "bad.json", worse)
+    assert "0.3000 worse" in rescore("report", "bad.json").stdout
+    assert "40.00 worse" in rescore("report", "bad.json", "--layout", "paper").stdout
+    worse["metrics"][0]["p_value"] = 0.001
+    write_json(tmp_path / "bad.json", worse)
+    assert "40.00‡ worse" in rescore("report", "bad.json", "--layout", "paper").stdout
+    assert "40.00\n" in rescore("report", "bad.json", "--layout", "paper", "--style", "csv").stdout
 
 
 def test_what_is_no_results_file(rescore: Run, results: Path, tmp_path: Path) -> None:

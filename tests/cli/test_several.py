@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from rescore.parts import STYLES
+from rescore.reports.comparison import Comparison, Row, render
 from rescore.signature import Signature
 from tests.conftest import SENTENCES, Run, assert_one_line_error, read_report, write_json
 from tests.lms.test_ngram import ARPA
@@ -138,11 +139,40 @@ def test_compare_translations(rescore: Run, lists: Path, arpa: str, models: dict
     assert [one["metric"] for one in read_report(tmp_path / "r.json")["metrics"]] == ["BLEU"]
 
 
+def test_rows_of_compare_are_renamed(rescore: Run, lists: Path, arpa: str, tmp_path: Path) -> None:
+    names = ("--rename", "first pass=Baseline", "--rename", "ngram=5-gram")
+    done = rescore("compare", lists, "--dev", lists, "--lm", arpa, *names, "-o", "t.json")
+    assert done.returncode == 0, done.stderr
+    rows = [line.split()[0] for line in done.stdout.splitlines()[1:4]]
+    assert rows == ["oracle", "Baseline", "5-gram"] and "\n5-gram: WER|" in done.stdout
+    assert [row["name"] for row in json.loads((tmp_path / "t.json").read_text())["rows"]] == ["5-gram"]
+    # A name that is nobody's does not throw away the scores.
+    done = rescore("compare", lists, "--dev", lists, "--lm", arpa, "--rename", "tta=T-TA")
+    assert done.returncode == 0 and "\nngram " in done.stdout
+    assert "--rename tta: the table does not have this name; its names are first pass, ngram, oracle" in done.stderr
+    assert_one_line_error(
+        rescore("compare", lists, "--dev", lists, "--lm", arpa, "--rename", "tta"), "expected OLD=NEW"
+    )
+
+
+def test_compare_says_which_rows_are_worse() -> None:
+    rows = [Row(f"lm{value}", {}, value, value, 10 * value - 100, 0.5, None, "") for value in (9.0, 11.0)]
+    found = Comparison("WER", False, "t", "d", 1, 2, 5.0, 5.0, 10.0, 10.0, "", rows=rows)
+    table = render(found, "text")
+    assert "-10.0  0.5000" in table and "+10.0 worse  0.5000" in table and "t: 1 utterance, 2 hypotheses" in table
+    assert '<td class="worse">+10.0 worse</td>' in found._repr_html_()
+    assert "worse" not in render(found, "csv")
+    found.higher_is_better = True
+    assert "-10.0 worse  0.5000" in render(found, "text") and "+10.0  0.5000" in render(found, "text")
+
+
 def test_cells_are_text_in_every_style() -> None:
     rows = [["", "a|b"], ["x_1 & 5 %", 'say "no", \\today']]
     assert STYLES["markdown"](rows).splitlines()[0] == "|  | a\\|b |"
     assert r"x\_1 \& 5 \% & say" in STYLES["latex"](rows) and r"\textbackslash{}today" in STYLES["latex"](rows)
     assert list(csv.reader(STYLES["csv"](rows).splitlines())) == rows
+    latex = STYLES["latex"]([["", "p", "weight"], ["a", "<0.0001", "-0.5, -0.25"], ["b", "1-2", "a|b"]])
+    assert r"a & $<$0.0001 & $-$0.5, $-$0.25 \\" in latex and r"b & 1--2 & a$|$b \\" in latex
 
 
 def test_tokens_add_up_to_the_column(rescore: Run, lists: Path, arpa: str, tmp_path: Path) -> None:

@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
 import re
 import shutil
 import subprocess
-from collections.abc import Callable
+import time
+import zlib
+from base64 import b64decode
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from rescore import read as read_lists
 from rescore.decision import Decision
 from rescore.lms import load
 from rescore.metrics import choose_metric
+from rescore.nbest import Hypothesis, NbestList
 from rescore.reports.details import details
 from rescore.reports.page import page as make_page
-from rescore.reports.results import evaluate
+from rescore.reports.page import verdict
+from rescore.reports.results import MetricResult, evaluate
 from rescore.tuning import Weights
-from tests.conftest import Run, assert_one_line_error, write_json
+from tests.conftest import Run, assert_one_line_error, some_lists, write_json
 from tests.lms.test_ngram import ARPA
 from tests.reports.test_respellings import LISTS, TEXTS
 
@@ -53,9 +62,9 @@ def test_page_holds_all_and_needs_nothing(page: str) -> None:
     certain = first["certain"]
     assert [word for word, _, _ in certain] == ["the", "odd", "clock"]
     assert all(0 <= confidence <= 1 for _, confidence, _ in certain) and certain[1][2][0][0] == "old"
-    worth = next(one["rows"] for one in data["tables"] if one["title"] == "Is it worth it?")
+    worth = table_of(page, "Is it worth it?")
     assert {"gain", "certain", "perfect LM", "words", "next"} <= {row[0] for row in worth}
-    assert len(data["figures"]) == 5 and "lm:tta=tta@" in data["signature"]
+    assert page.count('class="figure"') == 4 and "lm:tta=tta@" in page
     assert data["columns"] == ["s2s", "tta", "tokens"] and [one[1:3] for one in first["list"]] == [
         [2, False],
         [1, True],
@@ -66,9 +75,16 @@ def test_page_holds_all_and_needs_nothing(page: str) -> None:
 
 
 def data_of(page: str) -> Any:
-    packed = re.search(r'<script id="data" type="application/json">(.*?)</script>', page, re.DOTALL)
+    packed = re.search(r'<script id="data" type="text/plain">(.*?)</script>', page)
     assert packed is not None
-    return json.loads(packed[1])
+    return json.loads(zlib.decompress(b64decode(packed[1])))
+
+
+def table_of(page: str, title: str) -> list[list[str]]:
+    """The cells of the table under a title, without its head."""
+    found = re.search(rf"<h3>{re.escape(title)}</h3><table>(.*?)</table>", page)
+    assert found is not None
+    return [re.findall(r"<td[^>]*>(.*?)</td>", row) for row in found[1].split("</tr>")[1:-1]]
 
 
 def test_what_is_impossible_has_no_number(rescore: Run, tmp_path: Path) -> None:
@@ -96,8 +112,66 @@ def test_page_shows_the_decision(rescore: Run, models: dict[str, Path], tmp_path
     options = ["--weight", "0", "--decide", "mbr", "--scale", "1", "--html", "r.html"]
     done = rescore("l.json", "--lm", f"tta:{models['tta']}", *options)
     assert done.returncode == 0 and "4 utterances changed" in done.stdout, done.stderr
-    moves = next(one for one in data_of((tmp_path / "r.html").read_text())["tables"] if "moved" in one["title"])
-    assert moves["rows"][1:3] == [["moved", "4"], ["better", "4"]]
+    page = (tmp_path / "r.html").read_text()
+    assert "<span>changed</span><b>4</b><span>of 4 utterances</span>" in page
+    assert '<span>better</span><b class="better">4</b>' in page
+
+
+def page_of(lists: list[NbestList], models: dict[str, Path], **columns: float) -> str:
+    """The page of lists that are reranked by the weights of columns."""
+    weights = Weights({"s2s": 1.0, **columns}, "given")
+    results, texts = evaluate(choose_metric("wer", lists), lists, weights)
+    lm = load(f"tta:{models['tta']}")
+    return make_page(results, details(choose_metric("wer", lists), lists, texts, weights, lm))
+
+
+def heard(*texts: str, **columns: tuple[float, ...]) -> list[Hypothesis]:
+    """Hypotheses, best first."""
+    return [
+        Hypothesis(text, {"s2s": -float(rank), **{name: scores[rank] for name, scores in columns.items()}})
+        for rank, text in enumerate(texts)
+    ]
+
+
+def test_what_is_worse_says_so(models: dict[str, Path]) -> None:
+    """In words, not by its colour alone: the answer, the figure, the speaker and the kind of word."""
+    lists = [
+        NbestList(f"{speaker}-{number}", heard("one clock", "an owl", lm=(0, 9)), references=("one clock",))
+        for speaker in ("ann", "bob")
+        for number in range(8)
+    ]
+    page = page_of(lists, models, lm=1.0)
+    assert (
+        '<p class="answer worse">Reranking is significantly worse than the first pass: WER 0.00 \u2192 100.00' in page
+    )
+    assert (
+        '<td style="text-align:left">WER</td><td>0.00</td><td>100.00</td><td class="worse">+100.00 worse</td>' in page
+    )
+    assert table_of(page, "By kind of word")[0][-1] == "+100.00 worse"
+    assert [row[-1] for row in table_of(page, "Errors in 100 words, by speaker")] == ["+100.0 worse"] * 2
+    page = page_of(lists, models)
+    assert '<p class="answer">Reranking does not change WER: 0.00.</p>' in page and 'class="worse">+' not in page
+
+
+@pytest.mark.parametrize(
+    ("figures", "sentence"),
+    [
+        ((10.0, 9.0, 0.01), "significantly better than the first pass: WER 10.00 \u2192 9.00 (-1.00, -10.0 % relative"),
+        ((10.0, 9.0, 0.30), "better than the first pass, maybe by chance: WER 10.00"),
+        ((10.0, 11.0, 0.3), "worse than the first pass, maybe by chance: WER 10.00"),
+    ],
+)
+def test_the_answer_in_a_sentence(figures: tuple[float, float, float], sentence: str) -> None:
+    first, reranked, p = figures
+    assert f"Reranking is {sentence}" in verdict(MetricResult("WER", False, first, 0.0, reranked, p, {}, {}, {}, ""))
+
+
+def test_a_page_of_many_lists_can_be_mailed(models: dict[str, Path], tmp_path: Path) -> None:
+    """1,828 lists of 10 take less than 3 MB."""
+    lists = [
+        replace(nbest, hypotheses=nbest.hypotheses[:10]) for nbest in read_lists(some_lists(tmp_path, "test", 100))
+    ]
+    assert len(page_of(lists, models).encode()) < 3_000_000 / 1828 * 100
 
 
 @pytest.fixture(scope="module")
@@ -121,33 +195,146 @@ def test_page_says_what_was_heard(respelled: str, page: str) -> None:
 
 
 def test_several_weights_are_a_table(respelled: str, page: str) -> None:
-    weights = next(one for one in data_of(respelled)["tables"] if one["title"].startswith("Weights"))
-    assert weights["rows"] == [["", "weight"], ["edits", "0.100"], ["words", "0.000"]]
-    assert not any(one["name"].startswith("weight") for one in data_of(respelled)["figures"])
+    assert table_of(respelled, "Weights, given") == [["edits", "0.100"], ["words", "0.000"]]
+    assert "<span>weight of" not in respelled and "<span>weight of tta</span>" in page
+
+
+class Browser:
+    """A headless browser, driven through a pipe: its own windows are never narrower than 500 pixels."""
+
+    def __init__(self, program: str, folder: Path) -> None:
+        reading, self._to = os.pipe()
+        self._from, writing = os.pipe()
+
+        def attach() -> None:  # the browser reads from descriptor 3 and writes to 4
+            kept = [fcntl.fcntl(pipe, fcntl.F_DUPFD, 10) for pipe in (reading, writing)]
+            for place, pipe in zip((3, 4), kept, strict=True):
+                os.dup2(pipe, place)
+
+        options = ["--headless", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe", "--no-first-run"]
+        options += ["--disable-quic", "--disable-background-networking", "--disable-component-update"]
+        self._process = subprocess.Popen(
+            [program, *options, f"--user-data-dir={folder / 'profile'}"], preexec_fn=attach, close_fds=False,
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        os.close(reading)
+        os.close(writing)
+        self._folder, self._left, self._session, self._number = folder, b"", {}, 0
+        tab = self._call("Target.createTarget", url="about:blank")["targetId"]
+        self._session = {"sessionId": self._call("Target.attachToTarget", targetId=tab, flatten=True)["sessionId"]}
+
+    def _call(self, method: str, **params: Any) -> Any:
+        self._number += 1
+        sent = json.dumps({"id": self._number, "method": method, "params": params, **self._session}).encode() + b"\0"
+        while sent:
+            sent = sent[os.write(self._to, sent) :]
+        while True:
+            while b"\0" not in self._left:
+                self._left += os.read(self._from, 1 << 20)
+            message, _, self._left = self._left.partition(b"\0")
+            answer = json.loads(message)
+            if answer.get("id") == self._number:
+                assert "error" not in answer, answer
+                return answer["result"]
+
+    def open(self, page: str, hash_: str, width: int, scripts: bool = True) -> None:
+        """Show a page at the place of a hash, on a screen so many pixels wide."""
+        (self._folder / "shown.html").write_text(page, encoding="utf-8")
+        self._call(
+            "Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=width < 600
+        )
+        self._call("Emulation.setScriptExecutionDisabled", value=not scripts)
+        self._call("Page.navigate", url="about:blank")
+        self._call("Page.navigate", url=(self._folder / "shown.html").as_uri() + hash_)
+        ready = "document.readyState === 'complete'" + (" && document.getElementById('wait').hidden" if scripts else "")
+        for _ in range(600):
+            if self.value(f"location.protocol === 'file:' && {ready}"):
+                return
+            time.sleep(0.05)
+        raise AssertionError("the page did not load")
+
+    def value(self, expression: str) -> Any:
+        """The value of a JavaScript expression on the page."""
+        answer = self._call("Runtime.evaluate", expression=expression, returnByValue=True)
+        assert "exceptionDetails" not in answer, answer
+        return answer["result"].get("value")
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        os.close(self._to)
+        os.close(self._from)
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if program is None:
+        pytest.skip("needs chromium")
+    started = Browser(program, tmp_path_factory.mktemp("browser"))
+    yield started
+    started.close()
 
 
 Look = Callable[[str, str, int], str]
 
 
 @pytest.fixture
-def look(tmp_path: Path) -> Look:
-    """What a browser makes of a page: shown at the place of a hash, in a window so many pixels wide."""
-    browser = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if browser is None:
-        pytest.skip("needs chromium")
-    options = ["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=5000", "--dump-dom"]
-    options += ["--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update"]
+def look(browser: Browser) -> Look:
+    """What a browser makes of a page: shown at the place of a hash, on a screen so many pixels wide."""
 
     def shown(page: str, hash_: str, width: int) -> str:
-        (tmp_path / "shown.html").write_text(page, encoding="utf-8")
-        done = subprocess.run(
-            [browser, *options, f"--window-size={width},900", f"--user-data-dir={tmp_path / 'profile'}",
-             (tmp_path / "shown.html").as_uri() + hash_],
-            capture_output=True, text=True, timeout=300, check=True,
-        )  # fmt: skip
-        return re.sub(r"<script.*?</script>", "", done.stdout, flags=re.DOTALL)
+        browser.open(page, hash_, width)
+        dom = browser.value("document.documentElement.outerHTML")
+        return re.sub(r"<script.*?</script>", "", dom, flags=re.DOTALL)
 
     return shown
+
+
+CUT = """[...document.querySelectorAll("main *")].filter(node => {
+  const box = node.getBoundingClientRect();
+  if (!box.width || box.right <= innerWidth) return false;
+  for (let inside = node.parentElement; inside; inside = inside.parentElement)
+    if (getComputedStyle(inside).overflowX === "auto") return false;
+  return true;
+}).map(node => node.outerHTML.slice(0, 80))"""
+"""What is cut off at the right side of the screen, in no box that scrolls."""
+SCROLLS = """[...document.querySelectorAll(".sheet, .list, .aligned")]
+  .filter(node => node.scrollWidth > node.clientWidth + 1).map(node => node.className)"""
+"""Boxes that are wider than the screen."""
+
+
+def test_nothing_is_cut_off_on_a_phone(page: str, browser: Browser) -> None:
+    browser.open(page, "", 390)
+    browser.value("document.querySelectorAll('details').forEach(node => { node.open = true })")
+    for _ in range(100):  # lists are filled once they are open
+        if browser.value("document.querySelectorAll('.list').length") == 5:
+            break
+        time.sleep(0.05)
+    assert browser.value("innerWidth") == 390 == browser.value("document.documentElement.scrollWidth")
+    assert browser.value(CUT) == [] and browser.value(SCROLLS) == ["aligned"]  # the evil hypothesis is a long word
+    assert browser.value("document.querySelector('.list td + td').dataset.name") == "errors"
+
+
+def test_a_word_that_is_wider_than_the_screen_scrolls(models: dict[str, Path], browser: Browser) -> None:
+    word = "donaudampfschifffahrtselektrizitaetenhauptbetriebswerkbauunterbeamtengesellschaft"
+    lists = [NbestList(word + str(number), heard("a " + word, word), references=(word,)) for number in range(2)]
+    browser.open(page_of(lists, models), "", 390)
+    assert browser.value("document.documentElement.scrollWidth") == 390 and browser.value(CUT) == []
+    assert browser.value(SCROLLS) == ["aligned"] * 2
+
+
+def test_the_answer_stands_above_all_else(page: str, browser: Browser) -> None:
+    """Also without JavaScript, where the page says what it cannot show."""
+    for scripts in (True, False):
+        browser.open(page, "", 390, scripts)
+        bottom = browser.value("document.querySelector('table').getBoundingClientRect().bottom")
+        assert browser.value("document.querySelector('.answer').getBoundingClientRect().top") < bottom < 400
+        assert bottom < browser.value("document.querySelector('.figure').getBoundingClientRect().top")
+        assert browser.value("document.querySelectorAll('.figure').length") == 4
+        text = browser.value("document.body.innerText")
+        assert "Reranking " in text and "WER: counts" in text
+        assert ("Your browser needs JavaScript" in text, "all 2 hypotheses" in text) == (not scripts, scripts)
 
 
 def test_respelled_words_in_a_browser(respelled: str, look: Look) -> None:

@@ -58,6 +58,26 @@ detokenize_option = click.option(
 )
 
 
+def _names(ctx: click.Context, param: click.Parameter, pairs: tuple[str, ...]) -> dict[str, str]:
+    names = {}
+    for pair in pairs:
+        old, equals, new = pair.rpartition("=")
+        if not equals or not old or not new:
+            raise click.UsageError(f"--rename {pair}: expected OLD=NEW")
+        names[old] = new
+    return names
+
+
+rename_option = click.option(
+    "--rename",
+    multiple=True,
+    metavar="OLD=NEW",
+    callback=_names,
+    help="Print NEW instead of a name in the table, such as 'tta + decoder=T-TA' or 'first pass=Baseline'. May be "
+    "repeated.",
+)
+
+
 @dataclass(frozen=True, slots=True)
 class ReportOptions:
     """The results file, and the names that it has in tables."""
