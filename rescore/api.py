@@ -31,7 +31,7 @@ from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from rescore.errors import UserError
+from rescore.errors import UserError, counted
 from rescore.nbest import FIRST_PASS, Hypothesis, NbestList, check_scores
 
 # Imports wait until a function is called: `import rescore` costs nothing, and only networks need torch.
@@ -519,7 +519,7 @@ def _error_rate(name: str, reference: str | Sequence[str], hypothesis: str | Seq
     references = [reference] if isinstance(reference, str) else list(reference)
     hypotheses = [hypothesis] if isinstance(hypothesis, str) else list(hypothesis)
     if len(references) != len(hypotheses):
-        raise UserError(f"{len(hypotheses)} hypotheses for {len(references)} references")
+        raise UserError(f"{counted(len(hypotheses), 'hypothesis')} for {counted(len(references), 'reference')}")
     lists = [
         NbestList(str(number), [Hypothesis(text)], (expected,))
         for number, (text, expected) in enumerate(zip(hypotheses, references, strict=True))

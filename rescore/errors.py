@@ -12,7 +12,11 @@ class UserError(Exception):
 
 
 def counted(number: int, noun: str) -> str:
-    """A number and its noun for a message: `1 list`, `2,000 lists`, `3 hypotheses`."""
+    """A number and its noun for a message: `1 list`, `2,000 lists`, `3 hypotheses`, `0 log-probabilities`."""
     if number == 1:
         return f"1 {noun}"
-    return f"{number:,} {noun.removesuffix('is')}{'es' if noun.endswith('is') else 's'}"
+    ending = next((ending for ending in _PLURALS if noun.endswith(ending)), "")
+    return f"{number:,} {noun.removesuffix(ending)}{_PLURALS.get(ending, 's')}"
+
+
+_PLURALS = {"is": "es", "y": "ies"}

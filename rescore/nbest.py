@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from rescore.errors import UserError
+from rescore.errors import UserError, counted
 
 
 class Origin(StrEnum):
@@ -205,7 +205,7 @@ class NbestList:
     def __repr__(self) -> str:
         """One line: the rest is in the fields."""
         first = f", {self.hypotheses[0].text[:60]!r}" if self.hypotheses else ""
-        return f"<NbestList {self.id}: {len(self.hypotheses)} hypotheses{first}>"
+        return f"<NbestList {self.id}: {counted(len(self.hypotheses), 'hypothesis')}{first}>"
 
     def column(self, name: str) -> list[float]:
         """The scores of one column, in the order of the hypotheses.

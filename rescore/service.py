@@ -32,7 +32,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from rescore import formats
-from rescore.errors import UserError
+from rescore.errors import UserError, counted
 from rescore.files import loads
 from rescore.formats import native
 from rescore.nbest import FIRST_PASS, Hypothesis, NbestList
@@ -309,11 +309,13 @@ class Service:
                 try:
                     waiting = self._batcher.submit(lists)
                 except queue.Full:
-                    raise RefusedError(503, f"{self._limits.queue} requests wait; try again later") from None
+                    raise RefusedError(
+                        503, f"{counted(self._limits.queue, 'request')} waiting; try again later"
+                    ) from None
                 answers = await asyncio.wrap_future(waiting)
                 return answers if several else answers[0]
         except TimeoutError:
-            raise RefusedError(stage[0], f"{stage[1]} {self._limits.seconds:g} seconds") from None
+            raise RefusedError(stage[0], f"{stage[1]} {self._limits.seconds:g} s") from None
 
     async def _body(self, request: Request) -> bytes:
         """The body. A body that is too large is read to its end, so that the client reads the answer, but is not

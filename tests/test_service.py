@@ -287,7 +287,7 @@ def test_an_answer_that_takes_too_long_is_not_awaited(gate: Gate) -> None:
     with serving(Rescorer(gate, {"s2s": 0.5, "gate": 0.5}), service.Limits(seconds=0.5)) as client:
         gate.open.clear()
         status, answer = client.rescore(body)
-        assert status == 504 and "0.5 seconds" in answer["error"]
+        assert status == 504 and "0.5 s" in answer["error"]
         gate.open.set()
         assert client.rescore(body)[0] == 200
 

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rescore.embeddings.similarity import FOLDS, SEED, TRIALS, read_words, signed, word_poolings, words_vectors
-from rescore.errors import UserError
+from rescore.errors import UserError, counted
 from rescore.formats.source import Source, read_lines
 from rescore.lms import LanguageModel
 from rescore.parts import PROBES, resolve
@@ -121,7 +121,7 @@ def order(path: Path, gold: Path | None, number: int) -> Examples:
             line = ""
         before = line
     if len(pairs) < FOLDS:
-        raise UserError(f"{path}: {len(pairs)} pairs of consecutive lines; at least {FOLDS} are needed")
+        raise UserError(f"{path}: {counted(len(pairs), 'pair')} of consecutive lines; at least {FOLDS} are needed")
     pairs = [pairs[place] for place in np.linspace(0, len(pairs) - 1, min(number, len(pairs))).astype(int)]
     swapped = np.random.default_rng(SEED).permutation(len(pairs)) % 2 == 1
     shown = [pair[::-1] if swap else pair for pair, swap in zip(pairs, swapped, strict=True)]
@@ -139,7 +139,8 @@ def read(task: str, path: Path, gold: Path | None = None, number: int = EXAMPLES
     examples: Examples = resolve(PROBES[task].read)(path, gold, number)
     if examples.tested is None and len(examples.labels) < FOLDS:
         raise UserError(
-            f"{path}: {len(examples.labels)} pairs, and no test part; at least {FOLDS} are needed for ten folds"
+            f"{path}: {counted(len(examples.labels), 'pair')}, and no test part; "
+            f"at least {FOLDS} are needed for ten folds"
         )
     for tested in _parts(examples):
         if len({label for label, test in zip(examples.labels, tested, strict=True) if not test}) < 2:
@@ -282,5 +283,5 @@ def render(probes: Sequence[Probed]) -> str:
     for probed in probes:
         name = f"{probed.name}, fine-tuned" if probed.fine_tuned else probed.name
         rows.append([name, f"{probed.accuracy:.1f}", "{:.1f}-{:.1f}".format(*probed.interval)])
-    about = f"{probes[0].tested:,} pairs tested; percent; the most frequent class {probes[0].majority:.1f}"
+    about = f"{counted(probes[0].tested, 'pair')} tested; percent; the most frequent class {probes[0].majority:.1f}"
     return "\n".join([text(rows), "", about, *(probed.signature for probed in probes)])

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from rescore.errors import UserError
+from rescore.errors import UserError, counted
 from rescore.formats.source import Source
 from rescore.lms import LanguageModel, origin, without_context
 from rescore.signature import Signature
@@ -157,7 +157,12 @@ def render(results: Sequence[Correlations]) -> str:
         bounds = ["{:.1f}-{:.1f}".format(*interval) for interval in (result.pearson_interval, result.spearman_interval)]
         rows.append([result.name, f"{result.pearson:.1f}", bounds[0], f"{result.spearman:.1f}", bounds[1]])
     return "\n".join(
-        [text(rows), "", f"{results[0].pairs:,} pairs; correlations times 100", *(x.signature for x in results)]
+        [
+            text(rows),
+            "",
+            f"{counted(results[0].pairs, 'pair')}; correlations times 100",
+            *(x.signature for x in results),
+        ]
     )
 
 
@@ -197,7 +202,7 @@ def read_words(path: str | Path, gold: str | Path) -> list[WordPair]:
     lines = [line.split("\t") for line in Source(path).lines() if line.strip()]
     marks = [line.strip() for line in Source(gold).lines() if line.strip()]
     if len(lines) != len(marks) or not lines:
-        raise UserError(f"{gold}: {len(marks)} lines for {len(lines)} pairs of {path}")
+        raise UserError(f"{gold}: {counted(len(marks), 'line')} for {counted(len(lines), 'pair')} of {path}")
     pairs = []
     for number, (fields, mark) in enumerate(zip(lines, marks, strict=True), 1):
         try:
@@ -288,5 +293,5 @@ def render_word_accuracies(accuracies: Sequence[WordAccuracy]) -> str:
     """One row per model, then the signatures."""
     rows = [["", "accuracy", "best threshold"]]
     rows += [[result.name, f"{result.accuracy:.1f}", f"{result.best:.1f}"] for result in accuracies]
-    about = f"{accuracies[0].pairs:,} pairs; percent, thresholds tuned in ten folds, and on the set itself"
+    about = f"{counted(accuracies[0].pairs, 'pair')}; percent, thresholds tuned in ten folds, and on the set itself"
     return "\n".join([text(rows), "", about, *(result.signature for result in accuracies)])

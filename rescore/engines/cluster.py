@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from rescore.errors import UserError
+from rescore.errors import UserError, counted
 from rescore.lms.base import Capabilities, ComputeOptions, LanguageModel, Question, TokenScores, capabilities_of
 
 log = logging.getLogger(__name__)
@@ -237,8 +237,8 @@ class Cluster:
         """
         number, first = len(task.questions), task.questions[0].text[:60]
         if not self._options.skip:
-            raise UserError(f"scoring {number} texts from {first!r} on: {why}")
-        log.warning("scoring %d texts from %r on: %s", number, first, why)
+            raise UserError(f"scoring {counted(number, 'text')} from {first!r} on: {why}")
+        log.warning("scoring %s from %r on: %s", counted(number, "text"), first, why)
 
     def _free(self, task: _Task) -> _Worker | None:
         """The worker with the fewest tasks; None if all workers have enough tasks.

@@ -65,7 +65,7 @@ def _asked(lm: LanguageModel, nbest: NbestList) -> list[int]:
         return list(range(len(nbest.hypotheses)))
     if not selection.weights:
         raise UserError(
-            f"{lm.name}: no weights to choose the best {selection.top} hypotheses by; score with the models"
+            f"{lm.name}: no weights to choose the best {counted(selection.top, 'hypothesis')} by; score with the models"
         )
     return selected(nbest, selection)
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from rapidfuzz.distance import Levenshtein
 
 from rescore import formats
-from rescore.errors import UserError
+from rescore.errors import UserError, counted
 from rescore.files import parsed, read_json, write_text
 from rescore.formats.references import References
 from rescore.lms import shipped_models
@@ -393,10 +393,10 @@ def train(
     lists = formats.read(paths, references=known, need_references=True)
     pairs = collect(lists)
     confused = sum(number for (meant, heard), number in pairs.items() if meant != heard)
-    source = f"{len(lists):,} lists, {content_hash(lists)}"
+    source = f"{counted(len(lists), 'list')}, {content_hash(lists)}"
     channel = learn(pairs, source)
     channel.save(out)
-    report(f"channel: {pairs.total():,} words of {source}; {confused:,} were heard as others")
+    report(f"channel: {counted(pairs.total(), 'word')} of {source}; {confused:,} were heard as others")
     write_text(out / "README.md", _card(channel, pairs.total(), confused))
 
 

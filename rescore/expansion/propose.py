@@ -180,7 +180,8 @@ class Tally:
 
     def __str__(self) -> str:
         share = 100 * self.expanded / self.lists if self.lists else 0.0
-        text = f"{counted(self.proposals, 'proposal')} in {self.expanded:,} of {self.lists:,} lists ({share:.0f} %)"
+        proposals = counted(self.proposals, "proposal")
+        text = f"{proposals} in {self.expanded:,} of {counted(self.lists, 'list')} ({share:.0f} %)"
         reasons = [f"{number:,} {reason}" for reason in Dropped if (number := self.dropped[reason])]
         return text + (f"; dropped: {', '.join(reasons)}" if reasons else "")
 

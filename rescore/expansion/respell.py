@@ -445,9 +445,9 @@ def unsuited(lists: Sequence[NbestList], lexicon: Lexicon) -> str | None:
     looked_up = [word for word in words if spelled(word)]
     known = sum(word in lexicon for word in looked_up)
     if looked_up and known < KNOWN * len(looked_up):
-        return f"the lexicon knows {known:,} of {len(looked_up):,} words; is it for this language?"
+        return f"the lexicon knows {known:,} of {counted(len(looked_up), 'word')}; is it for this language?"
     return None
 
 
 def _learned(lists: Sequence[NbestList]) -> Channel:
-    return learn(collect(lists), f"{len(lists):,} lists")
+    return learn(collect(lists), counted(len(lists), "list"))

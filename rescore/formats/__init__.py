@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from rescore.errors import UserError
+from rescore.errors import UserError, counted
 from rescore.formats.best import BestWriter, read_best, write_best
 from rescore.formats.lines import IdSet
 from rescore.formats.references import References, open_references, read_references
@@ -168,7 +168,7 @@ def _with_references(
     per_file = [file.of(ids, escaped) for file in files]
     for file in files:
         if absent := file.left_out(ids):
-            message = f"{file.path}: no list for {len(absent):,} of its {len(absent) + len(ids):,} utterances"
+            message = f"{file.path}: no list for {len(absent):,} of its {counted(len(absent) + len(ids), 'utterance')}"
             if not allow_missing:
                 raise UserError(f"{message}, first {absent[0]}; give lists of the whole set, or --allow-missing")
             log.warning("%s (first: %s); these utterances are not measured", message, absent[0])

@@ -9,7 +9,7 @@ from difflib import SequenceMatcher
 from pathlib import Path
 from typing import IO, Protocol
 
-from rescore.errors import UserError
+from rescore.errors import UserError, counted
 from rescore.formats.references import (
     RecordingSegment,
     ReferenceFile,
@@ -92,7 +92,7 @@ def _with_ids(lines: list[str], name: str, references: ReferenceFile) -> dict[st
             )
         if len(lines) != len(references.lines):
             raise UserError(
-                f"{name}: {len(lines)} lines do not fit the {len(references.lines)} of {references.path}; "
+                f"{name}: has {counted(len(lines), 'line')}, but {references.path} has {len(references.lines):,}; "
                 "the ids must be the same, or the number of lines"
             )
     return None

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from rescore.errors import UserError
+from rescore.errors import UserError, counted
 from rescore.files import loads
 from rescore.formats.source import InputWarnings, Source
 from rescore.nbest import Hypothesis, NbestList
@@ -75,7 +75,7 @@ def portions(hypotheses: Iterable[Hypothesis], size: int, name: str) -> Iterator
             yield nbest
             nbest = NbestList(str(number // size + 1), [])
     if nbest.hypotheses:
-        raise UserError(f"{name}: {number} lines is not a multiple of {size}; give the right --nbest-size")
+        raise UserError(f"{name}: {counted(number, 'line')} is not a multiple of {size}; give the right --nbest-size")
 
 
 def split_id(line: str) -> tuple[str, str]:

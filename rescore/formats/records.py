@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from rescore.errors import UserError
+from rescore.errors import UserError, counted
 from rescore.formats.lines import first_of, grouped, identity_of, json_number, records_of
 from rescore.formats.source import ReadOptions, Source
 from rescore.formats.text import strip_markup
@@ -121,9 +121,8 @@ class Records:
         if score_key is not None:
             apart = value[score_key]
             if not isinstance(apart, list) or len(apart) != size:
-                raise UserError(
-                    f"{place}: {len(apart) if isinstance(apart, list) else 'no'} scores for {size} hypotheses"
-                )
+                scores_given = counted(len(apart), "score") if isinstance(apart, list) else "no scores"
+                raise UserError(f"{place}: {scores_given} for {counted(size, 'hypothesis')}")
             for scores, number in zip(rows, apart, strict=True):
                 scores[FIRST_PASS] = self._score(number, place, score_key)
         for name, numbers in value.items():

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from rescore.errors import UserError
+from rescore.errors import UserError, counted
 from rescore.formats.lines import first_of, identity_of, records_of, split_id
 from rescore.formats.source import InputWarnings, ReadOptions, Source
 from rescore.formats.text import readings, undo_entities, undo_marks
@@ -119,8 +119,9 @@ class ReferenceFile:
             return _stm(self.lines, self.path, ids, self._segments)
         if len(self.lines) != len(ids):
             raise UserError(
-                f"{self.path}: {len(self.lines)} lines for {len(ids)} utterances, and no line begins or ends with an "
-                f"id such as {ids[0] if ids else '?'}; give Kaldi text, trn, or one line an utterance"
+                f"{self.path}: {counted(len(self.lines), 'line')} for {counted(len(ids), 'utterance')}, and no line "
+                f"begins or ends with an id such as {ids[0] if ids else '?'}; give Kaldi text, "
+                "trn, or one line an utterance"
             )
         return dict(zip(ids, self.lines, strict=True))
 
@@ -215,7 +216,8 @@ def _stm(lines: Sequence[str], path: str, ids: Sequence[str], segments: str | No
     if are_numbers(ids):
         if len(spoken) != len(ids):
             raise UserError(
-                f"{path}: {len(spoken)} segments for {len(ids)} utterances, and their files are not these ids"
+                f"{path}: {counted(len(spoken), 'segment')} for {counted(len(ids), 'utterance')}, "
+                "and their files are not these ids"
             )
         return dict(zip(ids, (segment.text for segment in spoken), strict=True))
     known = segments is not None and _have_times(segments)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from rescore.errors import UserError
+from rescore.errors import UserError, counted
 from rescore.formats.lines import as_number, grouped, portions
 from rescore.formats.records import GENERIC, ROLES, Records
 from rescore.formats.source import ReadOptions, Source
@@ -57,7 +57,9 @@ class DelimitedTable:
                 continue  # the names
             place = f"{source.name}: line {reader.line_num}"
             if None in row or None in row.values():
-                raise UserError(f"{place}: expected {len(names)} columns, as in the first line; quote what has a comma")
+                raise UserError(
+                    f"{place}: expected {counted(len(names), 'column')}, as in the first line; quote what has a comma"
+                )
             scores: dict[str, float] = {}
             if layout.score:
                 value = as_number(row[layout.score[0]], place, layout.score[0])

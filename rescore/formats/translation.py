@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from rescore.errors import UserError
+from rescore.errors import UserError, counted
 from rescore.formats.lines import as_number, grouped, literal_words, portions
 from rescore.formats.source import ReadOptions, Source
 from rescore.formats.text import strip_markup, undo_bpe, undo_entities
@@ -44,8 +44,8 @@ class _Fairseq:
                     scores = {FIRST_PASS: mean, SUM: mean * candidate.tokens**options.lenpen}
                 except OverflowError:
                     raise UserError(
-                        f"{source.name}: line {candidate.line}: {candidate.tokens} tokens to the power of --lenpen "
-                        f"{options.lenpen:g} is too large a number"
+                        f"{source.name}: line {candidate.line}: {counted(candidate.tokens, 'token')} to the power of "
+                        f"--lenpen {options.lenpen:g} is too large a number"
                     ) from None
                 hypotheses.append(Hypothesis(strip_markup(candidate.text), scores))
             reference = () if block.reference is None else (strip_markup(block.reference.replace("<<unk>>", "<unk>")),)
@@ -176,7 +176,9 @@ _FIRST = re.compile(r"\s*\d+\s*\|\|\|")
 def _entry(text: str, place: str) -> tuple[str, Hypothesis]:
     columns = [column.strip() for column in text.split("|||")]
     if len(columns) < 3:
-        raise UserError(f"{place}: expected `id ||| hypothesis ||| features ||| total`, found {len(columns)} columns")
+        raise UserError(
+            f"{place}: expected `id ||| hypothesis ||| features ||| total`, found {counted(len(columns), 'column')}"
+        )
     name, said = columns[:2]
     if len(columns) == 3:
         cost = as_number(columns[2], place)

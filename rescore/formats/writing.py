@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
-from rescore.errors import UserError
+from rescore.errors import UserError, counted
 from rescore.files import replacing, temporary_path
 from rescore.formats.text import strip_markup
 from rescore.nbest import FIRST_PASS, NbestList, Origin, ranking
@@ -155,7 +155,7 @@ def check_equal_sizes(lists: Iterable[NbestList], path: str, instead: str) -> It
         size = size or len(nbest.hypotheses)
         if len(nbest.hypotheses) != size:
             raise UserError(
-                f"{path}: {nbest.id} has {len(nbest.hypotheses)} hypotheses, the first list had {size}; "
+                f"{path}: {nbest.id} has {counted(len(nbest.hypotheses), 'hypothesis')}, the first list had {size}; "
                 f"this format needs the same number everywhere; write {instead}, or .jsonl"
             )
         yield nbest

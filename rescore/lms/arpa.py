@@ -12,7 +12,7 @@ from typing import IO
 import numpy as np
 import numpy.typing as npt
 
-from rescore.errors import UserError
+from rescore.errors import UserError, counted
 from rescore.lms.base import TokenScores, Values
 
 BEGIN, END, UNKNOWN = "<s>", "</s>", "<unk>"
@@ -150,6 +150,6 @@ class ArpaModel:
             place = order.find(key)
             if (place < 0).any():
                 listed = " ".join(ngrams[int((place < 0).argmax())])
-                raise ValueError(f"{listed!r} is listed, but not its first {column} words")
+                raise ValueError(f"{listed!r} is listed, but not its first {counted(column, 'word')}")
             key = place * len(self._words) + words[:, column]
         return key

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from rescore.errors import UserError
+from rescore.errors import UserError, counted
 from rescore.lms.base import Question, TokenScores
 
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, range, slice, type(...))
@@ -144,7 +144,9 @@ class FunctionModel:
         sentences = [question.text for question in questions]
         values = list(self._function(sentences))
         if len(values) != len(sentences):
-            raise UserError(f"{self.name}: returned {len(values)} scores for {len(sentences)} sentences")
+            raise UserError(
+                f"{self.name}: returned {counted(len(values), 'score')} for {counted(len(sentences), 'sentence')}"
+            )
         try:
             totals = [float(value) for value in values]
         except (TypeError, ValueError) as error:

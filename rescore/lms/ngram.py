@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rescore.errors import UserError
+from rescore.errors import UserError, counted
 from rescore.files import replacing, write_text
 from rescore.formats.source import read_lines
 from rescore.lms import lexicon
@@ -373,7 +373,7 @@ def _card(options: NgramKind.Options, sentences: int, counts: Sequence[int]) -> 
 | --- | --- |
 | model | {options.order}-gram of {options.unit}s, modified Kneser-Ney, by KenLM |
 | pruned | {" ".join(map(str, options.thresholds)) or "not at all"} |
-| training data | {sentences:,} sentences |
+| training data | {counted(sentences, "sentence")} |
 | n-grams | {", ".join(f"{count:,}" for count in counts)} |
 | recommended weight | 0.3, the papers' usual value; tune it on lists of your own and write it here |
 | licence | yours to choose |

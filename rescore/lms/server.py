@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rescore.errors import UserError
+from rescore.errors import UserError, counted
 from rescore.lms.base import (
     DEFAULT,
     Capabilities,
@@ -90,14 +90,14 @@ def _echo_body(model: str, text: str) -> dict[str, Any]:
 def _echo_tokens(answer: Mapping[str, Any]) -> list[Token]:
     tokens, read, new = _listed(answer)
     if len(tokens) != read + new:
-        raise ValueError(f"{len(tokens)} tokens for {read} read and {new} new")
+        raise ValueError(f"{counted(len(tokens), 'token')} for {read} read and {new} new")
     return tokens[:read]
 
 
 def _echo_tokens_behind_first(answer: Mapping[str, Any]) -> list[Token]:
     tokens, read, new = _listed(answer)
     if not read - 1 <= len(tokens) < read + new:  # of new tokens, too, some are not listed
-        raise ValueError(f"{len(tokens)} tokens for {read - 1} read and {new} new")
+        raise ValueError(f"{counted(len(tokens), 'token')} for {read - 1} read and {new} new")
     return [OMITTED, *tokens[: read - 1]]
 
 
@@ -106,7 +106,7 @@ def _listed(answer: Mapping[str, Any]) -> tuple[list[Token], int, int]:
     told, usage = answer["choices"][0]["logprobs"], answer["usage"]
     names, values = told["tokens"], told["token_logprobs"]
     if len(names) != len(values):
-        raise ValueError(f"{len(names)} tokens with {len(values)} log-probabilities")
+        raise ValueError(f"{counted(len(names), 'token')} with {counted(len(values), 'log-probability')}")
     tokens = [Token(str(name), str(name), value) for name, value in zip(names, values, strict=True)]
     return tokens, int(usage["prompt_tokens"]), int(usage["completion_tokens"])
 
@@ -132,7 +132,7 @@ def _chat_tokens(answer: Mapping[str, Any]) -> list[Token]:
 def _vllm_tokens(told: Sequence[Mapping[str, Any] | None], answer: Mapping[str, Any]) -> list[Token]:
     """Of each token a table with itself alone, by its number; null for the first one."""
     if len(told) != answer["usage"]["prompt_tokens"]:
-        raise ValueError(f"{len(told)} tokens for {answer['usage']['prompt_tokens']} read")
+        raise ValueError(f"{counted(len(told), 'token')} for {answer['usage']['prompt_tokens']} read")
     tokens = []
     for table in told:
         if table is None:
@@ -156,7 +156,7 @@ def _generate_body(model: str, text: str) -> dict[str, Any]:
 def _generate_tokens(answer: Mapping[str, Any]) -> list[Token]:
     told = answer["meta_info"]["input_token_logprobs"]
     if len(told) != answer["meta_info"]["prompt_tokens"]:
-        raise ValueError(f"{len(told)} tokens for {answer['meta_info']['prompt_tokens']} read")
+        raise ValueError(f"{counted(len(told), 'token')} for {answer['meta_info']['prompt_tokens']} read")
     return [Token(number, str(number if text is None else text), value) for value, number, text in told]
 
 

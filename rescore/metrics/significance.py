@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from rescore.errors import UserError
+from rescore.errors import UserError, counted
 from rescore.files import finder
 from rescore.metrics.alignment import align
 from rescore.metrics.base import Counts, Metric, Values
@@ -89,7 +89,7 @@ def split(ids: Sequence[str], number: int, pattern: str | None = None) -> Folds:
         groups, unit = speaker_of_each, "speaker"
     sizes = Counter(groups)
     if len(sizes) < number:
-        raise UserError(f"--folds {number}: only {len(sizes)} {unit}s; give fewer folds")
+        raise UserError(f"--folds {number}: only {counted(len(sizes), unit)}; give fewer folds")
     loads = [0] * number
     place: dict[str, int] = {}
     for group, size in sorted(sizes.items(), key=lambda item: (-item[1], item[0])):  # the largest first

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from rescore.decision import Decision
 from rescore.decision.confidence import Word, networks
-from rescore.errors import UserError
+from rescore.errors import UserError, counted
 from rescore.metrics import Metric
 from rescore.nbest import NbestList
 from rescore.tuning import Weights
@@ -74,7 +74,7 @@ def render(quality: Confidences) -> str:
     """The quality, in lines for the terminal; nothing without references."""
     lines = []
     if quality.plain:
-        lines += [f"{quality.plain.words:,} words, {quality.plain.correct:.1%} right"]
+        lines += [f"{counted(quality.plain.words, 'word')}, {quality.plain.correct:.1%} right"]
         lines += [f"posteriors as they are  {quality.plain}"]
     if quality.calibrated:
         lines += [f"calibrated on dev       {quality.calibrated}  ({quality.calibration.signature})"]

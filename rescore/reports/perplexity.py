@@ -8,6 +8,7 @@ from typing import IO
 
 import numpy as np
 
+from rescore.errors import counted
 from rescore.lms import LanguageModel, TokenScores, is_pseudo, origin
 from rescore.nbest import Column, Hypothesis, NbestList
 from rescore.signature import Signature
@@ -126,8 +127,8 @@ def render(scores: Sequence[TextScore]) -> str:
     lines = [
         text(rows),
         "",
-        f"{scores[0].sentences:,} sentences, {scores[0].words:,} words; mean and median are over sentences; "
-        "natural log",
+        f"{counted(scores[0].sentences, 'sentence')}, {counted(scores[0].words, 'word')}; "
+        "mean and median are over sentences; natural log",
         *([f"of {', '.join(pseudo)} the perplexity is a pseudo-perplexity"] if pseudo else []),
         *(["accuracy compares models of one tokenizer only"] if measured else []),
         *(_doubtful(score) for score in scores if score.by_token.mean > DOUBTFUL * score.by_token.median),

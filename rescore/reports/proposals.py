@@ -10,6 +10,7 @@ import numpy as np
 from msgspec import Meta
 
 from rescore import decision
+from rescore.errors import counted
 from rescore.metrics import Metric
 from rescore.metrics.base import metric_input
 from rescore.nbest import FIRST_PASS, NbestList, Origin
@@ -43,8 +44,8 @@ class Proposed:
         """One line for a person."""
         share = 100 * self.lists / self.utterances
         return (
-            f"proposals: in {self.lists:,} of {self.utterances:,} lists ({share:.0f} %); against the first pass: "
-            f"all {self.proposals}, chosen {self.chosen}"
+            f"proposals: in {self.lists:,} of {counted(self.utterances, 'list')} ({share:.0f} %); "
+            f"against the first pass: all {self.proposals}, chosen {self.chosen}"
         )
 
 

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import IO
 
 from rescore.engines import OnProgress
+from rescore.errors import counted
 from rescore.lms import LanguageModel, without_context
 from rescore.nbest import NbestList
 from rescore.styles import as_json, text
@@ -97,7 +98,7 @@ def sample(lists: Sequence[NbestList], number: int) -> list[str]:
 def described(texts: Sequence[str]) -> str:
     """How many they are, and how long."""
     words = sum(len(text.split()) for text in texts) / len(texts)
-    return f"{len(texts)} hypotheses of {words:.1f} words"
+    return f"{counted(len(texts), 'hypothesis')} of {words:.1f} words"
 
 
 def machine() -> str:
@@ -106,7 +107,7 @@ def machine() -> str:
 
     if torch.cuda.is_available():
         return torch.cuda.get_device_name()
-    return f"{torch.get_num_threads()} threads of a CPU with {torch.backends.cpu.get_cpu_capability()}"
+    return f"{counted(torch.get_num_threads(), 'thread')} of a CPU with {torch.backends.cpu.get_cpu_capability()}"
 
 
 def _vectors_of(lm: LanguageModel) -> Callable[[Sequence[str]], object]:

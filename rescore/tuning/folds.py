@@ -8,7 +8,7 @@ import statistics
 from collections.abc import Sequence
 
 from rescore.decision import Decision
-from rescore.errors import UserError
+from rescore.errors import UserError, counted
 from rescore.lms import is_pseudo
 from rescore.metrics.base import Metric
 from rescore.metrics.significance import Folds
@@ -45,7 +45,9 @@ def choose_columns(lists: Sequence[NbestList], asked: Sequence[str] = (), nth: i
         return columns
     columns = [name for name in columns if name in lists[0].provenance] or columns
     if nth > len(columns):
-        raise UserError(f"--nth {nth}: the lists have {len(columns)} columns of LM scores ({', '.join(columns)})")
+        raise UserError(
+            f"--nth {nth}: the lists have {counted(len(columns), 'column')} of LM scores ({', '.join(columns)})"
+        )
     return [columns[nth - 1]]
 
 

@@ -115,7 +115,7 @@ def test_lists_without_references(rescore: Run, model: Path, tmp_path: Path) -> 
     path = write_json(tmp_path / "n.json", {"u": {"hyp_1": {"score": -1, "text": "the old"}}})
     done = rescore(path, "--lm", f"tta:{model}", "--weight", "0.5", "--best", "-")
     assert done.returncode == 0 and done.stdout == "u the old\n"
-    assert "1 utterances, 1 hypotheses" in done.stderr and "WER" not in done.stderr
+    assert "1 utterance, 1 hypothesis" in done.stderr and "WER" not in done.stderr
 
 
 def test_means_for_fairseq(rescore: Run, model: Path, tmp_path: Path) -> None:

@@ -63,7 +63,7 @@ def test_the_best_goes_to_stdout_where_nothing_can_be_measured(rescore: Run, tmp
 
 def test_hyporadise_is_told_where_it_is_wrong(rescore: Run, tmp_path: Path) -> None:
     write_json(tmp_path / "h.json", [{"input": ["a", "b"], "score": [1.0]}])
-    assert_one_line_error(rescore("convert", "h.json"), "entry 1: 1 scores for 2 hypotheses")
+    assert_one_line_error(rescore("convert", "h.json"), "entry 1: 1 score for 2 hypotheses")
     write_json(tmp_path / "h.json", [{"input": ["a", 7]}])
     assert_one_line_error(rescore("convert", "h.json"), "entry 1, input 2: expected a text")
 

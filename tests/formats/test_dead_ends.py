@@ -188,7 +188,7 @@ def test_parts_of_scores_in_records(tmp_path: Path) -> None:
         ('{"alternatives": [7]}', ["alternative 1: no text"]),
         ('{"NBest": [{"Lexical": "a", "Confidence": "x"}]}', ["confidence is \"x\", not a number"]),
         ('{"u": ["a", 7]}', ["line 1, hyps 2: expected a text"]),
-        ('{"hyps": ["a", "b"], "scores": [-1]}', ["1 scores for 2 hypotheses"]),
+        ('{"hyps": ["a", "b"], "scores": [-1]}', ["1 score for 2 hypotheses"]),
         ("0 ||| a ||| F0= x ||| -1\n", ["line 1: score is 'x'"]),
         ("0 ||| a ||| 0-0 ||| F0= -1\n", ["line 1: score is"]),
     ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from rescore.errors import counted
 from rescore.lms import TokenScores
 from rescore.reports.perplexity import render, text_score
 from rescore.styles import as_json
@@ -34,3 +35,13 @@ def test_pseudo_perplexities_are_those_of_the_models_that_were_scored() -> None:
     scores = [text_score(lm, ["a", "b"], lm.score(None)) for lm in map(Certain, ("unified:bi", "unilm", "tta"))]
     assert "\nof unified:bi, tta the perplexity is a pseudo-perplexity\n" in render(scores)
     assert "pseudo" not in render(scores[1:2])
+
+
+def test_numbers_and_their_nouns() -> None:
+    """One sentence is no plural."""
+    lm = Certain("unilm")
+    assert "\n1 sentence, 1 word; mean" in render([text_score(lm, ["a"], lm.score(None)[:1])])
+    assert "\n2 sentences, 2 words; mean" in render([text_score(lm, ["a", "b"], lm.score(None))])
+    nouns = ("list", "hypothesis", "log-probability")
+    assert [counted(1, noun) for noun in nouns] == ["1 list", "1 hypothesis", "1 log-probability"]
+    assert [counted(2000, noun) for noun in nouns] == ["2,000 lists", "2,000 hypotheses", "2,000 log-probabilities"]

@@ -15,7 +15,7 @@ from typing import Any, Protocol, cast
 import torch
 from torch import Tensor
 
-from rescore.errors import UserError
+from rescore.errors import UserError, counted
 from rescore.lms.base import ComputeOptions, Question, Spec, Template
 from rescore.lms.folders import check_files, content_digest, load_model
 from rescore.lms.huggingface.placement import Placement
@@ -148,7 +148,7 @@ class HuggingFaceNetwork:
             raise UserError(f"{folder}: no tokenizer.json, and none could be made; save it from a fast tokenizer")
         self.positions = _positions(self._model, self._tokenizer)
         if self.positions < 1:
-            raise UserError(f"{folder}: config.json allows {self.positions} tokens, too few for a text")
+            raise UserError(f"{folder}: config.json allows {counted(self.positions, 'token')}, too few for a text")
         if not masked:
             self._check_causal()
         if self.precision == "int8":

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from rescore.errors import UserError
+from rescore.errors import UserError, counted
 from rescore.lms.context import best_text
 from rescore.lms.folders import card_head
 from rescore.lms.lexical.model import DIRECTIONS, LexicalConfig, LexicalModel
@@ -362,7 +362,7 @@ def train(
     corpora = [_some_pairs(read(pairs(number), cut, vocabulary), *texts[number]) for number in every]
     held_out = _some_pairs(read(read_pairs(*dev), cut, dict(vocabulary)), *dev) if dev else None
     number = sum(corpus.pairs for corpus in corpora)
-    report(f"{number:,} pairs, {len(vocabulary):,} different {recipe.unit}s")
+    report(f"{counted(number, 'pair')}, {counted(len(vocabulary), f'different {recipe.unit}')}")
     out.mkdir(parents=True, exist_ok=True)
     mixture = Mixture(recipe, text_tokenizer, vocabulary, corpora, {name: [] for name in DIRECTIONS})
     for direction, estimates in mixture.estimates.items():
@@ -442,7 +442,9 @@ def _card(mixture: Mixture, model: LexicalModel, weights: Sequence[float], lists
     perplexities = {
         name: [estimate.perplexity for estimate in estimates] for name, estimates in mixture.estimates.items()
     }
-    texts = ", ".join(f"{corpus.pairs:,} pairs at {weight:g}" for corpus, weight in zip(corpora, weights, strict=True))
+    texts = ", ".join(
+        f"{counted(corpus.pairs, 'pair')} at {weight:g}" for corpus, weight in zip(corpora, weights, strict=True)
+    )
     return f"""{card_head("translation", {"kind": "lexical", "unit": unit, "recommended_weight": 0.1})}
 
 # lexical
@@ -451,7 +453,7 @@ def _card(mixture: Mixture, model: LexicalModel, weights: Sequence[float], lists
 | --- | --- |
 | model | IBM Model 1 of {unit}s, in both directions |
 | alignment | {f"diagonal, tension {', '.join(tensions)}" if tensions else "none"} |
-| training data | {sum(corpus.pairs for corpus in corpora):,} pairs, {source:,} and {target:,} {unit}s |
+| training data | {counted(sum(corpus.pairs for corpus in corpora), "pair")}, {source:,} and {counted(target, unit)} |
 | weights of texts | {texts} |
 | pairs from N-best lists | {lists:,} |
 | entries | {", ".join(f"{len(table.words):,} ({name})" for name, table in model.tables.items())} |

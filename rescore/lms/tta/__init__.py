@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from rescore.errors import UserError
+from rescore.errors import UserError, counted
 from rescore.lms.base import BOTH_SIDES, Capabilities, Spec
 from rescore.lms.neural.config import NetworkConfig
 from rescore.lms.neural.kind import NeuralKind
@@ -42,7 +42,9 @@ class TtaKind(NeuralKind):
             if not self.phrases:
                 return super().shaped(config)
             if config.phrases not in (0, self.phrases):
-                raise UserError(f"--phrases {self.phrases}: the model has phrase keys of {config.phrases} units")
+                raise UserError(
+                    f"--phrases {self.phrases}: the model has phrase keys of {counted(config.phrases, 'unit')}"
+                )
             return super().shaped(replace(config, phrases=self.phrases))
 
     def network(self, config: NetworkConfig) -> TTA:

@@ -198,7 +198,7 @@ def test_errors_are_one_line(rescore: Run, files: Path) -> None:
     (files / "empty.txt").write_text("\n", encoding="utf-8")
     start = ("train", "--lm", "lexical", "--out", "lm")
     assert_one_line_error(rescore(*start), "--pairs SOURCE TARGET")
-    assert_one_line_error(rescore(*start, "--pairs", "a.txt", "short.txt"), "short.txt: has 1 lines")
+    assert_one_line_error(rescore(*start, "--pairs", "a.txt", "short.txt"), "short.txt: has 1 line,")
     assert_one_line_error(rescore(*start, "--pairs", "short.txt", "empty.txt"), "no pair with words on both sides")
     assert_one_line_error(rescore(*start, "--pairs", "a.txt", "none.txt"), "none.txt: no such file")
     assert_one_line_error(rescore(*TRAIN, "lm", "--text", "a.txt"), "it does not apply to --lm lexical")

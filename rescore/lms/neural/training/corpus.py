@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from rescore.errors import UserError
+from rescore.errors import UserError, counted
 from rescore.formats.source import read_lines
 from rescore.lms.neural.tokenizer import Tokenizer
 
@@ -33,7 +33,7 @@ def read_pairs(source: Path, target: Path) -> Iterator[list[SentencePair]]:
         if None in chunk[-1]:
             shorter = (source, target)[chunk[-1].index(None)]
             lines_there = number + next(place for place, pair in enumerate(chunk) if None in pair)
-            raise UserError(f"{shorter}: has {lines_there} lines, the other side of --pairs has more")
+            raise UserError(f"{shorter}: has {counted(lines_there, 'line')}, the other side of --pairs has more")
         number += len(chunk)
         yield [(str(source_line), str(target_line)) for source_line, target_line in chunk]
 
@@ -89,7 +89,8 @@ class Corpus:
         groups = np.random.default_rng([seed, 0]).permutation(len(self._windows) - 1).astype(np.uint32)
         if held_out >= len(groups):
             raise UserError(
-                f"the text has {len(self._ends)} sentences; it needs more than the {held_out * window} held out"
+                f"the text has {counted(len(self._ends), 'sentence')}; "
+                f"it needs more than the {held_out * window} held out"
             )
         self._held_out_windows, self._training_windows = np.sort(groups[:held_out]), groups[held_out:]
         self._held_out = _members(self._windows, self._held_out_windows)

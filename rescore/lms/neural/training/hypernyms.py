@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from rescore.errors import UserError
+from rescore.errors import UserError, counted
 from rescore.lms.neural.tokenizer import Tokenizer
 from rescore.lms.neural.training.objectives import Curriculum, Example
 
@@ -144,7 +144,8 @@ class HypernymClasses(Curriculum):
         return replacement
 
     def __str__(self) -> str:
-        return f"{len(self.shared):,} hypernyms are classes of {self.shared.sum():,} tokens"
+        tokens, hypernyms = counted(int(self.shared.sum()), "token"), counted(len(self.shared), "hypernym")
+        return f"{tokens} in the classes of {hypernyms}"
 
     def __call__(self, example: Example, done: float, seed: Sequence[int]) -> Example:
         if done >= BEGINNING or np.random.default_rng([*seed, 1]).random() >= OFTEN:

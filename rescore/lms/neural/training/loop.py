@@ -20,7 +20,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from rescore.errors import UserError
+from rescore.errors import UserError, counted
 from rescore.lms.neural import checkpoint
 from rescore.lms.neural.blocks import Network
 from rescore.lms.neural.config import NetworkConfig
@@ -215,8 +215,8 @@ class Trainer:
             loss, tokens = self.update(*next(batches))
             if not math.isfinite(loss):
                 raise UserError(
-                    f"the loss is {loss} after {progress.step} steps; train with a lower --learning-rate than "
-                    f"{options.learning_rate:g}"
+                    f"the loss is {loss} after {counted(progress.step, 'step')}; train with a lower "
+                    f"--learning-rate than {options.learning_rate:g}"
                 )
             now = time.monotonic()
             progress.step += 1

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import torch
 
-from rescore.errors import UserError
+from rescore.errors import UserError, counted
 from rescore.files import write_text
 from rescore.formats.source import read_lines
 from rescore.lms import lexicon
@@ -103,15 +103,13 @@ def _run(
         parameters = sum(value.numel() for value in network.parameters())
         report(
             f"{kind.name}: {parameters:,} parameters, "
-            + " and ".join(f"{len(text):,} sentences of {text.training_tokens:,} tokens" for text in corpora)
+            + " and ".join(
+                f"{counted(len(text), 'sentence')} of {counted(text.training_tokens, 'token')}" for text in corpora
+            )
             + ", "
             f"{machine.device} {str(machine.precision).removeprefix('torch.')}"
         )
-        length = (
-            f"{options.steps:,} step{'s'[: options.steps != 1]}"
-            if options.minutes is None
-            else f"{options.minutes:g} minutes"
-        )
+        length = counted(options.steps or 0, "step") if options.minutes is None else f"{options.minutes:g} min"
         report(f"training takes at most {length}, as --steps or --minutes say")
     trainer.run(report)
     if machine.rank == 0:
@@ -169,7 +167,7 @@ def _prepare(kind: NeuralKind, options: NeuralOptions, report: Report) -> None:
     if options.translations is not None:
         count = encode_pairs(*options.translations, tokenizer, out / PAIRS, longest, options.apart)
         a_side = " a side" if options.apart else ""
-        report(f"{count:,} pairs of at most {longest} tokens{a_side}, each in both directions")
+        report(f"{counted(count, 'pair')} of at most {longest} tokens{a_side}, each in both directions")
 
 
 def _files(options: NeuralOptions) -> list[Path]:
@@ -237,7 +235,7 @@ def _write_card(kind: str, trainer: Trainer, corpora: Sequence[Corpus]) -> None:
 | | |
 | --- | --- |
 {base}| text | {names} |
-{replaced}| training data | {sentences:,} sentences, {tokens:,} tokens |
+{replaced}| training data | {counted(sentences, "sentence")}, {counted(tokens, "token")} |
 | steps | {progress.step:,} of at most {options.batch_tokens:,} tokens{kept} |
 | tokens seen | {progress.tokens:,} |
 {measured}
