@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import os
 import socket
 
 import click
@@ -13,11 +12,6 @@ from rescore.cli import options
 from rescore.cli.options.base import GroupedCommand, Number
 from rescore.cli.options.inputs import InputOptions
 from rescore.errors import UserError
-
-KERNELS = 16
-"""Compiled kernels that oneDNN keeps. It compiles one for each shape of input and keeps 1,024 by default. The batches
-of a service have many shapes. Kernels are small and live long, so they leave gaps that large tensors do not fit into:
-memory grows by 60 % in 8,000 lists. With 16 kernels it does not grow, and scoring is as fast."""
 
 
 @click.command("serve", cls=GroupedCommand)
@@ -115,10 +109,10 @@ def command(
         if (error.name or "").partition(".")[0] not in ("starlette", "uvicorn"):
             raise
         raise UserError(f"serve needs {error.name}; install it with: pip install 'rescore[serve]'") from None
+    from rescore.lms.base import bound_kernels
     from rescore.rescorer import Rescorer
 
-    # oneDNN reads this when it runs for the first time.
-    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", str(KERNELS))
+    bound_kernels()
     loaded = weights.load()
     with _bound(host, port) as listening:
         config = options.run_config(decide, measure, weights, recombine=recombine)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -130,6 +131,18 @@ class ComputeOptions:
 
 
 DEFAULT = ComputeOptions()
+KERNELS = 16
+"""Compiled kernels that oneDNN keeps. It compiles one for each shape of input and keeps 1,024 by default. The batches
+of a service or a training have many shapes. Kernels are small and live long, so they leave gaps that large tensors do
+not fit into: the memory of a service grows by 60 % in 8,000 lists. With 16 kernels it does not grow, and scoring is as
+fast."""
+
+
+def bound_kernels() -> None:
+    """Keep few compiled kernels. Only processes that have not yet computed with a network obey."""
+    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", str(KERNELS))
+
+
 SOURCE, TEXT = "{src}", "{text}"
 
 

@@ -16,7 +16,7 @@ from rescore.errors import UserError, counted
 from rescore.files import write_text
 from rescore.formats.source import read_lines
 from rescore.lms import lexicon
-from rescore.lms.base import Report, kind_of
+from rescore.lms.base import Report, bound_kernels, kind_of
 from rescore.lms.folders import card_head, claimed
 from rescore.lms.neural import checkpoint
 from rescore.lms.neural.blocks import Network
@@ -47,6 +47,7 @@ def train(
         UserError: files are missing or do not fit together; the folder holds a model, or a training that `resume` does
             not continue, or another process trains into it.
     """
+    bound_kernels()
     machine = machine or Device.choose(options.device, options.precision, options.compiled)
     _check(kind, options)
     with claimed(options.out) if machine.rank == 0 else nullcontext():
