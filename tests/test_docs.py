@@ -21,6 +21,8 @@ from rescore.lms import backends
 from rescore.lms.neural import checkpoint
 from rescore.lms.neural.config import NetworkConfig
 from rescore.lms.neural.tokenizer import Tokenizer
+from rescore.reports.check import render_overview
+from rescore.reports.results import read as read_results
 from rescore.signature import Signature
 from tests.cli.test_recipe import espnet1, espnet2
 from tests.conftest import ROOT, SENTENCES, Run, read_report, run_main, some_lists
@@ -246,6 +248,15 @@ def test_signatures_beside_the_results_are_whole() -> None:
             assert read.tuned and read.weights, (path.name, row)
     for page in (ROOT / "docs" / "results").glob("*.md"):
         assert not re.search(r"\|tuned:\d+@", page.read_text(encoding="utf-8")), page.name
+
+
+def test_the_page_of_results_shows_its_files() -> None:
+    page = (ROOT / "docs" / "results" / "index.md").read_text(encoding="utf-8")
+    files = sorted((ROOT / "docs" / "results" / "files").glob("*.json"))
+    results = [read_results(path) for path in files]
+    table = [line for line in render_overview(results, "paper", "markdown").splitlines() if line.startswith("|")]
+    assert len(files) >= 2 and len(table) >= 5
+    assert "\n".join(table) in page
 
 
 def test_the_notebook_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
