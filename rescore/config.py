@@ -212,8 +212,8 @@ class RunConfig:
             own = {column_name(other, str(self.norm)) for other in (*before, lm)}
             if foreign := [name for name in score_columns(nbest) if name in nbest.provenance and name not in own]:
                 raise UserError(
-                    f"--lm {lm.name}: the lists have scores of {foreign[0]} already; name this model before it, or "
-                    "give --cascade FILE with weights that choose the hypotheses"
+                    f"--lm {lm.name}: the lists already have scores of {foreign[0]}; give the model of these scores "
+                    f"as --lm before {lm.name}, or give --cascade FILE with weights that choose the hypotheses"
                 )
         shares = {name: weight / len(cards) for name, weight in cards.items()}
         return {FIRST_PASS: 1 - math.fsum(shares.values()), **shares}
@@ -243,7 +243,7 @@ class RunConfig:
         if self.scale is not None:
             if not DECISIONS[name].needs_scale:
                 able = [name for name in DECISIONS.names if DECISIONS[name].needs_scale]
-                raise UserError(f"--scale is for --decide {', '.join(able)}")
+                raise UserError(f"--scale needs --decide {' or '.join(able)}")
             return Decision(name, self.scale)
         return weights.decision if name == weights.decision.name else Decision(name)
 
@@ -323,5 +323,5 @@ class RunConfig:
             numbers, origin = [recommended_weight(self.lms[0])], "recommended by the model card"
             tuned = "card"
         if len(numbers) != len(columns):
-            raise UserError(f"{len(columns)} --lm, but {len(numbers)} --weight; give one per --lm")
+            raise UserError(f"{len(columns)} --lm, but {len(numbers)} --weight; give one --weight per --lm")
         return Weights.interpolation(dict(zip(columns, numbers, strict=True)), origin, tuned, bonuses)

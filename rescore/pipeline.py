@@ -296,7 +296,7 @@ def tune(
 def _no_columns(name: str, lists: Sequence[NbestList]) -> str:
     """What to do about lists without a language model's column: perhaps they have scores of the toolkit's own."""
     there = [column for column in lists[0].hypotheses[0].scores if column not in (FIRST_PASS, TOKENS)]
-    own = f", or tune its own scores with --components, or --column {there[0]} ({', '.join(there)})" if there else ""
+    own = f", or tune toolkit scores with --components, or --column {there[0]} ({', '.join(there)})" if there else ""
     return f"{name}: no column of LM scores; add one with `rescore score`{own}"
 
 

@@ -93,8 +93,8 @@ class Rescorer:
     def _check(self) -> None:
         if self._config.respell or self._config.propose or self._weighs(EDITS):
             raise UserError(
-                "these weights need lists with respelled or proposed hypotheses, which are made by `rescore run` and "
-                "`rescore score`"
+                "these weights were tuned with respelled or proposed hypotheses, which only `rescore run` and `rescore "
+                "score` add; tune weights without --respell and --propose"
             )
         norm = str(self._config.norm)
         columns = {column_name(lm, norm): origin(lm, norm) for lm in self.lms}

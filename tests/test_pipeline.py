@@ -121,7 +121,7 @@ def test_columns_of_models_are_tuned_not_those_of_toolkits() -> None:
         ({"dev": "d", "weights": (0.5,)}, "--dev and --weight exclude each other"),
         ({"folds": 3, "dev": "d"}, "leave out --dev"),
         ({"decide": "mbr"}, "--decide mbr needs --dev"),
-        ({"decide": "best", "scale": 1.0, "dev": "d"}, "--scale is for --decide mbr"),
+        ({"decide": "best", "scale": 1.0, "dev": "d"}, "--scale needs --decide mbr"),
         ({"bagging": False}, "about tuning"),
         ({"word_bonus": True}, "--word-bonus tune needs"),
         ({"token_bonus": 0.5, "dev": "d"}, "NUMBER needs --weight"),

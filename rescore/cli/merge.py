@@ -115,7 +115,7 @@ class SystemOptions:
         if not config.tunes:
             raise click.UsageError("--with: weights of systems are tuned; give --dev and --dev-with, or --folds")
         if config.folds and self.dev_with:
-            raise click.UsageError("--dev-with is for --dev; --folds tunes on the lists themselves")
+            raise click.UsageError("--dev-with needs --dev; --folds tunes on the lists themselves")
         if not config.folds and len(self.dev_with) != len(self.others):
             raise click.UsageError(
                 f"{len(self.others)} --with, but {len(self.dev_with)} --dev-with; give the dev lists of each, in the "

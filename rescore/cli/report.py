@@ -97,7 +97,8 @@ def check_command(results: str, golden: str, tolerance: float, update: bool, jun
     rescore test.json --lm tta --dev dev.json --report results.json
     rescore check results.json --golden golden.json
 
-    Figures, counts and settings must agree. A changed model, weight or version is reported, but it is not a failure.
+    No figure may be worse by more than --tolerance; counts and settings must be equal. A changed model, weight or
+    version is reported, but it is not a failure.
     """
     from rescore import formats
     from rescore.reports import check

@@ -72,7 +72,8 @@ output_options = option_group(
         click.option(
             "--segments",
             metavar="FILE",
-            help="Kaldi segments file with the utterance times that --best x.stm and x.ctm need.",
+            help="Kaldi segments file with utterance times. --best x.stm needs it; --best x.ctm uses the start of each "
+            "utterance, if given.",
         ),
         options.detokenize_option,
     ],

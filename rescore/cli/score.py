@@ -87,7 +87,7 @@ def command(
     if bool(nbest) == bool(text):
         raise click.UsageError("give either N-best lists or --text FILE")
     if accuracy and not text:
-        raise click.UsageError("--accuracy is for --text FILE")
+        raise click.UsageError("--accuracy needs --text FILE")
     if tokens == "-" and (output or "-") == "-":
         raise click.UsageError("--tokens and the result cannot both go to stdout")
     with formats.opened(tokens) if tokens else nullcontext() as file:
@@ -95,7 +95,7 @@ def command(
             _score_text(text, lms, output, file, inputs.strict, accuracy)
             return
         if words and not expansion.respell:
-            raise click.UsageError("--words is for --respell N")
+            raise click.UsageError("--words needs --respell N")
         measuring = MetricOptions(words=WordList.load(Path(words)) if words else None)
         config = options.run_config(lms, expansion, measuring=measuring, norm=lm_norm, count_tokens=count_tokens)
         lists = pipeline.expand(inputs.iterate(nbest, skip=on_error == "skip"), config)

@@ -67,7 +67,7 @@ def command(
 
     A single weight is tuned exactly, without a grid: it is the middle of the widest interval of best weights. Several
     weights are tuned together by exact line searches. The result is averaged over bootstrap samples of the lists; it
-    is 0 if the gain is not significant. --no-bagging writes the best weights on the lists themselves.
+    is 0 if the gain is not significant. --no-bagging takes the weights with the lowest error on the lists.
     """
     from rescore import formats, pipeline
     from rescore.files import shown

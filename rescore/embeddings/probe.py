@@ -144,7 +144,7 @@ def read(task: str, path: Path, gold: Path | None = None, number: int = EXAMPLES
         )
     for tested in _parts(examples):
         if len({label for label, test in zip(examples.labels, tested, strict=True) if not test}) < 2:
-            raise UserError(f"{path}: all examples to train on are of one class")
+            raise UserError(f"{path}: all training examples have the same class")
     return examples
 
 

@@ -237,8 +237,8 @@ class Cluster:
         """
         number, first = len(task.questions), task.questions[0].text[:60]
         if not self._options.skip:
-            raise UserError(f"scoring {counted(number, 'text')} from {first!r} on: {why}")
-        log.warning("scoring %s from %r on: %s", counted(number, "text"), first, why)
+            raise UserError(f"cannot score {counted(number, 'text')}, the first is {first!r}: {why}")
+        log.warning("cannot score %s, the first is %r: %s", counted(number, "text"), first, why)
 
     def _free(self, task: _Task) -> _Worker | None:
         """The worker with the fewest tasks; None if all workers have enough tasks.

@@ -131,7 +131,7 @@ class Channel:
             raise UserError(f"{path}: has blocks of {record.block} letters, not {BLOCK}; train the channel again")
         for meant, row in record.counts.items():
             if meant not in record.totals or any(not 0 < n <= record.totals[meant] + 1 for n in row.values()):
-                raise UserError(f"{path}: counts of {meant!r} do not fit its total; train the channel again")
+                raise UserError(f"{path}: the counts of {meant!r} do not match their total; train the channel again")
         return cls(record.counts, record.totals, record.source)
 
     def log_prob(self, meant: str, heard: str) -> float:

@@ -231,8 +231,8 @@ def missing_text(keys: Sequence[str]) -> str:
     """The message about records without hypotheses: the nearest layout, and the missing keys."""
     near = max(LAYOUTS, key=lambda layout: len({*layout.text, *layout.score, *layout.id, *layout.ref} & set(keys)))
     return (
-        f"no hypotheses in it (its keys: {_shown(keys)}); nearest is {near.title}, which has them as {near.text[0]}; "
-        "name it with --field text=KEY, and score=KEY, id=KEY"
+        f"no hypotheses found in the keys {_shown(keys)}; the nearest format is {near.title}, with hypotheses in "
+        f"{near.text[0]}; name your keys with --field text=KEY, --field score=KEY, --field id=KEY"
     )
 
 

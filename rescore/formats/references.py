@@ -217,16 +217,16 @@ def _stm(lines: Sequence[str], path: str, ids: Sequence[str], segments: str | No
         if len(spoken) != len(ids):
             raise UserError(
                 f"{path}: {counted(len(spoken), 'segment')} for {counted(len(ids), 'utterance')}, "
-                "and their files are not these ids"
+                "and the files of the segments are not the ids of the utterances"
             )
         return dict(zip(ids, (segment.text for segment in spoken), strict=True))
     known = segments is not None and _have_times(segments)
     for spans in [read_segments(str(segments))] if known else [_times_in(ids, unit) for unit in (1.0, 0.01, 0.001)]:
         if (texts := _by_time({name: spans[name] for name in ids if name in spans}, spoken)) is not None:
             return texts
-    why = f"the times in {segments} are others" if known else f"ids such as {ids[0]} say no times of them"
+    why = f"the times in {segments} do not match" if known else f"ids such as {ids[0]} contain no times"
     raise UserError(
-        f"{path}: has several segments of a recording, and {why}; give Kaldi's segments with --recordings FILE, or "
+        f"{path}: has several segments of a recording, but {why}; give Kaldi's segments with --recordings FILE, or "
         "references with ids"
     )
 

@@ -134,7 +134,7 @@ class _Sherpa:
                 continue
             result = loads(line, place, line=True)
             if not isinstance(result, dict) or not isinstance(result.get("text"), str):
-                raise UserError(f'{place}: no "text"')
+                raise UserError(f'{place}: the key "text" is missing')
             number += 1
             values = next((result[key] for key in _PROBABILITIES if result.get(key)), None)
             scores = {} if values is None else {FIRST_PASS: _total(values, place)}
@@ -216,7 +216,7 @@ class _Whisper:
         for number, segment in enumerate(segments, 1):
             text = segment.get("text")
             if not isinstance(text, str):
-                raise UserError(f'{source.name}: segment {number}: no "text"')
+                raise UserError(f'{source.name}: segment {number}: the key "text" is missing')
             texts.append(text.strip())
             scores.append(_segment_score(segment, f"{source.name}: segment {number}"))
             times += _word_times(segment, f"{source.name}: segment {number}")

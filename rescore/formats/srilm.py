@@ -118,7 +118,9 @@ def write(lists: Iterable[NbestList], path: str) -> None:
                     file.write(cells.rstrip() + "\n")
     if lost:
         log.warning(
-            "%s: not written: %s; SRILM's files have am, and what with am / 8 is the first pass", path, ", ".join(lost)
+            "%s: not written: %s; SRILM's files only hold am, and the first-pass score minus am / 8",
+            path,
+            ", ".join(lost),
         )
 
 

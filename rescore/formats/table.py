@@ -58,7 +58,8 @@ class DelimitedTable:
             place = f"{source.name}: line {reader.line_num}"
             if None in row or None in row.values():
                 raise UserError(
-                    f"{place}: expected {counted(len(names), 'column')}, as in the first line; quote what has a comma"
+                    f"{place}: expected {counted(len(names), 'column')}, as in the first line; quote fields "
+                    "that contain a comma"
                 )
             scores: dict[str, float] = {}
             if layout.score:

@@ -75,7 +75,8 @@ class _Fairseq:
                     file.write(f"P-{number}\t{' '.join([f'{mean / math.log(2):.4f}'] * tokens)}\n")
         if lost:
             log.warning(
-                "%s: not written: sums that are not a whole multiple of the first-pass score, which is their mean", path
+                "%s: some sums are not written, because they are not a whole multiple of the first-pass score (a mean)",
+                path,
             )
 
 
@@ -111,7 +112,10 @@ def _take(block: _Block, kind: str, rest: str, number: int, place: str) -> None:
     elif kind == "D":
         score, text = _score_and_text(rest, place)
         if score != block.candidates[-1].score:
-            raise UserError(f"{place}: D- score {score} is not that of the H- line {block.candidates[-1].line}")
+            raise UserError(
+                f"{place}: the D- line has the score {score}, but H- line {block.candidates[-1].line} has "
+                f"{block.candidates[-1].score}"
+            )
         block.candidates[-1].text = text
     else:
         block.candidates[-1].tokens = len(rest.split())

@@ -231,7 +231,7 @@ def recommended_weight(spec: str) -> float:
     if kind_of(parsed.kind).remote:
         raise UserError(f"--lm {parsed.name}: a server has no recommended_weight; give --dev LISTS or --weight NUMBER")
     if not path.exists():
-        raise UserError(f"{path}: no such file or folder; give a model that is there as KIND:PATH")
+        raise UserError(f"{path}: no such file or folder; give the path of an existing model as KIND:PATH")
     try:
         weight = float(card_value(path, "recommended_weight") or "none")
     except ValueError:

@@ -146,7 +146,7 @@ def load_model(folder: Path, kind: str, about: str, loading: Mapping[str, Any] |
         raise UserError(f"{folder}: transformers cannot load it ({' '.join(str(error).split())[:200]})") from None
     if loaded["missing_keys"]:
         missing = sorted(loaded["missing_keys"])[0]
-        raise UserError(f"{folder}: no weights for {missing}; it was not trained as {about}")
+        raise UserError(f"{folder}: no weights for {missing}; the model was not trained as {about}")
     return model.eval(), tokenizer
 
 

@@ -119,7 +119,7 @@ def tune(
     if abs(with_bonus - 1.0) <= abs(plain - 1.0):
         return weights, tuned
     log.warning(
-        "no word or token bonus: with it the texts have %.2f %% of the references' length, without it %.2f %%",
+        "the word or token bonus is left out: with it texts have %.2f %% of the references' length, without it %.2f %%",
         100 * with_bonus,
         100 * plain,
     )

@@ -231,7 +231,7 @@ def test_decisions_at_the_command_line(rescore: Run, lists: Path, arpa: str, tmp
     assert_one_line_error(done, "--decide mbr needs --dev lists")
     assert rescore(lists, "--lm", arpa, "--weight", "0.3", "--decide", "mbr", "--scale", "2").returncode == 0
     done = rescore(lists, "--lm", arpa, "--weight", "0.3", "--scale", "2")
-    assert_one_line_error(done, "--scale is for --decide mbr, mbr-aggregate, rover")
+    assert_one_line_error(done, "--scale needs --decide mbr or mbr-aggregate or rover")
 
 
 def test_folds_flat_and_curve(rescore: Run, lists: Path, arpa: str, tmp_path: Path) -> None:

@@ -109,7 +109,7 @@ def test_errors(rescore: Run, models: dict[str, Path], tmp_path: Path) -> None:
     for arguments, part in (
         (("sick", "g"), "expected SICK with a header line"),
         (("sick", "short"), "line 2: has too few columns"),
-        (("sick", "one"), "of one class"),
+        (("sick", "one"), "have the same class"),
         (("wic", "s.txt"), "with --gold FILE"),
         (("order", "g"), "0 pairs of consecutive lines"),
         (("sick", "s.txt", "--gold", "g"), "--gold does not apply to sick"),

@@ -320,14 +320,15 @@ def test_weights_from_a_first_stage(rescore: Run, tmp_path: Path) -> None:
 @pytest.mark.usefixtures("files")
 def test_errors_are_one_line(rescore: Run, tmp_path: Path) -> None:
     assert_one_line_error(
-        rescore("run", "test.json", "--lm", "ngram:one", "--weight", "0.2", "--cascade", "w.json"), "--cascade is for"
+        rescore("run", "test.json", "--lm", "ngram:one", "--weight", "0.2", "--cascade", "w.json"),
+        "--cascade needs --lm",
     )
     (tmp_path / "t.txt").write_text("the old clock\n")
     done = rescore("score", "--text", "t.txt", "--lm", "ngram:top=2:one")
     assert_one_line_error(done, "--lm ngram:top=2: top=N is about lists")
     assert rescore("score", "test.json", "--lm", "ngram:one", "-o", "t.jsonl").returncode == 0
     done = rescore("score", "t.jsonl", "--lm", "ngram:lower:top=3:two")
-    assert_one_line_error(done, "have scores of ngram already", "--cascade FILE")
+    assert_one_line_error(done, "already have scores of ngram", "--cascade FILE")
     (tmp_path / "one" / "README.md").unlink()
     done = rescore("score", "test.json", *LMS)
     assert_one_line_error(done, "no recommended_weight", "--cascade FILE")

@@ -179,7 +179,7 @@ def test_poisoned_input(nodes: Any, monkeypatch: pytest.MonkeyPatch, poison: str
     assert list(cluster.models[0].stream(batches)) == [[1, 2], None, [1]]
     cluster.close()
     cluster = Cluster(["lm"], DEFAULT, None, ClusterOptions(workers=1))
-    with pytest.raises(UserError, match=rf"scoring 2 texts from 'ccc' on: {told}"):
+    with pytest.raises(UserError, match=rf"cannot score 2 texts, the first is 'ccc': {told}"):
         list(cluster.models[0].stream(batches))
     cluster.close()
     cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
@@ -347,7 +347,7 @@ def test_without_the_extra(rescore: Run, monkeypatch: pytest.MonkeyPatch) -> Non
     assert_one_line_error(
         rescore("score", LISTS, "--lm", "tta", "--engine", "spark"), "neither local nor ray[:ADDRESS]"
     )
-    assert_one_line_error(rescore("score", LISTS, "--lm", "tta", "--workers", "2"), "--workers is for --engine ray")
+    assert_one_line_error(rescore("score", LISTS, "--lm", "tta", "--workers", "2"), "--workers needs --engine ray")
 
 
 def test_help_imports_no_ray() -> None:

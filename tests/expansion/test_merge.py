@@ -105,7 +105,7 @@ def test_run_merges_as_the_stages_do(rescore: Run, tmp_path: Path) -> None:
         ((*system[:2], "--dev", "poor/dev.jsonl"), "1 --with, but 0 --dev-with"),
         (system[:2], "give --dev and --dev-with, or --folds"),
         (("--with", "good/test.jsonl", *system[:2], "--folds", "3"), "would be called"),
-        ((*system, "--folds", "3"), "--dev-with is for --dev"),
+        ((*system, "--folds", "3"), "--dev-with needs --dev"),
     ):
         assert_one_line_error(rescore("poor/test.jsonl", *options), message)
 

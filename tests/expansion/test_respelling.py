@@ -233,7 +233,7 @@ def test_weights_of_respelled_lists_fit_lists_that_are_left_alone(tmp_path: Path
 def test_what_the_commands_refuse(rescore: Run, tmp_path: Path) -> None:
     lists = ROOT / "data" / "test.json"
     assert_one_line_error(rescore(lists, "--lm", "tta", "--respell", "5"), "--respell needs --dev lists")
-    assert_one_line_error(rescore("score", lists, "--lm", "tta", "--words", "w"), "is for --respell")
+    assert_one_line_error(rescore("score", lists, "--lm", "tta", "--words", "w"), "--words needs --respell")
     missing = rescore("score", lists, "--lm", "tta-small", "--respell", "5", "--channel", "nowhere")
     assert_one_line_error(missing, "nowhere")
     assert_one_line_error(rescore("score", lists, "--lm", "tta", "--respell", "5", "--channel", "dev"), "no dev lists")

@@ -58,13 +58,13 @@ def test_several_segments_of_a_recording_are_paired_by_time(tmp_path: Path) -> N
         ["t10-B_2000_3000", "t1_1500_3040", "t1_0_1500", "t10-A_0_2000"],  # 1/1000 s
     ):
         assert read(ref, ids) == ["E", "B", "A", "C"]
-    with pytest.raises(UserError, match=r"several segments of a recording, and ids such as x say no times"):
+    with pytest.raises(UserError, match=r"several segments of a recording, but ids such as x contain no times"):
         read(ref, ["x", "y", "z", "v", "w"])
     segments.write_text("x t10-B 2 3\ny t1 1.5 3\nz t1 0 1.5\n")
     paired = read_references(References((str(ref),), None, str(segments)), ["x", "y", "z"])
     assert paired == {"x": ("E",), "y": ("B",), "z": ("A",)}
     segments.write_text("x t10-B 7 8\n")
-    with pytest.raises(UserError, match=r"the times in .*segments are others"):
+    with pytest.raises(UserError, match=r"the times in .*segments do not match"):
         read_references(References((str(ref),), None, str(segments)), ["x"])
 
 

@@ -109,6 +109,8 @@ def test_on_the_command_line(folder: Path, rescore: Run, tmp_path: Path) -> None
     assert done.returncode == 0 and '"hf-causal"' in done.stdout, done.stderr
     wrong = rescore("score", "l.jsonl", "--lm", f"hf-causal:{folder}", "--prompt", "{text} {src}")
     assert_one_line_error(wrong, "ends with {text}")
-    assert_one_line_error(rescore("score", "l.jsonl", "--lm", "tta", "--prompt", TEMPLATE), "--prompt is for hf-causal")
+    assert_one_line_error(
+        rescore("score", "l.jsonl", "--lm", "tta", "--prompt", TEMPLATE), "--prompt needs --lm hf-causal"
+    )
     both = rescore("score", "l.jsonl", "--lm", f"hf-causal:{folder}", "--prompt", TEMPLATE, "--context", "1")
     assert_one_line_error(both, "--prompt and --context exclude each other")

@@ -180,7 +180,7 @@ def test_before_pairs_were_read_from_both_sides(tmp_path: Path, config: NetworkC
     """A folder without them scores as it did, says what it lacks, and is at first what it was when it gets them."""
     old = checkpoint.build(replace(config, kind="unified"))
     checkpoint.save(tmp_path, old, tokenizer)
-    with pytest.raises(UserError, match="of single sentences; train one in bi:source, from --pairs"):
+    with pytest.raises(UserError, match="on single sentences; train with --reading bi:source and --pairs"):
         load(f"unified:bi:source:{tmp_path}")
     options = partial(UnifiedKind.Options, init=str(tmp_path), steps=0)
     made = build(UnifiedKind("unified"), options(), tokenizer)

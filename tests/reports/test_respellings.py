@@ -79,6 +79,6 @@ def test_without_references() -> None:
 
 def test_what_the_command_refuses(rescore: Run) -> None:
     lists, dev = ROOT / "data" / "test.json", ("--dev", ROOT / "data" / "dev.json")
-    assert_one_line_error(rescore(lists, "--lm", "tta", *dev, "--respellings", "r.md"), "is for --respell")
+    assert_one_line_error(rescore(lists, "--lm", "tta", *dev, "--respellings", "r.md"), "--respellings needs --respell")
     wrong = rescore(lists, "--lm", "tta", *dev, "--respell", "5", "--respellings", "r.doc")
     assert_one_line_error(wrong, "its ending is not one of")

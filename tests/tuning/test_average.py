@@ -96,7 +96,7 @@ def test_a_bonus_brings_the_length_nearer_to_the_references(
     metric = metrics.choose_metric("bleu", some)
     weights, _ = tune(metric, some, ["lm"], options=TuningOptions((WORDS,), decide=Decision(decide)))
     assert (weights.weights.get(WORDS, 0.0) > 0) == kept
-    assert ("no word or token bonus" in caplog.text) != kept
+    assert ("word or token bonus is left out" in caplog.text) != kept
 
 
 def test_a_large_set_gets_a_token_bonus(rescore: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -120,7 +120,7 @@ def test_run_writes_what_the_stages_write(
     stages = rescore("confidence", "test.scored.jsonl", "--weights", "w.json", *calibrated, "-o", "two.jsonl")
     assert (tmp_path / "one.jsonl").read_text() == (tmp_path / "two.jsonl").read_text()
     assert done.stdout.endswith("\n\n" + stages.stdout) and "calibrated on dev" in stages.stdout
-    assert_one_line_error(rescore(test, *lm, "--alternatives", "2"), "is for --confidence")
+    assert_one_line_error(rescore(test, *lm, "--alternatives", "2"), "--alternatives needs --confidence")
     refused = ("--metric", "bleu", "--confidence", "w.jsonl", "-o", "lists.jsonl")
     assert_one_line_error(rescore(test, *lm, "--dev", dev, *refused), "BLEU has no word errors")
     assert not (tmp_path / "lists.jsonl").exists()  # nothing was scored

@@ -112,8 +112,8 @@ metric_options = option_group(
             "--metric",
             type=OneOf(parts.METRICS),
             multiple=True,
-            help="The first metric is optimised; all are reported. May be repeated.  [default: bleu for lists with a "
-            "source text, else wer]",
+            help="Metric to report; tuning optimises the first --metric. May be repeated.  [default: bleu for "
+            "lists with a source text, else wer]",
         ),
         click.option(
             "--tokenize",

@@ -172,8 +172,8 @@ input_options = option_group(
             "--nbest-size",
             type=click.IntRange(min=1),
             metavar="N",
-            help="Hypotheses per list, if the file does not say it (NeMo beams, OpenNMT). For lattices: number of "
-            "different texts to read, 100 by default.",
+            help="Hypotheses per list, if the file does not mark the end of a list (NeMo beams, OpenNMT). For "
+            "lattices: number of different texts to read, 100 by default.",
         ),
         click.option(
             "--acoustic-scale",
@@ -199,8 +199,8 @@ input_options = option_group(
         click.option(
             "--recordings",
             metavar="FILE",
-            help="Kaldi utt2spk or segments file with the recording of each utterance, for --context. With stm "
-            "references, a segments file also gives the times that match segments with lists.  [default: each id up "
+            help="Kaldi utt2spk or segments file with the recording of each utterance, for --context. A "
+            "segments file also gives the utterance times that pair lists with stm references.  [default: each id up "
             "to its last - _ . / or :]",
         ),
         click.option(

@@ -60,11 +60,9 @@ class LanguageModelOptions:
         from rescore.tuning import Weights
 
         if self.cascade and not any(option.startswith(TOP) for spec in self.lm for option in spec.split(":")):
-            raise click.UsageError(
-                "--cascade is for --lm KIND:top=N:PATH, a model that scores the best hypotheses only"
-            )
+            raise click.UsageError("--cascade needs --lm KIND:top=N:PATH, a model that scores the best hypotheses only")
         if self.force_cascade and not self.cascade:
-            raise click.UsageError("--force-weights is for --cascade FILE")
+            raise click.UsageError("--force-weights needs --cascade FILE")
         cascade = Weights.load(Path(self.cascade)) if self.cascade else None
         forced = {"force_weights": True} if self.force_cascade else {}
         return {"lms": tuple(self.specs), "cascade": cascade, "cache": self.cache, **forced}
@@ -99,12 +97,12 @@ class LanguageModelOptions:
         from rescore.lms import ComputeOptions, load_all
 
         if self.prompt and not any(spec.partition(":")[0] in PROMPTED for spec in self.lm):
-            raise click.UsageError(f"--prompt is for {' and '.join(PROMPTED)}")
+            raise click.UsageError(f"--prompt needs --lm {' or '.join(PROMPTED)}")
         computing = ComputeOptions(self.device, self.precision, self.batch_tokens, self.prompt)
         name, _, address = self.engine.partition(":")
         if name == "local" or not self.specs:
             if self.workers:
-                raise click.UsageError("--workers is for --engine ray")
+                raise click.UsageError("--workers needs --engine ray")
             return load_all(self.specs, computing, self.cache)
         from rescore.engines.cluster import Cluster, ClusterOptions
 
@@ -209,7 +207,7 @@ _SCORING: list[Callable[[Any], Any]] = [
         "--cascade",
         metavar="FILE",
         help="For --lm KIND:top=N:PATH: file of weights that select the N hypotheses of each list.  "
-        "[default: weights from the cards of the --lm before it]",
+        "[default: weights from the cards of the --lm before this --lm]",
     ),
     click.option(
         "--force-weights",

@@ -33,7 +33,9 @@ alternatives_option = click.option(
     help="List up to N alternatives to each word, with their posteriors (in .jsonl and on the HTML page).",
 )
 segments_option = click.option(
-    "--segments", metavar="FILE", help="Kaldi segments file with the utterance times that .ctm and .stm outputs need."
+    "--segments",
+    metavar="FILE",
+    help="Kaldi segments file with the start and end of each utterance; .stm texts and .ctm confidences need it.",
 )
 
 
@@ -87,13 +89,15 @@ class RunOutputs:
         from rescore.styles import endings, style_of
 
         if self.respellings and not respell:
-            raise click.UsageError("--respellings is for --respell N")
+            raise click.UsageError("--respellings needs --respell N")
         if self.respellings and style_of(self.respellings) is None:
             raise click.UsageError(f"--respellings {self.respellings}: its ending is not one of {endings()}")
         if self.segments and not (self.confidence or (self.best and self.best.endswith((".stm", *TIMED)))):
-            raise click.UsageError(f"--segments is for --confidence FILE and --best FILE{', '.join(('.stm', *TIMED))}")
+            raise click.UsageError(
+                f"--segments needs --confidence FILE, or --best FILE that ends in {', '.join(('.stm', *TIMED))}"
+            )
         if self.alternatives and not (self.confidence or self.html):
-            raise click.UsageError("--alternatives is for --confidence FILE or --html FILE")
+            raise click.UsageError("--alternatives needs --confidence FILE or --html FILE")
         times = read_segments(self.segments) if self.segments else None
         if self.best:
             check(self.best, times)

@@ -157,7 +157,9 @@ class HuggingFaceNetwork:
         self.end: list[int] = []
         if masked:
             if tokenizer.mask_token_id is None:
-                raise UserError(f"{folder}: its tokenizer has no mask token; a masked LM needs one (is it hf-causal?)")
+                raise UserError(
+                    f"{folder}: no mask token in its tokenizer, so it is no masked LM; for a causal LM give hf-causal"
+                )
             self.mask: int = tokenizer.mask_token_id
             self.before, self.after = _frame(tokenizer)
         else:

@@ -168,7 +168,9 @@ class PairNetwork(UnifiedNetwork):
     def __init__(self, folder: Path, computing: ComputeOptions, channel: bool) -> None:
         super().__init__(folder, computing, Segment.SECOND)
         if not self.network.config.bi_source:
-            raise UserError(f"{folder}: its reading bi is of single sentences; train one in bi:source, from --pairs")
+            raise UserError(
+                f"{folder}: its reading bi was trained on single sentences; train with --reading bi:source and --pairs"
+            )
         self.before, self._channel = [], channel
 
     def encode(self, questions: Sequence[Question]) -> list[Encoded]:
