@@ -21,7 +21,8 @@ class CompareCommand(GroupedCommand):
         except click.MissingParameter as error:
             raise click.UsageError(
                 f"{error.format_message()} This command scores lists with language models. To compare outputs: rescore "
-                "eval A B --ref FILE; results files: rescore report A.json B.json",
+                "eval A B --ref FILE; results files: rescore report A.json B.json; a table without a model: rescore "
+                "run NBEST --decide mbr --table FILE.tex",
                 ctx,
             ) from None
 

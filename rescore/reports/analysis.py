@@ -129,7 +129,7 @@ def analyse(
         by_depth(metric, statistics, lists),
         _by_length(metric, lists, first, reranked),
         _moves(metric, first, reranked),
-        outlook(metric, dev or lists, weights, in_folds),
+        outlook(metric, dev or lists, weights, in_folds, on_dev=bool(dev) and dev is not lists),
     )
     result.proposed = proposed(metric, lists, texts)
     if lists and Origin.RESPELLED in new_word_origins(lists, lists[0].hypotheses[0].scores):

@@ -252,7 +252,9 @@ def compare(golden: Results, now: Results, tolerance: float) -> list[Finding]:
     ]
     if golden.dev and now.dev:
         up = golden.metrics[0].higher_is_better
-        findings.append(_figure("dev.reranked", golden.dev.reranked, now.dev.reranked, up, tolerance))
+        figure = _figure("dev.reranked", golden.dev.reranked, now.dev.reranked, up, tolerance)
+        same_lists = (golden.dev.utterances, golden.dev.first_pass) == (now.dev.utterances, now.dev.first_pass)
+        findings.append(figure if same_lists else replace(figure, verdict="changed", note="other dev lists"))
     findings += [
         _same("metric", expected.metric, None) for expected in golden.metrics[1:] if expected.metric not in measured
     ]

@@ -67,6 +67,8 @@ class Outlook:
     """Of the texts chosen; in folds where the weights were tuned on these very lists."""
     folds: int
     """Number of folds, each decided with weights tuned on the other folds; 0 if the lists were decided together."""
+    on_dev: bool
+    """Whether the lists are the dev lists of an output, not the lists of the output itself."""
     flatters: bool
     """Whether the weights were tuned on these very lists, without folds."""
     respelled: bool
@@ -87,6 +89,10 @@ class Outlook:
     """Advice, the most pressing first."""
 
     @property
+    def title(self) -> str:
+        return "Is it worth it? On the dev lists" if self.on_dev else "Is it worth it?"
+
+    @property
     def possible(self) -> float:
         """The gain of perfect choices, in points."""
         return abs(self.oracle - self.first_pass)
@@ -103,7 +109,11 @@ class Outlook:
 
 
 def outlook(
-    metric: Metric, lists: Sequence[NbestList], weights: Weights, texts: Sequence[str] | None = None
+    metric: Metric,
+    lists: Sequence[NbestList],
+    weights: Weights,
+    texts: Sequence[str] | None = None,
+    on_dev: bool = False,
 ) -> Outlook:
     """Look at lists with references, best those that weights are tuned on.
 
@@ -111,7 +121,8 @@ def outlook(
     the other folds with the same options, which predicts the gain on other lists.
 
     Args:
-        texts: the choice from each list, if it was made in folds already.
+        texts: the choice from each list, if it was made in folds already. on_dev: whether the lists are the dev lists
+            of an output.
     """
     respelled = _has_respelled(lists)
     own = tuned_on_these(weights, lists)
@@ -140,6 +151,7 @@ def outlook(
         first_pass=before,
         reranked=after,
         folds=folds if held_out else 0,
+        on_dev=on_dev,
         flatters=own and not held_out,
         respelled=respelled,
         gain=sign * (after - before) + 0.0,  # never minus nothing
@@ -306,4 +318,4 @@ def _gain(outlook: Outlook) -> list[tuple[str, str]]:
 
 def render(outlook: Outlook) -> str:
     """A few lines for a person."""
-    return "\n".join(["Is it worth it?", *(f"{name:<14}{line}" for name, line in rows(outlook))])
+    return "\n".join([outlook.title, *(f"{name:<14}{line}" for name, line in rows(outlook))])

@@ -41,7 +41,7 @@ def page(results: Results, details: Details) -> str:
     tables = [
         *_tables(results, details.analysis),
         *_speakers(details.by_speaker),
-        ("Is it worth it?", [["", ""], *map(list, outlook.rows(details.analysis.outlook))]),
+        (details.analysis.outlook.title, [["", ""], *map(list, outlook.rows(details.analysis.outlook))]),
     ]
     parts = {
         "TITLE": escape(f"{results.dataset}: {results.system}"),

@@ -228,6 +228,10 @@ def test_check(rescore: Run, results: Path, tmp_path: Path) -> None:
     better = rescore("check", changed(reranked=10.0), "--golden", "golden.json")
     assert better.returncode == 0 and "better than golden in reranked: keep it with --update" in better.stdout
     assert rescore("check", changed(utterances=9), "--golden", "golden.json").returncode == 1
+    dev = json.loads(results.read_text())["dev"]
+    assert rescore("check", changed(dev=dev | {"reranked": 99.0}), "--golden", "golden.json").returncode == 1
+    done = rescore("check", changed(dev=dev | {"reranked": 99.0, "utterances": 3}), "--golden", "golden.json")
+    assert done.returncode == 0 and "other dev lists" in done.stdout
     old = json.loads(results.read_text())["signature"]
     done = rescore("check", changed(signature=old.replace("case:lc", "case:mixed")), "--golden", "golden.json")
     assert done.returncode == 1 and "FAILED: settings" in done.stdout
