@@ -83,7 +83,7 @@ class Client:
         except ValueError:
             host, parts, port = None, urlsplit(""), None
         if "@" in parts.netloc or parts.query:
-            raise UserError(f"--lm server: an address without user, password and ?; a key goes into {KEYS[0]}")
+            raise UserError(f"--lm server: the address must have no user, password or ?; set the key in {KEYS[0]}")
         if parts.scheme not in ("http", "https") or not host:
             raise UserError(
                 f"--lm server: {url!r} is no address; give server:URL#MODEL, such as http://HOST:8000#MODEL"

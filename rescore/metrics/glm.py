@@ -224,7 +224,7 @@ def _rule(line: str, place: str) -> Rule:
     if not arrow or not old:
         raise UserError(f"{place}: expected `A => B / [ ] __ [ ]`, found {line!r}")
     if not _bare(old):
-        raise UserError(f"{place}: nothing to replace")
+        raise UserError(f"{place}: no word before =>; expected `A => B / [ ] __ [ ]`")
     return Rule(_bare(old), _alternatives(new.strip(), place), _bare(before.strip()), _bare(after.strip()))
 
 

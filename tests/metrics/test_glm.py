@@ -79,7 +79,7 @@ def test_the_digest_names_the_version(tmp_path: Path) -> None:
 def test_what_is_no_rule(tmp_path: Path) -> None:
     for rules, message in {
         "\nwhat\n": r"en\.glm: line 2: expected `A => B",
-        "[] => b\n": "line 1: nothing to replace",
+        "[] => b\n": "line 1: no word before =>",
         "a => {b / c\n": r"line 1: \{ and \} do not match",
         f"a => {'{b / c} ' * 11}\n": "more than 1,024 readings",
         f"a => {'b' * 1000}\n": "more than 1,000 characters",
