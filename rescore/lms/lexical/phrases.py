@@ -1,4 +1,4 @@
-"""Phrases of a lexical model: aligned pairs, the table of their phrases, and p(source | hypothesis) with phrases."""
+"""Phrases of a lexical model (Koehn, Och and Marcu 2003): pairs are aligned, phrases counted, and sources scored."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TRAINED = 1 << 22
 SCORED = 1 << 19
 """Links of the questions that are scored together."""
 DISCOUNT = 0.5
-"""Taken from each count and given to the lexical weight. 1 is as good (dev BLEU of docs/results/translation.md)."""
+"""Taken from each count and given to the lexical weight (absolute discounting)."""
 FREQUENT = 255
 """Counts from here on are kept apart, so that the others are bytes."""
 ARRAYS = {
@@ -256,7 +256,7 @@ class PhraseTable:
         given, predicted = [np.zeros(0, np.uint64)], [np.zeros(0, np.uint64)]
         for every in pairs:
             for part in portions((every[0].lengths + 1) * (every[1].lengths + 1), TRAINED):
-                source, target = (_some(side, part) for side in every)
+                source, target = (_portion(side, part) for side in every)
                 forth = alignment(model, source, target, "direct")
                 back = alignment(model, target, source, "channel")
                 phrases = consistent(source, target, symmetrised(source, target, forth, back), longest)
@@ -325,13 +325,14 @@ class PhraseTable:
         return cls(int(arrays["longest"][0]), arrays["given"], starts, arrays["predicted"], entries, counts)
 
 
-def _some(texts: Texts, part: slice) -> Texts:
+def _portion(texts: Texts, part: slice) -> Texts:
+    """Some neighbouring texts."""
     starts = texts.starts[part.start : part.stop + 1]
     return Texts(texts.ids[starts[0] : starts[-1]], starts - starts[0])
 
 
 def _hashes(texts: Texts, places: Ids, lengths: Ids, longest: int) -> Codes:
-    """(phrases,)"""
+    """(phrases,) the hash of each phrase, from its first word and its length."""
     return np.asarray(np.stack(hashed(texts, longest))[lengths - 1, places])
 
 
@@ -372,7 +373,7 @@ class Matches(NamedTuple):
     """(matches,) places in `PhraseTable.entries`."""
 
 
-def matches(table: PhraseTable, given: Spans, given_texts: Ids, predicted: Spans, predicted_texts: Ids) -> Matches:
+def match(table: PhraseTable, given: Spans, given_texts: Ids, predicted: Spans, predicted_texts: Ids) -> Matches:
     """All pairs of a given span and a predicted span of one text with an entry.
 
     Args:
@@ -409,7 +410,7 @@ def log_probs(model: LexicalModel, table: PhraseTable, given: Texts, predicted: 
     """
     added = np.empty(len(predicted.ids))
     for part in portions((given.lengths + 1) * (predicted.lengths + 1), SCORED):
-        hypotheses, sources = _some(given, part), _some(predicted, part)
+        hypotheses, sources = _portion(given, part), _portion(predicted, part)
         texts = texts_of_words(sources)
         links = Links(hypotheses.with_null(), sources, np.arange(len(texts)), texts)
         t = model.translations(links, "channel")
@@ -434,22 +435,22 @@ def _spans(model: LexicalModel, table: PhraseTable, given: Texts, links: Links, 
         texts_of_words(side)[side_spans.begins]
         for (side, _), side_spans in zip(sides, (given_spans, spans), strict=True)
     )
-    found = matches(table, given_spans, given_texts, spans, texts)
+    matched = match(table, given_spans, given_texts, spans, texts)
     tension = model.config.alignment["channel"].tension or 0.0
     lengths = given.lengths
     centres = _centres(predicted, spans, texts)
-    used = np.unique(found.predicted)
+    used = np.unique(matched.predicted)
     owners, places = _expanded(given.starts[texts[used]], lengths[texts[used]])
     at = texts[used][owners]
     away = np.abs((places - given.starts[at] + 0.5) / lengths[at] - centres[used][owners])
     norms = np.ones(len(centres))
     norms[used] = np.bincount(owners, np.exp(-tension * away), len(used))
-    away = np.abs(_centres(given, given_spans, given_texts)[found.given] - centres[found.predicted])
-    values = _translated(model, table, given, links, t, given_spans, spans, found)
-    values *= np.exp(-tension * away) / norms[found.predicted] / table.longest
-    last = spans.begins[found.predicted] + spans.lengths[found.predicted] - 1
+    away = np.abs(_centres(given, given_spans, given_texts)[matched.given] - centres[matched.predicted])
+    values = _translated(model, table, given, links, t, given_spans, spans, matched)
+    values *= np.exp(-tension * away) / norms[matched.predicted] / table.longest
+    last = spans.begins[matched.predicted] + spans.lengths[matched.predicted] - 1
     sums: Floats = np.bincount(
-        last * table.longest + spans.lengths[found.predicted] - 1, values, len(predicted.ids) * table.longest
+        last * table.longest + spans.lengths[matched.predicted] - 1, values, len(predicted.ids) * table.longest
     )
     return sums.reshape(len(predicted.ids), table.longest)
 
@@ -468,14 +469,14 @@ def _translated(
     t: Floats,
     given_spans: Spans,
     spans: Spans,
-    found: Matches,
+    matched: Matches,
 ) -> Floats:
     """(matches,) p(f | e): the discounted share of the count, and for the rest the lexical weight.
 
     The lexical weight is the product over the words of f of the largest t, from a word of e or from NULL.
     """
-    begins, sizes = spans.begins[found.predicted], spans.lengths[found.predicted]
-    others, other_sizes = given_spans.begins[found.given], given_spans.lengths[found.given]
+    begins, sizes = spans.begins[matched.predicted], spans.lengths[matched.predicted]
+    others, other_sizes = given_spans.begins[matched.given], given_spans.lengths[matched.given]
     others = others - given.starts[links.texts[begins]] + 1  # NULL has place 0
     weights = np.ones(len(begins))
     for step in range(table.longest):
@@ -486,9 +487,9 @@ def _translated(
             inside = np.flatnonzero(other < other_sizes[rows])
             best[inside] = np.maximum(best[inside], t[first[inside] + others[rows[inside]] + other])
         weights[rows] *= best
-    ranks = given_spans.ranks[found.given]
+    ranks = given_spans.ranks[matched.given]
     totals, types = table.totals[ranks], table.starts[ranks + 1] - table.starts[ranks]
-    shares = np.maximum(table.counts[found.entries] - DISCOUNT, 0.0) / totals
+    shares = np.maximum(table.counts[matched.entries] - DISCOUNT, 0.0) / totals
     return np.asarray(shares + np.minimum(1.0, DISCOUNT * types / totals) * weights)
 
 
