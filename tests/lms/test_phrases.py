@@ -225,9 +225,12 @@ def test_scores_are_those_of_the_definition(folder: Path, limit: int, monkeypatc
     gains = 0
     for question, score, plain in zip(asked, found, channel, strict=True):
         unknown: dict[str, int] = {}
-        sides = texts_of(model.numbered(model.cut([question.source or "", question.text]), unknown))
+        source_words, target_words = texts_of(
+            model.numbered(model.cut([question.source or "", question.text]), unknown)
+        )
+        expected = defined(model, counts, source_words, target_words, plain.log_probs.tolist())
         assert score.tokens == plain.tokens and score.unknown == plain.unknown
-        assert score.sum == pytest.approx(defined(model, counts, *sides, plain.log_probs.tolist()), abs=1e-9)
+        assert score.sum == pytest.approx(expected, abs=1e-9)
         gains += score.sum > plain.sum + 1e-3
     assert gains >= 8
     assert found[-3].sum == pytest.approx(channel[-3].sum) and found[-2].mean == 0

@@ -449,10 +449,10 @@ def _spans(model: LexicalModel, table: PhraseTable, given: Texts, links: Links, 
     values = _translated(model, table, given, links, t, given_spans, spans, matched)
     values *= np.exp(-tension * away) / norms[matched.predicted] / table.longest
     last = spans.begins[matched.predicted] + spans.lengths[matched.predicted] - 1
-    sums: Floats = np.bincount(
+    sums = np.bincount(
         last * table.longest + spans.lengths[matched.predicted] - 1, values, len(predicted.ids) * table.longest
     )
-    return sums.reshape(len(predicted.ids), table.longest)
+    return np.asarray(sums.reshape(len(predicted.ids), table.longest), np.float64)
 
 
 def _centres(texts: Texts, spans: Spans, of_spans: Ids) -> Floats:
