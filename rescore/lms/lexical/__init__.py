@@ -19,7 +19,7 @@ class LexicalKind(Kind):
     """p(target | source) or p(source | target), word by word; estimated by EM."""
 
     capabilities = Capabilities(source=True)
-    options = ("channel", "coverage", "length")
+    options = ("channel", "coverage", "length", "phrases")
     readings = ("", "channel", "coverage", "channel:coverage", "length")
 
     @dataclass(frozen=True, kw_only=True)
@@ -64,6 +64,14 @@ class LexicalKind(Kind):
             low=0,
             high=1_000_000,
         )
+        phrases: int = option(
+            0,
+            "Longest phrase in subwords, for --lm lexical:phrases:DIR; 6 is a good length, 0 writes no phrases. All "
+            "texts count alike: --pairs-weight does not apply to phrases.",
+            metavar="N",
+            low=0,
+            high=16,
+        )
         lists: tuple[str, ...] = option(
             (),
             "N-best lists whose sources and best first-pass texts are additional pairs. May be repeated.",
@@ -82,11 +90,16 @@ class LexicalKind(Kind):
                 )
 
     def load(self, spec: Spec, computing: ComputeOptions) -> LexicalLM:
-        """`lexical[:channel][:coverage]:DIR`, `lexical:length:DIR`."""
+        """`lexical[:channel][:coverage]:DIR`, `lexical:length:DIR`, `lexical:phrases:DIR`."""
         from rescore.lms.lexical.model import LexicalLM
+        from rescore.lms.lexical.phrases import PhraseLM
 
         if "length" in spec.options and {"channel", "coverage"} & set(spec.options):
             raise UserError(f"--lm {spec.name}: length cannot be combined with channel or coverage")
+        if "phrases" in spec.options:
+            if len(set(spec.options) & set(self.options)) > 1:
+                raise UserError(f"--lm {spec.name}: phrases cannot be combined with channel, coverage or length")
+            return PhraseLM(spec.name, spec.path)
         return LexicalLM(spec.name, spec.path, spec.options)
 
     def train(self, options: TrainingOptions, report: Report = lambda line: None) -> None:
@@ -104,6 +117,7 @@ class LexicalKind(Kind):
                 options.alignment,
                 (options.iterations, options.iterations),
                 weights=options.pairs_weight,
+                phrases=options.phrases,
             ),
             dev=options.dev_pairs,
             lists=formats.read(list(options.lists)) if options.lists else [],

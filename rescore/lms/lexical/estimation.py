@@ -19,6 +19,7 @@ from rescore.errors import UserError, counted
 from rescore.lms.context import best_text
 from rescore.lms.folders import card_head
 from rescore.lms.lexical.model import DIRECTIONS, LexicalConfig, LexicalModel
+from rescore.lms.lexical.phrases import FILE, PhraseTable
 from rescore.lms.lexical.table import (
     Alignment,
     Floats,
@@ -232,6 +233,8 @@ class LexicalRecipe:
     smoothing: Smoothing = field(default_factory=Smoothing)
     weights: tuple[float, ...] = ()
     """How often a pair of each text counts; empty: learned on a dev text, or 1 without such a text."""
+    phrases: int = 0
+    """The longest phrase, in words or subwords; 0 for a dictionary without phrases."""
 
     @property
     def unit(self) -> str:
@@ -374,7 +377,15 @@ def train(
     if len(texts) > 1:
         report(f"weights of the texts: {_listed(weights)}")
     model = mixture.model(weights)
-    model.save(out, _card(mixture, model, weights, len(lists)))
+    table = None
+    if recipe.phrases:
+        report("phrases")
+        table = PhraseTable.extracted(model, (corpus.sides for corpus in corpora), recipe.phrases)
+    (out / FILE).unlink(missing_ok=True)  # phrases of an earlier dictionary do not fit this one
+    model.save(out, _card(mixture, model, weights, len(lists), table))
+    if table is not None:
+        table.save(out)
+        report(f"{len(table.entries):,} pairs of phrases")
 
 
 def _estimated(
@@ -433,7 +444,9 @@ def _source(nbest: NbestList) -> str:
     return nbest.source
 
 
-def _card(mixture: Mixture, model: LexicalModel, weights: Sequence[float], lists: int) -> str:
+def _card(
+    mixture: Mixture, model: LexicalModel, weights: Sequence[float], lists: int, phrases: PhraseTable | None
+) -> str:
     corpora, unit = mixture.corpora, mixture.recipe.unit
     source, target = (sum(len(corpus.sides[side].ids) for corpus in corpora) for side in (0, 1))
     tensions = [
@@ -457,6 +470,7 @@ def _card(mixture: Mixture, model: LexicalModel, weights: Sequence[float], lists
 | weights of texts | {texts} |
 | pairs from N-best lists | {lists:,} |
 | entries | {", ".join(f"{len(table.words):,} ({name})" for name, table in model.tables.items())} |
+| phrases | {f"{len(phrases.entries):,} pairs, up to {phrases.longest} {unit}s" if phrases else "none"} |
 | perplexity in training | {"; ".join(f"{_listed(values, '.1f')} ({name})" for name, values in perplexities.items())} |
 | mean ratio of lengths | {math.exp(model.config.length_mean):.3f} |
 | recommended weight | 0.1, for `lexical:channel` as a mean; tune it on lists of your own and write it here |

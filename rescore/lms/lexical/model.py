@@ -76,16 +76,20 @@ class LexicalModel:
         Args:
             given: with NULL in front of each text. direction: a name of `DIRECTIONS`.
         """
-        table, alignment = self.tables[direction], self.config.alignment[direction]
+        alignment = self.config.alignment[direction]
         texts = texts_of_words(predicted)
         log_probs, unexplained = np.empty(len(texts)), np.empty(len(texts))
         for portion in portions(given.lengths[texts], LINKS):
             links = Links(given, predicted, np.arange(portion.start, portion.stop), texts[portion])
-            t = table.probabilities(links.given_words, links.predicted_words, self.config.smoothing)
-            joint = alignment.prior(links) * t
+            joint = alignment.prior(links) * self.translations(links, direction)
             sums = links.sums(joint)
             log_probs[portion], unexplained[portion] = np.log(sums), joint[links.first] / sums
         return log_probs, unexplained
+
+    def translations(self, links: Links, direction: str) -> Floats:
+        """(links,) t of each pair of words."""
+        table = self.tables[direction]
+        return table.probabilities(links.given_words, links.predicted_words, self.config.smoothing)
 
     def save(self, folder: Path, card: str) -> None:
         """Write the folder, the card with it."""
@@ -196,11 +200,7 @@ class LexicalLM:
         given, predicted = (targets, sources) if channel else (sources, targets)
         unknown: dict[str, int] = {}
         numbers = self._model.numbered(predicted, unknown)
-        direction = "channel" if channel else "direct"
-        likelihood, unexplained = self._model.log_probs(
-            self._model.numbered(given, unknown).with_null(), numbers, direction
-        )
-        values = -unexplained if "coverage" in self._options else likelihood
+        values = self._values(self._model.numbered(given, unknown), numbers, "channel" if channel else "direct")
         beyond = len(self._model.vocabulary)
         results = []
         for rank, words in enumerate(predicted):
@@ -208,6 +208,11 @@ class LexicalLM:
             foreign = tuple(np.flatnonzero(numbers.ids[span] > beyond).tolist())
             results.append(TokenScores(words, values[span], foreign))
         return results
+
+    def _values(self, given: Texts, predicted: Texts, direction: str) -> Floats:
+        """(words,) the score of each predicted word."""
+        likelihood, unexplained = self._model.log_probs(given.with_null(), predicted, direction)
+        return -unexplained if "coverage" in self._options else likelihood
 
     def _length(self, source: int, target: int) -> TokenScores:
         """ln of the log-normal density of the ratio of lengths, as one token."""
