@@ -402,8 +402,8 @@ def log_probs(model: LexicalModel, table: PhraseTable, given: Texts, predicted: 
 
         a(j) = a(j - 1) d(j) + sum over m of a(j - m) s(j - m, m)
 
-    d is the word's probability by the dictionary, s(b, m) the phrases' score of the m words behind b (`_spans`). No
-    prior over segmentations makes a a probability, as in the sum of Zens and Ney 2004.
+    d is the word's probability by the dictionary, s(b, m) the phrases' score of the m words behind b (`_spans`).
+    Segmentations have no prior, so a(J) is no probability.
 
     Args:
         given: hypotheses, without NULL. predicted: sources.
