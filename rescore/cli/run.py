@@ -74,9 +74,8 @@ def command(
     outputs.check_lists(lists, config.metric(dev or lists), times)
     with options.scoring_bar(config, lists, dev) as bar:
         outcome = pipeline.run(lists, config, dev, lms.load, bar.update)
-    if outcome.results.main:
-        oracle = lattice_oracle(outcome.metric, outcome.lists, nbest, inputs.read_options)
-        outcome.results.main.lattice_oracle = oracle
+    if main := outcome.results.main:
+        main.lattice_oracle = lattice_oracle(outcome.metric, outcome.lists, nbest, inputs.read_options)
     reporting.write(outcome.results, nbest[0])
     certain = outputs.write(outcome, times)
     to_stdout = "-" in (outputs.output, outputs.best, reporting.report, outputs.confidence)

@@ -6,7 +6,7 @@ import logging
 import math
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -70,6 +70,50 @@ def _asked(lm: LanguageModel, nbest: NbestList) -> list[int]:
     return selected(nbest, selection)
 
 
+@dataclass
+class _Tally:
+    """What is reported of a model's scores once all windows are scored."""
+
+    tokens: int = 0
+    unknown: int = 0
+    hypotheses: int = 0
+    scored: int = 0
+    several: int = 0
+    """Lists with different questions to the model."""
+    alike: int = 0
+    """Such lists whose scores are all the same."""
+
+    def add(self, ranks: Sequence[int | None], scores: Sequence[TokenScores]) -> None:
+        """Count a list: the rank of each hypothesis's question (`_ranks`), and its score."""
+        self.tokens += sum(len(score.tokens) for score in scores)
+        self.unknown += sum(len(score.unknown) for score in scores)
+        self.hypotheses += len(ranks)
+        self.scored += len(ranks) - ranks.count(None)
+        if len(set(ranks) - {None}) > 1:
+            self.several += 1
+            self.alike += len({score.sum for score in scores if score is not NOT_SCORED}) == 1
+
+    def report(self, name: str) -> None:
+        if self.scored < self.hypotheses:
+            log.info("%s: scored %s of %s hypotheses", name, f"{self.scored:,}", f"{self.hypotheses:,}")
+        if self.several and self.alike == self.several:
+            log.warning(
+                "%s: all hypotheses of a list have the same score, in each of %s lists; check that the model is for "
+                "this language",
+                name,
+                f"{self.several:,}",
+            )
+        if 2 * self.unknown > self.tokens:
+            log.warning(
+                "%s: %s of %s tokens are unknown; check that the model is for this language and script",
+                name,
+                f"{self.unknown:,}",
+                f"{self.tokens:,}",
+            )
+        elif self.unknown:
+            log.info("%s: %s of %s tokens are out of vocabulary", name, f"{self.unknown:,}", f"{self.tokens:,}")
+
+
 def score_windows(
     lm: LanguageModel, parts: Iterable[list[WithNeighbours]], progress: OnProgress = lambda done: None
 ) -> Iterator[Scored]:
@@ -78,7 +122,7 @@ def score_windows(
     What is reported at the end: how many tokens the model does not know, whether all its scores are the same, and how
     many hypotheses it scored, if not all.
     """
-    tokens = unknown = alike = several = asked = hypotheses = 0
+    tally = _Tally()
     begun: deque[tuple[list[WithNeighbours], list[list[int | None]]]] = deque()
     window_progress = _WindowProgress(progress)
 
@@ -105,40 +149,17 @@ def score_windows(
             continue
         done: Scored = []
         for placed, ranks in zip(window, places, strict=True):
-            nbest, scores = placed.nbest, [NOT_SCORED if rank is None else result[rank] for rank in ranks]
-            for hypothesis, score in zip(nbest.hypotheses, scores, strict=True):
+            scores = [NOT_SCORED if rank is None else result[rank] for rank in ranks]
+            for hypothesis, score in zip(placed.nbest.hypotheses, scores, strict=True):
                 if not score.sum < math.inf:  # NaN is not, either
                     text = hypothesis.text[:60]
                     raise UserError(f"{lm.name}: the score of {text!r} is {score.sum}; the model is damaged")
-            tokens += sum(len(score.tokens) for score in scores)
-            unknown += sum(len(score.unknown) for score in scores)
-            hypotheses += len(ranks)
-            asked += len(ranks) - ranks.count(None)
-            if len(set(ranks) - {None}) > 1:
-                several += 1
-                alike += len({score.sum for score in scores if score is not NOT_SCORED}) == 1
+            tally.add(ranks, scores)
             done.append((placed, scores))
         window_progress.finish(_hypotheses(window))
         yield done
     _report_cache(lm)
-    if asked < hypotheses:
-        log.info("%s: scored %s of %s hypotheses", lm.name, f"{asked:,}", f"{hypotheses:,}")
-    if several and alike == several:
-        log.warning(
-            "%s: all hypotheses of a list have the same score, in each of %s lists; check that the model is for this "
-            "language",
-            lm.name,
-            f"{several:,}",
-        )
-    if 2 * unknown > tokens:
-        log.warning(
-            "%s: %s of %s tokens are unknown; check that the model is for this language and script",
-            lm.name,
-            f"{unknown:,}",
-            f"{tokens:,}",
-        )
-    elif unknown:
-        log.info("%s: %s of %s tokens are out of vocabulary", lm.name, f"{unknown:,}", f"{tokens:,}")
+    tally.report(lm.name)
 
 
 def _ranks(lm: LanguageModel, placed: WithNeighbours, ranks: dict[Question, int]) -> list[int | None]:

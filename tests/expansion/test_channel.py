@@ -95,7 +95,7 @@ def test_the_file(tmp_path: Path) -> None:
         Channel.load(tmp_path)
     content["counts"]["e"] = {"": 1e9}
     path.write_text(json.dumps(content))
-    with pytest.raises(UserError, match=r"counts of 'e' do not fit"):
+    with pytest.raises(UserError, match=r"counts of 'e' do not match"):
         Channel.load(path)
     path.write_text("{")
     with pytest.raises(UserError, match="not valid JSON"):

@@ -136,7 +136,7 @@ def compare(before: NbestList, after: NbestList, told: str) -> None:
         if scored and "first-pass scores" not in told:
             assert same(ours.scores["s2s"], theirs.scores["s2s"])
         for column in ours.scores.keys() - {"s2s"}:
-            lost = f"column {column}" in told or (column == "sum" and "not written: sums" in told)
+            lost = f"column {column}" in told or (column == "sum" and "sums are not written" in told)
             assert lost or same(ours.scores[column], theirs.scores[column]), column
     known = before.provenance
     assert after.provenance == known or "which models" in told or "column tta" in told or not known
