@@ -62,8 +62,10 @@ def parse(spec: str) -> Spec:
     except UserError as error:
         kind = card_value(folder, "kind") or "" if kind in shipped() else ""
         if not kind:
-            hub = " or ".join(f"{name}:{spec}" for name in KINDS.names if kind_of(name).on_hub)
-            advice = f"give KIND or KIND:PATH; a model of the Hugging Face Hub is {hub}"
+            advice = "give KIND or KIND:PATH"
+            if not PLACE.match(spec) and not did_you_mean(spec, KINDS.names):
+                hub = " or ".join(f"{name}:{spec}" for name in KINDS.names if kind_of(name).on_hub)
+                advice += f"; a model of the Hugging Face Hub is {hub}"
             raise UserError(f"--lm {spec}: {error}; {advice}") from None
     options = []
     known = (*kind_of(kind).options, *([ALL] if kind_of(kind).readings else []), *CASES, TOP, INTERNAL)
