@@ -103,11 +103,12 @@ def text(rows: Cells) -> str:
 
 def html(rows: Cells) -> str:
     """A table for notebooks and pages: columns of words to the left, figures to the right."""
+    head, *body = rows
+    of_words = [place == 0 or any(_is_words(row[place]) for row in body) for place in range(len(head))]
     lines = []
-    for tag, row in zip(["th", *["td"] * len(rows)], rows, strict=False):
+    for tag, row in [("th", head), *(("td", row) for row in body)]:
         cells = []
-        for place, cell in enumerate(row):
-            words = place == 0 or any(_is_words(row[place]) for row in rows[1:])
+        for cell, words in zip(row, of_words, strict=True):
             style = ' style="text-align:left"' if words else ' class="worse"' if isinstance(cell, Worse) else ""
             content = f"<b>{escape(cell)}</b>" if isinstance(cell, Best) else escape(cell)
             cells.append(f"<{tag}{style}>{content}</{tag}>")

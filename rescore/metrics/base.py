@@ -197,6 +197,11 @@ def value(metric: Metric, sums: Counts) -> float:
     return float(metric.values(sums[None])[0])
 
 
+def is_better(figure: float, other: float, higher_is_better: bool) -> bool:
+    """Whether a figure of a metric is better than another."""
+    return figure > other if higher_is_better else figure < other
+
+
 def oracle(metric: Metric, statistics: Sequence[Counts]) -> list[int]:
     """The best hypothesis of each list by its sentence value; the first of equals."""
     best = np.argmax if metric.higher_is_better else np.argmin

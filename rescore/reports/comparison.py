@@ -12,7 +12,7 @@ import numpy as np
 from rescore import decision
 from rescore.errors import UserError, counted
 from rescore.metrics import Metric, list_statistics, total, value
-from rescore.metrics.base import Counts, warn_of_unspaced
+from rescore.metrics.base import Counts, is_better, warn_of_unspaced
 from rescore.metrics.significance import PairedTest, ScoredText, confidence_interval
 from rescore.nbest import COUNTS, FIRST_PASS, NbestList
 from rescore.parts import STYLES
@@ -285,8 +285,7 @@ def _cells(comparison: Comparison, marked: bool = True) -> list[list[str]]:
     for row in comparison.rows:
         speed = "" if row.speed is None else f"{row.speed:,.0f}"
         figures = [row.dev, row.value, *(row.others[name] for name in others)]
-        change = row.value - comparison.first_pass
-        is_worse = change < 0 if comparison.higher_is_better else change > 0
+        is_worse = is_better(comparison.first_pass, row.value, comparison.higher_is_better)
         gain = marked_worse(f"{row.gain:+.1f}", marked and is_worse)
         values = (f"{figure:.2f}" for figure in figures)
         rows.append([row.name, _weights(row), *values, gain, p_value(row.p_value), speed])

@@ -19,7 +19,7 @@ from rescore.files import parsed, read_json
 from rescore.formats import ReadOptions, sniff
 from rescore.formats.source import Source
 from rescore.metrics import Metric, list_statistics, oracle, total, value
-from rescore.metrics.base import Counts, metric_input, settings_on, warn_of_unspaced
+from rescore.metrics.base import Counts, is_better, metric_input, settings_on, warn_of_unspaced
 from rescore.metrics.significance import PairedTest, ScoredText, confidence_interval
 from rescore.nbest import FIRST_PASS, Column, NbestList, first_pass_indices, tie_order
 from rescore.reports.cascades import Cascade, cascades
@@ -84,8 +84,7 @@ class MetricResult:
     @property
     def is_worse(self) -> bool:
         """Whether the reranked texts are worse than the first pass, by chance or not."""
-        change = self.reranked - self.first_pass
-        return change < 0 if self.higher_is_better else change > 0
+        return is_better(self.first_pass, self.reranked, self.higher_is_better)
 
 
 def measure(

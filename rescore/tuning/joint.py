@@ -13,7 +13,7 @@ import numpy.typing as npt
 from rescore.decision import Decision, WeightsOf
 from rescore.decision.mbr import losses
 from rescore.decision.rules import Decider, Losses, candidates, combine
-from rescore.metrics.base import Counts, Metric, list_statistics, total, value
+from rescore.metrics.base import Counts, Metric, is_better, list_statistics, total, value
 from rescore.nbest import (
     COUNTS,
     FIRST_PASS,
@@ -262,8 +262,7 @@ def tune_jointly(
     def gains(_: Origin, trial: tuple[JointWeights, Counts], best: tuple[JointWeights, Counts]) -> bool:
         if bagging:
             return significantly_better(metric, trial[1], best[1])
-        value, reached = best[0].value, trial[0].value
-        return reached > value if metric.higher_is_better else reached < value
+        return is_better(trial[0].value, best[0].value, metric.higher_is_better)
 
     present = {hypothesis.origin for nbest in lists for hypothesis in nbest.hypotheses}
     origins = [origin for origin in new_word_origins(lists, weights) if origin in present]

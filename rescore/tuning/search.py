@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from rescore.metrics.base import Counts, Metric
+from rescore.metrics.base import Counts, Metric, is_better
 from rescore.metrics.significance import paired_interval
 from rescore.nbest import Origin
 
@@ -363,9 +363,7 @@ def _best(sample: Space, optimum: Floats, alone: Floats) -> Floats:
         point, value = alone + best.middle * direction, best.value
     else:
         point, value = climb(sample, optimum, np.random.default_rng(SEED))
-    start = sample.value(alone)
-    better = value > start if sample.metric.higher_is_better else value < start
-    return point if better else alone
+    return point if is_better(value, sample.value(alone), sample.metric.higher_is_better) else alone
 
 
 def is_significant(space: Space, weights: Floats) -> bool:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from rescore.decision import Decision
 from rescore.decision.rules import Losses, candidates
 from rescore.errors import UserError
-from rescore.metrics.base import Counts, Metric, list_statistics, remembered
+from rescore.metrics.base import Counts, Metric, is_better, list_statistics, remembered
 from rescore.metrics.significance import paired_bootstrap
 from rescore.nbest import (
     CHANNEL,
@@ -339,7 +339,7 @@ def best_weights(
     first_pass = space.value(alone)
 
     def better(value: float) -> bool:
-        return value > first_pass if metric.higher_is_better else value < first_pass
+        return is_better(value, first_pass, metric.higher_is_better)
 
     singles = []
     for rank in range(1, len(columns) + 1):
