@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from rescore.errors import UserError
 from rescore.lms.base import Capabilities, ComputeOptions, Kind, Report, Spec
+from rescore.lms.lexical.table import LONGEST_PHRASE
 from rescore.lms.options import TokenizerOptions, TrainingOptions, option
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ class LexicalKind(Kind):
             "texts count alike: --pairs-weight does not apply to phrases.",
             metavar="N",
             low=0,
-            high=16,
+            high=LONGEST_PHRASE,
         )
         lists: tuple[str, ...] = option(
             (),
@@ -92,13 +93,14 @@ class LexicalKind(Kind):
     def load(self, spec: Spec, computing: ComputeOptions) -> LexicalLM:
         """`lexical[:channel][:coverage]:DIR`, `lexical:length:DIR`, `lexical:phrases:DIR`."""
         from rescore.lms.lexical.model import LexicalLM
-        from rescore.lms.lexical.phrases import PhraseLM
 
         if "length" in spec.options and {"channel", "coverage"} & set(spec.options):
             raise UserError(f"--lm {spec.name}: length cannot be combined with channel or coverage")
         if "phrases" in spec.options:
             if len(set(spec.options) & set(self.options)) > 1:
                 raise UserError(f"--lm {spec.name}: phrases cannot be combined with channel, coverage or length")
+            from rescore.lms.lexical.phrases import PhraseLM
+
             return PhraseLM(spec.name, spec.path)
         return LexicalLM(spec.name, spec.path, spec.options)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -122,10 +122,7 @@ class LexicalModel:
         words = parsed(read_json(folder / "vocabulary.json"), list[str], str(folder / "vocabulary.json"))
         vocabulary = {word: number for number, word in enumerate(words, 1)}
         path = folder / "model.safetensors"
-        try:
-            arrays = load_file(path)
-        except (SafetensorError, OSError, ValueError) as error:
-            raise UserError(f"{path}: not a whole safetensors file ({error})") from None
+        arrays = read_arrays(path)
         tables = {direction: _table(arrays, direction, len(words) + 1, path) for direction in DIRECTIONS}
         return cls(config, Tokenizer.load(folder / "tokenizer.json"), vocabulary, tables)
 
@@ -139,6 +136,29 @@ def fingerprint(folder: Path) -> str:
     return digest.hexdigest()
 
 
+def read_arrays(path: Path) -> dict[str, np.ndarray]:
+    """The arrays of a safetensors file.
+
+    Raises:
+        UserError: the file is damaged.
+    """
+    try:
+        return load_file(path)
+    except (SafetensorError, OSError, ValueError) as error:
+        raise UserError(f"{path}: not a whole safetensors file ({error})") from None
+
+
+def check_types(arrays: Mapping[str, np.ndarray | None], expected: Mapping[str, type], place: str) -> None:
+    """
+    Raises:
+        UserError: one of the expected arrays is absent, or is of another type.
+    """
+    for name, kind in expected.items():
+        array = arrays.get(name)
+        if array is None or array.dtype != np.dtype(kind):
+            raise UserError(f"{place}: an array is absent or of another type; copy the folder again")
+
+
 def _table(arrays: dict[str, np.ndarray], direction: str, size: int, path: Path) -> LinkCounts:
     """The arrays of a direction, checked so that every look-up stays within bounds.
 
@@ -146,9 +166,7 @@ def _table(arrays: dict[str, np.ndarray], direction: str, size: int, path: Path)
         UserError: an array is absent, or does not fit the others.
     """
     of_direction = {name: arrays.get(f"{direction}.{name}") for name in ARRAYS}
-    kinds = {name: None if value is None else value.dtype for name, value in of_direction.items()}
-    if kinds != {name: np.dtype(kind) for name, kind in ARRAYS.items()}:
-        raise UserError(f"{path}: {direction}: an array is absent or of another type; copy the folder again")
+    check_types(of_direction, ARRAYS, f"{path}: {direction}")
     table = LinkCounts(**of_direction)  # type: ignore[arg-type]
     fits = (
         table.starts.shape == (size + 1,)

@@ -11,20 +11,17 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from safetensors import SafetensorError
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import save_file
 
 from rescore.errors import UserError
 from rescore.files import replacing
-from rescore.lms.lexical.model import LexicalLM, LexicalModel, fingerprint
-from rescore.lms.lexical.table import Floats, Ids, Links, Texts, portions, texts_of_words
+from rescore.lms.lexical.model import LexicalLM, LexicalModel, check_types, fingerprint, read_arrays
+from rescore.lms.lexical.table import LONGEST_PHRASE, Floats, Ids, Links, Texts, portions, texts_of_words
 
 Codes = npt.NDArray[np.uint64]
 Flags = npt.NDArray[np.bool_]
 
 FILE = "phrases.safetensors"
-LONGEST = 16
-"""The largest length of a phrase."""
 TRAINED = 1 << 22
 """Links of the pairs that are aligned together."""
 SCORED = 1 << 19
@@ -45,8 +42,8 @@ ARRAYS = {
 }
 
 
-def hashed(texts: Texts, longest: int) -> list[Codes]:
-    """For each length from 1, (words,) the 64-bit hash of the phrase that begins at each word.
+def hashed(texts: Texts, longest: int) -> Codes:
+    """(longest, words) for each length from 1, the 64-bit hash of the phrase that begins at each word.
 
     A phrase that would end behind its text has a hash, too, which `Spans` leaves out. Of a table of 10 million phrases
     and 1,000 look-ups per hypothesis, a look-up in 2 billion hypotheses meets the hash of another phrase.
@@ -64,7 +61,7 @@ def hashed(texts: Texts, longest: int) -> list[Codes]:
         before, last = hashes[-1][: max(0, len(words) - length + 1)], words[length - 1 :]
         longer[: len(last)] = mixed(before * np.uint64(0xD1342543DE82EF95) + last)
         hashes.append(longer)
-    return hashes
+    return np.stack(hashes)
 
 
 def alignment(model: LexicalModel, given: Texts, predicted: Texts, direction: str) -> Ids:
@@ -296,18 +293,13 @@ class PhraseTable:
         path = folder / FILE
         if not path.is_file():
             raise UserError(f"{path}: no such file; train the dictionary again with --phrases 6")
-        try:
-            arrays = load_file(path)
-        except (SafetensorError, OSError, ValueError) as error:
-            raise UserError(f"{path}: not a whole safetensors file ({error})") from None
-        kinds = {name: arrays[name].dtype if name in arrays else None for name in ARRAYS}
-        if kinds != {name: np.dtype(kind) for name, kind in ARRAYS.items()}:
-            raise UserError(f"{path}: an array is absent or of another type; copy the folder again")
+        arrays = read_arrays(path)
+        check_types(arrays, ARRAYS, str(path))
         entries, types, counts = arrays["entries"], arrays["types"], arrays["counts"].astype(np.int64)
         frequent = arrays["frequent"]
         fits = (
             arrays["longest"].shape == (1,)
-            and 0 < arrays["longest"][0] <= LONGEST
+            and 0 < arrays["longest"][0] <= LONGEST_PHRASE
             and types.shape == arrays["given"].shape
             and bool((types > 0).all())
             and entries.shape == counts.shape == (types.sum(),)
@@ -333,7 +325,7 @@ def _portion(texts: Texts, part: slice) -> Texts:
 
 def _hashes(texts: Texts, places: Ids, lengths: Ids, longest: int) -> Codes:
     """(phrases,) the hash of each phrase, from its first word and its length."""
-    return np.asarray(np.stack(hashed(texts, longest))[lengths - 1, places])
+    return np.asarray(hashed(texts, longest)[lengths - 1, places])
 
 
 class Spans(NamedTuple):
@@ -348,9 +340,8 @@ class Spans(NamedTuple):
     @classmethod
     def of(cls, texts: Texts, keys: Codes, longest: int) -> Spans:
         ends = np.repeat(texts.starts[1:], texts.lengths)
-        hashes = np.stack(hashed(texts, longest))
         lengths, begins = np.nonzero(np.arange(len(ends)) + np.arange(1, longest + 1)[:, None] <= ends)
-        hashes = hashes[lengths, begins]
+        hashes = hashed(texts, longest)[lengths, begins]
         ranks = np.minimum(np.searchsorted(keys, hashes), max(0, len(keys) - 1))
         there = np.flatnonzero(keys[ranks] == hashes) if len(keys) else np.zeros(0, np.int64)
         return cls(begins[there], lengths[there] + 1, ranks[there])

@@ -16,6 +16,8 @@ Number = TypeVar("Number", bound=np.generic)
 
 NULL = 0
 """The number of the word that stands in front of every given text."""
+LONGEST_PHRASE = 16
+"""The largest length of a phrase, in words or subwords."""
 
 
 class Texts(NamedTuple):
