@@ -146,15 +146,6 @@ def test_the_main_job_with_cache(folder: Path, rescore: Run, tmp_path: Path) -> 
 READINGS = ("lexical", "lexical:channel", "lexical:coverage", "lexical:channel:coverage", "lexical:length")
 
 
-@pytest.fixture
-def translations(tmp_path: Path) -> Path:
-    lists = {}
-    for number, (source, target) in enumerate(pairs(12, seed=8)):
-        worse = {"score": -1, "text": "falsch " + target}
-        lists[f"u{number}"] = {"ref": target, "src": source, "hyp_1": worse, "hyp_2": {"score": -1.1, "text": target}}
-    return write_json(tmp_path / "l.json", lists)
-
-
 def test_all_is_each_reading(folder: Path, rescore: Run, translations: Path, tmp_path: Path) -> None:
     every = [part for name in READINGS for part in ("--lm", f"{name}:lower:{folder}")]
     short = rescore("score", translations, "--lm", f"lexical:all:lower:{folder}", "-o", "short.jsonl")

@@ -19,7 +19,7 @@ from rescore.lms.lexical.estimation import LexicalRecipe, train
 from rescore.lms.lexical.model import LexicalModel
 from rescore.lms.lexical.phrases import Aligned, PhraseTable, alignment, consistent, hashed, symmetrised
 from rescore.lms.lexical.table import Texts
-from tests.conftest import Run, assert_one_line_error, write_json
+from tests.conftest import Run, assert_one_line_error
 from tests.lms.training import lexical_definition
 from tests.lms.training.test_lexical import pairs
 
@@ -252,15 +252,6 @@ def test_frequent_counts_come_back(folder: Path, tmp_path: Path, monkeypatch: py
     assert load_file(tmp_path / phrases.FILE)["counts"].max() == 2
     for name in ("given", "starts", "predicted", "entries", "counts", "totals"):
         np.testing.assert_array_equal(getattr(again, name), getattr(table, name))
-
-
-@pytest.fixture
-def translations(tmp_path: Path) -> Path:
-    lists = {}
-    for number, (source, target) in enumerate(pairs(12, seed=8)):
-        worse = {"score": -1, "text": "falsch " + target}
-        lists[f"u{number}"] = {"ref": target, "src": source, "hyp_1": worse, "hyp_2": {"score": -1.1, "text": target}}
-    return write_json(tmp_path / "l.json", lists)
 
 
 def test_the_commands(rescore: Run, translations: Path, tmp_path: Path) -> None:
