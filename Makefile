@@ -4,13 +4,16 @@ PYTHON ?= python3
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 BIN := .venv/bin
 
-.PHONY: demo test test-slow fuzz bench lint kenlm wheel wheel-test torch site clean
+.PHONY: demo test test-tools test-slow fuzz bench lint kenlm wheel wheel-test torch site clean
 
 demo: .venv/installed .venv/ngram  ## the main job on the demo lists
 	$(BIN)/rescore data/test.json --lm tta --dev data/dev.json
 
-test: .venv/installed-dev  ## all quick tests
+test: .venv/installed-dev .venv/ngram  ## all quick tests
 	$(BIN)/pytest --numprocesses auto --dist loadfile
+
+test-tools: .venv/installed-dev .venv/ngram kenlm  ## the tests against the programs of KenLM and NIST
+	$(BIN)/pytest -m "tools and not slow"
 
 test-slow: .venv/installed-dev kenlm  ## the long ones, some against other tools
 	$(BIN)/pip install --quiet "minicons>=0.3.39,<0.4"
@@ -31,7 +34,7 @@ lint: .venv/installed-dev
 	$(BIN)/ruff check rescore tests data benchmarks
 	$(BIN)/mypy
 
-# KenLM's own programs, for `rescore train --lm ngram`; building them takes a C++ compiler, cmake and Boost.
+# KenLM's own programs, for n-grams of more than 20 million words; building them takes a C++ compiler, cmake and Boost.
 KENLM := 0.3.0
 kenlm: $(BIN)/lmplz
 $(BIN)/lmplz: .venv/torch

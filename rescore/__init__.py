@@ -7,6 +7,7 @@ from rescore.api import (
     cer,
     compare,
     confidence,
+    correct,
     evaluate,
     load,
     load_weights,
@@ -27,6 +28,7 @@ from rescore.nbest import Hypothesis, NbestList
 from rescore.version import VERSION
 
 if TYPE_CHECKING:
+    from rescore.config import RunConfig
     from rescore.lms.base import LanguageModel, Question, TokenScores
     from rescore.metrics import Normaliser
     from rescore.reports.results import Results
@@ -42,6 +44,7 @@ _LATER = {
     "Question": "rescore.lms.base",
     "Rescorer": "rescore.rescorer",
     "Results": "rescore.reports.results",
+    "RunConfig": "rescore.config",
     "TokenScores": "rescore.lms.base",
     "Weights": "rescore.tuning.weights",
 }
@@ -56,6 +59,7 @@ __all__ = [
     "Question",
     "Rescorer",
     "Results",
+    "RunConfig",
     "TokenScores",
     "UserError",
     "Weights",
@@ -63,6 +67,7 @@ __all__ = [
     "cer",
     "compare",
     "confidence",
+    "correct",
     "evaluate",
     "load",
     "load_weights",

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -38,6 +38,7 @@ from rescore.nbest import FIRST_PASS, Hypothesis, NbestList, check_scores
 if TYPE_CHECKING:
     from rescore.config import RunConfig
     from rescore.decision.confidence import Word
+    from rescore.expansion.correct import Corrected
     from rescore.lms import LanguageModel
     from rescore.lms.base import Public
     from rescore.metrics import Normaliser
@@ -132,6 +133,7 @@ def score(
     *lms: str | LanguageModel | Scorer,
     norm: str | None = None,
     cascade: Weights | Mapping[str, float] | None = None,
+    **options: Any,
 ) -> list[NbestList]:
     """Copies of the lists with one more column per language model, called after it.
 
@@ -146,6 +148,7 @@ def score(
         norm: `sum`, `mean` or `length^A` over tokens; None for the one that suits the first pass.
         cascade: weights by which a model with the option `top=N` chooses the N hypotheses of each list that it scores;
             None for those that the cards of the models before it recommend.
+        options: further fields of `rescore.RunConfig`, such as `count_tokens=True`.
 
     Raises:
         UserError: a model cannot be loaded, or the lists are damaged.
@@ -160,9 +163,9 @@ def score(
 
     every = checked_lists("score", lists, texts=True)
     selecting = None if cascade is None else as_weights(cascade, every)
-    config = pipeline.RunConfig(norm=norm, lms=_names(lms), cascade=selecting).for_lists(every)
-    models = pipeline.models_for(config, lambda: as_models(lms), every, specs=specs_of(lms))
-    return list(pipeline.score(every, models, config))
+    config = _config(norm=norm, lms=_names(lms), cascade=selecting, **options)
+    plan = pipeline.resolve(config, every, load=lambda: as_models(lms), specs=specs_of(lms), measures=False)
+    return list(pipeline.score(plan, every))
 
 
 def _names(lms: Sequence[str | LanguageModel | Scorer]) -> tuple[str, ...]:
@@ -257,11 +260,15 @@ def _config(
     normaliser: Normaliser | None = None,
     **others: Any,
 ) -> RunConfig:
-    """The settings of a call; `RunConfig` decides about the rest."""
+    """The settings of a call; `rescore.plan.resolve` decides the rest."""
     from rescore.config import RunConfig
     from rescore.metrics import MetricOptions, Normaliser
     from rescore.metrics.normalise import WordList
+    from rescore.parts import did_you_mean
 
+    known = [field.name for field in fields(RunConfig)]
+    if unknown := next((name for name in others if name not in known), None):
+        raise UserError(f"{unknown} is not an option{did_you_mean(unknown, known)}; rescore.RunConfig lists them")
     listed = WordList.load(Path(words)) if words is not None else None
     measuring = MetricOptions(normaliser=normaliser or Normaliser(), words=listed)
     return RunConfig(metrics=(metric,) if metric else (), decide=decision, measuring=measuring, **others)
@@ -275,6 +282,7 @@ def tune(
     *,
     words: str | Path | None = None,
     normaliser: Normaliser | None = None,
+    **options: Any,
 ) -> Weights:
     """The weights of LM columns that give the best value of a metric on lists with references.
 
@@ -287,6 +295,7 @@ def tune(
         decision: best, mbr, mbr-aggregate or rover: what the weights (and the scale of posteriors) are tuned for.
         words: a file of words, as `--words`: what the metrics bwer and uwer count.
         normaliser: what counts as the same word, such as `rescore.Normaliser(split_hyphens=True)`; the weights keep it.
+        options: further fields of `rescore.RunConfig`, such as `components=True` or `condition="^(.)"`.
 
     Raises:
         UserError: there are no lists, one has no reference, or there is no such column.
@@ -295,8 +304,9 @@ def tune(
 
     if isinstance(columns, str):
         raise UserError(f"columns is the text {columns!r}; give a list of names, such as [{columns!r}]")
-    config = _config(metric, decision, words, normaliser, columns=tuple(columns or ()))
-    return pipeline.tune(checked_lists("tune", lists), config)[0]
+    config = _config(metric, decision, words, normaliser, columns=tuple(columns or ()), **options)
+    every = checked_lists("tune", lists)
+    return pipeline.tune(pipeline.resolve(config, dev=every), every)[0]
 
 
 def rerank(lists: Iterable[NbestList], weights: Weights | Mapping[str, float] | float) -> list[NbestList]:
@@ -336,11 +346,12 @@ def confidence(
     from rescore.tuning import suited
 
     every, dev_lists = checked_lists("confidence", lists), checked_lists("confidence", dev)
-    fitting, config = as_weights(weights, every), pipeline.RunConfig()
+    fitting = as_weights(weights, every)
     suited(fitting, [*every, *dev_lists])
-    metric, decide = config.metric(dev_lists or every, fitting), config.decision(fitting)
-    texts = decide.texts(metric, every, fitting.of)
-    return confidences(metric, every, texts, fitting, decide, dev_lists or None, alternatives).words
+    plan = pipeline.resolve(pipeline.RunConfig(), dev_lists or every, weights=fitting)
+    rule = plan.decision_with(fitting)
+    texts = rule.texts(plan.metric, every, fitting.of)
+    return confidences(plan.metric, every, texts, fitting, rule, dev_lists or None, alternatives).words
 
 
 def recombine(lists: Iterable[NbestList], number: int) -> list[NbestList]:
@@ -349,9 +360,13 @@ def recombine(lists: Iterable[NbestList], number: int) -> list[NbestList]:
     Raises:
         UserError: the lists are scored already.
     """
+    return _expanded(checked_lists("recombine", lists), _config(recombine=number))
+
+
+def _expanded(lists: list[NbestList], config: RunConfig) -> list[NbestList]:
     from rescore import pipeline
 
-    return list(pipeline.expand(checked_lists("recombine", lists), pipeline.RunConfig(recombine=number)))
+    return [*pipeline.expand(pipeline.resolve(config, lists, measures=False), lists)]
 
 
 def respell(
@@ -375,8 +390,48 @@ def respell(
 
     config = _config(words=words, respell=number, channel=channel, lexicon=str(lexicon) if lexicon else None)
     every = checked_lists("respell", lists)
-    own = every if dev is lists else None
-    return [*pipeline.expand(every, config, own or (None if dev is None else checked_lists("respell", dev)))]
+    learned_from = every if dev is lists else None if dev is None else checked_lists("respell", dev)
+    plan = pipeline.resolve(config, every, learned_from, measures=False)
+    return [*pipeline.expand(plan, every, dev=learned_from is every)]
+
+
+def correct(
+    texts: Iterable[str],
+    words: str | Path | Sequence[str],
+    *,
+    threshold: float | None = None,
+    recordings: Sequence[str] | None = None,
+    lm: str | None = None,
+) -> list[Corrected]:
+    """Texts in which words that sound like listed terms are corrected, each with its changes.
+
+    Args:
+        texts: in the order of their recordings: whether a term occurs elsewhere in its recording counts.
+        words: a file of terms, as `--words` of `rescore correct`, or its lines.
+        threshold: least probability of a correction; None for the recommended one.
+        recordings: the recording of each text; None if all are of the same.
+        lm: a language model that weighs the corrected sentences, too, as in `load`.
+
+    Raises:
+        UserError: the list of terms is absent, empty or damaged, or the model cannot be loaded.
+
+    Example:
+        >>> corrected = correct(["ask gold man sacks"], ["Goldman Sachs"])[0]
+        >>> corrected.text, corrected.changes[0].heard
+        ('ask Goldman Sachs', 'gold man sacks')
+    """
+    from rescore.expansion.correct import Corrector
+    from rescore.expansion.thresholds import language_model
+    from rescore.formats.documents import Text
+    from rescore.metrics.normalise import WordList
+
+    listed = WordList.load(Path(words)) if isinstance(words, (str, Path)) else words
+    every = list(texts)
+    if recordings is not None and len(recordings) != len(every):
+        raise UserError(f"correct: {len(recordings)} recordings of {counted(len(every), 'text')}")
+    names = recordings or [""] * len(every)
+    pieces = [Text(str(n), name, text) for n, (text, name) in enumerate(zip(every, names, strict=True), 1)]
+    return Corrector(listed, threshold, language_model(lm) if lm else None).texts(pieces)
 
 
 def propose(
@@ -395,11 +450,9 @@ def propose(
     Raises:
         UserError: the lists are scored already; the server fails.
     """
-    from rescore import pipeline
-
     file, folder = str(prompt) if prompt else None, str(cache) if cache else None
-    config = pipeline.RunConfig(propose=model, max_new=number, propose_prompt=file, cache=folder)
-    return [*pipeline.expand(checked_lists("propose", lists), config)]
+    config = _config(propose=model, max_new=number, propose_prompt=file, cache=folder)
+    return _expanded(checked_lists("propose", lists), config)
 
 
 def merge(first: Iterable[NbestList], others: Mapping[str, Iterable[NbestList]]) -> list[NbestList]:
@@ -418,7 +471,7 @@ def merge(first: Iterable[NbestList], others: Mapping[str, Iterable[NbestList]])
 
     every = checked_lists("merge", first)
     some = {name: checked_lists("merge", lists) for name, lists in others.items()}
-    return [*merged(every, some, pipeline.RunConfig().metric(every).words)]
+    return [*merged(every, some, pipeline.resolve(pipeline.RunConfig(), every).metric.words)]
 
 
 def load_weights(path: str | Path) -> Weights:
@@ -465,7 +518,8 @@ def evaluate(
 
     every = checked_lists("evaluate", lists)
     config = _config(metric, decision, words, normaliser, scale=scale)
-    return pipeline.evaluate(every, as_weights(weights, every), config)[0]
+    fitting = as_weights(weights, every)
+    return pipeline.evaluate(pipeline.resolve(config, every, weights=fitting), fitting, every)[0]
 
 
 def compare(
@@ -478,11 +532,12 @@ def compare(
     cascade: Weights | Mapping[str, float] | None = None,
     words: str | Path | None = None,
     normaliser: Normaliser | None = None,
+    **options: Any,
 ) -> Comparison:
     """Language models side by side: each tuned on `dev` and measured on `lists`, and all of them together.
 
     Args:
-        lms, norm, cascade: as in `score`. metric, decision, words, normaliser: as in `tune`.
+        lms, norm, cascade: as in `score`. metric, decision, words, normaliser, options: as in `tune`.
 
     Raises:
         UserError: a model cannot be loaded, or a list has no reference.
@@ -491,25 +546,21 @@ def compare(
 
     sets = checked_lists("compare", lists), checked_lists("compare", dev)
     selecting = None if cascade is None else as_weights(cascade, sets[0])
-    config = _config(metric, decision, words, normaliser, norm=norm, lms=_names(lms), cascade=selecting)
+    config = _config(metric, decision, words, normaliser, norm=norm, lms=_names(lms), cascade=selecting, **options)
     return pipeline.compare(*sets, config, lambda: as_models(lms), specs=specs_of(lms))
 
 
 def wer(reference: str | Sequence[str], hypothesis: str | Sequence[str]) -> float:
-    """The word error rate as a share, as `jiwer.wer` gives it; counted as sclite does, upper and lower case alike.
+    """The word error rate in percent, as in `evaluate`; counted as sclite does, upper and lower case alike.
 
     Raises:
         UserError: there are not as many hypotheses as references, or all references are empty.
-
-    Example:
-        >>> round(wer("the clock ticked", "a clock ticked"), 3)
-        0.333
     """
     return _error_rate("wer", reference, hypothesis)
 
 
 def cer(reference: str | Sequence[str], hypothesis: str | Sequence[str]) -> float:
-    """The character error rate as a share; see `wer`."""
+    """The character error rate in percent; see `wer`."""
     return _error_rate("cer", reference, hypothesis)
 
 
@@ -520,12 +571,10 @@ def _error_rate(name: str, reference: str | Sequence[str], hypothesis: str | Seq
     hypotheses = [hypothesis] if isinstance(hypothesis, str) else list(hypothesis)
     if len(references) != len(hypotheses):
         raise UserError(f"{counted(len(hypotheses), 'hypothesis')} for {counted(len(references), 'reference')}")
-    lists = [
-        NbestList(str(number), [Hypothesis(text)], (expected,))
-        for number, (text, expected) in enumerate(zip(hypotheses, references, strict=True))
-    ]
+    pairs = enumerate(zip(hypotheses, references, strict=True))
+    lists = [NbestList(str(number), [Hypothesis(text)], (expected,)) for number, (text, expected) in pairs]
     metric = choose_metric(name, lists)
-    return value(metric, total(list_statistics(metric, lists), [0] * len(lists))) / 100
+    return value(metric, total(list_statistics(metric, lists), [0] * len(lists)))
 
 
 def to_frame(lists: Iterable[NbestList]) -> Any:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
+import itertools
 import json
 import os
 import platform
@@ -107,6 +109,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(entries) < len(pairs):
         keys = [key for key, _ in pairs]
         twice = next(key for index, key in enumerate(keys) if key in keys[:index])
+        twice = twice.encode(errors="backslashreplace").decode()
         raise ValueError(f"{twice} is duplicated; give each key, utterance and hypothesis once")
     return entries
 
@@ -126,6 +129,20 @@ def parsed(value: Any, kind: type[T], place: str) -> T:
     except (msgspec.ValidationError, OverflowError) as error:
         what, _, where = str(error).replace("`", "").partition(" - at $")
         raise UserError(f"{place}: {where.lstrip('.')}{': ' if where else ''}{what[:1].lower()}{what[1:]}") from None
+
+
+def parsed_text(text: str, kind: Any, place: str) -> Any:
+    """A number, flag or name from text.
+
+    Raises:
+        UserError: the text is no value of this type.
+    """
+    import msgspec
+
+    try:
+        return msgspec.convert(text, kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise UserError(f"{place} {text}: {str(error).replace('`', '')}") from None
 
 
 def shown(name: str) -> str:
@@ -160,17 +177,24 @@ def path_for(folder: Path, name: str, what: str) -> Path:
 
 
 def temporary_path(path: Path) -> Path:
-    """Where a file or folder is written before it takes the place of `path`: `.NAME.MACHINE-PID.tmp`, beside it.
+    """Where a file or folder is written before it takes the place of `path`: `.NAME.MACHINE-PID-NUMBER.tmp`, beside it.
+
+    Each call gives another path, so that threads can write the same file.
 
     What writers of the same name left there that were killed, on this machine, is removed.
     """
     start = f".{_shortened(path.name)}.{platform.node()[:40]}-"
     with suppress(OSError):
         for entry in os.scandir(path.parent):
-            pid = entry.name.removeprefix(start).removesuffix(".tmp")
-            if entry.name == f"{start}{pid}.tmp" and pid.isdecimal() and not _runs(int(pid)):
+            middle = entry.name.removeprefix(start).removesuffix(".tmp")
+            pid, _, number = middle.partition("-")
+            ours = entry.name == f"{start}{middle}.tmp" and pid.isdecimal() and number.isdecimal()
+            if ours and not _runs(int(pid)):
                 shutil.rmtree(entry.path) if entry.is_dir(follow_symlinks=False) else Path(entry.path).unlink()
-    return path.with_name(f"{start}{os.getpid()}.tmp")
+    return path.with_name(f"{start}{os.getpid()}-{next(_NUMBERS)}.tmp")
+
+
+_NUMBERS = itertools.count()
 
 
 def _shortened(name: str) -> str:
@@ -192,20 +216,38 @@ def _runs(pid: int) -> bool:
     return True
 
 
+def resolved(path: Path) -> Path:
+    """Where a path leads.
+
+    Raises:
+        OSError: links lead in a circle.
+    """
+    try:
+        return path.resolve()
+    except RuntimeError:  # of Python 3.12 and older
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path)) from None
+
+
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """Yield a temporary path beside `path`; when the block ends well it takes the place of `path`, else it is removed.
 
     What is no regular file (`/dev/null`, a pipe) is yielded as it is.
+
+    Raises:
+        OSError: the path cannot be written, as a loop of links.
     """
     if path.exists() and not path.is_file():
         yield path
         return
-    path = path.resolve()  # what a link leads to is written, the link stays
+    path = resolved(path)  # what a link leads to is written, the link stays
     temporary = temporary_path(path)
     try:
+        # A new file shows the user's umask; libraries that write beside and rename would forget it.
+        os.close(os.open(temporary, os.O_CREAT | os.O_WRONLY, 0o666))
+        mode = (path if path.exists() else temporary).stat().st_mode & 0o7777
         yield temporary
-        temporary.chmod(path.stat().st_mode & 0o7777 if path.exists() else 0o666 & ~_umask())
+        temporary.chmod(mode)
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
@@ -222,9 +264,3 @@ def write_text(path: Path, text: str) -> None:
             temporary.write_text(text, encoding="utf-8", errors="replace")
     except OSError as error:
         raise UserError(f"{path}: cannot be written ({error.strerror or error})") from None
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

@@ -71,6 +71,12 @@ EDITS = "edits"
 LISTED = "listed"
 """The column with the number of words of the user's list (`--words`) in the text."""
 
+EMPTY = "empty"
+"""A column of 0 in lists of several systems: its weight is the natural log of what votes for no word count for."""
+
+VOTE = "combine"
+"""What the record of a column says where its weight is the natural log of a system's votes (`rescore combine`)."""
+
 RESPELLING = (CHANNEL, EDITS, LISTED)
 """Columns of respelled lists; the last where there is such a list. `EDITS` is of lists with proposals, too."""
 
@@ -81,7 +87,7 @@ only where this gains something on dev lists."""
 COUNTS = {
     WORDS: "word",
     TOKENS: "token",
-    CHANNEL: "nat of the channel",
+    CHANNEL: "unit of the channel score",
     EDITS: "changed word",
     LISTED: "listed word",
 }
@@ -174,7 +180,27 @@ class Hypothesis:
     scores: dict[str, float] = field(default_factory=dict)
     origin: Origin = Origin.FIRST_PASS
     times: tuple[tuple[float, float], ...] = ()
-    """Start and end of each word in its recording, in seconds; empty where the toolkit gave none."""
+    """Start and end in the recording, in seconds, of each word (of Chinese, Japanese and Thai, of each letter:
+    `rescore.formats.text.timed_pieces`); empty where the toolkit gave none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Audio:
+    """Where the sound of an utterance is; `rescore.formats.audio` reads it when a model listens."""
+
+    path: str
+    """Of an audio file; empty for a recording that is missing or cannot be used, which says nothing about a text."""
+    start: float = 0.0
+    end: float | None = None
+    """The part of the file, in seconds; None for its end."""
+    content: bytes | None = field(default=None, repr=False)
+    """The file itself, where a list brought it."""
+    name: str = field(default="", compare=False)
+    """The id of the utterance, for messages."""
+
+
+NO_AUDIO = Audio("")
+"""A recording that is missing or cannot be used, where --allow-missing goes on without it."""
 
 
 @dataclass(slots=True, repr=False)
@@ -189,6 +215,7 @@ class NbestList:
     """Where columns of scores come from, as far as it is known; one object for all lists of a file."""
     recording: str | None = None
     """What the utterance is a part of; None where its id says so (`rescore.lms.context`)."""
+    audio: Audio | None = None
 
     def __post_init__(self) -> None:
         """

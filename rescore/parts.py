@@ -83,6 +83,18 @@ class Registry(Generic[Part]):
         return resolve(part) if isinstance(part, str) else part
 
 
+class RegistryWithOptions(Registry[Part]):
+    """A table of parts whose names may carry options of the part, as in `NAME:OPTION=VALUE:OPTION=VALUE`."""
+
+    def check(self, name: str) -> str:
+        """As `Registry.check`; the options stay as they are."""
+        part, colon, options = name.partition(":")
+        return super().check(part) + colon + options
+
+    def __getitem__(self, name: str) -> Part:
+        return super().__getitem__(name.partition(":")[0])
+
+
 @dataclass(frozen=True, slots=True)
 class BleuTokenizer:
     """A tokenizer of sacreBLEU."""
@@ -96,7 +108,7 @@ class Probe:
     """A task for a linear classifier."""
 
     read: str
-    """Makes `rescore.embeddings.probe.Examples` of a file, the answers' file and a number; "module:function"."""
+    """Makes `rescore.research.probe.Examples` of a file, the answers' file and a number; "module:function"."""
     takes: tuple[str, ...] = ()
     """Which of `gold` and `examples` it reads beside the file."""
 
@@ -125,6 +137,7 @@ FORMATS: Registry[Any] = Registry(
         "tsv": ("rescore.formats.table:TSV", "TSV with named columns"),
         "csv": ("rescore.formats.table:CSV", "CSV with named columns"),
         "nemo-beams": ("rescore.formats.table:NEMO_BEAMS", "NeMo beams TSV"),
+        "text": ("rescore.formats.best:BEST", "1-best text for eval: Kaldi, trn or plain lines"),
         "json": ("rescore.formats.records:ANY", "JSON records with named fields"),
     },
 )
@@ -137,13 +150,13 @@ KINDS: Registry[Any] = Registry(
         "bilm": ("rescore.lms.bilm:BilmKind", "masked language model"),
         "unilm": ("rescore.lms.unilm:UnilmKind", "causal language model"),
         "unilm-bw": ("rescore.lms.unilm:BackwardUnilmKind", "causal language model of reversed sentences"),
-        "lstm": ("rescore.lms.lstm:LstmKind", "LSTM language model"),
-        "lstm-bw": ("rescore.lms.lstm:BackwardLstmKind", "LSTM language model of reversed sentences"),
+        "lstm": ("rescore.lms.unilm:LstmKind", "LSTM language model"),
+        "lstm-bw": ("rescore.lms.unilm:BackwardLstmKind", "LSTM language model of reversed sentences"),
         "permutation": (
-            "rescore.lms.permutation:PermutationKind",
+            "rescore.research.kinds:PermutationKind",
             "permutation language model (as XLNet, with T-TA layers)",
         ),
-        "electra": ("rescore.lms.electra:ElectraKind", "ELECTRA discriminator, which detects replaced tokens"),
+        "electra": ("rescore.research.kinds:ElectraKind", "ELECTRA discriminator, which detects replaced tokens"),
         "unified": (
             "rescore.lms.unified:UnifiedKind",
             "one network that reads in several directions (UniLM), with or without a source text",
@@ -153,6 +166,15 @@ KINDS: Registry[Any] = Registry(
         "hf-masked": ("rescore.lms.huggingface:MaskedKind", "masked language model of Hugging Face transformers"),
         "hf-causal": ("rescore.lms.huggingface:CausalKind", "causal language model of Hugging Face transformers"),
         "hf-seq2seq": ("rescore.lms.huggingface:Seq2SeqKind", "translation model of Hugging Face transformers"),
+        "hf-ctc": (
+            "rescore.lms.huggingface:CtcKind",
+            "CTC speech model of Hugging Face transformers; listens to --audio",
+        ),
+        "hf-speech": (
+            "rescore.lms.huggingface:SpeechKind",
+            "sequence-to-sequence speech model of transformers (Whisper); listens to --audio",
+        ),
+        "a3t": ("rescore.research.a3t:A3tKind", "alignment-aware acoustic and text model; listens to --audio"),
         "qe": (
             "rescore.lms.quality_estimation:QualityKind",
             "translation quality estimate without references (COMET-QE, CometKiwi)",
@@ -162,25 +184,43 @@ KINDS: Registry[Any] = Registry(
 )
 """The kinds of language models: classes with the methods of `rescore.lms.base.Kind`."""
 
+EXPERIMENTS: Registry[Any] = Registry(
+    "experiment",
+    {
+        "hypernyms": ("rescore.research.kinds:HypernymOptions", "classes of rare nouns as targets"),
+        "sentence-order": ("rescore.research.kinds:OrderOptions", "the order of two lines as a further target"),
+    },
+)
+"""Options that are added to the trainings of several kinds: subclasses of `rescore.lms.neural.options.Experiment`."""
+
+CHANNEL_KINDS: Registry[Any] = Registry(
+    "kind of channel",
+    {"channel": ("rescore.expansion.channel:ChannelKind", "model of misheard words, for --respell")},
+)
+"""Kinds of channels that `rescore train` estimates: classes with the methods of `rescore.lms.base.Kind`."""
+
 METRICS: Registry[Any] = Registry(
     "metric",
     {
-        "wer": ("rescore.metrics.wer:ErrorRate.of_words", "word error rate, as sclite counts"),
-        "cer": ("rescore.metrics.wer:ErrorRate.of_characters", "character error rate"),
+        "wer": ("rescore.metrics.wer:ErrorRate", "word error rate, as sclite counts"),
+        "cer": ("rescore.metrics.wer:CharacterErrorRate", "character error rate"),
         "mer": (
-            "rescore.metrics.wer:ErrorRate.of_both",
+            "rescore.metrics.wer:MixedErrorRate",
             "mixed error rate: characters of Chinese, Japanese and Thai, words of the rest",
         ),
-        "bwer": ("rescore.metrics.wer:ListedErrorRate.of_listed", "word error rate of the words in --words"),
-        "uwer": ("rescore.metrics.wer:ListedErrorRate.of_others", "word error rate of all other words"),
-        "bleu": ("rescore.metrics.mt:Bleu.choose", "BLEU, as sacreBLEU"),
-        "chrf": ("rescore.metrics.mt:Chrf.choose", "chrF2, as sacreBLEU"),
-        "chrf++": ("rescore.metrics.mt:Chrf.plus_plus", "chrF2++, as sacreBLEU"),
-        "comet": ("rescore.metrics.comet:Comet.choose", "COMET, of --comet-model"),
-        "ter": ("rescore.metrics.mt:Ter.choose", "translation edit rate, as sacreBLEU; slow"),
+        "bwer": ("rescore.metrics.wer:ListedErrorRate", "word error rate of the words in --words"),
+        "uwer": ("rescore.metrics.wer:OtherErrorRate", "word error rate of all other words"),
+        "recall": ("rescore.metrics.terms:Recall", "recall of the terms in --words"),
+        "precision": ("rescore.metrics.terms:Precision", "precision of the terms in --words"),
+        "f1": ("rescore.metrics.terms:F1", "F1 of the terms in --words"),
+        "bleu": ("rescore.metrics.mt:Bleu", "BLEU, as sacreBLEU"),
+        "chrf": ("rescore.metrics.mt:Chrf", "chrF2, as sacreBLEU"),
+        "chrf++": ("rescore.metrics.mt:ChrfPlusPlus", "chrF2++, as sacreBLEU"),
+        "comet": ("rescore.metrics.comet:Comet", "COMET, of --comet-model"),
+        "ter": ("rescore.metrics.mt:Ter", "translation edit rate, as sacreBLEU; slow"),
     },
 )
-"""Each makes a `Metric` from `MetricOptions` and the references that it will see. The name in lower case is the key."""
+"""Classes with the methods of `rescore.metrics.Metric`. A metric's name in lower case is its key."""
 
 _HERE, _CJK = BleuTokenizer(), BleuTokenizer("rescore[cjk]")
 TOKENIZERS: Registry[BleuTokenizer] = Registry(
@@ -198,7 +238,7 @@ TOKENIZERS: Registry[BleuTokenizer] = Registry(
 )
 """sacreBLEU's tokenizers for BLEU."""
 
-DECISIONS: Registry[Any] = Registry(
+DECISIONS: RegistryWithOptions[Any] = RegistryWithOptions(
     "decision",
     {
         "best": ("rescore.decision.rules:Best", "the hypothesis with the best score"),
@@ -233,16 +273,19 @@ STYLES: Registry[Any] = Registry(
 )
 """How a table is written: functions of its cells, each with the ending of its files."""
 
+EMBEDDER = "rescore.research.vectors:Embedder"
+"""Makes vectors of sentences with language models."""
+
 PROBES: Registry[Probe] = Registry(
     "task",
     {
-        "sick": (Probe("rescore.embeddings.probe:sick"), "entailment of sentence pairs in SICK.txt"),
+        "sick": (Probe("rescore.research.probe:sick"), "entailment of sentence pairs in SICK.txt"),
         "wic": (
-            Probe("rescore.embeddings.probe:wic", ("gold",)),
+            Probe("rescore.research.probe:wic", ("gold",)),
             "whether a word means the same in two sentences (WiC)",
         ),
         "order": (
-            Probe("rescore.embeddings.probe:order", ("examples",)),
+            Probe("rescore.research.probe:order", ("examples",)),
             "which of two consecutive lines of a text comes first",
         ),
     },

@@ -38,16 +38,18 @@ _score = $(_honest)$(addprefix --lm ,$(_lms)) $(SCORE_OPTIONS)
 _dev_of = $(if $(DEV_$(1)),$(1),dev)
 _devs := $(sort $(foreach set,$(TESTS),$(call _dev_of,$(set))))
 # 1, 2, ... where there are several language models.
-_each := $(if $(word 2,$(_lms)),$(shell seq $(words $(_lms))))
-_results := $(foreach set,$(_devs:%=%.dev) $(TESTS),$(_each:%=$(OUT)/$(set).lm%.results.json) $(OUT)/$(set).results.json)
+_each = $(if $(word 2,$(_lms)),$(shell seq $(words $(_lms))))
+_results = $(foreach set,$(_devs:%=%.dev) $(TESTS),$(_each:%=$(OUT)/$(set).lm%.results.json) $(OUT)/$(set).results.json)
 
 .PHONY: rescore _always
 .DELETE_ON_ERROR:
 
 rescore: $(OUT)/RESULTS.md
 
-$(OUT)/RESULTS.md: $(_results)
-	$(RESCORE) report $^ $(REPORT_OPTIONS) -o $@
+# Expanded a second time when all of the Makefile has been read.
+.SECONDEXPANSION:
+$(OUT)/RESULTS.md: $$(_results) $(OUT)/report.stamp
+	$(RESCORE) report $(_results) $(REPORT_OPTIONS) -o $@
 	@cat $@
 
 # A stamp says what a step was made from: names, sizes and times of files, options, the version. It is looked at each
@@ -58,6 +60,9 @@ _stamp = $(shell $(RESCORE) recipe --stamp $(1))$(if $(filter-out 0,$(.SHELLSTAT
 $(OUT)/tune.stamp: _always
 	+@$(call _stamp,$@ -- $(MEASURE_OPTIONS) $(TUNE_OPTIONS))
 
+$(OUT)/report.stamp: _always
+	+@$(call _stamp,$@ -- $(REPORT_OPTIONS) $(notdir $(_results)))
+
 # $(1): the lists' name in files; $(2): the variable that has them.
 define _scored
 $(OUT)/$(1).stamp: _always
@@ -67,7 +72,7 @@ $(OUT)/$(1).scored.jsonl.gz: $(OUT)/$(1).stamp
 	$$(RESCORE) score $$($(2)) $$(_score) $$(addprefix --cache ,$$(CACHE)) -o $$@
 endef
 
-# $(1): the dev set; $(2): .lm1, .lm2, ... or nothing for all language models together; $(3): options for that.
+# $(1): the dev set; $(2): .lm% for each language model, or nothing for all together; $(3): options for that.
 define _tuned
 $(OUT)/$(1)$(2).weights.json: $(OUT)/$(1).dev.scored.jsonl.gz $(OUT)/tune.stamp
 	$$(RESCORE) tune $$< $$(MEASURE_OPTIONS) $$(TUNE_OPTIONS) $(3) -o $$@
@@ -76,15 +81,15 @@ endef
 # $(1): the lists; $(2): as above; $(3): the dev set.
 define _reranked
 $(OUT)/$(1)$(2).results.json: $(OUT)/$(1).scored.jsonl.gz $(OUT)/$(3)$(2).weights.json
-	$(RESCORE) rerank $$< --weights $(OUT)/$(3)$(2).weights.json $$(MEASURE_OPTIONS) --dataset $(1) \
-		--best $(OUT)/$(1)$(2).trn --report $$@
+	$(RESCORE) rerank $$< --weights $$(word 2,$$^) $$(MEASURE_OPTIONS) --dataset $(1) \
+		--best $$(@:.results.json=.trn) --report $$@
 endef
 
 $(foreach dev,$(_devs),$(eval $(call _scored,$(dev).dev,DEV_$(dev))))
 $(foreach set,$(TESTS),$(eval $(call _scored,$(set),TEST_$(set))))
-$(foreach dev,$(_devs),$(eval $(call _tuned,$(dev),,))\
-  $(foreach n,$(_each),$(eval $(call _tuned,$(dev),.lm$(n),--nth $(n)))))
-$(foreach dev,$(_devs),$(eval $(call _reranked,$(dev).dev,,$(dev)))\
-  $(foreach n,$(_each),$(eval $(call _reranked,$(dev).dev,.lm$(n),$(dev)))))
+$(foreach dev,$(_devs),$(eval $(call _tuned,$(dev),,))$(eval $(call _tuned,$(dev),.lm%,--nth $$*)))
+$(foreach dev,$(_devs),$(eval $(call _reranked,$(dev).dev,,$(dev)))$(eval $(call _reranked,$(dev).dev,.lm%,$(dev))))
 $(foreach set,$(TESTS),$(eval $(call _reranked,$(set),,$(call _dev_of,$(set))))\
-  $(foreach n,$(_each),$(eval $(call _reranked,$(set),.lm$(n),$(call _dev_of,$(set))))))
+  $(eval $(call _reranked,$(set),.lm%,$(call _dev_of,$(set)))))
+# Not intermediate: kept.
+.PRECIOUS: $(_devs:%=$(OUT)/%.lm%.weights.json)

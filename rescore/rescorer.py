@@ -3,7 +3,7 @@
     rescorer = Rescorer("tta", "weights.json")
     rescorer.choose(nbest).text
 
-The stages are those of the pipeline, so a choice is the one that `rescore score` and `rescore rerank` make.
+The choice is the one that `rescore score` and `rescore rerank` make: the same plan, executed by the same stages.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from rescore.config import RunConfig
 from rescore.decision.confidence import Word, networks
 from rescore.decision.rules import combine
 from rescore.errors import UserError
-from rescore.lms import LanguageModel, column_name, each, origin, with_own_columns
-from rescore.lms.base import capabilities_of
+from rescore.lms import LanguageModel, capabilities_of, column_name, origin
 from rescore.metrics.normalise import EXACT
-from rescore.nbest import EDITS, FIRST_PASS, TOKENS, WORDS, NbestList
+from rescore.nbest import EDITS, FIRST_PASS, SUM, TOKENS, WORDS, Hypothesis, NbestList, ranked_by_means
+from rescore.plan import Plan, resolve
 from rescore.tuning import Weights, suited
 from rescore.tuning.calibration import UNCALIBRATED, Calibration, calibrate
 from rescore.tuning.weights import misfit
 
-Given = str | LanguageModel | api.Scorer
+Model = str | LanguageModel | api.Scorer
 """A language model: its name as `rescore.load` takes it, a model, or a function of sentences."""
 
 
@@ -52,7 +52,7 @@ class Rescorer:
 
     def __init__(
         self,
-        lm: Given | Sequence[Given],
+        lm: Model | Sequence[Model],
         weights: Weights | Mapping[str, float] | float | str | Path,
         config: RunConfig | None = None,
         dev: Iterable[NbestList] = (),
@@ -67,63 +67,74 @@ class Rescorer:
 
         Raises:
             UserError: a model or the weights cannot be loaded, a column that has a weight comes from none of the models
-                or from another one than that whose scores the weights were tuned on, or the weights need respelled
-                lists.
+                or from another model than the weights were tuned with, or the weights need respelled lists.
         """
-        given: Sequence[Given] = lm if isinstance(lm, (list, tuple)) else [cast(Given, lm)]
-        named = api.as_models(given)
+        models: Sequence[Model] = lm if isinstance(lm, (list, tuple)) else [cast(Model, lm)]
+        self._loaded, self._specs = api.as_models(models), api.specs_of(models)
+        self._config = config or RunConfig()
         if isinstance(weights, (str, Path)):
             weights = Weights.load(Path(weights))
-        elif isinstance(weights, (int, float)):
-            if len(named) != 1:
-                raise UserError(f"one number is the weight of one LM, but there are {len(named)}; give a dictionary")
-            weights = Weights.interpolation({named[0].name: float(weights)}, "given")
-        self.weights = api.as_weights(weights, [])
-        config = config or RunConfig()
-        norm = config.norm or _norm(named, self.weights)
-        self._config = replace(config, norm=norm)
-        models = _with_columns_of(self.weights, named, norm, given)
-        self.lms = self._config.with_selections(models, specs=api.specs_of(given), tuned=self.weights.columns)
-        # Lists are expanded before they are scored, not again before the decision.
-        self._deciding = replace(self._config, recombine=0, respell=0, propose=None)
+        if isinstance(weights, (int, float)):
+            if len(self._loaded) != 1:
+                raise UserError(
+                    f"one number is the weight of one LM, but there are {len(self._loaded)}; give a dictionary"
+                )
+            self._config = replace(self._config, weights=(float(weights),))
+            self._tuned = None
+        else:
+            self._tuned = api.as_weights(weights, [])
+        self._plans: dict[tuple[bool, bool], Plan] = {}
         self._lock = threading.Lock()
-        self._check()
-        self.calibration = self._calibration(api.checked_lists("Rescorer", dev))
+        dev_lists = api.checked_lists("Rescorer", dev)
+        self._check(self._plan(dev_lists))
+        self.calibration = self._calibration(dev_lists)
 
-    def _check(self) -> None:
-        if self._config.respell or self._config.propose or self._weighs(EDITS):
+    @property
+    def weights(self) -> Weights:
+        """The weights that decide."""
+        return self._plan(()).weights
+
+    @property
+    def lms(self) -> Sequence[LanguageModel]:
+        """The language models."""
+        return self._plan(()).models
+
+    def _plan(self, lists: Sequence[NbestList]) -> Plan:
+        """The plan for lists; it depends on whether they are ranked by means, and whether they have sources."""
+        traits = ranked_by_means(lists[:1]), any(nbest.source is not None for nbest in lists)
+        if traits not in self._plans:
+            columns = (FIRST_PASS, SUM) if traits[0] else (FIRST_PASS,)
+            like = NbestList("", [Hypothesis("", dict.fromkeys(columns, 0.0))], source="" if traits[1] else None)
+            loaded, specs = self._loaded, self._specs
+            self._plans[traits] = resolve(self._config, [like], load=lambda: loaded, specs=specs, weights=self._tuned)
+        return self._plans[traits]
+
+    def _check(self, plan: Plan) -> None:
+        if self._config.respell or self._config.propose or _weighs(plan.weights, EDITS):
             raise UserError(
                 "these weights were tuned with respelled or proposed hypotheses, which only `rescore run` and `rescore "
                 "score` add; tune weights without --respell and --propose"
             )
-        norm = str(self._config.norm)
-        columns = {column_name(lm, norm): origin(lm, norm) for lm in self.lms}
-        if (fault := misfit(self.weights, columns)) and not self._config.force_weights:
+        columns = {column_name(lm, plan.norm): origin(lm, plan.norm) for lm in plan.models}
+        if (fault := misfit(plan.weights, columns)) and not self._config.force_weights:
             raise UserError(fault)
-        missing = [name for name in self.weights.columns if self._needs(name) and name not in columns]
-        if missing:
-            loaded = ", ".join(columns) or "none"
-            raise UserError(f"the weights need the column {missing[0]}; models give {loaded}; give its --lm as well")
-
-    def _needs(self, name: str) -> bool:
-        """Whether a column that has a weight comes from a language model."""
-        column = self.weights.columns[name]
-        return name not in (FIRST_PASS, WORDS, TOKENS) and not column.is_component and self._weighs(name)
-
-    def _weighs(self, name: str) -> bool:
-        """Whether a column has a weight, under any condition."""
-        every = self.weights.conditions.values() or [self.weights.weights]
-        return any(weights.get(name) for weights in every)
+        for name, column in plan.weights.columns.items():
+            from_model = name not in (FIRST_PASS, WORDS, TOKENS) and not column.is_component
+            if from_model and name not in columns and _weighs(plan.weights, name):
+                loaded = ", ".join(columns) or "none"
+                raise UserError(f"the weights need the column {name}; models give {loaded}; give its --lm as well")
+        if _weighs(plan.weights, TOKENS) and TOKENS in plan.weights.columns and not plan.counted:
+            raise UserError("the weights need the column tokens, and no model counts tokens; give the --lm that does")
 
     def _calibration(self, dev: list[NbestList]) -> Calibration:
         if not dev:
             return UNCALIBRATED
-        suited(self.weights, dev, self._config.force_weights)
-        metric = self._config.metric(dev, self.weights)
-        if metric.words is None:
-            raise UserError(f"{metric.name} has no word errors; confidences cannot be calibrated under it")
-        texts = self._config.decision(self.weights).texts(metric, dev, self.weights.of)
-        return calibrate(dev, texts, self.weights, metric.words)
+        plan = self._plan(dev)
+        suited(plan.weights, dev, self._config.force_weights)
+        if plan.metric.words is None:
+            raise UserError(f"{plan.metric.name} has no word errors; confidences cannot be calibrated under it")
+        texts = plan.decision_with(plan.weights).texts(plan.metric, dev, plan.weights.of)
+        return calibrate(dev, texts, plan.weights, plan.metric.words)
 
     def choose(self, nbest: NbestList | Sequence[str]) -> Choice:
         """The decision about one list, or about texts, the most probable first.
@@ -141,19 +152,19 @@ class Rescorer:
     def score(self, sets: Sequence[Sequence[NbestList]]) -> list[list[NbestList]]:
         """Each set of lists with the models' columns. Sets are scored together and do not know of each other."""
         with self._lock:
-            if any(capabilities_of(lm).context != (0, 0) for lm in self.lms):  # the lists of a set are neighbours
-                return [self._scored(some) for some in sets]
-            scored = iter(self._scored([nbest for some in sets for nbest in some]))
-            return [list(islice(scored, len(some))) for some in sets]
-
-    def _scored(self, lists: Sequence[NbestList]) -> list[NbestList]:
-        return list(pipeline.score(pipeline.expand(lists, self._config), self.lms, self._config))
+            plans = [self._plan(lists) for lists in sets]
+            neighbours = any(capabilities_of(lm).context != (0, 0) for lm in self.lms)  # the lists of a set are these
+            if neighbours or any(plan is not plans[0] for plan in plans):
+                return [_scored(plan, lists) for plan, lists in zip(plans, sets, strict=True)]
+            scored = iter(_scored(plans[0], [nbest for lists in sets for nbest in lists]) if plans else ())
+            return [list(islice(scored, len(lists))) for lists in sets]
 
     def decide(self, scored: Sequence[NbestList]) -> list[Choice]:
         """The decision about each list that has its columns."""
+        plan = self._plan(scored)
         return [
-            Choice(text, nbest, tuple(combine(nbest, self.weights.of).tolist()))
-            for nbest, text in pipeline.rerank(scored, self.weights, self._deciding)
+            Choice(text, nbest, tuple(combine(nbest, plan.weights.of).tolist()))
+            for nbest, text in pipeline.decide(plan, plan.weights, scored, expanded=True)
         ]
 
     def confidences(self, choice: Choice, alternatives: int = 0) -> list[Word]:
@@ -162,8 +173,8 @@ class Rescorer:
         Args:
             alternatives: number of other words in each place, at most.
         """
-        normaliser = self._config.metric([choice.nbest], self.weights).words or EXACT
-        network = networks([choice.nbest], [choice.text], self.weights.of, normaliser)[0]
+        plan = self._plan([choice.nbest])
+        network = networks([choice.nbest], [choice.text], plan.weights.of, plan.metric.words or EXACT)[0]
         return self.calibration.words(network, alternatives)
 
     @property
@@ -172,21 +183,10 @@ class Rescorer:
         return self.calibration is not UNCALIBRATED
 
 
-def _with_columns_of(
-    weights: Weights, lms: Sequence[LanguageModel], norm: str, given: Sequence[Given]
-) -> list[LanguageModel]:
-    """The models, each with a column of its own: called after their folders, as the command line calls them, or
-    numbered, as Python does; as more of the columns have weights."""
-    specs = [spec for spec in given if isinstance(spec, str)]
-    ways = [with_own_columns(lms, norm, specs=each(specs)), with_own_columns(lms, norm)]
-    return max(ways, key=lambda way: sum(column_name(lm, norm) in weights.weights for lm in way))
+def _scored(plan: Plan, lists: Sequence[NbestList]) -> list[NbestList]:
+    return list(pipeline.score(plan, pipeline.expand(plan, lists)))
 
 
-def _norm(lms: Sequence[LanguageModel], weights: Weights) -> str:
-    """The normalisation that the columns of the weights have."""
-    for lm in lms:
-        for name in weights.weights:
-            norm = name.removeprefix(f"{lm.name}.")
-            if norm != name and (norm == "mean" or norm.startswith("length^")):  # else it names one of several models
-                return norm
-    return "sum"
+def _weighs(weights: Weights, name: str) -> bool:
+    """Whether a column has a weight, under any condition."""
+    return any(columns.get(name) for columns in weights.conditions.values() or [weights.weights])

@@ -18,24 +18,25 @@ import math
 import queue
 import threading
 import time
-from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
-import uvicorn
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from rescore import formats
+from rescore import connections, formats
 from rescore.errors import UserError, counted
 from rescore.files import loads
 from rescore.formats import native
-from rescore.nbest import FIRST_PASS, Hypothesis, NbestList
+from rescore.formats.audio import confined
+from rescore.nbest import FIRST_PASS, NO_AUDIO, Hypothesis, NbestList
 from rescore.rescorer import Choice, Rescorer
 from rescore.version import VERSION
 
@@ -47,8 +48,6 @@ SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.
 """Bounds of the histogram of latencies."""
 SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 """Bounds of the histograms of batch sizes."""
-KEEP_ALIVE = 75
-"""Seconds after which an idle connection is closed."""
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'"
 
@@ -67,47 +66,35 @@ class Limits:
     """From the first byte of a request to its answer."""
     wait: float = 0.002
     """Seconds for which the first request of a batch waits for others."""
+    audio: Path | None = None
+    """The folder in which requests may name recordings; None for none, so that recordings are sent as base64."""
 
 
-class Histogram:
-    """Counts of values up to each bound, as Prometheus has them."""
-
-    def __init__(self, bounds: Sequence[float]) -> None:
-        self._bounds, self._counts = (*bounds, math.inf), [0] * (len(bounds) + 1)
-        self._sum = 0.0
-
-    def add(self, value: float) -> None:
-        self._counts[next(place for place, bound in enumerate(self._bounds) if value <= bound)] += 1
-        self._sum += value
-
-    def lines(self, name: str) -> list[str]:
-        total, lines = 0, [f"# TYPE {name} histogram"]
-        for bound, count in zip(self._bounds, self._counts, strict=True):
-            total += count
-            lines.append(f'{name}_bucket{{le="{"+Inf" if bound == math.inf else f"{bound:g}"}"}} {total}')
-        return [*lines, f"{name}_sum {self._sum:g}", f"{name}_count {total}"]
-
-
-@dataclass(slots=True)
 class Metrics:
-    """Counters since the start."""
+    """Counters since the start, and the length of the queue."""
 
-    requests: Counter[int] = field(default_factory=Counter)
-    """Answers of POST /rescore by status."""
-    seconds: Histogram = field(default_factory=lambda: Histogram(SECONDS))
-    """Of these answers, from the first byte to the answer."""
-    batch_requests: Histogram = field(default_factory=lambda: Histogram(SIZES))
-    batch_hypotheses: Histogram = field(default_factory=lambda: Histogram(SIZES))
+    def __init__(self, waiting: Callable[[], int]) -> None:
+        """
+        Args:
+            waiting: the number of requests in the queue.
+        """
+        self._registry = registry = CollectorRegistry()
+        self.requests = Counter("rescore_requests", "Answers of POST /rescore.", ["status"], registry=registry)
+        self.seconds = Histogram(
+            "rescore_request_seconds", "From the first byte to the answer.", registry=registry, buckets=SECONDS
+        )
+        queued = Gauge("rescore_queue_length", "Requests that wait.", registry=registry)
+        queued.set_function(waiting)
+        self.batch_requests = Histogram(
+            "rescore_batch_requests", "Requests of a batch.", registry=registry, buckets=SIZES
+        )
+        self.batch_hypotheses = Histogram(
+            "rescore_batch_hypotheses", "Hypotheses of a batch.", registry=registry, buckets=SIZES
+        )
 
-    def text(self, waiting: int) -> str:
+    def text(self) -> bytes:
         """Prometheus' text form."""
-        lines = ["# TYPE rescore_requests_total counter"]
-        lines += [f'rescore_requests_total{{status="{code}"}} {self.requests[code]}' for code in sorted(self.requests)]
-        lines += self.seconds.lines("rescore_request_seconds")
-        lines += ["# TYPE rescore_queue_length gauge", f"rescore_queue_length {waiting}"]
-        lines += self.batch_requests.lines("rescore_batch_requests")
-        lines += self.batch_hypotheses.lines("rescore_batch_hypotheses")
-        return "\n".join(lines) + "\n"
+        return generate_latest(self._registry)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +114,9 @@ class Job:
 class Batcher:
     """A queue of requests, and the thread that owns the models."""
 
-    def __init__(self, rescorer: Rescorer, limits: Limits, metrics: Metrics) -> None:
-        self._rescorer, self._wait, self._metrics = rescorer, limits.wait, metrics
+    def __init__(self, rescorer: Rescorer, limits: Limits) -> None:
+        self._rescorer, self._wait = rescorer, limits.wait
+        self.metrics = Metrics(lambda: self.waiting)
         self._queue: queue.Queue[Job | None] = queue.Queue()
         self._most = limits.queue
         self._thread = threading.Thread(target=self._run, name="rescore", daemon=True)
@@ -189,8 +177,8 @@ class Batcher:
                 for job in batch:
                     self._answer([job])
             return
-        self._metrics.batch_requests.add(len(batch))
-        self._metrics.batch_hypotheses.add(sum(job.size for job in batch))
+        self.metrics.batch_requests.observe(len(batch))
+        self.metrics.batch_hypotheses.observe(sum(job.size for job in batch))
         for job, lists in zip(batch, scored, strict=True):
             try:
                 choices = self._rescorer.decide(lists)
@@ -204,7 +192,7 @@ def answer_of(rescorer: Rescorer, choice: Choice) -> dict[str, Any]:
 
     JSON has no infinity: a score of minus infinity is null.
     """
-    answer = {"text": choice.text, **native.as_json(choice.nbest)}
+    answer = {"text": choice.text, **native.as_json(replace(choice.nbest, audio=None))}
     for entry, total in zip(answer["hyps"], choice.totals, strict=True):
         entry["total"] = _finite(total)
         if "score" in entry:
@@ -236,7 +224,10 @@ def lists_of(body: bytes, limits: Limits) -> tuple[list[NbestList], bool]:
         place = f"request: list {number}" if isinstance(value, list) else "request"
         if not isinstance(entry, dict):
             raise UserError(f'{place}: expected an object with "hyps"')
-        lists.append(formats.from_json({"id": str(number), **entry}, place))
+        nbest = formats.from_json({"id": str(number), **entry}, place)
+        if nbest.audio is not None:
+            nbest.audio = confined(nbest.audio, limits.audio)
+        lists.append(nbest)
     total = sum(len(nbest.hypotheses) for nbest in lists)
     if total > limits.hypotheses:
         raise UserError(f"request: {total:,} hypotheses; at most {limits.hypotheses:,} are taken; send fewer lists")
@@ -255,8 +246,9 @@ class Service:
     """The handlers, and their shared state."""
 
     def __init__(self, rescorer: Rescorer, limits: Limits) -> None:
-        self._rescorer, self._limits, self._metrics = rescorer, limits, Metrics()
-        self._batcher = Batcher(rescorer, limits, self._metrics)
+        self._rescorer, self._limits = rescorer, limits
+        self._batcher = Batcher(rescorer, limits)
+        self._metrics = self._batcher.metrics
 
     def close(self) -> None:
         """Answer the waiting requests, and end."""
@@ -277,7 +269,7 @@ class Service:
         return _json(about)
 
     async def metrics(self, request: Request) -> Response:
-        return PlainTextResponse(self._metrics.text(self._batcher.waiting), media_type=METRICS_TYPE)
+        return PlainTextResponse(self._metrics.text(), media_type=METRICS_TYPE)
 
     async def rescore(self, request: Request) -> Response:
         began = time.monotonic()
@@ -294,8 +286,8 @@ class Service:
         except Exception:
             log.exception("a request failed")
             response = _json({"error": "a defect of rescore; the log of the service has it"}, 500)
-        self._metrics.requests[response.status_code] += 1
-        self._metrics.seconds.add(time.monotonic() - began)
+        self._metrics.requests.labels(str(response.status_code)).inc()
+        self._metrics.seconds.observe(time.monotonic() - began)
         return response
 
     async def _answer(self, request: Request) -> Any:
@@ -344,7 +336,7 @@ def _json(value: Any, status: int = 200) -> Response:
 def application(rescorer: Rescorer, limits: Limits | None = None) -> Starlette:
     """The ASGI application, for any server; it ends with the server's lifespan."""
     service = Service(rescorer, limits or Limits())
-    warm = NbestList("warm", [Hypothesis("warm", {FIRST_PASS: 0.0})], source="warm")
+    warm = NbestList("warm", [Hypothesis("warm", {FIRST_PASS: 0.0})], source="warm", audio=NO_AUDIO)
     rescorer.score([[warm]])  # modules that load on first use are loaded before the first request
 
     @contextlib.asynccontextmanager
@@ -361,20 +353,7 @@ def application(rescorer: Rescorer, limits: Limits | None = None) -> Starlette:
     return Starlette(routes=routes, lifespan=lifespan)
 
 
-class Server(uvicorn.Server):
-    """A server that says where it listens, as soon as it does."""
-
-    async def startup(self, sockets: list[Any] | None = None) -> None:
-        await super().startup(sockets)
-        if self.started and sockets:
-            host, port = sockets[0].getsockname()[:2]
-            log.info("listening on http://%s:%d", f"[{host}]" if ":" in host else host, port)
-
-
-def server(app: Starlette) -> Server:
-    """A server that SIGTERM stops gracefully: accepted requests are answered, new connections refused."""
-    return Server(
-        uvicorn.Config(
-            app, log_level="warning", access_log=False, lifespan="on", ws="none", timeout_keep_alive=KEEP_ALIVE
-        )
-    )
+def server(rescorer: Rescorer, limits: Limits | None = None) -> connections.Server:
+    """The application with a server of its own."""
+    limits = limits or Limits()
+    return connections.server(application(rescorer, limits), limits.seconds, (__name__,))

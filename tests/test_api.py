@@ -88,12 +88,15 @@ def test_functions_dictionaries_and_plain_texts() -> None:
         rescore.score(LISTS, lambda sentences: [0.0])
 
 
-def test_error_rates_as_jiwer_gives_them() -> None:
+def test_error_rates_are_jiwers_in_percent() -> None:
     import jiwer
 
     references, hypotheses = ["the old clock ticked", "a house"], ["the clock sticked", "a house"]
-    assert rescore.wer(references, hypotheses) == pytest.approx(jiwer.wer(references, hypotheses))
-    assert rescore.cer("abc", "abd") == pytest.approx(jiwer.cer("abc", "abd"))
+    assert rescore.wer(references, hypotheses) == pytest.approx(100 * jiwer.wer(references, hypotheses))
+    texts = zip(hypotheses, references, strict=True)
+    lists = [rescore.NbestList(ref, [rescore.Hypothesis(text, {"s2s": 0.0})], references=(ref,)) for text, ref in texts]
+    assert rescore.wer(references, hypotheses) == rescore.evaluate(lists).first_pass
+    assert rescore.cer("abc", "abd") == pytest.approx(100 * jiwer.cer("abc", "abd"))
     assert rescore.wer("The clock", "the clock") == 0.0
     with pytest.raises(rescore.UserError, match="1 hypothesis for 2 references"):
         rescore.wer(references, "a")
@@ -119,7 +122,7 @@ def test_results_in_a_notebook() -> None:
     assert "<p>2 utterances, 4 hypotheses</p>" in shown
     compared = rescore.compare(LISTS, LISTS, brevity)
     assert ">first pass</td>" in compared._repr_html_() and "<b>0.00</b>" not in compared._repr_html_()
-    assert "weights tuned on dev; p against the row above" in compared._repr_html_()
+    assert "weights tuned on dev; p against the first pass" in compared._repr_html_()
     assert "1 list without" in rescore.evaluate([rescore.NbestList("u", LISTS[0].hypotheses)])._repr_html_()
 
 
@@ -411,8 +414,8 @@ def test_what_counts_as_a_word_is_said_as_on_the_command_line(tmp_path: Path) ->
     assert rescore.evaluate(lists, metric="bwer", words=words).first_pass == 100.0
     scored = rescore.score(lists, brevity)
     weights = rescore.tune(scored, metric="bwer", words=words, normaliser=parts)
-    assert weights.tuned_for is not None and weights.tuned_for.words is not None
-    assert weights.tuned_for.normaliser == ("split_hyphens",)
+    assert weights.tuned_for is not None and "words" in weights.tuned_for.settings
+    assert weights.tuned_for.settings["split_hyphens"] is True
     assert rescore.evaluate(scored, weights).signature == rescore.evaluate(
         scored, weights, "bwer", words=words, normaliser=parts
     ).signature  # fmt: skip
@@ -474,7 +477,7 @@ def test_confidences_and_new_hypotheses_are_those_of_the_commands(run_in: Run, t
         ("--respell", rescore.respell(lists, 5, channel="shipped")),
     ):
         done = run_in("score", "l.jsonl", "--lm", "tta-small", option, "5")
-        expected = [json.loads(line) for line in done.stdout.splitlines()][1:]
+        expected = [json.loads(line) for line in done.stdout.splitlines()]
         assert [[one["text"] for one in row["hyps"]] for row in expected] == [
             [one["text"] for one in as_json(nbest)["hyps"]] for nbest in made
         ]
@@ -498,4 +501,24 @@ def test_merged_lists_are_those_of_the_command(run_in: Run, tmp_path: Path) -> N
     formats.write(LISTS[:1], str(tmp_path / "a.jsonl"))
     formats.write(other, str(tmp_path / "b.jsonl"))
     done = run_in("merge", "a.jsonl", "b.jsonl", "--name", "b")
-    assert json.loads(done.stdout.splitlines()[-1]) == as_json(rescore.merge(LISTS[:1], {"b": other})[0])
+    written = json.loads(done.stdout.splitlines()[-1])
+    assert written.pop("columns").keys() == {"b", "missing.s2s", "missing.b"}
+    assert written == as_json(rescore.merge(LISTS[:1], {"b": other})[0])
+
+
+def test_a_function_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    from rescore.lms import function
+
+    calls: list[object] = []
+    monkeypatch.setattr(function, "content_of", lambda value: calls.append(value) or "0")
+    model = function.FunctionModel(lambda sentences: [0.0 for _ in sentences])
+    assert model.fingerprint == model.fingerprint == "0" and len(calls) == 1
+
+
+def test_sizes_inside_a_configuration_have_limits(tmp_path: Path) -> None:
+    from rescore.lms.folders import check_sizes
+
+    inner = {"text_config": {"num_hidden_layers": 10**9}}
+    (tmp_path / "config.json").write_text(json.dumps(inner), encoding="utf-8")
+    with pytest.raises(rescore.UserError, match="num_hidden_layers is 1000000000"):
+        check_sizes(tmp_path)

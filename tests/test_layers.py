@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
@@ -12,26 +13,30 @@ from pathlib import Path
 from tests.conftest import ROOT
 
 LAYERS = [
+    ["research"],  # the wing: nobody imports it, except by name from `parts` and the list of commands
     ["__main__"],
     ["cli"],
     ["service"],
+    ["connections"],
     ["__init__"],
     ["rescorer"],
     ["api"],
     ["pipeline"],
+    ["plan"],
     ["config"],
     ["reports"],
     ["engines"],  # scores are computed below, columns are added here
     ["tuning"],
     ["decision"],
     ["expansion"],
-    ["embeddings"],
+    ["combine"],
     ["lms"],
     ["metrics"],
     ["formats"],
     ["signature"],
     ["nbest"],
     ["styles"],
+    ["options"],
     ["parts"],
     ["files"],
     ["errors", "version"],
@@ -42,15 +47,14 @@ WITH_TORCH = (
     "lms/neural",
     "lms/huggingface",
     "lms/tta/network.py",
-    "lms/lstm/network.py",
-    "lms/permutation/network.py",
-    "lms/electra/network.py",
+    "lms/lstm.py",
     "lms/unified/network.py",
     "lms/quality_estimation.py",
-    "embeddings",
+    "research",
     "reports/speed.py",
     "engines/cluster.py",
     "metrics/comet.py",
+    "research",
 )
 
 
@@ -94,6 +98,16 @@ def test_imports_go_down() -> None:
         and HEIGHT[room] >= HEIGHT[room_of(path)]
     ]
     assert not up, "\n".join(up)
+
+
+def test_the_core_does_not_import_research() -> None:
+    """The tables name what is in the wing; it is imported when it is used."""
+    core = [path for path in modules() if room_of(path) != "research"]
+    assert not [path for path in core if any(name.startswith("rescore.research") for name in imports(path))]
+    program = "import sys, rescore, rescore.parts, rescore.cli.main, rescore.lms.tta, rescore.lms.neural.options"
+    loaded = "print(*(name for name in sys.modules if name.startswith('rescore.research')))"
+    done = subprocess.run([sys.executable, "-c", f"{program}\n{loaded}"], capture_output=True, text=True, check=True)
+    assert not done.stdout.strip()
 
 
 def test_no_circles() -> None:

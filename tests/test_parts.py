@@ -4,26 +4,31 @@ from __future__ import annotations
 
 import importlib
 import json
+import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from rescore import parts
+from rescore import formats, parts
 from rescore.decision import Decision
 from rescore.errors import UserError
 from rescore.formats import ReadOptions
 from rescore.formats.source import Source
 from rescore.lms import ComputeOptions, Kind, Question, TokenScores
 from rescore.lms.base import Spec
-from rescore.metrics import Metric, MetricOptions
+from rescore.metrics import Metric, MetricOptions, Normaliser
+from rescore.metrics.normalise import WordList
 from rescore.metrics.significance import PairedTest, ScoredText
 from rescore.metrics.wer import ErrorRate
 from rescore.nbest import FIRST_PASS, Hypothesis, NbestList
+from rescore.options import Declared, option
 from rescore.parts import Registry
 from rescore.signature import Signature
-from rescore.tuning.joint import JointWeights
+from rescore.tuning import Weights
 from rescore.version import VERSION
 from tests.conftest import Run, assert_one_line_error, write_json
 
@@ -53,21 +58,33 @@ def lists(tmp_path: Path) -> Path:
 class Semicolons:
     """A format: `id;score;text` a line."""
 
+    @dataclass(frozen=True, kw_only=True)
+    class Options(Declared):
+        base: float = option(math.e, "semicolons: base of the logarithms.", "--log-base", low=1, open_low=True)
+
     def sniff(self, source: Source) -> bool:
         return source.head.startswith("u0;")
 
     def read(self, source: Source, options: ReadOptions) -> Iterator[NbestList]:
+        factor = math.log(options.of(Semicolons.Options).base)
         for line in source.lines():
             name, score, text = line.split(";")
-            yield NbestList(name, [Hypothesis(text, {FIRST_PASS: float(score)})])
+            yield NbestList(name, [Hypothesis(text, {FIRST_PASS: factor * float(score)})])
 
 
 def test_a_format(rescore: Run, register: object, tmp_path: Path) -> None:
     (tmp_path / "x").write_text("u0;-1;hello\n", encoding="utf-8")
     register(parts.FORMATS, "semicolons", Semicolons(), "lines with semicolons")
     assert json.loads(rescore("convert", "x").stdout)["hyps"][0]["text"] == "hello"
-    assert rescore("convert", "x", "--format", "semicolons").returncode == 0
-    assert ",semicolons." in rescore("run", "--help").stdout.replace("\n", "").replace(" ", "")
+    done = rescore("convert", "x", "--format", "semicolons", "--log-base", "100")
+    assert json.loads(done.stdout)["hyps"][0]["score"] == pytest.approx(-math.log(100))
+    assert_one_line_error(rescore("convert", "x", "--log-base", "1"), "--log-base")
+    (list_of_x,) = formats.read(["x"], options=ReadOptions(base=10))
+    assert list_of_x.hypotheses[0].scores[FIRST_PASS] == pytest.approx(-math.log(10))
+    assert "--log-base NUMBER semicolons: base of the logarithms." in " ".join(
+        rescore("run", "--help-all").stdout.split()
+    )
+    assert ",semicolons." in rescore("run", "--help-all").stdout.replace("\n", "").replace(" ", "")
     (tmp_path / "y").write_text("?", encoding="utf-8")
     assert_one_line_error(rescore("convert", "y"), "json, semicolons")
 
@@ -92,16 +109,34 @@ def test_a_kind_of_language_model(rescore: Run, register: object, lists: Path, t
     register(parts.KINDS, "shortest", ShortestKind, "few words")
     done = rescore(lists, "--lm", f"shortest:{tmp_path}", "--weight", "0.9")
     assert "reranked      0.00" in done.stdout and "lm:shortest=shortest@000000000000,sum,float32" in done.stdout
-    assert "shortest: few words" in " ".join(rescore("run", "--help").stdout.split())
+    assert "shortest: few words" in " ".join(rescore("run", "--help-all").stdout.split())
     assert_one_line_error(rescore(lists, "--lm", "elmo"), "server, shortest")
 
 
 class Sentences(ErrorRate):
-    """Share of wrong sentences."""
+    """Share of sentences with more errors than are tolerated."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.name = "SER"
+    name = "SER"
+
+    @dataclass(frozen=True, kw_only=True)
+    class Options(ErrorRate.Options):
+        tolerated: int = option(0, "SER: number of errors that a right sentence may have.", metavar="N", low=0)
+
+    def __init__(self, options: Options) -> None:
+        super().__init__(options.normaliser)
+        self.tolerated = options.tolerated
+
+    @classmethod
+    def choose(cls, options: Any, references: Sequence[str]) -> Sentences:
+        return cls(options)
+
+    @property
+    def options(self) -> Declared:
+        return Sentences.Options(normaliser=self.words, tolerated=self.tolerated)
+
+    @property
+    def settings(self) -> dict[str, str]:
+        return super().settings | {"tolerated": str(self.tolerated)}
 
     @property
     def versions(self) -> dict[str, str]:
@@ -109,15 +144,12 @@ class Sentences(ErrorRate):
 
     def statistics(self, hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> np.ndarray:
         counts = super().statistics(hypotheses, references)
-        wrong = (counts[:, :3].sum(axis=1) > 0).astype(np.int64)
+        wrong = (counts[:, :3].sum(axis=1) > self.tolerated).astype(np.int64)
         return np.stack([wrong, 0 * wrong, 0 * wrong, 0 * wrong + 1], axis=1)
 
 
 def test_a_metric(rescore: Run, register: object, lists: Path, tmp_path: Path) -> None:
-    def make(options: MetricOptions, references: Sequence[str]) -> Metric:
-        return Sentences()
-
-    register(parts.METRICS, "ser", make, "sentence error rate")
+    register(parts.METRICS, "ser", Sentences, "sentence error rate")
     found = rescore("eval", lists, "--metric", "ser").stdout
     (line,) = (line for line in found.splitlines() if line.startswith("SER|"))
     assert Signature.parse(line).versions == {"rescore": VERSION, "counter": "1.2", "comet": "3"}
@@ -127,16 +159,79 @@ def test_a_metric(rescore: Run, register: object, lists: Path, tmp_path: Path) -
     assert_one_line_error(rescore("eval", lists, "--metric", "serr"), "did you mean ser?")
 
 
+def test_an_option_of_a_metric(rescore: Run, register: object, tmp_path: Path) -> None:
+    """One class outside the package: measured, tuned for, in the help, in signatures and in weights files."""
+    register(parts.METRICS, "ser", Sentences, "sentence error rate")
+    help_text = " ".join(rescore("run", "--help-all").stdout.split())
+    assert (
+        "ter, ser." in help_text and "--tolerated N SER: number of errors that a right sentence may have." in help_text
+    )
+    hyps = [
+        {"text": "a b c d", "score": -1, "scores": {"lm": -3}},
+        {"text": "a b x y", "score": -2, "scores": {"lm": -1}},
+        {"text": "a b c y", "score": -3, "scores": {"lm": -1}},
+    ]
+    lines = [json.dumps({"id": f"u{n}", "ref": "a b c z", "hyps": hyps}) for n in range(4)]
+    lines += [json.dumps({"id": f"v{n}", "ref": "a b x z", "hyps": hyps}) for n in range(4)]
+    (tmp_path / "l.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    strict = rescore("eval", "l.jsonl", "--metric", "ser").stdout
+    loose = rescore("eval", "l.jsonl", "--metric", "ser", "--tolerated", "1").stdout
+    assert "|tolerated:0|" in strict and "|tolerated:1|" in loose
+    assert " 100.00" in strict and " 50.00" in loose
+    tuned = rescore(
+        "tune", "l.jsonl", "--metric", "ser", "--tolerated", "2", "--split-hyphens", "--no-bagging", "-o", "w.json"
+    )
+    assert tuned.returncode == 0, tuned.stderr
+    about = json.loads((tmp_path / "w.json").read_text())["tuned_for"]
+    assert (about["metric"], about["settings"]) == ("ser", {"split_hyphens": True, "tolerated": 2})
+    assert rescore("rerank", "l.jsonl", "--weights", "w.json", "--report", "r.json").returncode == 0
+    results = json.loads((tmp_path / "r.json").read_text())
+    assert "|tolerated:2|" in results["signature"] and results["metrics"][0]["metric"] == "SER"
+    again = rescore(
+        "rerank", "l.jsonl", "--weights", "w.json", "--metric", "ser", "--tolerated", "1", "--report", "s.json"
+    )
+    assert again.returncode == 0 and "|tolerated:1|" in json.loads((tmp_path / "s.json").read_text())["signature"]
+    wrong = json.loads((tmp_path / "w.json").read_text())
+    wrong["tuned_for"]["settings"]["tolerance"] = 1
+    write_json(tmp_path / "wrong.json", wrong)
+    assert_one_line_error(rescore("rerank", "l.jsonl", "--weights", "wrong.json", "--report", "x.json"), "tolerance")
+
+
+def test_options_of_a_metric_in_weights_of_an_earlier_release(tmp_path: Path) -> None:
+    (tmp_path / "names").write_text("anna\n", encoding="utf-8")
+    names = WordList.load(tmp_path / "names")
+    about = {"metric": "bwer", "tokenise": None, "normaliser": ["nfkc"], "words": as_file(names), "model": None}
+    weights = Weights.load(write_json(tmp_path / "w.json", {"weights": {"s2s": 1}, "tuned_for": about}))
+    assert weights.tuned_for is not None
+    assert weights.tuned_for.options == MetricOptions(normaliser=Normaliser(nfkc=True), words=names)
+    weights.save(tmp_path / "again.json")
+    assert Weights.load(tmp_path / "again.json").tuned_for == weights.tuned_for
+    (tmp_path / "names").write_text("bert\n", encoding="utf-8")
+    with pytest.raises(UserError, match="changed after tuning"):
+        _ = weights.tuned_for.options
+
+
+def as_file(content: WordList) -> dict[str, str]:
+    return {"path": content.path, "digest": content.digest}
+
+
 class Last:
-    """A decision rule: the last hypothesis."""
+    """A decision rule: the last hypothesis, or one before."""
 
     needs_scale = False
+
+    @dataclass(frozen=True, kw_only=True)
+    class Options(Declared):
+        before: int = option(0, "last: number of hypotheses behind the chosen hypothesis.", metavar="N", low=0)
+
+    def __init__(self, options: Options) -> None:
+        self.before = options.before
 
     def prepare(self, lists: Sequence[NbestList], metric: Metric | None) -> Sequence[None]:
         return [None] * len(lists)
 
     def choose(self, nbest: NbestList, preference: np.ndarray, prepared: None) -> str:
-        return nbest.hypotheses[-1].text
+        return nbest.hypotheses[-1 - self.before].text
 
 
 def test_a_decision(rescore: Run, register: object, lists: Path, tmp_path: Path) -> None:
@@ -145,6 +240,17 @@ def test_a_decision(rescore: Run, register: object, lists: Path, tmp_path: Path)
     done = rescore("rerank", lists, "--weights", "w.json", "--decide", "last", "--report", "r.json", "--best", "-")
     assert done.stdout.splitlines() == [f"u{index} short" for index in range(4)], done.stderr
     assert "|decide:last|" in json.loads((tmp_path / "r.json").read_text())["signature"]
+    assert "--before N last: number of hypotheses behind" in " ".join(rescore("run", "--help-all").stdout.split())
+    rule = ("--decide", "last", "--before", "1")
+    done = rescore("rerank", lists, "--weights", "w.json", *rule, "--report", "r.json", "--best", "-")
+    assert done.stdout.splitlines() == [f"u{index} a longer one" for index in range(4)], done.stderr
+    signature = json.loads((tmp_path / "r.json").read_text())["signature"]
+    assert Signature.parse(signature).decision == "last:before=1"
+    write_json(tmp_path / "lm.json", {"weights": {"s2s": 1}, "decision": {"name": "last:before=1"}})
+    assert rescore("rerank", lists, "--weights", "lm.json", "--best", "-").stdout == done.stdout
+    for wrong in ("last:befor=1", "last:before=x", "last:before=-1", "best:before=1"):
+        with pytest.raises(UserError, match=r"before|has no options"):
+            Decision(wrong)
 
 
 class LeastLoss:
@@ -168,22 +274,23 @@ class LeastLoss:
 def test_a_decision_by_expected_loss(register: object, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its weights and scale are tuned together, under its own losses."""
     register(parts.DECISIONS, "middle", LeastLoss, "of about the expected length")
-    asked: list[object] = []
+    computed: list[int] = []
+    losses = LeastLoss.losses
 
-    def tune_jointly(*given: object) -> JointWeights:
-        asked.append(given[-1])
-        return JointWeights({"s2s": 1.0}, 2.0, 0.0)
+    def counted(metric: Metric, lists: Sequence[NbestList]) -> list[np.ndarray]:
+        computed.append(len(lists))
+        return losses(metric, lists)
 
-    monkeypatch.setattr(tuning, "tune_jointly", tune_jointly)
+    monkeypatch.setattr(LeastLoss, "losses", staticmethod(counted))
     hypotheses = [Hypothesis("a b", {"s2s": -1.0, "lm": -2.0}), Hypothesis("a", {"s2s": -2.0, "lm": -1.0})]
     options = tuning.TuningOptions(decide=Decision("middle"))
     weights, _ = tuning.tune(ErrorRate(), [NbestList("u", hypotheses, ("a",))], ["lm"], options=options)
-    assert asked == [LeastLoss.losses] and weights.decision == Decision("middle", 2.0)
+    assert computed[0] == 1 and weights.decision.name == "middle" and weights.decision.scale
 
 
 def test_rules_are_in_the_help(rescore: Run, register: object) -> None:
     register(parts.DECISIONS, "last", Last, "the last of the list")
-    assert "last: the last of the list." in " ".join(rescore("run", "--help").stdout.split())
+    assert "last: the last of the list." in " ".join(rescore("run", "--help-all").stdout.split())
 
 
 class Never:

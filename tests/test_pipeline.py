@@ -12,11 +12,12 @@ import pytest
 import rescore
 from rescore import formats, pipeline
 from rescore.errors import UserError
-from rescore.metrics import choose_metric
 from rescore.nbest import TOKENS, WORDS, Column, Hypothesis, NbestList
+from rescore.plan import check, resolve
 from rescore.reports.results import render
-from rescore.tuning.folds import choose_columns, suits_token_bonus
+from rescore.tuning.folds import choose_columns
 from rescore.tuning.weights import Weights
+from tests import stages
 from tests.cli.test_recipe import make
 from tests.conftest import ROOT, Run, assert_one_line_error
 
@@ -41,7 +42,9 @@ def many(name: str, number: int, depth: int = 3) -> list[NbestList]:
 
 def figures(report: dict[str, Any]) -> dict[str, Any]:
     """All but what is named after files, and how long it took."""
-    kept = {name: value for name, value in report.items() if name not in ("dataset", "seconds", "stages", "origin")}
+    kept = {
+        name: value for name, value in report.items() if name not in ("dataset", "seconds", "stages", "origin", "plan")
+    }
     return kept | {"dev": report["dev"] | {"source": ""}}
 
 
@@ -87,22 +90,26 @@ def scored(number: int, model: str = "tta", *columns: str) -> list[NbestList]:
 
 
 def test_a_token_bonus_is_for_large_sets_of_pseudo_log_likelihoods() -> None:
-    wer = choose_metric("wer", scored(1))
-    assert suits_token_bonus(scored(500, "tta", TOKENS), ["lm"], wer)
-    assert not suits_token_bonus(scored(499, "tta", TOKENS), ["lm"], wer)
-    assert not suits_token_bonus(scored(500, "unilm", TOKENS), ["lm"], wer)
-    assert not suits_token_bonus(scored(500, "tta"), ["lm"], wer)
+    for large in (
+        scored(500, "tta", TOKENS),
+        scored(499, "tta", TOKENS),
+        scored(500, "unilm", TOKENS),
+        scored(500, "tta"),
+    ):
+        model, tokens = large[0].provenance["lm"].model, TOKENS in large[0].provenance
+        suits = len(large) >= 500 and model == "tta" and tokens
+        assert (TOKENS in resolve(pipeline.RunConfig(), dev=large).tuning.bonuses) == suits
     for asked in (True, False):
         config = pipeline.RunConfig(token_bonus=asked)
-        assert (TOKENS in config.tuning(scored(2, "unilm", TOKENS), ["lm"]).bonuses) == asked
+        assert (TOKENS in resolve(config, dev=scored(2, "unilm", TOKENS)).tuning.bonuses) == asked
 
 
 @pytest.mark.parametrize(("metric", "bonuses"), [("wer", (WORDS, TOKENS)), ("bleu", ()), ("chrf", (WORDS, TOKENS))])
 def test_bleu_has_no_bonus_for_length(metric: str, bonuses: tuple[str, ...]) -> None:
     lists = scored(500, "tta", TOKENS)
-    config = pipeline.RunConfig(metrics=(metric,))
-    assert config.tuning(lists, ["lm", "other"]).bonuses == bonuses
-    assert replace(config, word_bonus=True).tuning(lists, ["lm"]).bonuses[:1] == (WORDS,)
+    config = pipeline.RunConfig(metrics=(metric,), columns=("lm", "other"))
+    assert resolve(config, dev=lists).tuning.bonuses == bonuses
+    assert resolve(replace(config, word_bonus=True, columns=("lm",)), dev=lists).tuning.bonuses[:1] == (WORDS,)
 
 
 def test_columns_of_models_are_tuned_not_those_of_toolkits() -> None:
@@ -132,7 +139,7 @@ def test_columns_of_models_are_tuned_not_those_of_toolkits() -> None:
 )
 def test_decisions_that_contradict_each_other(decisions: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError, match=message):
-        pipeline.RunConfig(**decisions).checked()
+        check(pipeline.RunConfig(**decisions))
 
 
 def test_as_tuned_unless_something_else_is_asked_for(run_in: Run, tmp_path: Path) -> None:
@@ -177,7 +184,7 @@ def test_mbr_tells_no_interval_of_the_best_score(run_in: Run, tmp_path: Path) ->
     assert "same from" in run_in("tune", "l.jsonl", "-o", "w.json").stderr
     lists, weights = formats.read([tmp_path / "l.jsonl"]), Weights.load(tmp_path / "w.json")
     for config, is_said in ((pipeline.RunConfig(), True), (pipeline.RunConfig(decide="mbr", scale=1.0), False)):
-        results, _ = pipeline.evaluate(lists, weights, config)
+        results, _ = stages.evaluated(lists, weights, config)
         assert ("the same for any lambda" in render(results)) == is_said
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import logging
 import os
 import re
 import shutil
@@ -13,11 +14,13 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from threading import Event
 from typing import Any
 from urllib.parse import quote
 
@@ -30,11 +33,12 @@ from rescore.formats import native
 from rescore.lms import load
 from rescore.lms.base import Question, TokenScores
 from tests.conftest import ROOT, Run, assert_one_line_error, near
+from tests.lms.test_ngram import ARPA
 
 pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
 
-from rescore import service
+from rescore import connections, service
 
 WEIGHTS = {"s2s": 0.6, "tta": 0.4}
 
@@ -82,7 +86,7 @@ class Client:
 def serving(rescorer: Rescorer, limits: service.Limits | None = None) -> Iterator[Client]:
     """A server in a thread."""
     listening = socket.create_server(("127.0.0.1", 0))
-    server = service.server(service.application(rescorer, limits))
+    server = service.server(rescorer, limits)
     thread = threading.Thread(target=server.run, args=([listening],))
     thread.start()
     try:
@@ -150,7 +154,8 @@ def test_answers_are_those_of_rerank(rescore: Run, models: dict[str, Path], tmp_
     assert done.returncode == 0, done.stderr
     assert rescore("confidence", "scored.jsonl", "--weights", "w.json", "-o", "c.jsonl", *decide).returncode == 0
     best = dict(line.split(" ", 1) for line in (tmp_path / "best").read_text().splitlines())
-    ranked = [one for one in near((tmp_path / "r.jsonl").read_text()) if "hyps" in one]
+    ranked = near((tmp_path / "r.jsonl").read_text())
+    assert all(one.pop("columns") for one in ranked)  # their origins are in the weights of the service
     words = near((tmp_path / "c.jsonl").read_text())
     config = RunConfig(decide=decide[1], scale=0.5) if decide else None
     with serving(Rescorer(lm, tmp_path / "w.json", config)) as client:
@@ -211,6 +216,7 @@ def test_an_impossible_hypothesis_has_no_number(client: Client) -> None:
         (json.dumps({"hyps": [{"text": "a"}] * 1001}).encode(), "1,001 hypotheses; at most 1,000"),
         (b"[" * 100_000, "nested"),
         (b'{"hyps": [{"text": "\\ud800"}]}', "surrogate"),
+        (b'{"\\ud800": 1, "\\ud800": 2}', "is duplicated"),
     ],
 )
 def test_bad_input_is_one_line(client: Client, body: bytes, message: str) -> None:
@@ -329,9 +335,13 @@ def test_clients_that_go_away_harm_nobody(gate: Gate) -> None:
 
 
 @contextmanager
-def process(lm: str, folder: Path, *options: str) -> Iterator[tuple[subprocess.Popen[str], Client]]:
-    """The command as a process of its own."""
+def process(
+    lm: str, folder: Path, *options: str, files: int | None = None
+) -> Iterator[tuple[subprocess.Popen[str], Client]]:
+    """The command as a process of its own, with at most so many open files."""
     command = [sys.executable, "-m", "rescore", "serve", "--lm", lm, "--weights", "w.json", "--port", "0", *options]
+    if files:
+        command = ["sh", "-c", f'ulimit -n {files}; exec "$@"', "sh", *command]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
     with subprocess.Popen(command, cwd=folder, env=environment, stderr=subprocess.PIPE, text=True) as running:
         try:
@@ -372,6 +382,134 @@ def test_nothing_is_lost_when_it_is_stopped(models: dict[str, Path], rescorer: R
             client.ask("GET", "/health")
 
 
+def head_of(data: bytes) -> bytes:
+    return f"POST /rescore HTTP/1.1\r\nHost: a\r\nContent-Length: {len(data)}\r\n\r\n".encode()
+
+
+def received(connection: socket.socket) -> bytes:
+    """All that comes until the server closes."""
+    return b"".join(iter(lambda: connection.recv(65536), b""))
+
+
+@pytest.mark.parametrize("start", [b"", head_of(b"")])
+def test_a_head_that_does_not_come_is_not_awaited(start: bytes) -> None:
+    """Also a head of which some comes from time to time, on a new connection and after a request."""
+    with (
+        serving(Rescorer((), {"s2s": 1.0}), service.Limits(seconds=1)) as client,
+        socket.create_connection(("127.0.0.1", client.port), timeout=30) as connection,
+    ):
+        connection.sendall(start)
+        first = b""
+        while start and b"}" not in first:
+            first += connection.recv(1000)
+        connection.settimeout(0.2)
+        answer, end = b"", time.monotonic() + 20
+        for byte in b"POST /rescore HTTP/1.1\r\n" + b"a: b\r\n" * 1000:
+            assert time.monotonic() < end
+            try:
+                connection.send(bytes([byte]))
+                answer += connection.recv(1000)
+            except TimeoutError:
+                continue
+            except ConnectionError:
+                break
+            if answer:
+                break
+        assert b" 408 " in answer
+
+
+def test_a_client_that_closes_its_half_gets_its_answers() -> None:
+    data, gate = json.dumps(body_of(demo(1)[0])).encode(), Event()
+
+    def waits(sentences: Sequence[str]) -> list[float]:
+        assert gate.is_set() or sentences == ["warm"] or gate.wait(60)
+        return [0.0 for _ in sentences]
+
+    with (
+        serving(Rescorer(waits, {"s2s": 0.5, "waits": 0.5})) as client,
+        socket.create_connection(("127.0.0.1", client.port), timeout=60) as connection,
+    ):
+        connection.sendall((head_of(data) + data) * 2)
+        connection.shutdown(socket.SHUT_WR)
+        time.sleep(0.3)
+        gate.set()
+        assert received(connection).count(b" 200 OK") == 2
+
+
+@pytest.fixture
+def ngram(tmp_path: Path) -> str:
+    """A model that starts at once, and its weights in w.json."""
+    Weights({"s2s": 0.6, "ngram": 0.4}, "given").save(tmp_path / "w.json")
+    (tmp_path / "lm.arpa").write_text(ARPA, encoding="utf-8")
+    return f"ngram:{tmp_path / 'lm.arpa'}"
+
+
+def test_connections_leave_file_descriptors_free(ngram: str, tmp_path: Path) -> None:
+    """With more connections than it may have open, the service answers, and its log stays short."""
+    with process(ngram, tmp_path, files=160) as (running, client):
+        held = [socket.create_connection(("127.0.0.1", client.port)) for _ in range(400)]
+        for _ in range(3):
+            assert client.ask("GET", "/health")[0] == 200
+            assert client.rescore(body_of(demo(1)[0]))[0] == 200
+        for connection in held:
+            connection.close()
+        running.send_signal(signal.SIGTERM)
+        assert running.wait(60) == 0
+        assert running.stderr is not None and len(running.stderr.read().splitlines()) <= 100
+
+
+def test_a_log_has_a_limit(caplog: pytest.LogCaptureFixture) -> None:
+    logger = logging.Logger("limited")
+    logger.addHandler(caplog.handler)
+    logger.addFilter(connections.Throttle())
+    for number in range(1000):
+        try:
+            raise ValueError(number)
+        except ValueError:
+            logger.exception("two\nlines")
+    assert 50 < len(caplog.text.splitlines()) <= 100
+    assert "left out" in caplog.messages[-1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tenths", range(10))
+def test_no_request_is_reset_when_it_is_stopped(ngram: str, tmp_path: Path, tenths: int) -> None:
+    """200 clients with fresh connections: each request that was sent whole is answered, or refused with 503."""
+    data = json.dumps(body_of(demo(1, 3)[0])).encode()
+    statuses: Counter[str] = Counter()
+    stopped = threading.Event()
+
+    def ask(port: int) -> None:
+        while True:
+            try:
+                connection = socket.create_connection(("127.0.0.1", port), timeout=60)
+            except ConnectionRefusedError:
+                return
+            with connection:
+                connection.sendall(head_of(data) + data)
+                try:
+                    answer = connection.recv(100)
+                except ConnectionResetError:
+                    answer = b"reset"
+                statuses[answer[9:12].decode() if answer.startswith(b"HTTP") else repr(answer)] += 1
+                if stopped.is_set() and not answer.startswith(b"HTTP"):
+                    return
+
+    with process(ngram, tmp_path) as (running, client), ThreadPoolExecutor(200) as threads:
+        clients = [threads.submit(ask, client.port) for _ in range(200)]
+        time.sleep(1 + tenths / 10)
+        stopped.set()
+        running.send_signal(signal.SIGTERM)
+        assert running.wait(100) == 0
+        for one in clients:
+            one.result()
+    assert statuses["200"] > 200 and set(statuses) <= {"200", "503"}, statuses
+
+
+def test_a_host_that_is_no_name(rescore: Run) -> None:
+    assert_one_line_error(rescore("serve", "--lm", "tta", "--host", "a..b"), "--host a..b", "cannot listen there")
+
+
 def test_a_port_that_is_taken(rescore: Run, models: dict[str, Path], client: Client) -> None:
     done = rescore("serve", "--lm", f"tta:{models['tta']}", "--port", str(client.port))
     last = done.stderr.splitlines()[-1]  # the service in this process may say that it listens, too
@@ -390,6 +528,25 @@ def test_weights_must_fit_the_models(models: dict[str, Path], tmp_path: Path) ->
     mean = Rescorer(lm, {"s2s": 0.5, "tta.mean": 0.5})
     scores = mean.choose(["a b", "a"]).nbest.hypotheses[0].scores
     assert "tta.mean" in scores and "tta" not in scores
+
+
+def test_tokens_that_the_weights_were_tuned_with_are_counted(ngram: str) -> None:
+    """Not only those of pseudo-log-likelihoods."""
+    plan = RunConfig(lms=(ngram,), weights=(0.4,), token_bonus=0.1)
+    outcome = pipeline.run(demo(3), plan)
+    weights = replace(outcome.weights, columns=dict(outcome.lists[0].provenance))
+    assert weights.weights["tokens"] == 0.1
+    assert [choice.text for choice in Rescorer(ngram, weights).choose_all(demo(3))] == outcome.texts
+    other = {**weights.columns, "tokens": replace(weights.columns["tokens"], fingerprint="0" * 64)}
+    with pytest.raises(UserError, match="no model counts tokens"):
+        Rescorer(ngram, replace(weights, columns=other))
+
+
+def test_metrics_are_built_once(monkeypatch: pytest.MonkeyPatch, client: Client, rescorer: Rescorer) -> None:
+    rescorer.choose(demo(1)[0])
+    calls: list[object] = []
+    monkeypatch.setattr("rescore.plan.choose_metric", lambda *arguments: calls.append(arguments))
+    assert client.rescore(body_of(demo(1)[0]))[0] == 200 and not calls
 
 
 def test_several_models_of_one_kind(models: dict[str, Path], tmp_path: Path) -> None:
@@ -486,8 +643,9 @@ def test_the_extra_is_named_where_it_is_missing(rescore: Run, monkeypatch: pytes
     import rescore as package
 
     monkeypatch.setitem(sys.modules, "uvicorn", None)
-    monkeypatch.delitem(sys.modules, "rescore.service")
-    monkeypatch.delattr(package, "service")
+    for name in ("service", "connections"):
+        monkeypatch.delitem(sys.modules, f"rescore.{name}")
+        monkeypatch.delattr(package, name)
     assert_one_line_error(rescore("serve", "--lm", "tta"), "needs uvicorn", "pip install 'rescore[serve]'")
 
 

@@ -8,21 +8,20 @@ import click
 
 from rescore.cli import options
 from rescore.cli.options.base import GroupedCommand
+from rescore.config import RunConfig
 
 
 @click.command("analyse", cls=GroupedCommand)
 @options.nbest_argument
-@options.tuned_weights_options
 @click.option("-o", "--output", metavar="FILE", help="Write the whole analysis as JSON.")
 @click.option("--plots", metavar="DIR", help="Write plots to DIR as PNG files; needs matplotlib.")
-@options.metric_options
-@options.input_options
+@options.takes(weights=options.TunedWeights, config=options.config(options.MEASURES), inputs=options.InputOptions)
 def command(
     nbest: tuple[str, ...],
     weights: options.TunedWeights,
     output: str | None,
     plots: str | None,
-    measure: options.MeasureOptions,
+    config: RunConfig,
     inputs: options.InputOptions,
 ) -> None:
     """Show whether rescoring helps and where it differs from the first pass. The lists need references.
@@ -37,13 +36,15 @@ def command(
     from deeper lists, and advice on what to do next.
     """
     from rescore import formats
+    from rescore.plan import metrics_of
     from rescore.reports import analysis
     from rescore.reports.results import lattice_oracle
     from rescore.tuning import suited
 
     lists = inputs.read(nbest, need_references=True)
     loaded = suited(weights.load(), lists, weights.force_weights)
-    metric = measure.only().choose(lists, loaded)
+    single = options.with_one_metric(options.configured(config, weights=weights))
+    metric = metrics_of(single, lists, weights=loaded)[0]
     result = analysis.analyse(metric, lists, loaded)
     result.lattice_oracle = lattice_oracle(metric, lists, nbest, inputs.read_options)
     if output:

@@ -22,7 +22,6 @@ def _numbers(ctx: click.Context, parameter: click.Parameter, value: str) -> tupl
 
 @click.command("bench", cls=GroupedCommand)
 @options.nbest_argument
-@options.lm_options
 @click.option("--hypotheses", type=click.IntRange(min=1), default=500, show_default=True, help="Number of hypotheses.")
 @click.option(
     "--lengths",
@@ -37,7 +36,7 @@ def _numbers(ctx: click.Context, parameter: click.Parameter, value: str) -> tupl
 @click.option("--vectors", is_flag=True, help="Measure sentence vectors, as in `rescore embed`, instead of scores.")
 @click.option("-o", "--output", metavar="FILE", help="Write all figures as JSON.")
 @click.option("--plot", metavar="FILE", help="Draw milliseconds by sentence length (PNG; needs matplotlib).")
-@options.input_options
+@options.takes(lms=options.PLAIN, inputs=options.InputOptions)
 def command(
     nbest: tuple[str, ...],
     lms: options.LanguageModelOptions,

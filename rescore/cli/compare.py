@@ -7,7 +7,9 @@ import logging
 import click
 
 from rescore.cli import options
-from rescore.cli.options.base import GroupedCommand, StyleOrJson
+from rescore.cli.options.base import GroupedCommand, OneOf
+from rescore.config import RunConfig
+from rescore.parts import STYLES
 
 log = logging.getLogger(__name__)
 
@@ -29,25 +31,15 @@ class CompareCommand(GroupedCommand):
 
 @click.command("compare", cls=CompareCommand)
 @options.nbest_argument
-@options.scoring_lm_options
-@click.option(
-    "--dev",
-    multiple=True,
-    required=True,
-    metavar="NBEST",
-    help="Lists with references to tune the weights on. May be repeated.",
-)
-@click.option("--dev-ref", multiple=True, metavar="FILE", help="References of the dev lists.")
 @click.option(
     "--word-bonus/--no-word-bonus",
     default=None,
     help="Tune a word bonus.  [default: for all models together, not for BLEU]",
 )
-@options.components_option
 @click.option("--leave-out", is_flag=True, help="Also combine all models but one, leaving out each model in turn.")
 @click.option(
     "--style",
-    type=StyleOrJson(),
+    type=OneOf(STYLES, lambda: [*STYLES.names, "json"]),
     default="text",
     show_default=True,
     help="Style of the table on stdout.",
@@ -61,28 +53,24 @@ class CompareCommand(GroupedCommand):
 )
 @options.rename_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, like --style json.")
-@options.norm_option
-@options.expansion_options
-@options.decision_options
-@options.metric_options
-@options.test_options
-@options.input_options
+@options.takes(
+    lms=options.SCORING,
+    dev=options.Offer(options.DevLists, required=("dev",)),
+    config=options.config(options.MODELS, options.EXPANSION, options.DECISION, options.MEASURES, names=("components",)),
+    significance=options.TestOptions,
+    inputs=options.InputOptions,
+)
 def command(
     nbest: tuple[str, ...],
     lms: options.LanguageModelOptions,
-    dev: tuple[str, ...],
-    dev_ref: tuple[str, ...],
+    dev: options.DevLists,
     word_bonus: bool | None,
     leave_out: bool,
-    components: bool,
     style: str,
     output: tuple[str, ...],
     rename: dict[str, str],
     as_json: bool,
-    lm_norm: str | None,
-    expansion: options.ExpansionOptions,
-    decide: options.DecisionOptions,
-    measure: options.MeasureOptions,
+    config: RunConfig,
     significance: options.TestOptions,
     inputs: options.InputOptions,
 ) -> None:
@@ -91,8 +79,9 @@ def command(
     \b
     rescore compare test.json --dev dev.json --lm ngram:lm.arpa --lm tta -o t.md
 
-    The weights of each row are tuned on --dev. A row has the metric, its change from the first pass, a p-value against
-    the row above, and the number of hypotheses scored per second.
+    The weights of each row are tuned on --dev. A row has the metric, its gain over the first pass (a loss is negative),
+    a p-value against the first pass, and the number of hypotheses scored per second. With --leave-out, the p-value of
+    all models without one model is against all models: it says whether the model adds anything to the others.
     """
     from rescore import formats, pipeline
     from rescore.files import shown
@@ -103,11 +92,8 @@ def command(
     for path, found_style in styles.items():
         if found_style is None:
             raise click.UsageError(f"--output {path}: its ending is not one of {endings()}, .json")
-    config = options.run_config(
-        lms, expansion, decide, measure, norm=lm_norm, dev=shown(", ".join(dev)),
-        word_bonus=word_bonus, components=components,
-    )  # fmt: skip
-    lists, dev_lists = inputs.read(nbest, need_references=True), inputs.read_dev(dev, dev_ref)
+    config = options.configured(config, lms, dev=dev.dev, word_bonus=word_bonus)
+    lists, dev_lists = inputs.read(nbest, need_references=True), inputs.read_dev(dev.dev, dev.dev_ref)
     with options.scoring_bar(config, lists, dev_lists) as bar:
         comparison = pipeline.compare(
             lists, dev_lists, config, lms.load, significance.make(), shown(", ".join(nbest)), bar.update, leave_out

@@ -2,39 +2,36 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import click
 
 from rescore.cli import options
 from rescore.cli.options.base import GroupedCommand
-from rescore.cli.options.outputs import ConfidenceFile, alternatives_option, segments_option
+from rescore.cli.options.outputs import ConfidenceFile, WordOutputs
+from rescore.config import RunConfig
 
 
 @click.command("confidence", cls=GroupedCommand)
 @options.nbest_argument
-@options.tuned_weights_options
-@click.option(
-    "--dev",
-    multiple=True,
-    metavar="NBEST",
-    help="Lists with references for calibration, with the same columns. May be repeated.",
-)
-@click.option("--dev-ref", multiple=True, metavar="FILE", help="References of the dev lists.")
-@alternatives_option
-@segments_option
 @click.option("-o", "--output", required=True, metavar="FILE", help="Write words and confidences: .ctm or .jsonl.")
-@options.decision_options
-@options.metric_options
-@options.input_options
+@options.takes(
+    weights=options.TunedWeights,
+    dev=options.Offer(
+        options.DevLists,
+        helps=(("dev", "Lists with references for calibration, with the same columns. May be repeated."),),
+    ),
+    outputs=WordOutputs,
+    config=options.config(options.DECISION, options.MEASURES),
+    inputs=options.InputOptions,
+)
 def command(
     nbest: tuple[str, ...],
     weights: options.TunedWeights,
-    dev: tuple[str, ...],
-    dev_ref: tuple[str, ...],
-    alternatives: int,
-    segments: str | None,
+    dev: options.DevLists,
+    outputs: WordOutputs,
     output: str,
-    decide: options.DecisionOptions,
-    measure: options.MeasureOptions,
+    config: RunConfig,
     inputs: options.InputOptions,
 ) -> None:
     """Write each word of the output with the probability that it is right.
@@ -45,32 +42,31 @@ def command(
         --alternatives 3 -o test.words.jsonl
 
     The confidence of a word is the total posterior of the hypotheses that have the word in the same place. With --dev,
-    the scale of the posteriors is tuned for the best normalised cross entropy; a monotonic map is added if
-    cross-validation on dev gains from it. If the lists have references, the command prints the quality of the
-    confidences with and without calibration.
+    the scale of the posteriors is tuned for the best normalised cross entropy. If cross-validation on dev gains from
+    it, the confidences are also corrected by isotonic regression. If the lists have references, the command prints the
+    quality of the confidences with and without calibration.
     """
+    from rescore.plan import decision_of, resolve
     from rescore.reports.confidences import confidences, render
     from rescore.tuning import suited
-    from rescore.tuning.folds import warn_of_overlap
 
-    words = ConfidenceFile(output, alternatives, segments)
+    words = ConfidenceFile(output, outputs.alternatives, outputs.segments)
     times = words.times()
     loaded = weights.load()
-    config, scale = options.run_config(decide, measure), None
-    if decide.scale is not None and not config.without_scale().decision(loaded).takes_scale:
-        config, scale = config.without_scale(), decide.scale
-        if dev:
+    config, scale = options.configured(config), None
+    unscaled = replace(config, scale=None)
+    if config.scale is not None and not decision_of(unscaled, loaded).takes_scale:
+        config, scale = unscaled, config.scale
+        if dev.dev:
             raise click.UsageError("--scale gives what --dev calibrates; leave one out")
-    decision = config.decision(loaded)
     lists = inputs.read(nbest)
-    dev_lists = inputs.read_dev(dev, dev_ref) if dev else None
-    if dev_lists:
-        warn_of_overlap(lists, dev_lists)
+    dev_lists = inputs.read_dev(dev.dev, dev.dev_ref) if dev.dev else None
     for checked in (lists, dev_lists or []):
         suited(loaded, checked, weights.force_weights)
-    metric = config.metric(dev_lists or lists, loaded)
-    texts = decision.texts(metric, lists, loaded.of)
-    confident = confidences(metric, lists, texts, loaded, decision, dev_lists, alternatives, scale)
+    plan = resolve(config, dev_lists or lists, weights=loaded)
+    decision = plan.decision_with(loaded)
+    texts = decision.texts(plan.metric, lists, loaded.of)
+    confident = confidences(plan.metric, lists, texts, loaded, decision, dev_lists, outputs.alternatives, scale)
     words.write(lists, confident, times)
     if quality := render(confident):
         click.echo(quality, err=output == "-")

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from rescore import parts
 from rescore.cli import options
 from rescore.cli.options.base import GroupedCommand, OneOf
+from rescore.config import RunConfig
+from rescore.formats import written_formats
 
 
 class OneOfWritten(OneOf):
-    """A format that can be written."""
+    """A format that `convert` writes."""
 
     def __init__(self) -> None:
-        super().__init__(parts.FORMATS)
+        super().__init__(parts.FORMATS, written_formats, explained=True)
 
-    @property
-    def names(self) -> list[str]:
-        return [name for name in self.table.names if hasattr(self.table[name], "write")]
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if (name := str(value).lower()) in ("trn", "stm", "ctm"):
+            self.fail(f"{name} holds 1-best texts, not lists; write it with: rescore rerank NBEST --best out.{name}")
+        return super().convert(value, param, ctx)
 
 
 @click.command("convert", cls=GroupedCommand)
@@ -35,15 +40,13 @@ class OneOfWritten(OneOf):
     type=OneOfWritten(),
     help="Format to write.  [default: from the ending: .json, .csv, .tsv, else native JSON Lines]",
 )
-@options.detokenize_option
-@options.expansion_options
-@options.input_options
+@options.takes(undo=options.DetokenizeOption, config=options.config(options.EXPANSION), inputs=options.InputOptions)
 def command(
     nbest: tuple[str, ...],
     output: str,
     to: str | None,
-    detokenize: str | None,
-    expansion: options.ExpansionOptions,
+    undo: options.DetokenizeOption,
+    config: RunConfig,
     inputs: options.InputOptions,
 ) -> None:
     """Convert N-best lists to another format.
@@ -59,12 +62,13 @@ def command(
     from rescore.formats.best import rewritten
     from rescore.formats.text import detokeniser
 
-    lists = list(pipeline.expand(inputs.read(nbest), options.run_config(expansion)))
-    if detokenize:
-        undo = detokeniser(detokenize)
+    lists = inputs.read(nbest)
+    lists = list(pipeline.expand(pipeline.resolve(options.configured(config), lists, measures=False), lists))
+    if undo.detokenize:
+        plain = detokeniser(undo.detokenize)
         for nbest_list in lists:
             nbest_list.hypotheses = [
-                rewritten(hypothesis, undo(hypothesis.text)) for hypothesis in nbest_list.hypotheses
+                rewritten(hypothesis, plain(hypothesis.text)) for hypothesis in nbest_list.hypotheses
             ]
-            nbest_list.references = tuple(undo(text) for text in nbest_list.references)
+            nbest_list.references = tuple(plain(text) for text in nbest_list.references)
     formats.write(lists, output, to)

@@ -6,20 +6,26 @@ import click
 
 from rescore.cli import options
 from rescore.cli.options.base import GroupedCommand
+from rescore.config import RunConfig
 
 
 @click.command("eval", cls=GroupedCommand)
 @click.argument("outputs", nargs=-1, required=True, metavar="OUTPUT...")
 @click.option("--report", metavar="FILE", help="Write the figures as JSON in full precision.")
+@click.option(
+    "--whole",
+    is_flag=True,
+    help="Measure whole recordings: OUTPUT and --ref are CTM, STM, SRT, VTT, JSON, text, or folders of these, in any "
+    "segmentation. Pieces of `rescore combine` are joined.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of the table.")
-@options.metric_options
-@options.test_options
-@options.input_options
+@options.takes(config=options.config(options.MEASURES), significance=options.TestOptions, inputs=options.InputOptions)
 def command(
     outputs: tuple[str, ...],
     report: str | None,
+    whole: bool,
     as_json: bool,
-    measure: options.MeasureOptions,
+    config: RunConfig,
     significance: options.TestOptions,
     inputs: options.InputOptions,
 ) -> None:
@@ -28,17 +34,31 @@ def command(
     \b
     rescore eval exp/decode_test/text --ref data/test/text
     rescore eval baseline.trn reranked.trn --ref ref.trn
+    rescore eval combined a/ b/ --whole --ref ref/
+
+    With --words, the table of WER is followed by those of B-WER, U-WER, and recall, precision and F1 of the terms.
 
     Each further output has a p-value against the first output. Confidence intervals come from the bootstrap.
     """
+    from dataclasses import replace
+
     from rescore import formats
     from rescore.files import shown
+    from rescore.plan import metrics_of
     from rescore.reports import comparison
     from rescore.reports.comparison import render_systems as render
 
-    read = [(shown(name), inputs.read_output(name)) for name in outputs]
-    config = options.run_config(measure)
-    every = [config.metric(read[0][1]), *config.others(read[0][1])]
+    if whole:
+        from rescore.formats.whole import measured_recordings
+
+        if len(inputs.ref) != 1:
+            raise click.UsageError("--whole needs one --ref, a file or folder of whole recordings")
+        read = [(shown(name), measured_recordings(name, inputs.ref[0], inputs.strict)) for name in outputs]
+    else:
+        read = [(shown(name), inputs.read_output(name)) for name in outputs]
+    if config.measuring.words and not config.metrics:
+        config = replace(config, metrics=("wer", *options.listed_metrics()))
+    every = metrics_of(options.configured(config), read[0][1])
     systems = [comparison.compare_outputs(read, metric, significance.make()) for metric in every]
     report = "-" if as_json else report
     if report:

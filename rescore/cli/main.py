@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import difflib
 import errno
 import importlib
+import importlib.metadata
 import io
 import logging
 import os
+import platform
 import signal
 import sys
 import threading
@@ -80,6 +83,7 @@ COMMANDS = {
     "score": "Add LM scores to N-best lists, or print the perplexity of text.",
     "tune": "Tune the weights on dev lists with references.",
     "rerank": "Apply weights; write reranked lists or 1-best texts.",
+    "correct": "Correct what was heard into the terms of a list.",
     "confidence": "Write the confidence of each word, calibrated on dev lists.",
     "eval": "Measure WER, CER or BLEU of outputs, with p-values.",
     "analyse": "Show what reranking corrected and broke, and what to do next.",
@@ -88,6 +92,7 @@ COMMANDS = {
     "check": "Compare results with a golden file; exit 1 if they are worse.",
     "serve": "Run an HTTP service that reranks lists.",
     "merge": "Merge the lists of several systems for the same utterances.",
+    "combine": "Combine recognisers of whole recordings into lists of short pieces.",
     "convert": "Convert N-best lists to another format.",
     "recipe": "Print the path of a Makefile fragment to include in recipes.",
     "train": "Train a language model on text or translations.",
@@ -101,11 +106,11 @@ COMMANDS = {
 }
 
 TOGETHER = {
-    **dict.fromkeys(("check", "report"), "report"),
-    **dict.fromkeys(("init", "recipe", "completion", "models"), "setup"),
-    **dict.fromkeys(("embed", "similarity", "probe"), "vectors"),
+    **dict.fromkeys(("check", "report"), "rescore.cli.report"),
+    **dict.fromkeys(("init", "recipe", "completion", "models"), "rescore.cli.setup"),
+    **dict.fromkeys(("embed", "similarity", "probe"), "rescore.research.commands"),
 }
-"""The module of each command that shares it with others; any other command has a module of its own name."""
+"""The module of each command that shares it with others; any other command has a module of its name in `cli`."""
 
 
 class Commands(click.Group):
@@ -117,7 +122,7 @@ class Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        module = importlib.import_module(f"rescore.cli.{TOGETHER.get(cmd_name, cmd_name)}")
+        module = importlib.import_module(TOGETHER.get(cmd_name, f"rescore.cli.{cmd_name}"))
         command = getattr(module, f"{cmd_name}_command" if cmd_name in TOGETHER else "command")
         assert isinstance(command, click.Command)
         return command
@@ -155,15 +160,38 @@ class Commands(click.Group):
         return super().parse_args(ctx, args)
 
 
+def _has_gpu() -> bool:
+    """Whether CUDA's driver has a GPU, asked without PyTorch, whose import takes seconds."""
+    try:
+        cuda = ctypes.CDLL("nvcuda.dll" if os.name == "nt" else "libcuda.so.1")
+    except OSError:
+        return False
+    number = ctypes.c_int()
+    return cuda.cuInit(0) == 0 and cuda.cuDeviceGetCount(ctypes.byref(number)) == 0 and number.value > 0
+
+
+def _version(ctx: click.Context, param: click.Parameter, asked: bool) -> None:
+    """Print the versions of rescore, Python and PyTorch, and the default --device; PyTorch is not imported."""
+    if not asked or ctx.resilient_parsing:
+        return
+    try:
+        torch = importlib.metadata.version("torch")
+    except importlib.metadata.PackageNotFoundError:
+        torch = "absent"
+    device = "cuda" if "+cpu" not in torch and torch != "absent" and _has_gpu() else "cpu"
+    click.echo(f"rescore {VERSION}, Python {platform.python_version()}, torch {torch}, device {device}")
+    ctx.exit()
+
+
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(VERSION, prog_name="rescore")
+@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show the version.")
 def cli() -> None:
     """Rescore N-best lists of ASR and MT with language models.
 
     \b
     rescore test.json --lm tta --dev dev.json     tune on dev, rerank test, report
     rescore exp/decode_test --ref text --lm tta   an ESPnet2 decode folder
-    rescore run --help                            all options of the main job
+    rescore run --help-all                        all options of the main job
     """
 
 

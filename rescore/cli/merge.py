@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 import click
 
 from rescore.cli import options
-from rescore.cli.options.base import GroupedCommand, option_group
-from rescore.files import shown
+from rescore.cli.options.base import GroupedCommand
+from rescore.config import RunConfig
+from rescore.files import resolved, shown
+from rescore.options import Declared, option
 
 if TYPE_CHECKING:
-    from rescore.config import RunConfig
     from rescore.metrics import Normaliser
     from rescore.nbest import NbestList
 
@@ -35,13 +36,12 @@ if TYPE_CHECKING:
     metavar="FILE",
     help="Write the merged lists: .json, .jsonl, also .gz; - is stdout.",
 )
-@options.metric_options
-@options.input_options
+@options.takes(config=options.config(options.MEASURES), inputs=options.InputOptions)
 def command(
     nbest: tuple[str, ...],
     name: tuple[str, ...],
     output: str,
-    measure: options.MeasureOptions,
+    config: RunConfig,
     inputs: options.InputOptions,
 ) -> None:
     """Merge the N-best lists of several systems for the same utterances.
@@ -53,9 +53,11 @@ def command(
 
     The first system stays the first pass. Each further system gets two columns: its scores, and a mark on hypotheses
     that it did not propose. --components tunes the weights of these columns, with or without --lm. `rescore run --with`
-    merges, scores, tunes and reranks in one command.
+    merges, scores, tunes and reranks in one command. For whole recordings in different segmentations, see `rescore
+    combine`.
     """
     from rescore import formats
+    from rescore.plan import metrics_of
 
     if len(nbest) < 2:
         raise click.UsageError("give the lists of two systems or more")
@@ -65,12 +67,13 @@ def command(
     if len(set(names)) < len(names):
         raise click.UsageError(f"two systems would be called {max(names, key=names.count)}; give each a --name")
     first = inputs.read(nbest[:1])
-    formats.write(read_merged(first, nbest[1:], names, inputs, measure.only().choose(first).words), output)
+    words = metrics_of(options.with_one_metric(options.configured(config)), first)[0].words
+    formats.write(read_merged(first, nbest[1:], names, inputs, words), output)
 
 
 def system_names(paths: Sequence[str]) -> tuple[str, ...]:
     """The names of all systems but the first: the last part of the paths in which all differ, if there is one."""
-    places = [Path(path).resolve() for path in paths]
+    places = [resolved(Path(path)) for path in paths]
     parts = [(shown(place.name).partition(".")[0], *map(shown, reversed(place.parent.parts))) for place in places]
     for same_depth in zip(*parts, strict=False):
         if len(set(same_depth)) == len(places):
@@ -97,12 +100,20 @@ def read_merged(
     return list(merge(first, others, normaliser))
 
 
-@dataclass(frozen=True, slots=True)
-class SystemOptions:
+@dataclass(frozen=True, kw_only=True)
+class SystemOptions(Declared):
     """Further systems that decided about the same utterances."""
 
-    others: tuple[str, ...]
-    dev_with: tuple[str, ...]
+    title = "Several systems"
+
+    others: tuple[str, ...] = option(
+        (),
+        "Lists of another system for the same utterances. Its hypotheses join the lists, and its score gets its own "
+        "weight. May be repeated.",
+        "--with",
+        metavar="NBEST",
+    )
+    dev_with: tuple[str, ...] = option((), "Dev lists of each --with system, in the same order.", metavar="NBEST")
 
     def configured(self, config: RunConfig) -> RunConfig:
         """The weights of all systems are tuned, if there are several.
@@ -145,23 +156,3 @@ class SystemOptions:
         if len(set(names)) < len(names):
             raise click.UsageError(f"--with: two systems would be called {max(names, key=names.count)}; rename one")
         return read_merged(lists, self.dev_with if dev else self.others, names, inputs, normaliser)
-
-
-system_options = option_group(
-    "systems",
-    SystemOptions,
-    "Several systems",
-    [
-        click.option(
-            "--with",
-            "others",
-            multiple=True,
-            metavar="NBEST",
-            help="Lists of another system for the same utterances. Its hypotheses join the lists, and its score gets "
-            "its own weight. May be repeated.",
-        ),
-        click.option(
-            "--dev-with", multiple=True, metavar="NBEST", help="Dev lists of each --with system, in the same order."
-        ),
-    ],
-)

@@ -9,7 +9,7 @@ import click
 from rescore import parts
 from rescore.cli import options
 from rescore.cli.options.base import GroupedCommand, Number, OneOf
-from rescore.errors import UserError
+from rescore.errors import UserError, counted
 
 
 @click.command("report", cls=GroupedCommand)
@@ -79,8 +79,14 @@ def report_command(
 
 
 @click.command("check", cls=GroupedCommand)
-@click.argument("results", metavar="RESULTS.json")
-@click.option("--golden", required=True, metavar="FILE", help="Results file with the expected figures.")
+@click.argument("results", nargs=-1, required=True, metavar="RESULTS.json...")
+@click.option(
+    "--golden",
+    required=True,
+    multiple=True,
+    metavar="FILE",
+    help="Results file with the expected figures; one for each RESULTS.json, in their order.",
+)
 @click.option(
     "--tolerance",
     type=Number(0, 1e6),
@@ -90,34 +96,43 @@ def report_command(
 )
 @click.option("--update", is_flag=True, help="Replace the golden file by RESULTS.json.")
 @click.option("--junit", metavar="FILE", help="Write a JUnit XML report for a CI server.")
-def check_command(results: str, golden: str, tolerance: float, update: bool, junit: str | None) -> int:
-    """Compare a results file with a golden file; exit with 1 if a figure is worse or cannot be compared.
+def check_command(
+    results: tuple[str, ...], golden: tuple[str, ...], tolerance: float, update: bool, junit: str | None
+) -> int:
+    """Compare results files with golden files; exit with 1 if a figure is worse or cannot be compared.
 
     \b
     rescore test.json --lm tta --dev dev.json --report results.json
     rescore check results.json --golden golden.json
+    rescore check a.json b.json --golden golden-a.json --golden golden-b.json
 
     No figure may be worse by more than --tolerance; counts and settings must be equal. A changed model, weight or
-    version is reported, but it is not a failure.
+    version is reported, but it is not a failure. Several files end with one summary.
     """
     from rescore import formats
     from rescore.reports import check
     from rescore.reports.results import read, write
 
-    now = read(Path(results))
-    if not Path(golden).exists():
-        if not update:
-            raise UserError(f"{golden}: no such file; --update writes it from {results}")
-        findings = []
-    else:
-        findings = check.compare(read(Path(golden)), now, tolerance)
-        click.echo(check.render(findings))
+    if len(results) != len(golden):
+        raise click.UsageError(
+            f"{counted(len(results), 'results file')}, but {counted(len(golden), 'golden file')}; give --golden FILE "
+            "for each, in the order of the results files"
+        )
+    findings: dict[str, list[check.Finding]] = {}
+    now = [read(Path(path)) for path in results]
+    for path, expected, measured in zip(results, golden, now, strict=True):
+        if not Path(expected).exists() and not update:
+            raise UserError(f"{expected}: no such file; --update writes it from {path}")
+        findings[path] = check.compare(read(Path(expected)), measured, tolerance) if Path(expected).exists() else []
+    for path in (path for path in results if findings[path]):
+        click.echo((f"{path}\n" if len(results) > 1 else "") + check.render(findings[path]))
+    if len(results) > 1:
+        click.echo(check.summary(findings))
     if junit:
         with formats.opened(junit) as file:
-            file.write(check.junit(findings, results) + "\n")
-    if update:
-        with formats.opened(golden) as file:
-            write(now, file)
-        click.echo(f"{golden}: updated")
-        return 0
-    return int(any(finding.failed for finding in findings))
+            file.write(check.junit(findings) + "\n")
+    for expected, measured in zip(golden, now, strict=True) if update else ():
+        with formats.opened(expected) as file:
+            write(measured, file)
+        click.echo(f"{expected}: updated")
+    return int(not update and any(finding.failed for of_file in findings.values() for finding in of_file))

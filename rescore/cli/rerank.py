@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING
 import click
 
 from rescore.cli import options
-from rescore.cli.options.base import MAIN, GroupedCommand, option_group
-from rescore.cli.options.outputs import best_option, lists_option
+from rescore.cli.options.base import GroupedCommand
+from rescore.cli.options.outputs import RerankedOutputs
+from rescore.config import RunConfig
+from rescore.options import option
 
 if TYPE_CHECKING:
     from rescore.cli.options.outputs import Times
@@ -21,14 +23,16 @@ if TYPE_CHECKING:
     Writer = Callable[[Iterator[tuple[NbestList, str]]], None]
 
 
-@dataclass(frozen=True, slots=True)
-class Outputs:
+@dataclass(frozen=True, kw_only=True)
+class Outputs(options.DetokenizeOption, RerankedOutputs):
     """Where reranked lists and texts go."""
 
-    output: str | None
-    best: str | None
-    segments: str | None
-    detokenize: str | None
+    segments: str | None = option(
+        None,
+        "Kaldi segments file with utterance times. --best x.stm needs it; --best x.ctm uses the start of each "
+        "utterance, if given.",
+        metavar="FILE",
+    )
 
     def checked(self) -> Writer:
         """What writes lists and texts, a stream; a file that cannot be written is refused here, before any work."""
@@ -62,41 +66,21 @@ class Outputs:
                     pass
 
 
-output_options = option_group(
-    "outputs",
-    Outputs,
-    MAIN,
-    [
-        lists_option,
-        best_option,
-        click.option(
-            "--segments",
-            metavar="FILE",
-            help="Kaldi segments file with utterance times. --best x.stm needs it; --best x.ctm uses the start of each "
-            "utterance, if given.",
-        ),
-        options.detokenize_option,
-    ],
-)
-
-
 @click.command("rerank", cls=GroupedCommand)
 @options.nbest_argument
-@options.tuned_weights_options
-@output_options
-@options.report_options
-@options.expansion_options
-@options.decision_options
-@options.metric_options
-@options.input_options
+@options.takes(
+    weights=options.TunedWeights,
+    outputs=Outputs,
+    reporting=options.ReportOptions,
+    config=options.config(options.EXPANSION, options.DECISION, options.MEASURES),
+    inputs=options.InputOptions,
+)
 def command(
     nbest: tuple[str, ...],
     weights: options.TunedWeights,
     outputs: Outputs,
     reporting: options.ReportOptions,
-    expansion: options.ExpansionOptions,
-    decide: options.DecisionOptions,
-    measure: options.MeasureOptions,
+    config: RunConfig,
     inputs: options.InputOptions,
 ) -> None:
     """Sort each list by the combined score. Without -o, --best and --report, the 1-best goes to stdout as Kaldi text.
@@ -111,7 +95,7 @@ def command(
     reporting.check()
     write = outputs.checked()
     loaded = weights.load()
-    config = options.run_config(expansion, decide, measure, weights)
+    config = options.configured(config, weights=weights)
     if reporting.report or reporting.table:
         outcome = pipeline.apply(inputs.read(nbest, need_references=True), loaded, config)
         reporting.write(outcome.results, nbest[0])

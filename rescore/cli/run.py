@@ -3,40 +3,43 @@
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
 import click
 
 from rescore.cli import options
-from rescore.cli.merge import SystemOptions, system_options
+from rescore.cli.merge import SystemOptions
 from rescore.cli.options.base import GroupedCommand
-from rescore.cli.options.outputs import RunOutputs, run_outputs
+from rescore.cli.options.outputs import RunOutputs
+from rescore.config import RunConfig
+
+if TYPE_CHECKING:
+    from rescore.plan import Plan
 
 
 @click.command("run", cls=GroupedCommand)
 @options.nbest_argument
-@options.optional_lm_options
-@options.weight_options
-@options.search_options
-@run_outputs
-@options.report_options
-@options.norm_option
-@system_options
-@options.expansion_options
-@options.decision_options
-@options.metric_options
-@options.input_options
+@options.takes(
+    lms=options.LanguageModelOptions,
+    weights=options.DevLists,
+    config=options.config(
+        options.MODELS, options.WEIGHTS, options.TUNING, options.EXPANSION, options.DECISION, options.MEASURES
+    ),
+    outputs=RunOutputs,
+    reporting=options.ReportOptions,
+    systems=SystemOptions,
+    inputs=options.InputOptions,
+)
+@click.option("--explain", is_flag=True, help="Print the decisions of the run and their reasons on stderr.")
 def command(
     nbest: tuple[str, ...],
+    explain: bool,
     lms: options.LanguageModelOptions,
-    weights: options.WeightOptions,
-    search: options.SearchOptions,
+    weights: options.DevLists,
+    config: RunConfig,
     outputs: RunOutputs,
     reporting: options.ReportOptions,
-    lm_norm: str | None,
     systems: SystemOptions,
-    expansion: options.ExpansionOptions,
-    decide: options.DecisionOptions,
-    measure: options.MeasureOptions,
     inputs: options.InputOptions,
 ) -> None:
     """Score N-best lists with language models, tune their weights on --dev, rerank, and report.
@@ -53,13 +56,14 @@ def command(
     the weight. Without --lm, the scores in the lists are used.
     """
     from rescore import formats, pipeline
+    from rescore.plan import check, metrics_of
     from rescore.reports import confidences
     from rescore.reports.results import lattice_oracle, render
 
     reporting.check()
     inputs.check([*nbest, *weights.dev, *systems.others, *systems.dev_with])
-    config = options.run_config(lms, weights, search, expansion, decide, measure, norm=lm_norm)
-    config = systems.configured(config).checked()
+    config = options.configured(config, lms, dev=weights.dev)
+    config = check(systems.configured(config))
     times = outputs.check(config.respell)
     if outputs.html and not lms.lm:
         raise click.UsageError("--html shows the model's log-probabilities; give an --lm")
@@ -68,12 +72,12 @@ def command(
     lists = inputs.read(nbest, need_references=bool(config.folds))
     dev = inputs.read_dev(weights.dev, weights.dev_ref) if weights.dev else None
     if systems.others:
-        same = config.metric(dev or lists).words
+        same = metrics_of(config, lists, dev)[0].words
         lists = systems.merged(lists, nbest, inputs, same)
         dev = dev and systems.merged(dev, nbest, inputs, same, dev=True)
-    outputs.check_lists(lists, config.metric(dev or lists), times)
+    outputs.check_lists(lists, metrics_of(config, lists, dev)[0], times)
     with options.scoring_bar(config, lists, dev) as bar:
-        outcome = pipeline.run(lists, config, dev, lms.load, bar.update)
+        outcome = pipeline.run(lists, config, dev, lms.load, bar.update, _explain if explain else lambda plan: None)
     if main := outcome.results.main:
         main.lattice_oracle = lattice_oracle(outcome.metric, outcome.lists, nbest, inputs.read_options)
     reporting.write(outcome.results, nbest[0])
@@ -85,3 +89,9 @@ def command(
     click.echo(render(outcome.results), err=to_stdout)
     if certain and (quality := confidences.render(certain)):
         click.echo(f"\n{quality}", err=to_stdout)
+
+
+def _explain(plan: Plan) -> None:
+    """The lines that --verbose logs in all commands."""
+    for reason in plan.reasons:
+        click.echo(str(reason), err=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
@@ -13,15 +14,29 @@ import click
 
 from rescore.cli import options
 from rescore.cli.options.base import GroupedCommand
+from rescore.config import RunConfig
+from rescore.metrics.normalise import WordList
+from rescore.options import Declared, option
 
 if TYPE_CHECKING:
     from rescore.lms import LanguageModel, Question, TokenScores
     from rescore.nbest import NbestList
 
 
+@dataclass(frozen=True, kw_only=True)
+class ListedWords(Declared):
+    title = options.EXPANSION
+
+    words: WordList | None = option(
+        None,
+        "With --respell: your own words, such as names. They are kept and proposed as replacements.",
+        metavar="FILE",
+        read=WordList.load,
+    )
+
+
 @click.command("score", cls=GroupedCommand)
 @click.argument("nbest", nargs=-1, metavar="[NBEST]...")
-@options.scoring_lm_options
 @click.option(
     "--text", metavar="FILE", help="Score plain text instead of lists, one sentence per line (.gz, .xz; - is stdin)."
 )
@@ -48,16 +63,15 @@ if TYPE_CHECKING:
 @click.option(
     "--count-tokens/--no-count-tokens",
     default=None,
-    help="Add a column with the number of tokens of a model.  [default: of the first pseudo-log-likelihood model]",
+    help="Add the column tokens: the number of tokens of each hypothesis.  [default: yes if a model gives "
+    "pseudo-log-likelihoods]",
 )
-@click.option(
-    "--words",
-    metavar="FILE",
-    help="With --respell: your own words, such as names. They are kept and proposed as replacements.",
+@options.takes(
+    lms=options.SCORING,
+    config=options.config(options.MODELS, options.EXPANSION),
+    listed=ListedWords,
+    inputs=options.InputOptions,
 )
-@options.norm_option
-@options.expansion_options
-@options.input_options
 def command(
     nbest: tuple[str, ...],
     lms: options.LanguageModelOptions,
@@ -67,9 +81,8 @@ def command(
     output: str | None,
     on_error: str,
     count_tokens: bool | None,
-    words: str | None,
-    lm_norm: str | None,
-    expansion: options.ExpansionOptions,
+    config: RunConfig,
+    listed: ListedWords,
     inputs: options.InputOptions,
 ) -> None:
     """Add columns of LM scores (natural log) to N-best lists, or print the perplexity of plain text.
@@ -82,33 +95,34 @@ def command(
     """
     from rescore import formats, pipeline
     from rescore.metrics import MetricOptions
-    from rescore.metrics.normalise import WordList
 
     if bool(nbest) == bool(text):
         raise click.UsageError("give either N-best lists or --text FILE")
     if accuracy and not text:
         raise click.UsageError("--accuracy needs --text FILE")
+    if listed.words and not config.respell:
+        raise click.UsageError("--words needs --respell N")
+    if text and (config.respell or config.recombine or config.propose):
+        raise click.UsageError("--text is scored as it is; --respell, --recombine and --propose are for lists")
     if tokens == "-" and (output or "-") == "-":
         raise click.UsageError("--tokens and the result cannot both go to stdout")
     with formats.opened(tokens) if tokens else nullcontext() as file:
         if text:
             _score_text(text, lms, output, file, inputs.strict, accuracy)
             return
-        if words and not expansion.respell:
-            raise click.UsageError("--words needs --respell N")
-        measuring = MetricOptions(words=WordList.load(Path(words)) if words else None)
-        config = options.run_config(lms, expansion, measuring=measuring, norm=lm_norm, count_tokens=count_tokens)
-        lists = pipeline.expand(inputs.iterate(nbest, skip=on_error == "skip"), config)
-        head, lists = pipeline.with_head(lists)
-        models = pipeline.models_for(config, lambda: lms.load(skip=on_error == "skip"), head)
+        measuring = MetricOptions(words=listed.words)
+        config = options.configured(config, lms, measuring=measuring, count_tokens=count_tokens)
+        head, lists = pipeline.first_list(inputs.iterate(nbest, skip=on_error == "skip"))
+        plan = pipeline.resolve(config, head, load=lambda: lms.load(skip=on_error == "skip"), measures=False)
         number = None if config.expands else inputs.count(nbest)
-        total = None if number is None else number * len(models)
-        with options.progress_bar(total, f"score {', '.join(model.name for model in models)}") as bar:
+        total = None if number is None else number * len(plan.models)
+        lists = pipeline.expand(plan, lists)
+        with options.progress_bar(total, f"score {', '.join(model.name for model in plan.models)}") as bar:
             if lms.engine != "local" and output and output != "-" and not tokens:
-                pipeline.score_in_parts(lists, models, config, output, bar.update)
+                pipeline.score_in_parts(plan, lists, output, bar.update)
                 return
             on_scores = partial(_write_scores, file) if file else None
-            scored = pipeline.score(lists, models, config, bar.update, on_scores, formats.input_waits)
+            scored = pipeline.score(plan, lists, bar.update, on_scores, formats.input_waits)
             formats.write(scored, output or "-")
 
 

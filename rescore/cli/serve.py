@@ -5,17 +5,18 @@ from __future__ import annotations
 import contextlib
 import logging
 import socket
+from pathlib import Path
 
 import click
 
 from rescore.cli import options
 from rescore.cli.options.base import GroupedCommand, Number
 from rescore.cli.options.inputs import InputOptions
+from rescore.config import RunConfig
 from rescore.errors import UserError
 
 
 @click.command("serve", cls=GroupedCommand)
-@options.tuned_weights_options
 @click.option("--host", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="Address to listen on.")
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="Port; 0 chooses a free port."
@@ -61,22 +62,19 @@ from rescore.errors import UserError
     help="Time that the first request of a batch waits for other requests.",
 )
 @click.option(
-    "--recombine",
-    type=click.IntRange(min=0),
-    default=0,
-    metavar="K",
-    help="Add up to K hypotheses to each list, combined from parts of its hypotheses.",
+    "--audio",
+    metavar="DIR",
+    help="Folder of recordings that requests may name. Without it, requests send recordings as base64.",
 )
-@click.option(
-    "--dev",
-    multiple=True,
-    metavar="NBEST",
-    help="Scored lists with references for the calibration of confidences. May be repeated.",
+@options.takes(
+    weights=options.TunedWeights,
+    lms=options.PLAIN,
+    config=options.config(options.DECISION, options.MEASURES, names=("recombine",)),
+    dev=options.Offer(
+        options.DevLists,
+        helps=(("dev", "Scored lists with references for the calibration of confidences. May be repeated."),),
+    ),
 )
-@click.option("--dev-ref", multiple=True, metavar="FILE", help="References of the dev lists.")
-@options.lm_options
-@options.decision_options
-@options.metric_options
 def command(
     weights: options.TunedWeights,
     host: str,
@@ -86,12 +84,10 @@ def command(
     queue: int,
     timeout: float,
     batch_wait: float,
-    recombine: int,
-    dev: tuple[str, ...],
-    dev_ref: tuple[str, ...],
+    audio: str | None,
     lms: options.LanguageModelOptions,
-    decide: options.DecisionOptions,
-    measure: options.MeasureOptions,
+    config: RunConfig,
+    dev: options.DevLists,
 ) -> None:
     """Run an HTTP service that chooses a text for each list, with the weights and decisions of `rescore rerank`.
 
@@ -101,12 +97,12 @@ def command(
         http://127.0.0.1:8000/rescore
 
     There is no authentication: everyone who can reach the port can use the service. On SIGTERM the service answers the
-    accepted requests, then stops.
+    requests that were sent, then stops.
     """
     try:
-        from rescore import service
+        from rescore import connections, service
     except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in ("starlette", "uvicorn"):
+        if (error.name or "").partition(".")[0] not in ("h11", "prometheus_client", "starlette", "uvicorn"):
             raise
         raise UserError(f"serve needs {error.name}; install it with: pip install 'rescore[serve]'") from None
     from rescore.lms.base import bound_kernels
@@ -115,13 +111,16 @@ def command(
     bound_kernels()
     loaded = weights.load()
     with _bound(host, port) as listening:
-        config = options.run_config(decide, measure, weights, recombine=recombine)
-        dev_lists = InputOptions().read_dev(dev, dev_ref) if dev else ()
+        config = options.configured(config, weights=weights)
+        dev_lists = InputOptions().read_dev(dev.dev, dev.dev_ref) if dev.dev else ()
         rescorer = Rescorer(lms.load(), loaded, config, dev_lists)
-        limits = service.Limits(max_body, max_hypotheses, queue, timeout, batch_wait / 1000)
-        server = service.server(service.application(rescorer, limits))
+        limits = service.Limits(
+            max_body, max_hypotheses, queue, timeout, batch_wait / 1000, Path(audio) if audio else None
+        )
+        server = service.server(rescorer, limits)
         # Notes about single lists would fill the log; errors stay, and what the service says itself.
-        service.log.setLevel(service.log.getEffectiveLevel())
+        for log in (service.log, connections.log):
+            log.setLevel(log.getEffectiveLevel())
         logging.getLogger("rescore").setLevel(logging.ERROR)
         # The server raises the signal that stopped it once more when it has ended.
         with contextlib.suppress(SystemExit, KeyboardInterrupt):
@@ -140,6 +139,7 @@ def _bound(host: str, port: int) -> socket.socket:
         listening = socket.socket(family, kind, protocol)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(address)
-    except OSError as error:
-        raise UserError(f"--host {host} --port {port}: cannot listen there ({error.strerror or error})") from None
+    except (OSError, UnicodeError) as error:  # the latter for a name that is none, such as a..b
+        reason = getattr(error, "strerror", None) or error
+        raise UserError(f"--host {host} --port {port}: cannot listen there ({reason})") from None
     return listening

@@ -193,8 +193,14 @@ def _quoted(name: str) -> str:
 
 
 @click.command("recipe", cls=GroupedCommand, context_settings={"ignore_unknown_options": True})
-@click.option("--stamp", metavar="FILE", help="Write a record of the arguments to FILE if the record has changed.")
-@click.option("--each", "models", is_flag=True, help="Print the language models that the arguments name.")
+@click.option(
+    "--stamp",
+    metavar="FILE",
+    help="For the Makefile fragment: write a record of the arguments to FILE if it has changed.",
+)
+@click.option(
+    "--each", "models", is_flag=True, help="For the Makefile fragment: print the language models in the arguments."
+)
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def recipe_command(stamp: str | None, models: bool, arguments: tuple[str, ...]) -> None:
     """Print the path of a Makefile fragment that rescores decode folders step by step and writes RESULTS.md.
@@ -289,8 +295,8 @@ def models_command(name: str | None, check: bool) -> int | None:
     from rescore.lms.folders import card_problems, card_value
 
     if check:
-        channel_folder = shipped_models() / "channel"
-        folders = [parse(name).path] if name else [*(shipped_models() / model for model in shipped()), channel_folder]
+        every = [*shipped(), "channel", "terms"]
+        folders = [parse(name).path] if name else [shipped_models() / model for model in every]
         problems = [problem for folder in folders for problem in card_problems(folder)]
         click.echo("\n".join(problems) or f"{len(folders)} {'card is' if len(folders) == 1 else 'cards are'} in order")
         return 1 if problems else 0
@@ -308,9 +314,10 @@ def models_command(name: str | None, check: bool) -> int | None:
     rows = [["", "parameters", "layers", "d", "language", "trained on", "weight", "folder"]]
     for model in shipped():
         rows.append([model, *describe(model), str(shipped_models() / model)])
-    channel = Channel.shipped()
-    said = [card_value(channel, key) or "" for key in ("language", "trained_on")]
-    rows.append(["channel", f"{Channel.load(channel).size:,}", "", "", *said, "", str(channel)])
+    for model in ("channel", "terms"):
+        folder = shipped_models() / model
+        said = [card_value(folder, key) or "" for key in ("language", "trained_on")]
+        rows.append([model, f"{Channel.load(folder).size:,}", "", "", *said, "", str(folder)])
     click.echo(text(rows))
     return None
 

@@ -10,6 +10,7 @@ import click
 
 from rescore.cli import options
 from rescore.cli.options.base import GroupedCommand
+from rescore.config import RunConfig
 
 if TYPE_CHECKING:
     from rescore.tuning import Tuned, Weights
@@ -36,27 +37,23 @@ if TYPE_CHECKING:
     help="Also tune a token bonus; the lists need `score --count-tokens`.  [default: if a column has "
     "pseudo-log-likelihoods and 500 lists or more have token counts, not for BLEU]",
 )
-@options.search_options
-@options.curve_option
 @click.option(
     "-o", "--output", default="-", show_default=True, metavar="FILE", help="Write the weights as JSON; - is stdout."
 )
-@options.expansion_options
-@options.decision_options
-@options.metric_options
-@options.input_options
+@options.takes(
+    config=options.config(options.TUNING, options.EXPANSION, options.DECISION, options.MEASURES),
+    curve=options.CurveOption,
+    inputs=options.InputOptions,
+)
 def command(
     nbest: tuple[str, ...],
     column: tuple[str, ...],
     nth: int | None,
     word_bonus: bool | None,
     token_bonus: bool | None,
-    search: options.SearchOptions,
-    curve: str | None,
     output: str,
-    expansion: options.ExpansionOptions,
-    decide: options.DecisionOptions,
-    measure: options.MeasureOptions,
+    config: RunConfig,
+    curve: options.CurveOption,
     inputs: options.InputOptions,
 ) -> None:
     """Tune the weights for the best WER, CER or BLEU on lists with LM scores and references.
@@ -70,24 +67,22 @@ def command(
     is 0 if the gain is not significant. --no-bagging takes the weights with the lowest error on the lists.
     """
     from rescore import formats, pipeline
-    from rescore.files import shown
     from rescore.reports.details import weight_curve, write_curve
     from rescore.reports.results import sign
 
-    bonuses = {"word_bonus": word_bonus, "token_bonus": token_bonus}
-    config = options.run_config(
-        search, expansion, decide, measure, dev=shown(", ".join(nbest)), columns=column, nth=nth, **bonuses
+    config = options.configured(
+        config, dev=nbest, columns=column, nth=nth, word_bonus=word_bonus, token_bonus=token_bonus
     )
     dev = inputs.read(nbest, need_references=True)
-    lists = list(pipeline.expand(dev, config, dev))
-    metric = config.metric(lists)
-    weights, tuned = pipeline.tune(lists, config, metric=metric)
+    plan = pipeline.resolve(config, dev=dev)
+    lists, metric = list(pipeline.expand(plan, dev, dev=True)), plan.metric
+    weights, tuned = pipeline.tune(plan, lists)
     if output == "-":
         click.echo(weights.to_json())
     else:
         weights.save(Path(output))
-    if curve:
-        with formats.opened(curve) as file:
+    if curve.curve:
+        with formats.opened(curve.curve) as file:
             write_curve(weight_curve(metric, lists, weights), metric.name, file)
     for line in (*_found(metric.name, weights, tuned), sign(metric, lists, weights)):
         click.echo(str(line), err=True)
@@ -99,7 +94,7 @@ def _found(metric: str, weights: Weights, tuned: Tuned) -> Iterator[str]:
     from rescore.tuning.weights import notes, why_zero
 
     if not tuned.helps:
-        yield why_zero(tuned.unproven, tuned.first_pass, "these lists")
+        yield why_zero(tuned.unproven, tuned.first_pass, "these lists", weights.decision.name)
     for name, choice in tuned.conditions.items():
         if tuned.helps and not choice.helps:
             yield f"for {name}: {why_zero(choice.unproven, choice.first_pass, 'its lists')}"

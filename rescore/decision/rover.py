@@ -7,6 +7,7 @@ of the hypotheses.
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeVar
@@ -14,6 +15,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from rescore.decision.ballots import NEARLY, Ballots
 from rescore.metrics.base import Metric
 from rescore.metrics.normalise import EXACT, Token, rewritten
 from rescore.nbest import NbestList
@@ -29,14 +31,20 @@ class Rover:
     """The words with the highest posteriors, place by place."""
 
     needs_scale = True
+    empty = 0.0
+    """The natural log of what votes for no word count for."""
 
-    def prepare(self, lists: Sequence[NbestList], metric: Metric | None) -> Sequence[list[list[Token]]]:
+    def prepare(self, lists: Sequence[NbestList], metric: Metric | None) -> Ballots:
         """Words are the same where the metric counts them as the same."""
         normaliser = (metric and metric.words) or EXACT
-        return [[normaliser.tokens(hypothesis.text) for hypothesis in nbest.hypotheses] for nbest in lists]
+        return Ballots([[normaliser.tokens(hypothesis.text) for hypothesis in nbest.hypotheses] for nbest in lists])
+
+    def choose_all(self, preferences: Sequence[Floats], prepared: Ballots) -> list[str]:
+        """The texts of all lists, as `choose` gives them."""
+        return prepared.vote(preferences)
 
     def choose(self, nbest: NbestList, preference: npt.NDArray[np.float64], prepared: list[list[Token]]) -> str:
-        return rewritten(vote(confusion_network(prepared, preference.tolist())))
+        return rewritten(vote(confusion_network(prepared, preference.tolist()), math.exp(self.empty)))
 
 
 def confusion_network(hypotheses: Sequence[Sequence[Word]], posteriors: Sequence[float]) -> list[Slot[Word]]:
@@ -55,16 +63,33 @@ def confusion_network(hypotheses: Sequence[Sequence[Word]], posteriors: Sequence
     return network
 
 
-def vote(network: Sequence[Slot[Word]]) -> list[Word]:
-    """The word with the highest posterior of each slot; of equals the one of the more probable hypothesis."""
-    winners = (max(slot, key=lambda word: slot[word]) for slot in network)
+def network_rows(hypotheses: Sequence[Sequence[Word]]) -> list[list[Word | None]]:
+    """The slots of equally probable hypotheses in their order, each with the word of every hypothesis."""
+    network: list[Slot[Word]] = []
+    rows: list[list[Word | None]] = []
+    for number, words in enumerate(hypotheses):
+        row_of = {id(slot): row for slot, row in zip(network, rows, strict=True)}
+        merged: list[tuple[Slot[Word], list[Word | None]]] = []
+        for slot, word in _align(network, words, float(number)):
+            place: Slot[Word] = {None: float(number)} if slot is None else slot
+            place[word] = place.get(word, 0.0) + 1.0
+            merged.append((place, [*(row_of[id(slot)] if slot is not None else [None] * number), word]))
+        network, rows = [place for place, _ in merged], [row for _, row in merged]
+    return rows
+
+
+def vote(network: Sequence[Slot[Word]], empty: float = 1.0) -> list[Word]:
+    """The word with the highest posterior of each slot; of equals the one of the more probable hypothesis.
+
+    Args:
+        empty: by which the posterior of no word is multiplied.
+    """
+    winners = (max(slot, key=lambda word: slot[word] * (empty if word is None else 1.0)) for slot in network)
     return [word for word in winners if word is not None]
 
 
 BLOCK = 256
 """Slots whose alignments are in memory together; of the slots before, only the costs at the end of each block."""
-NEARLY = 1e-9
-"""Costs that differ by less are equal: of equal alignments a word stands in a slot rather than beside it."""
 
 
 def _align(

@@ -9,9 +9,11 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from rescore.decision.rover import Rover
 from rescore.errors import UserError
 from rescore.metrics.base import Metric
-from rescore.nbest import NEW_WORDS, NbestList, Origin, Selection, in_tie_order, ranking, without_copies
+from rescore.nbest import EMPTY, NEW_WORDS, NbestList, Origin, Selection, in_tie_order, ranking, without_copies
+from rescore.options import as_text, from_text, options_of
 from rescore.parts import DECISIONS
 
 
@@ -119,11 +121,15 @@ Losses = Callable[[Metric, Sequence[NbestList]], list[Floats]]
 """Of each list the (hypotheses, hypotheses) loss of choosing one where the other is right."""
 
 
+ChooseAll = Callable[[Sequence[Floats], Any], list[str]]
+"""The texts chosen from all lists, given the preferences (hypotheses,) of each list and what `prepare` returned."""
+
+
 class DecisionRule(Protocol):
     """Chooses a text for each list.
 
     A rule that chooses the least expected loss has `losses`, a function as `Losses`, too: weights and scale are then
-    tuned together.
+    tuned together. A rule that is faster over all lists at once has `choose_all`, a function as `ChooseAll`, too.
     """
 
     needs_scale: bool
@@ -153,6 +159,33 @@ class Best:
         return nbest.hypotheses[int(np.argmax(preference))].text
 
 
+def rule_of(name: str) -> DecisionRule:
+    """A rule by its name in `DECISIONS`, with the options that the name carries (`NAME:OPTION=VALUE`).
+
+    Raises:
+        UserError: no rule has this name, or the rule does not take these options.
+    """
+    make: Any = DECISIONS[name]
+    options, text = options_of(make), name.partition(":")[2]
+    if options is None and text:
+        raise UserError(f"--decide {name}: {name.partition(':')[0]} has no options")
+    rule: DecisionRule = make() if options is None else make(from_text(options, text))
+    return rule
+
+
+def with_options(name: str | None, values: Mapping[str, Any]) -> str | None:
+    """The name of a rule with options, each by its name.
+
+    Raises:
+        UserError: an option is not an option of the rule.
+    """
+    if not values:
+        return name
+    joined = f"{name or 'best'}:{as_text(values)}"
+    rule_of(joined)
+    return joined
+
+
 @dataclass(frozen=True, slots=True)
 class Decision:
     """A rule of `DECISIONS`, and the scale of the posteriors exp(scale * score), where the rule needs one.
@@ -166,6 +199,8 @@ class Decision:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "name", DECISIONS.check(self.name))
+        if ":" in self.name:
+            rule_of(self.name)
         if self.scale is not None and not 0 < self.scale < float("inf"):
             raise UserError(f"the scale of a decision is {self.scale:g}; it must be a number above 0")
 
@@ -219,9 +254,10 @@ class Decider:
 
     def __init__(self, name: str, metric: Metric | None, lists: Sequence[NbestList], weights: WeightsOf) -> None:
         self._name = name
-        self._rule: DecisionRule = DECISIONS[name]()
+        self._rule = rule_of(name)
         self._lists = [without_copies(candidates(nbest, weights_for(nbest, weights).excluded)) for nbest in lists]
         self.scores = [combine(nbest, weights) for nbest in self._lists]
+        self._empty = [weights_for(nbest, weights).columns.get(EMPTY, 0.0) for nbest in self._lists]
         self._prepared = self._rule.prepare(self._lists, metric)
 
     def texts(self, scale: float | None) -> list[str]:
@@ -237,7 +273,14 @@ class Decider:
                     f"{self._name} needs the scale of posteriors; give --scale, or --dev lists to tune it on"
                 )
             preferences = [posteriors(scores, scale) for scores in self.scores]
-        return [
-            self._rule.choose(nbest, preference, prepared)
-            for nbest, preference, prepared in zip(self._lists, preferences, self._prepared, strict=True)
-        ]
+        at_once: ChooseAll | None = getattr(self._rule, "choose_all", None)
+        if at_once and not any(self._empty):
+            return at_once(preferences, self._prepared)
+        texts = []
+        for nbest, preference, prepared, empty in zip(
+            self._lists, preferences, self._prepared, self._empty, strict=True
+        ):
+            if isinstance(self._rule, Rover):
+                self._rule.empty = empty
+            texts.append(self._rule.choose(nbest, preference, prepared))
+        return texts

@@ -365,8 +365,12 @@ def _within(seconds: float, call: Callable[[], object]) -> None:
 
 def _absolute(spec: str) -> str:
     """The value of --lm with an absolute path, so that workers in other folders find it."""
-    kind, colon, path = spec.rpartition(":")
-    return f"{kind}:{Path(path).absolute()}" if colon and Path(path).exists() else spec
+    from rescore.lms import parse
+
+    parsed = parse(spec)
+    if parsed.address or str(parsed.path) not in spec or not parsed.path.exists():
+        return spec
+    return ":".join([parsed.kind, *parsed.options, str(parsed.path.absolute())])
 
 
 def _import_ray() -> Any:

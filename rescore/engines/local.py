@@ -13,7 +13,7 @@ import numpy as np
 
 from rescore.decision.rules import selected
 from rescore.errors import UserError, counted
-from rescore.lms import LanguageModel, Question, TokenScores, capabilities_of, column_name, origin
+from rescore.lms import LanguageModel, Question, TokenScores, capabilities_of, column_name, origin, without_context
 from rescore.lms.base import OnShare, watched
 from rescore.lms.cache import Cached
 from rescore.lms.context import WithNeighbours, ask
@@ -105,13 +105,40 @@ class _Tally:
             )
         if 2 * self.unknown > self.tokens:
             log.warning(
-                "%s: %s of %s tokens are unknown; check that the model is for this language and script",
+                "%s: %s of %s tokens are unknown to the model; check its language, script and case (--case)",
                 name,
                 f"{self.unknown:,}",
                 f"{self.tokens:,}",
             )
         elif self.unknown:
             log.info("%s: %s of %s tokens are out of vocabulary", name, f"{self.unknown:,}", f"{self.tokens:,}")
+
+
+CASE_TEXTS = 5
+"""Texts that are scored once more in lower case, where lists are in upper case."""
+
+
+def _warn_of_case(lm: LanguageModel, window: Scored) -> None:
+    """Say that a model of any kind knows the texts better in lower case: by more than a nat for each word."""
+    texts = {
+        hypothesis.text: score.sum
+        for placed, scores in window
+        for hypothesis, score in zip(placed.nbest.hypotheses, scores, strict=True)
+        if hypothesis.text.isupper() and score is not NOT_SCORED
+    }
+    capabilities = capabilities_of(lm)
+    if not texts or capabilities.source or any(not text.isupper() for text in texts):
+        return
+    chosen = dict(list(texts.items())[:CASE_TEXTS])
+    lower = sum(score.sum for score in lm.score(without_context([text.lower() for text in chosen])))
+    gain = lower - sum(chosen.values())
+    if gain > sum(len(text.split()) for text in chosen):
+        log.warning(
+            "%s: the lists are in upper case, which the model knows less well than lower case (%.1f nats a word); give "
+            "it as KIND:lower:PATH, or give --case lower",
+            lm.name,
+            gain / sum(len(text.split()) for text in chosen),
+        )
 
 
 def score_windows(
@@ -137,6 +164,7 @@ def score_windows(
         with watched(window_progress.watch(_hypotheses(window))):
             return lm.score(questions)
 
+    looked_at_case = isinstance(lm, Streaming)
     # What has a `stream` gets batches before the results of those before are taken.
     results = lm.stream(batches()) if isinstance(lm, Streaming) else map(scores_of, batches())
     for result in results:
@@ -157,6 +185,9 @@ def score_windows(
             tally.add(ranks, scores)
             done.append((placed, scores))
         window_progress.finish(_hypotheses(window))
+        if not looked_at_case:
+            looked_at_case = True
+            _warn_of_case(lm, done)
         yield done
     _report_cache(lm)
     tally.report(lm.name)
@@ -254,17 +285,19 @@ def add_columns(
     lms: Sequence[LanguageModel],
     lists: Iterable[list[WithNeighbours]],
     norm: str,
-    counted: LanguageModel | None = None,
+    counted: Sequence[LanguageModel] = (),
     progress: OnProgress = lambda done: None,
     on_scores: OnScores | None = None,
 ) -> Iterator[list[WithNeighbours]]:
     """Windows of lists with one more column per model, as a stream; memory is bounded by the windows.
 
     Args:
-        lists: as `windows` cuts them. counted: the model whose tokens are counted in a column of their own.
+        lists: as `windows` cuts them. counted: the model, if any, whose tokens are counted in a column of their own.
     """
     for lm in lms:
-        lists = _with_column(lm, lists, ColumnAdder(lm, norm, lm is counted), progress, on_scores)
+        lists = _with_column(
+            lm, lists, ColumnAdder(lm, norm, any(lm is other for other in counted)), progress, on_scores
+        )
     return iter(lists)
 
 

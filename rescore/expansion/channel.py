@@ -20,8 +20,11 @@ from rescore.errors import UserError, counted
 from rescore.files import parsed, read_json, write_text
 from rescore.formats.references import References
 from rescore.lms import shipped_models
+from rescore.lms.base import Kind, Report
 from rescore.lms.folders import card_head
+from rescore.lms.options import TextOptions, TrainingOptions
 from rescore.nbest import NbestList, Origin, content_hash
+from rescore.options import option
 
 NAME = "channel.json"
 """The file's name in a channel's folder."""
@@ -398,6 +401,30 @@ def train(
     channel.save(out)
     report(f"channel: {counted(pairs.total(), 'word')} of {source}; {confused:,} were heard as others")
     write_text(out / "README.md", _card(channel, pairs.total(), confused))
+
+
+class ChannelKind(Kind):
+    """Channels, for --respell: what a recogniser writes where something else was said."""
+
+    @dataclass(frozen=True, kw_only=True)
+    class Options(TextOptions):
+        title = "Channels"
+
+        text: tuple[Path, ...] = option(
+            (), "N-best lists to learn from. May be repeated.", metavar="LISTS", common=True
+        )
+        ref: tuple[str, ...] = option(
+            (),
+            "References of the lists, if the lists have none. May be repeated for several references per utterance.",
+            metavar="FILE",
+            common=True,
+        )
+
+    def train(self, options: TrainingOptions, report: Report = lambda line: None) -> None:
+        assert isinstance(options, ChannelKind.Options)
+        if not options.text:
+            raise UserError("no lists to learn a channel from; give --text LISTS")
+        train([str(path) for path in options.text], options.out, options.ref, report)
 
 
 def _card(channel: Channel, words: int, confused: int) -> str:

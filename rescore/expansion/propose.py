@@ -110,7 +110,8 @@ class Writer:
             self._served, revision = served_model(self._client, model)
         except UserError as error:
             raise UserError(str(error).replace("--lm ", "--propose ", 1)) from None
-        told = [self._served, revision, number, self._templates]
+        # The address, too: servers say no more of a model than its name, and two models may share it.
+        told = [self._served, revision, self._client.url, number, self._templates]
         self.fingerprint = hashlib.sha256(json.dumps(told).encode()).hexdigest()
 
     @property

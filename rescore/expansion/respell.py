@@ -77,8 +77,12 @@ class Candidate(NamedTuple):
         return self.channel + PRIOR * self.prior
 
 
+KEPT = 1 << 17
+"""Words whose candidates are kept."""
+
+
 class Proposer:
-    """Looks for candidates; what was looked for once is kept."""
+    """Looks for candidates; those of the last words are kept."""
 
     def __init__(self, channel: Channel, lexicon: Lexicon) -> None:
         self._channel, self._lexicon = channel, lexicon
@@ -94,6 +98,8 @@ class Proposer:
     def __call__(self, heard: Iterable[str]) -> dict[str, list[Candidate]]:
         """The best `MAX_CANDIDATES` candidates for each of some words in lower case, the best first."""
         every = list(dict.fromkeys(heard))
+        if len(self._known) > KEPT:
+            self._known.clear()
         new = sorted((word for word in every if word not in self._known), key=len)
         proposals = dict(zip(new, self._near(new), strict=True))
         for word in new:
@@ -342,8 +348,9 @@ class Respelling:
             log.info("using --channel %s, the default for these dev lists", self._name)
         elif channel is None:
             log.warning(
-                "using --channel shipped. With %d dev lists, `rescore run` learns a channel from them; for its figures "
-                "give --channel folds for dev lists and a folder of `rescore train --lm channel` for test lists",
+                "using --channel shipped, which is not learned from your lists. `rescore run` learns a channel from "
+                "%d dev lists or more. For the same figures score dev lists with --channel folds, and test lists with "
+                "--channel DIR, a folder that `rescore train --lm channel` makes from the dev lists",
                 LEARNABLE,
             )
 

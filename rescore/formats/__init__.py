@@ -10,16 +10,16 @@ from __future__ import annotations
 import glob
 import logging
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
 from rescore.errors import UserError, counted
-from rescore.formats.best import BestWriter, read_best, write_best
+from rescore.formats.best import LIKE_TEXT, TEXT, BestWriter, read_best, write_best
 from rescore.formats.lines import IdSet
-from rescore.formats.references import References, open_references, read_references
-from rescore.formats.source import NO_SCORES, TWICE, InputWarnings, ReadOptions, Source, input_waits
+from rescore.formats.references import ReferenceFile, References, all_lines, open_references, read_references
+from rescore.formats.source import NO_SCORES, TWICE, Fields, InputWarnings, ListSize, ReadOptions, Source, input_waits
 from rescore.formats.text import has_entities
 from rescore.formats.writing import opened
 from rescore.nbest import (
@@ -78,7 +78,7 @@ def iterate(
     options: ReadOptions | None = None,
     quiet: bool = False,
 ) -> Iterator[NbestList]:
-    """N-best lists of one or several paths, as a stream.
+    """N-best lists of one or several paths, as a stream: the border of files. Code behind it checks no list again.
 
     Args:
         paths: files, folders (also of JSON Lines), patterns such as `part-*.jsonl`, addresses such as `s3://...`, or
@@ -92,7 +92,8 @@ def iterate(
         UserError: a path is missing, damaged, or of no known format; an utterance is duplicated, has no hypotheses, or
             has a score that is missing, NaN or plus infinity.
     """
-    seen, any_list, warnings, renamed = IdSet(), False, InputWarnings(strict), set[str]()
+    seen, any_list, warnings, renamed = IdSet(), False, InputWarnings(strict), dict[str, str]()
+    backwards: list[bool] = []
     for path in _expanded(paths):
         source = path if isinstance(path, Source) else Source(path, warnings)
         for nbest in _format(source, format_name or _named(source, options)).read(source, options or ReadOptions()):
@@ -108,7 +109,7 @@ def iterate(
             elif s2s == RANK:
                 _rank(nbest)
             elif s2s != FIRST_PASS:
-                nbest = _with_first_pass(nbest, s2s, place)
+                nbest = _with_first_pass(nbest, s2s, place, backwards)
             _rename_reserved(nbest, renamed)
             _check_first_pass(nbest, place)
             scored = any(not column.is_component for column in nbest.provenance.values())
@@ -118,6 +119,14 @@ def iterate(
             yield nbest
     if not quiet:
         warnings.report()
+    if backwards and not quiet and 10 * sum(backwards) > 9 * len(backwards):
+        log.warning(
+            "--s2s %s reverses the order of the hypotheses in %s of %s; if lower is better, give --field score=-%s",
+            s2s,
+            f"{sum(backwards):,}",
+            counted(len(backwards), "list"),
+            s2s,
+        )
     if not any_list:
         raise UserError(f"{', '.join(_names(paths))}: no N-best list in it")
 
@@ -125,7 +134,7 @@ def iterate(
 def read(
     paths: Sequence[str | Path | Source],
     *,
-    references: str | Path | References | None = None,
+    references: str | Path | References | Sequence[ReferenceFile] | None = None,
     format_name: str | None = None,
     s2s: str = FIRST_PASS,
     need_references: bool = False,
@@ -158,7 +167,10 @@ def read(
 
 
 def _with_references(
-    lists: list[NbestList], references: str | Path | References, warnings: InputWarnings, allow_missing: bool
+    lists: list[NbestList],
+    references: str | Path | References | Sequence[ReferenceFile],
+    warnings: InputWarnings,
+    allow_missing: bool,
 ) -> list[NbestList]:
     """The lists with references from files, whose utterances must be these lists."""
     ids = [nbest.id for nbest in lists]
@@ -176,7 +188,8 @@ def _with_references(
 
 
 def from_json(value: Any, place: str) -> NbestList:
-    """A list from JSON that is in memory, as a line of native JSON Lines has it; checked as files are.
+    """A list from JSON that is in memory, as a line of native JSON Lines has it: the border of requests and of Python,
+    with the checks of files.
 
     Raises:
         UserError: a key is missing, a value is of another type, or there are no hypotheses.
@@ -185,6 +198,7 @@ def from_json(value: Any, place: str) -> NbestList:
     check_scores(nbest, place)
     if not any(hypothesis.scores for hypothesis in nbest.hypotheses):
         _rank(nbest)
+    _rename_reserved(nbest, {name: f"{name}.2" for name in RESERVED})  # without a warning for each request
     _check_first_pass(nbest, place)
     return nbest
 
@@ -194,12 +208,24 @@ def read_output(path: str, references: str | References | None = None, **options
     warnings = InputWarnings(bool(options.get("strict")))
     source = Source(path, warnings)  # one for both ways: a pipe cannot be opened again
     in_parts = source.is_folder and list(_expanded([path])) != [path]
-    if references is not None and options.get("format_name") is None and not in_parts and sniff(source) is None:
-        lists = read_best(source, references, warnings)
+    files = None if references is None else open_references(references, warnings)
+    if files is not None and not in_parts and _is_best(source, files, options):
+        lists = read_best(source, files, warnings)
     else:
-        lists = read([path] if in_parts else [source], references=references, need_references=True, **options)
+        lists = read([path] if in_parts else [source], references=files, need_references=True, **options)
     warnings.report()
     return lists
+
+
+def _is_best(source: Source, references: Sequence[ReferenceFile], options: Mapping[str, Any]) -> bool:
+    """Whether a file is a 1-best text. Some texts look like a format without marks of its own; with as many lines as
+    the references, they are texts."""
+    name = options.get("format_name") or sniff(source)
+    if name in (None, TEXT):
+        return True
+    sized = options.get("options") is not None and options["options"].of(ListSize).size
+    looks = options.get("format_name") is None and name in LIKE_TEXT and not source.is_folder and not sized
+    return looks and len(all_lines(source)) == references[0].size
 
 
 def _expanded(paths: Sequence[str | Path | Source]) -> Iterator[str | Path | Source]:
@@ -240,7 +266,7 @@ def sniff(source: Source) -> str | None:
 
 def _named(source: Source, options: ReadOptions | None) -> str | None:
     """The kind of table whose first line has the name that --field text= gives."""
-    text = options.fields.get("text") if options else None
+    text = options.of(Fields).fields.get("text") if options else None
     first = source.head.partition("\n")[0].rstrip("\r") if text else ""
     return next((name for name, mark in (("tsv", "\t"), ("csv", ",")) if text in first.split(mark)), None)
 
@@ -284,31 +310,47 @@ READERS_OWN = {FIRST_PASS, SUM, FORMER_FIRST_PASS, SCORE}
 """Reserved names of first-pass columns, which readers and writers of files handle themselves."""
 
 
-def _rename_reserved(nbest: NbestList, renamed: set[str]) -> None:
-    """Give columns with reserved names another name, unless their record says that they are ours; `renamed` are those
-    that were reported."""
+def _rename_reserved(nbest: NbestList, renamed: dict[str, str]) -> None:
+    """Give columns with reserved names another name, unless they are ours: a first pass, or what their record says.
+
+    Args:
+        renamed: the new names of the lists before.
+    """
+    columns = nbest.provenance
+    ours = {name for name, column in columns.items() if not column.is_component} | READERS_OWN - columns.keys()
+    names = {name for hypothesis in nbest.hypotheses for name in hypothesis.scores}
+    reserved = names & RESERVED - ours - {FIRST_PASS}
+    if not reserved:
+        return
+    for name in sorted(reserved - renamed.keys()):
+        renamed[name] = free_name(name, names)
+        log.warning("the column %s is called %s, because the name %s is reserved", name, renamed[name], name)
+    new = {name: renamed[name] if name in reserved else name for name in (*names, *columns)}
     for hypothesis in nbest.hypotheses:
-        for name in hypothesis.scores.keys() & RESERVED - READERS_OWN - nbest.provenance.keys():
-            new_name = free_name(name, hypothesis.scores)
-            hypothesis.scores = {new_name if key == name else key: score for key, score in hypothesis.scores.items()}
-            if name not in renamed:
-                renamed.add(name)
-                log.warning("the column %s is called %s, because the name %s is reserved", name, new_name, name)
+        hypothesis.scores = {new[name]: score for name, score in hypothesis.scores.items()}
+    nbest.provenance = {new[name]: column for name, column in columns.items()}
 
 
 def _check_first_pass(nbest: NbestList, place: str) -> None:
     for rank, hypothesis in enumerate(nbest.hypotheses, 1):
         if FIRST_PASS not in hypothesis.scores:
-            raise UserError(f"{place}, hypothesis {rank}: no first-pass score; add it, or choose a column with --s2s")
+            raise UserError(
+                f"{place}, hypothesis {rank}: no first-pass score; add the score, or name its column with --s2s"
+            )
 
 
-def _with_first_pass(nbest: NbestList, column: str, place: str) -> NbestList:
+def _with_first_pass(nbest: NbestList, column: str, place: str, reversed_order: list[bool] | None = None) -> NbestList:
+    """The list with another column as its first pass; `reversed_order` learns whether it ranks the file backwards."""
     if column == WORDS and not all(WORDS in hypothesis.scores for hypothesis in nbest.hypotheses):
         raise UserError(f"{place}: no score {column!r} in the file; choose another --s2s")
     try:
         values = nbest.column(column)
     except UserError as error:
         raise UserError(f"{place}: {str(error).partition(': ')[2].partition(';')[0]}; choose another --s2s") from None
+    if reversed_order is not None:
+        finite = [value for value in values if math.isfinite(value)]
+        if len(set(finite)) > 1:
+            reversed_order.append(finite == sorted(finite))
     for hypothesis, value in zip(nbest.hypotheses, values, strict=True):
         # The old first pass goes under its own name, so that nothing is lost and the sum no longer marks a mean.
         old = hypothesis.scores.pop(FIRST_PASS, None)
@@ -335,8 +377,12 @@ def write(lists: Iterable[NbestList], path: str, format_name: str | None = None)
     if format_name is None:
         ending = path.removesuffix(".gz").rpartition(".")[2]
         format_name = ending if ending in ("csv", "tsv") else "native"
-    writer = getattr(FORMATS[format_name], "write", None)
-    if writer is None:
-        able = ", ".join(name for name in FORMATS.names if hasattr(FORMATS[name], "write"))
-        raise UserError(f"{format_name} is read only; formats that can be written: {able}")
-    writer(lists, path)
+    able = written_formats()
+    if FORMATS.check(format_name) not in able:
+        raise UserError(f"{format_name} is read only; formats that can be written: {', '.join(able)}")
+    FORMATS[format_name].write(lists, path)
+
+
+def written_formats() -> list[str]:
+    """The names of formats that can be written."""
+    return [name for name in FORMATS.names if hasattr(FORMATS[name], "write")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -23,14 +24,34 @@ from rescore.formats.references import (
     text_source,
     trn_texts,
 )
-from rescore.formats.source import InputWarnings, Source
-from rescore.formats.text import undo_entities, undo_marks
+from rescore.formats.source import InputWarnings, ReadOptions, Source
+from rescore.formats.text import timed_pieces, undo_entities, undo_marks
 from rescore.formats.writing import checked_id
 from rescore.nbest import FIRST_PASS, Hypothesis, NbestList
 
+TEXT = "text"
+"""The format of 1-best texts."""
+LIKE_TEXT = {"csv", "tsv", "nemo-beams", "lattice", "srilm"}
+"""Formats that are told by the look of their lines: by commas, tabs or numbers, which texts may have, too."""
+
+
+class _Text:
+    """1-best texts, which need references beside them: no N-best lists."""
+
+    def sniff(self, source: Source) -> bool:
+        return False
+
+    def read(self, source: Source, options: ReadOptions) -> Iterator[NbestList]:
+        raise UserError(f"{source.name}: --format text is for 1-best texts with --ref, in `rescore eval`")
+
+
+BEST = _Text()
+
 
 def read_best(
-    path: str | Path | Source, references: str | Path | References, warnings: InputWarnings | None = None
+    path: str | Path | Source,
+    references: str | Path | References | Sequence[ReferenceFile],
+    warnings: InputWarnings | None = None,
 ) -> list[NbestList]:
     """A 1-best text with its references, as lists of one hypothesis.
 
@@ -115,12 +136,16 @@ def check(path: str, segments: Mapping[str, RecordingSegment] | None = None, lis
     for nbest in lists:
         if ending in (".stm", *TIMED) and segments is not None and nbest.id not in segments:
             raise UserError(f"{path}: no segment for utterance {nbest.id}")
-        if ending in TIMED and not any(hypothesis.times for hypothesis in nbest.hypotheses):
+        silent = not any(hypothesis.text.split() for hypothesis in nbest.hypotheses)
+        if ending in TIMED and not silent and not any(hypothesis.times for hypothesis in nbest.hypotheses):
             raise UserError(
                 f"{path}: utterance {nbest.id}: its list has no times of words; Whisper's, Vosk's, Azure's, Google's "
                 "and sherpa's JSON may have them, or write .trn"
             )
-        if ending not in (".stm", ".txt", *TIMED):
+        recording = segments[nbest.id].recording if segments else nbest.recording or nbest.id
+        if ending == ".ctm" and len(recording.split()) != 1:
+            raise UserError(f"{path}: a CTM cannot hold the name {recording!r}, which has blanks; give --segments FILE")
+        if ending not in (".txt", *TIMED):
             checked_id(nbest, path, "()" if ending == ".trn" else "")
 
 
@@ -175,10 +200,11 @@ class BestWriter:
 
     def _write_times(self, nbest: NbestList, text: str) -> None:
         at = self._segment(nbest)
-        words = [(word, at.start + start, at.start + end) for word, start, end in word_times(nbest, text) or []]
+        timed = zip(timed_pieces(text), word_times(nbest, text) or [], strict=False)
+        words = [(piece, at.start + start, at.start + end) for piece, (_, start, end) in timed]
         if self._ending == ".ctm":
             for word, start, end in words:
-                self._file.write(f"{at.recording} 1 {start:.2f} {end - start:.2f} {word}\n")
+                self._file.write(f"{at.recording} 1 {start:.2f} {end - start:.2f} {word.strip()}\n")
             return
         self._recordings.add(at.recording)
         if len(self._recordings) > 1:
@@ -186,8 +212,11 @@ class BestWriter:
         for cue in _cues(words):
             self._cues += 1
             before, after, mark = (f"{self._cues}\n", "\n", ",") if self._ending == ".srt" else ("\n", "", ".")
-            times = f"{_clock(cue[0][1], mark)} --> {_clock(cue[-1][2], mark)}"
-            self._file.write(f"{before}{times}\n{' '.join(word for word, _, _ in cue)}\n{after}")
+            start, end = min(start for _, start, _ in cue), max(end for _, _, end in cue)
+            shown = "".join(piece for piece, _, _ in cue).strip()
+            # SubRip has no escapes, and its times are told by the arrow.
+            shown = html.escape(shown, quote=False) if mark == "." else shown.replace("-->", "->")
+            self._file.write(f"{before}{_clock(start, mark)} --> {_clock(end, mark)}\n{shown}\n{after}")
 
 
 def write_best(
@@ -214,7 +243,8 @@ def word_times(nbest: NbestList, text: str) -> list[tuple[str, float, float]] | 
         return None
     same = (hypothesis for hypothesis in timed if " ".join(hypothesis.text.split()) == text)
     source = next(same, None) or max(timed, key=lambda hypothesis: hypothesis.scores.get(FIRST_PASS, 0.0))
-    old, new, times = source.text.split(), text.split(), source.times
+    old, new = ([piece.strip() for piece in timed_pieces(each)] for each in (source.text, text))
+    times = source.times
     words: list[tuple[str, float, float]] = []
     for kind, first, last, begin, end in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
         if kind == "equal":
@@ -247,7 +277,7 @@ def _cues(words: Iterable[tuple[str, float, float]]) -> Iterator[list[tuple[str,
             yield cue
             cue, letters = [], 0
         cue.append(word)
-        letters += len(word[0]) + 1
+        letters += len(word[0])
     if cue:
         yield cue
 

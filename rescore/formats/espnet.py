@@ -125,7 +125,7 @@ class _Espnet2:
 
         Columns beside the first pass go to `scores`, from where they are read again.
         """
-        ordered = sorted(check_holds(lists, frozenset({"columns"}), path), key=lambda nbest: checked_id(nbest, path))
+        ordered = sorted(check_holds(lists, frozenset({"components"}), path), key=lambda nbest: checked_id(nbest, path))
         with new_folder(path) as target:
             for rank in range(1, max((len(nbest.hypotheses) for nbest in ordered), default=0) + 1):
                 entries = [(nbest.id, nbest.hypotheses[rank - 1]) for nbest in ordered if rank <= len(nbest.hypotheses)]

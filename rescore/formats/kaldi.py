@@ -18,10 +18,10 @@ from typing import IO
 from rescore.errors import UserError
 from rescore.files import path_for
 from rescore.formats.lines import as_number, grouped, split_id, table
-from rescore.formats.source import ReadOptions, Source
+from rescore.formats.source import AcousticScale, ReadOptions, Source
 from rescore.formats.text import strip_markup
 from rescore.formats.writing import check_holds, checked_id, line, new_folder, opened
-from rescore.nbest import FIRST_PASS, Column, Hypothesis, NbestList
+from rescore.nbest import FIRST_PASS, Column, Hypothesis, NbestList, free_name
 
 log = logging.getLogger(__name__)
 
@@ -63,9 +63,13 @@ def _costs(part: Path) -> dict[str, Path]:
     }
 
 
+Options = AcousticScale
+
+
 def read(source: Source, options: ReadOptions) -> Iterator[NbestList]:
     """`s2s` is the graph score and the acoustic score times --acoustic-scale (1/12); both have columns, too."""
-    scale = ACOUSTIC_SCALE if options.acoustic_scale is None else options.acoustic_scale
+    scale = options.of(Options).acoustic_scale
+    scale = ACOUSTIC_SCALE if scale is None else scale
     files = [_words(part) for part in _parts(source.path)] if source.is_folder else [source.path]
     for words in files:
         assert words is not None
@@ -86,7 +90,7 @@ def _lists(words: Source, costs: dict[str, dict[str, str]], scale: float) -> Ite
         for name, values in costs.items():
             if key not in values:
                 raise UserError(f"{words.path.parent / name}: no cost for {key}, but {words.name} contains it")
-            column = ACOUSTIC if name in _ACOUSTIC else FIRST_PASS if name == graph else name.removeprefix("lmwt.")
+            column = ACOUSTIC if name in _ACOUSTIC else FIRST_PASS if name == graph else _column(name)
             scores[column] = -_cost(values[key], f"{words.path.parent / name}: {key}")
         if scores:
             language = scores.pop(FIRST_PASS, 0.0)
@@ -97,6 +101,12 @@ def _lists(words: Source, costs: dict[str, dict[str, str]], scale: float) -> Ite
         return match[1], NbestList(match[1], [Hypothesis(strip_markup(said), scores)], provenance=columns)
 
     yield from grouped((entry(text, place) for place, text in words.filled()), words.name)
+
+
+def _column(name: str) -> str:
+    """The column of a file such as `lmwt.nolm`, which is not the first pass whatever it is called."""
+    column = name.removeprefix("lmwt.")
+    return free_name(column) if column == FIRST_PASS else column
 
 
 def _cost(text: str, place: str) -> float:
@@ -112,7 +122,7 @@ def write(lists: Iterable[NbestList], path: str) -> None:
     with new_folder(path) as target, ExitStack() as stack:
         words = stack.enter_context(opened(str(target / "words_text")))
         files: dict[str, IO[str]] = {}
-        for nbest in check_holds(lists, frozenset({"columns"}), path):
+        for nbest in check_holds(lists, frozenset({"components"}), path):
             for rank, hypothesis in enumerate(nbest.hypotheses, 1):
                 key = f"{checked_id(nbest, path)}-{rank}"
                 words.write(f"{key} {line(hypothesis.text)}".rstrip() + "\n")

@@ -15,9 +15,10 @@ from rescore.errors import UserError
 from rescore.formats import slf
 from rescore.formats.lattice_paths import ACOUSTIC, LANGUAGE, Arcs, Lattice, as_score, is_silent, state_number
 from rescore.formats.lines import table
-from rescore.formats.source import ReadOptions, Source
+from rescore.formats.source import AcousticScale, ListSize, ReadOptions, Source
 from rescore.formats.text import strip_markup
 from rescore.nbest import FIRST_PASS, Column, Hypothesis, NbestList
+from rescore.options import option
 
 SIZE = 100
 """Hypotheses of a list, by default."""
@@ -25,7 +26,6 @@ SYMBOLS = "words.txt"
 """The symbol table beside the lattices, where --symbols names no other."""
 _WEIGHT = re.compile(r"[-+]?(?:\d+\.?\d*(?:e[-+]?\d+)?|\.\d+|inf|infinity|nan)", re.IGNORECASE)
 _LATTICE_FILE = re.compile(r"\.(?:slf|lat|htk)(?:\.gz|\.xz)?$")
-_ENDINGS = re.compile(r"(?:\.(?:slf|lat|htk|fst|txt))*(?:\.gz|\.xz)?$")
 _FINAL = -1
 """A state after all final ones: the weight of a final state is on an epsilon arc to it."""
 
@@ -85,6 +85,16 @@ def _files(folder: Path) -> list[Path]:
     ]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Options(ListSize, AcousticScale):
+    symbols: str | None = option(
+        None,
+        "Symbol table of Kaldi and OpenFst lattices that contain word numbers.  [default: words.txt beside the "
+        "lattices]",
+        metavar="FILE",
+    )
+
+
 def read(source: Source, options: ReadOptions) -> Iterator[NbestList]:
     """The best --nbest-size (100) different texts of each lattice.
 
@@ -94,7 +104,7 @@ def read(source: Source, options: ReadOptions) -> Iterator[NbestList]:
     """
     for name, lattice in lattices(source, options):
         hypotheses: dict[str, Hypothesis] = {}
-        for sequence in lattice.best(options.size or SIZE):
+        for sequence in lattice.best(options.of(Options).size or SIZE):
             text = strip_markup(" ".join(sequence.words))  # of several spellings in subwords, the best counts
             hypotheses.setdefault(text, Hypothesis(text, {FIRST_PASS: sequence.score, **sequence.columns}))
         columns = next(iter(hypotheses.values())).scores.keys() - {FIRST_PASS}
@@ -130,23 +140,24 @@ def lattices(source: Source, options: ReadOptions) -> Iterator[tuple[str, Lattic
     Raises:
         UserError: a file is no lattice, or is damaged; a lattice has a cycle, or no path to a final state.
     """
+    own = options.of(Options)
     for file in [Source(path, source.warnings) for path in _files(source.path)] if source.is_folder else [source]:
         lines = _filled(file.head)
         if _is_binary(file.head):
             raise UserError(f"{file.name}: a binary archive; write it as text with: lattice-copy ark:IN ark,t:OUT")
         if not lines:
             raise UserError(f"{file.name}: is empty")
-        name = "stdin" if file.is_stdin else _ENDINGS.sub("", file.path.name)
+        name = file.stem
         if slf.begins(lines[0]):
-            yield from slf.read(file, name, options)
+            yield from slf.read(file, name, own)
         else:
-            yield from _transducers(file, name, _Symbols(file, options), options)
+            yield from _transducers(file, name, _Symbols(file, own), own)
 
 
 class _Symbols:
     """The words of labels: as they stand, or by a symbol table where they are numbers."""
 
-    def __init__(self, source: Source, options: ReadOptions) -> None:
+    def __init__(self, source: Source, options: Options) -> None:
         self._path = Path(options.symbols) if options.symbols else source.path.parent / SYMBOLS
         self._required = options.symbols is not None
         self._table: dict[str, str] | None = None
@@ -176,7 +187,7 @@ class _Symbols:
         return self._table[label]
 
 
-def _transducers(source: Source, name: str, symbols: _Symbols, options: ReadOptions) -> Iterator[tuple[str, Lattice]]:
+def _transducers(source: Source, name: str, symbols: _Symbols, options: Options) -> Iterator[tuple[str, Lattice]]:
     """The lattices of Kaldi's archive (an id, lines, an empty line, and so on), or the lattice of OpenFst's lines."""
     current: _Transducer | None = None
     for number, line in enumerate(source.lines(), 1):
@@ -206,7 +217,7 @@ class _Transducer:
     """The id in one of Kaldi's archives."""
     lines: list[tuple[int, str]] = field(default_factory=list)
 
-    def lattice(self, file: str, symbols: _Symbols, options: ReadOptions) -> Lattice:
+    def lattice(self, file: str, symbols: _Symbols, options: Options) -> Lattice:
         """The lattice that the lines describe; its start is the first state."""
         widths = {len(cells) for _, cells in self._cells()}
         if not widths <= {1, 2, 3, 4, 5}:

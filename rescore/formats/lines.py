@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from rescore.errors import UserError, counted
 from rescore.files import loads
-from rescore.formats.source import InputWarnings, Source
+from rescore.formats.source import InputWarnings, Source, utterance_of
 from rescore.nbest import Hypothesis, NbestList
 
 
@@ -187,7 +187,7 @@ def first_of(value: Mapping[str, Any], keys: Sequence[str]) -> str | None:
 def identity_of(value: Any) -> str:
     """An id; of the path of an audio file its name without folder and ending."""
     text = str(value)
-    return Path(text).stem if re.search(r"\.(wav|flac|mp3|ogg|m4a|opus|sph)$", text) else text
+    return utterance_of(text) if re.search(r"\.(wav|flac|mp3|ogg|m4a|opus|sph)$", text) else text
 
 
 RECENT = 1 << 14

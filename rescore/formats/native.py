@@ -1,23 +1,28 @@
-"""The native format: one JSON object of utterances, or JSON Lines; see docs/formats.md."""
+"""The native format: one JSON object of utterances, or JSON Lines; see docs/formats.md.
+
+Each list carries the record of its columns, so that lines may be shuffled, cut and joined.
+"""
 
 from __future__ import annotations
 
+import base64
 import json
 import logging
-import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, replace
-from itertools import chain
+from dataclasses import asdict, dataclass
 from typing import IO, Any
 
 import msgspec
 
 from rescore.errors import UserError
 from rescore.files import loads, parsed
+from rescore.formats.audio import audio_part
 from rescore.formats.source import JsonPeek, ReadOptions, Source
+from rescore.formats.text import piece_times, timed_pieces
 from rescore.formats.writing import opened
-from rescore.nbest import CHANNEL, FIRST_PASS, RESPELLING, ROLES, Column, Hypothesis, NbestList, Origin, Role
+from rescore.nbest import FIRST_PASS, NO_AUDIO, Audio, Column, Hypothesis, NbestList, Origin
+from rescore.options import Declared
 
 log = logging.getLogger(__name__)
 
@@ -25,11 +30,7 @@ _HYPOTHESIS = re.compile(r"hyp_(\d{1,9})")
 OTHERS = {"hyps", "hypotheses", "nbest", "beams", "hyp", "text", "prediction", "predictions"}
 """Keys of the hypotheses in records of other tools."""
 COLUMNS = "columns"
-"""The key of the record that says where columns come from."""
-COMBINED = "combined"
-"""Older files mark hypotheses that the toolkit did not give by 1 in this column, and its own by 0."""
-MISSING_FIRST_PASS = "missing.s2s"
-"""In older files, 1 in this column marks hypotheses that only other systems proposed."""
+"""The key of the record that says where columns come from: of a list, or of a line or an object alone."""
 
 
 def sniff(source: Source) -> bool:
@@ -43,12 +44,20 @@ def sniff(source: Source) -> bool:
     return bool({"ref", "src"} & set(peek.inner)) and not OTHERS & set(peek.inner)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Options(Declared):
+    skip: bool = False
+    """Report a line that cannot be read, and go on (JSON Lines)."""
+
+
 def read(source: Source, options: ReadOptions) -> Iterator[NbestList]:
     """Read either form. JSON Lines are read line by line; one JSON object has to be in memory as a whole."""
-    if _is_lines(source.peek):
-        yield from _read_lines(source, options.skip)
-    else:
-        yield from _read_object(source)
+    columns: Mapping[str, Column] = {}
+    for nbest in _read_lines(source, options.of(Options).skip) if _is_lines(source.peek) else _read_object(source):
+        if nbest.provenance == columns:
+            nbest.provenance = columns  # one object for all lists
+        columns = nbest.provenance
+        yield nbest
 
 
 def is_espnet1(peek: JsonPeek) -> bool:
@@ -78,18 +87,30 @@ class _Hypothesis(msgspec.Struct):
     times: tuple[tuple[float, float], ...] = ()
 
 
-class _List(msgspec.Struct):
-    id: str | int
-    hyps: list[_Hypothesis]
-    ref: str | list[str] | None = None
-    src: str | None = None
-    recording: str | None = None
+class _Audio(msgspec.Struct, forbid_unknown_fields=True):
+    path: str = ""
+    start: float = 0.0
+    end: float | None = None
+    base64: str | None = None
 
 
 class _About(msgspec.Struct):
     ref: str | list[str] | None = None
     src: str | None = None
     recording: str | None = None
+    columns: dict[str, Column] | None = None
+    audio: str | _Audio | None = None
+
+    def as_list(self, name: str, hypotheses: list[Hypothesis], columns: Mapping[str, Column], place: str) -> NbestList:
+        """The list with this id; `columns` are those of the file, where the list has no record of its own."""
+        provenance = columns if self.columns is None else self.columns
+        audio = _audio(self.audio, name, place)
+        return NbestList(name, hypotheses, _references(self.ref), self.src, provenance, self.recording, audio)
+
+
+class _List(_About, kw_only=True):
+    id: str | int
+    hyps: list[_Hypothesis]
 
 
 def _read_object(source: Source) -> Iterator[NbestList]:
@@ -107,12 +128,12 @@ def _read_object(source: Source) -> Iterator[NbestList]:
         hypotheses = [
             _hypothesis(parsed(entry[key], _Hypothesis, f"{place}, {key}"), f"{place}, {key}") for _, key in numbered
         ]
-        about = parsed(entry, _About, place)
-        yield _marked(NbestList(name, hypotheses, _references(about.ref), _source(about.src), columns, about.recording))
+        yield parsed(entry, _About, place).as_list(name, hypotheses, columns, place)
 
 
 def _read_lines(source: Source, skip: bool) -> Iterator[NbestList]:
-    columns: dict[str, Column] = {}
+    record: dict[str, Column] = {}
+    unrecorded: set[str] = set()
     for number, line in enumerate(source.lines(), 1):
         if not line.strip():
             continue
@@ -120,14 +141,19 @@ def _read_lines(source: Source, skip: bool) -> Iterator[NbestList]:
         try:
             value = loads(line, place, line=True)
             if isinstance(value, dict) and value.keys() == {COLUMNS}:
-                columns = _columns(value, place)  # of the lists that follow: files may be joined with cat
+                record = _columns(value, place)  # of the lists that follow: files may be joined with cat
+                if late := sorted(unrecorded & record.keys()):
+                    raise UserError(f"{place}: lists before this record have the column {late[0]}; put the line first")
                 continue
-            nbest = from_json(value, place, columns)
+            nbest = from_json(value, place, record)
         except UserError as error:
             if not skip:
                 raise
             log.warning("skipped: %s", error)
             continue
+        unrecorded.update(
+            name for hypothesis in nbest.hypotheses for name in hypothesis.scores if name not in nbest.provenance
+        )
         yield nbest
 
 
@@ -135,19 +161,18 @@ def from_json(value: Any, place: str, columns: Mapping[str, Column]) -> NbestLis
     """The list that a line of JSON Lines holds.
 
     Args:
-        columns: where its columns come from.
+        columns: where its columns come from, unless the line says so itself.
 
     Raises:
         UserError: a key is missing, or a value is of another type.
     """
     entry = parsed(value, _List, place)
     hypotheses = [_hypothesis(hyp, f"{place}, hypothesis {rank}") for rank, hyp in enumerate(entry.hyps, 1)]
-    about = _references(entry.ref), _source(entry.src), columns, entry.recording
-    return _marked(NbestList(str(entry.id), hypotheses, *about))
+    return entry.as_list(str(entry.id), hypotheses, columns, place)
 
 
 def as_json(nbest: NbestList) -> dict[str, Any]:
-    """The list as a line of JSON Lines holds it."""
+    """The list as a line of JSON Lines holds it, without the record of its columns."""
     return {"id": nbest.id, **_about(nbest), "hyps": [_entry(hypothesis) for hypothesis in nbest.hypotheses]}
 
 
@@ -156,58 +181,54 @@ def _columns(document: dict[str, Any], place: str) -> dict[str, Column]:
     value = document.get(COLUMNS)
     if not isinstance(value, dict) or any(_HYPOTHESIS.fullmatch(key) for key in value):
         return {}
-    value = {name: _with_role(name, column) for name, column in value.items()}
-    columns = parsed(value, dict[str, Column], f"{place}: {COLUMNS}")
-    if CHANNEL in columns and columns[CHANNEL].model.startswith("respell:"):  # older files record the channel alone
-        count = replace(columns[CHANNEL], fingerprint="", role=Role.COUNT)
-        columns |= {name: count for name in RESPELLING if name not in columns}
-    return columns
-
-
-def _with_role(name: str, column: Any) -> Any:
-    """The record of a column of an older file, which says no role, with its role."""
-    if not isinstance(column, dict) or "role" in column:
-        return column
-    return column | {"role": ROLES.get(name, Role.LM if column.get("fingerprint") else Role.COMPONENT)}
-
-
-def _marked(nbest: NbestList) -> NbestList:
-    """The list; of an older file with the origins that its column `combined` tells, and without this column."""
-    marks = [hypothesis.scores.get(COMBINED) for hypothesis in nbest.hypotheses]
-    if not set(marks) <= {0.0, 1.0}:
-        return nbest
-    for hypothesis, mark in zip(nbest.hypotheses, marks, strict=True):
-        del hypothesis.scores[COMBINED]
-        if mark:
-            merged = hypothesis.scores.get(MISSING_FIRST_PASS)
-            respelled = any(hypothesis.scores.get(name) for name in RESPELLING[:2])
-            hypothesis.origin = Origin.RESPELLED if respelled else Origin.MERGED if merged else Origin.RECOMBINED
-    return nbest
+    return parsed(value, dict[str, Column], f"{place}: {COLUMNS}")
 
 
 def _hypothesis(entry: _Hypothesis, place: str) -> Hypothesis:
-    if entry.times and (
-        len(entry.times) != len(entry.text.split()) or not all(map(math.isfinite, chain.from_iterable(entry.times)))
-    ):
+    words = entry.text.split()
+    whole = words if len(entry.times) == len(words) else timed_pieces(entry.text)
+    times: tuple[tuple[float, float], ...] = ()
+    if len(whole) == len(entry.times):
+        spans = [(word, start, end) for word, (start, end) in zip(whole, entry.times, strict=True)]
+        times = piece_times(entry.text, spans)
+    if entry.times and not times:
         raise UserError(f"{place}: times are not a start and an end, in seconds, for each word of the text")
     if entry.score is msgspec.UNSET:
         if FIRST_PASS not in entry.scores:
-            return Hypothesis(entry.text, entry.scores, entry.origin, entry.times)
+            return Hypothesis(entry.text, entry.scores, entry.origin, times)
         first_pass = entry.scores.pop(FIRST_PASS)
     else:
         first_pass = entry.score
         if FIRST_PASS in entry.scores and entry.scores.pop(FIRST_PASS) != first_pass:
             raise UserError(f'{place}: "score" and "scores" give two values of {FIRST_PASS}; leave one out')
-    return Hypothesis(entry.text, {FIRST_PASS: first_pass, **entry.scores}, entry.origin, entry.times)
+    return Hypothesis(entry.text, {FIRST_PASS: first_pass, **entry.scores}, entry.origin, times)
 
 
 def _references(value: str | list[str] | None) -> tuple[str, ...]:
     return () if value is None else (value,) if isinstance(value, str) else tuple(value)
 
 
-def _source(value: str | None) -> str | None:
-    """An empty source counts as missing, because lists with a source are translations."""
-    return value if value and value.strip() else None
+def _audio(value: str | _Audio | None, name: str, place: str) -> Audio | None:
+    if value is None:
+        return None
+    entry = _Audio(value) if isinstance(value, str) else value
+    try:
+        content = None if entry.base64 is None else base64.b64decode(entry.base64, validate=True)
+    except ValueError as error:
+        raise UserError(f"{place}: audio: not base64 ({error})") from None
+    if bool(entry.path) == bool(content):
+        raise UserError(
+            f'{place}: audio: expected a path, {{"path": ..., "start": ..., "end": ...}} or {{"base64": ...}}'
+        )
+    return audio_part(Audio(entry.path, entry.start, entry.end, content, name), place)
+
+
+def _audio_entry(audio: Audio) -> str | dict[str, Any]:
+    if audio.content is None and not audio.start and audio.end is None:
+        return audio.path
+    if audio.content is not None:
+        return {"base64": base64.b64encode(audio.content).decode()}
+    return {"path": audio.path, "start": audio.start, "end": audio.end}
 
 
 def _entry(hypothesis: Hypothesis) -> dict[str, Any]:
@@ -232,6 +253,8 @@ def _about(nbest: NbestList) -> dict[str, Any]:
         about["src"] = nbest.source
     if nbest.recording is not None:
         about["recording"] = nbest.recording
+    if nbest.audio is not None and nbest.audio != NO_AUDIO:
+        about["audio"] = _audio_entry(nbest.audio)
     return about
 
 
@@ -242,55 +265,51 @@ def write(lists: Iterable[NbestList], path: str) -> None:
 
 
 def write_object(lists: Iterable[NbestList], file: IO[str]) -> None:
-    """Write one JSON object, an utterance at a time; where columns come from stands first.
+    """Write one JSON object, an utterance at a time.
 
     Raises:
         UserError: lists disagree about where a column comes from.
     """
     separator = "{\n"
-    for nbest, columns in _with_record(lists):
-        if columns:
-            file.write(f'{separator}"{COLUMNS}": {json.dumps(columns, ensure_ascii=False, indent=1)}')
-            separator = ",\n"
+    for nbest, record in _with_record(lists):
         hypotheses = {f"hyp_{rank}": _entry(hypothesis) for rank, hypothesis in enumerate(nbest.hypotheses, 1)}
-        value = json.dumps({**_about(nbest), **hypotheses}, ensure_ascii=False, indent=1)
+        value = json.dumps({**_about(nbest), **hypotheses, **record}, ensure_ascii=False, indent=1)
         file.write(f"{separator}{json.dumps(nbest.id, ensure_ascii=False)}: {value}")
         separator = ",\n"
     file.write("\n}\n" if separator != "{\n" else "{}\n")
 
 
 def write_lines(lists: Iterable[NbestList], file: IO[str]) -> None:
-    """Write JSON Lines; where columns come from stands in the first.
+    """Write JSON Lines.
 
     Raises:
         UserError: lists disagree about where a column comes from.
     """
-    for nbest, columns in _with_record(lists):
-        if columns:
-            file.write(json.dumps({COLUMNS: columns}, ensure_ascii=False) + "\n")
-        file.write(json.dumps(as_json(nbest), ensure_ascii=False) + "\n")
+    for nbest, record in _with_record(lists):
+        file.write(json.dumps({**as_json(nbest), **record}, ensure_ascii=False) + "\n")
 
 
-def _record(column: Column) -> dict[str, Any]:
-    return {key: value for key, value in asdict(column).items() if value is not None}
+def _record(columns: Mapping[str, Column]) -> dict[str, Any]:
+    """The record of columns under its key; empty where nothing is known of them."""
+    record = {
+        name: {key: value for key, value in asdict(column).items() if value is not None}
+        for name, column in columns.items()
+    }
+    return {COLUMNS: record} if record else {}
 
 
 def _with_record(lists: Iterable[NbestList]) -> Iterator[tuple[NbestList, dict[str, Any]]]:
-    """Each list, and with the first the record of columns that is to stand before it."""
-    first: NbestList | None = None
+    """Each list, and the record of its columns."""
+    first: Mapping[str, Column] | None = None
+    record: dict[str, Any] = {}
     for nbest in lists:
+        columns = nbest.provenance
         if first is None:
-            first = nbest
-            yield nbest, {name: _record(column) for name, column in nbest.provenance.items()}
-            continue
-        if nbest.provenance is not first.provenance and nbest.provenance != first.provenance:
-            name = next(
-                name
-                for name in (*first.provenance, *nbest.provenance)
-                if first.provenance.get(name) != nbest.provenance.get(name)
-            )
+            first, record = columns, _record(columns)
+        elif columns is not first and columns != first:
+            name = next(name for name in (*first, *columns) if first.get(name) != columns.get(name))
             raise UserError(
                 f"utterance {nbest.id}: column {name} comes from another model than in the lists before; "
                 "write them to separate files"
             )
-        yield nbest, {}
+        yield nbest, record

@@ -13,11 +13,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from rescore.errors import UserError, counted
+from rescore.formats.audio import entry_audio
 from rescore.formats.lines import first_of, grouped, identity_of, json_number, records_of
-from rescore.formats.source import ReadOptions, Source
+from rescore.formats.source import Fields, ReadOptions, Source
 from rescore.formats.text import strip_markup
 from rescore.formats.writing import check_holds, opened
 from rescore.nbest import FIRST_PASS, Column, Hypothesis, NbestList
@@ -26,7 +27,7 @@ PARTS = ("_score", "_scores", "_logprob", "_log_prob")
 """Endings of keys that hold parts of a score, such as `am_score`."""
 LOGIT = "logit_score"
 """The column of pyctcdecode's CTC score."""
-ROLES = ("id", "text", "score", "ref", "src")
+ROLES = ("id", "text", "score", "ref", "src", "audio")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,8 @@ class Records:
     id: tuple[str, ...] = ("id",)
     ref: tuple[str, ...] = ("ref", "reference", "references")
     src: tuple[str, ...] = ("src", "source")
+    audio: tuple[str, ...] = ()
+    """The path of the recording; read only where --field names its key."""
     needs: tuple[str, ...] = ()
     """Keys that tell this layout from others."""
     costs: bool = False
@@ -48,13 +51,16 @@ class Records:
     columns: Mapping[str, str] = field(default_factory=dict)
     """Further columns and their keys."""
     holds: frozenset[str] = frozenset({"references", "source"})
+    in_pairs: bool = False
+    """Whether it is written as pairs of a text and its score."""
+    Options: ClassVar = Fields
 
     def sniff(self, source: Source) -> bool:
         return bool(self.needs) and set(self.needs) <= set(source.peek.keys)
 
     def read(self, source: Source, options: ReadOptions) -> Iterator[NbestList]:
         """Records without an id are called after their place, from 1."""
-        layout = self.with_fields(options.fields)
+        layout = self.with_fields(options.of(Fields).fields)
         yield from grouped(
             (
                 layout._lists(value, number, place)
@@ -94,6 +100,8 @@ class Records:
         hypotheses = self._hypotheses(value, key, place)
         about = self._references(value, key, place), self._source(value, place)
         nbest = NbestList(identity, hypotheses, *about, provenance=self._provenance(hypotheses))
+        if (recorded := first_of(value, self.audio)) is not None:
+            nbest.audio = entry_audio(value, recorded, identity, place)
         return (identity if named and isinstance(value[key], str) else None), nbest
 
     def _hypotheses(self, value: dict[str, Any], key: str, place: str) -> list[Hypothesis]:
@@ -188,7 +196,7 @@ class Records:
         source = next((value[name] for name in self.src if value.get(name) is not None), None)
         if source is not None and not isinstance(source, str):
             raise UserError(f"{place}: the source is {json.dumps(source)[:40]}, not a text")
-        return source if source and source.strip() else None
+        return source
 
     def write(self, lists: Iterable[NbestList], path: str) -> None:
         """One record per list; contents without a place in it are reported."""
@@ -207,8 +215,8 @@ class Records:
         if self.costs:
             scores = [None if score is None else -score for score in scores]
         record: dict[str, Any] = {self.id[0]: nbest.id}
-        if self.title == "NeMo manifest":
-            record["beams"] = [list(pair) for pair in zip(texts, scores, strict=True)]
+        if self.in_pairs:
+            record[self.text[0]] = [list(pair) for pair in zip(texts, scores, strict=True)]
         else:
             record |= {self.text[0]: texts, self.score[0]: scores}
         if nbest.references:
@@ -260,6 +268,7 @@ NEMO = Records(
     src=(),
     needs=("audio_filepath",),
     holds=frozenset({"references"}),
+    in_pairs=True,
 )
 HYPORADISE = Records(
     "HyPoradise",
@@ -292,6 +301,8 @@ LAYOUTS = (HUGGING_FACE, SOCKEYE, NEMO, HYPORADISE, GENERIC)
 
 class _Generic:
     """Any other JSON, read with --field or by usual names."""
+
+    Options = Fields
 
     def sniff(self, source: Source) -> bool:
         return bool(source.peek.root)

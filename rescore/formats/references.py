@@ -56,8 +56,12 @@ def _joined(per_file: Sequence[Mapping[str, tuple[str, ...]]], ids: Sequence[str
     return {name: tuple(text for by_id in per_file for text in by_id[name]) for name in ids}
 
 
-def open_references(references: str | Path | References, warnings: InputWarnings | None = None) -> list[ReferenceFile]:
-    """The files of references, each read once: a pipe cannot be read again."""
+def open_references(
+    references: str | Path | References | Sequence[ReferenceFile], warnings: InputWarnings | None = None
+) -> list[ReferenceFile]:
+    """The files of references, each read once: a pipe cannot be read again. Open ones are returned as they are."""
+    if isinstance(references, Sequence) and not isinstance(references, str):
+        return list(references)
     if not isinstance(references, References):
         references = References((str(references),))
     return [
@@ -88,6 +92,11 @@ class ReferenceFile:
         if self.format == "kaldi" or (self.format is None and not is_stm(self.lines) and begin_with_ids(self.lines)):
             return set(first_words(self.lines))
         return set()
+
+    @property
+    def size(self) -> int:
+        """The number of references, empty lines included."""
+        return len(self._lists or self._trn or self.lines)
 
     def of(self, ids: Sequence[str], escaped: bool = True) -> dict[str, tuple[str, ...]]:
         """The references of each utterance."""
@@ -209,7 +218,7 @@ def _stm(lines: Sequence[str], path: str, ids: Sequence[str], segments: str | No
     Raises:
         UserError: segments and utterances cannot be paired.
     """
-    spoken = [segment for segment in _stm_segments(lines, path) if segment.text.upper() != _NOT_SCORED]
+    spoken = [segment for segment in stm_segments(lines, path) if segment.text.upper() != _NOT_SCORED]
     by_file = {segment.file: segment.text for segment in spoken}
     if len(by_file) == len(spoken) and (by_file.keys() & set(ids) or not are_numbers(ids)):
         return by_file
@@ -240,7 +249,7 @@ class _StmSegment:
     text: str
 
 
-def _stm_segments(lines: Sequence[str], path: str) -> Iterator[_StmSegment]:
+def stm_segments(lines: Sequence[str], path: str) -> Iterator[_StmSegment]:
     for number, line in enumerate(lines, 1):
         if not line.strip() or line.startswith(";;"):
             continue

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from rescore.errors import UserError
 from rescore.formats.lattice_paths import ACOUSTIC, LANGUAGE, Arcs, Lattice, as_score, is_silent, state_number
 from rescore.formats.lines import as_number
-from rescore.formats.source import ReadOptions, Source
+from rescore.formats.source import AcousticScale, Source
 
 _EXTRA = tuple(f"x{number}" for number in range(1, 10))
 _COLUMNS = {
@@ -43,7 +43,7 @@ def begins(line: str) -> bool:
     return _BEGINNING.match(line) is not None
 
 
-def read(source: Source, name: str, options: ReadOptions) -> Iterator[tuple[str, Lattice]]:
+def read(source: Source, name: str, options: AcousticScale) -> Iterator[tuple[str, Lattice]]:
     """The lattices of a file, each with its id: the utterance of its header, or else `name`."""
     current = _Slf(source.name)
     for place, line in source.filled():
@@ -136,7 +136,7 @@ class _Slf:
             raise UserError(f"{self.place}: base is {base}; expected 0 for probabilities, or more than 1")
         return score * math.log(base_value)
 
-    def lattice(self, options: ReadOptions) -> Lattice:
+    def lattice(self, options: AcousticScale) -> Lattice:
         """The lattice, once all links are read."""
         for name, what, number in (("N", "nodes", len(self.nodes)), ("L", "links", len(self.arcs))):
             if name in self.header and (number or name == "L") and self.header[name] != str(number):

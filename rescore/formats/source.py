@@ -17,12 +17,13 @@ import sys
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import IO, Any, cast
 
 from rescore.errors import UserError, counted
+from rescore.options import Declared, OptionValues, option
 
 log = logging.getLogger(__name__)
 
@@ -39,8 +40,8 @@ class InputProblem:
 
 
 UTF8 = InputProblem("is not UTF-8", "are not UTF-8", "; undecodable bytes were read as \ufffd")
-CRLF = InputProblem("ends in a carriage return", "end in a carriage return", ", which was left out")
-BOM = InputProblem("begins with a byte order mark", "begin with a byte order mark", ", which was left out")
+CRLF = InputProblem("ends in a carriage return", "end in a carriage return", ", a Windows line end, which was removed")
+BOM = InputProblem("begins with a byte order mark", "begin with a byte order mark", ", which was removed")
 NO_SCORES = InputProblem(
     "has no scores",
     "have no scores",
@@ -316,62 +317,44 @@ class JsonPeek:
         return cls(root, keys, inner, plain_lists, end == len(first_line.rstrip()) and root == "{")
 
 
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:"]', re.DOTALL)
+"""A string or a mark of JSON; a quotation mark alone is a string that is cut. No token is read twice."""
+
+
 def _scan(text: str, root: str) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], int | None]:
-    """Keys of the first object, of the first within it, of plain lists, and where the first document ends, if seen."""
+    """Keys of the first object, of the first within it, of plain lists, and where the first document ends, if seen.
+
+    Strict parsers would not do: the text may be cut, damaged, or hold `-Infinity`.
+    """
     depth, level = 0, 1 if root == "{" else 2
+    list_at: int = 0
     keys: list[str] = []
     inner: list[str] = []
     plain_lists: list[str] = []
-    opened = False  # whether a list of the first object has just begun
-    first_open = inner_open = True
-    string = ""
-    at = 0
-    while at < len(text):
-        character = text[at]
-        start, at = at, at + 1
-        if character == '"':
-            end = _end_of_string(text, at)
-            if end is None:
-                break
-            string, at = text[start : end + 1], end + 1
-            if opened:
-                plain_lists.append(keys[-1])
-            opened = False
-            continue
-        if character.isspace():
-            continue
-        if opened and character == "[":
+    outer_open = inner_open = True
+    last = ""
+    for match in _TOKEN.finditer(text):
+        token, before, last = match[0], last, match[0]
+        if token == '"':
+            break
+        begins = before == "[" and not text[list_at : match.start()].strip()
+        if begins and depth == level + 1 and outer_open and keys and token[0] in '"[':
             plain_lists.append(keys[-1])
-        opened = character == "[" and depth == level and first_open and bool(keys)
-        if character in "{[":
+        if token in ("{", "["):
             depth += 1
-        elif character in "}]":
-            if character == "}" and depth == level:
-                first_open = False
-            if character == "}" and depth == level + 1 and inner:
-                inner_open = False
+            list_at = match.end()
+        elif token in ("}", "]"):
+            outer_open &= token != "}" or depth != level
+            inner_open &= token != "}" or depth != level + 1 or not inner
             depth -= 1
             if depth == 0:
-                return tuple(keys), tuple(inner), tuple(plain_lists), at
-        elif character == ":" and string:
-            if depth == level and first_open:
-                keys.append(_unquoted(string))
-            elif depth == level + 1 and first_open and inner_open:
-                inner.append(_unquoted(string))
-        string = ""
+                return tuple(keys), tuple(inner), tuple(plain_lists), match.end()
+        elif token == ":" and before[:1] == '"' and outer_open:
+            if depth == level:
+                keys.append(_unquoted(before))
+            elif depth == level + 1 and inner_open:
+                inner.append(_unquoted(before))
     return tuple(keys), tuple(inner), tuple(plain_lists), None
-
-
-def _end_of_string(text: str, at: int) -> int | None:
-    """Where the quotation mark is that ends a string which begins before `at`: one behind an even number of \\."""
-    while (end := text.find('"', at)) >= 0:
-        backslashes = end
-        while text[backslashes - 1] == "\\":
-            backslashes -= 1
-        if (end - backslashes) % 2 == 0:
-            return end
-        at = end + 1
-    return None
 
 
 def _unquoted(token: str) -> str:
@@ -388,28 +371,76 @@ LARGEST_DOCUMENT = 1 << 28
 """Limits in characters. Only damaged files, or files made to fill the memory, exceed them."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReadOptions:
-    """Options of readers; each reader uses the options that it knows."""
+class ReadOptions(OptionValues):
+    """The options of formats that are set, such as `ReadOptions(size=10, fields={"text": "hyp"})`. Each reader takes
+    those of its class `Options`."""
 
-    lenpen: float = 1.0
-    """fairseq's length penalty, with which H scores were normalised."""
-    size: int | None = None
-    """Hypotheses per list, for files that do not say where a list ends."""
-    acoustic_scale: float | None = None
-    """The first pass is this times the acoustic score plus the score of the language model, where a file has both."""
-    fields: Mapping[str, str] = field(default_factory=dict)
-    """The key or column of a file for each role: `text`, `score`, `id`, `ref`, `src`, or a column of that name. A minus
-    before a key says that it is a cost."""
-    symbols: str | None = None
-    """The symbol table of lattices whose words are numbers."""
-    skip: bool = False
-    """Report a line that cannot be read, and go on (JSON Lines)."""
+
+@dataclass(frozen=True, kw_only=True)
+class ListSize(Declared):
+    size: int | None = option(
+        None,
+        "Hypotheses per list, if the file does not mark the end of a list (NeMo beams, OpenNMT). For lattices: number "
+        "of different texts to read, 100 by default.",
+        "--nbest-size",
+        low=1,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class AcousticScale(Declared):
+    acoustic_scale: float | None = option(
+        None,
+        "First-pass score of Kaldi lists, SRILM lists and lattices: A times the acoustic score, plus the LM score.  "
+        "[default: 1/12 for Kaldi, 1/8 for SRILM; lattices: acscale in the file, else 1]",
+        metavar="A",
+        low=0,
+        high=1e6,
+    )
+
+
+def _role(text: str) -> tuple[str, str]:
+    role, equals, key = text.partition("=")
+    if not (role and equals and key.lstrip("-")):
+        raise ValueError(f"{text!r} is not ROLE=KEY, such as text=hyp")
+    return role, key
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fields(Declared):
+    fields: Mapping[str, str] = option(
+        {},
+        "JSON, CSV, TSV: the key or column KEY holds the ROLE: text, score, id, ref, src, or a new column of scores. "
+        "Example: text=hyp. With score=-KEY lower values are better.",
+        "--field",
+        metavar="ROLE=KEY",
+        parse=_role,
+        read=dict,
+    )
+
+
+_ENDINGS = re.compile(
+    r"(?:\.(?:wav|flac|mp3|ogg|m4a|opus|sph|mp4|webm))?"
+    r"(?:\.(?:json|jsonl|txt|srt|vtt|nbest|score|out|slf|lat|htk|fst))*(?:\.gz|\.xz)?$",
+    re.IGNORECASE,
+)
+
+
+def utterance_of(path: str) -> str:
+    """The name of a file without folder and known endings, which may hold dots: what its utterance is called.
+
+    Example:
+        >>> utterance_of("calls/talk.2024-01-01.wav.json")
+        'talk.2024-01-01'
+    """
+    name = path.replace("\\", "/").rstrip("/").rpartition("/")[2]
+    return _ENDINGS.sub("", name) or name
 
 
 class Source:
-    """One path of the command line. `-` is standard input.
+    """One path of the command line: the border of files. `-` is standard input.
 
+    What comes from it is text, with oddities repaired and told; every failure to read is a `UserError`.
     Inputs that cannot be read twice (a pipe, standard input) are read once: the beginning is kept for detection.
     """
 
@@ -464,8 +495,7 @@ class Source:
 
     @property
     def stem(self) -> str:
-        """The file's name without folder and endings."""
-        return "stdin" if self.is_stdin else self.path.name.partition(".")[0]
+        return "stdin" if self.is_stdin else utterance_of(self.path.name)
 
     @contextmanager
     def _open(self, silent: bool = False) -> Iterator[IO[str]]:
@@ -478,8 +508,8 @@ class Source:
         if self._alone and not silent:
             self.warnings.report()
 
-    def lines(self) -> Iterator[str]:
-        """The lines without their ends.
+    def lines(self, crlf: bool = False) -> Iterator[str]:
+        """The lines without their ends; with `crlf`, a carriage return before the end is part of the format.
 
         Raises:
             UserError: the file cannot be read, is damaged, or has a line of more than `LONGEST_LINE` characters; or has
@@ -493,7 +523,8 @@ class Source:
                     live.take_line()
                 if len(line) > LONGEST_LINE:
                     raise UserError(f"{self.name}: line {number} has more than {LONGEST_LINE:,} characters")
-                yield self._repaired(line.removesuffix("\n"), number)
+                line = line.removesuffix("\n")
+                yield self._repaired(line.removesuffix("\r") if crlf else line, number)
 
     def filled(self) -> Iterator[tuple[str, str]]:
         """The lines that are not empty, each with its place for errors: file and number."""

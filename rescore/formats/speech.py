@@ -10,60 +10,56 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from rescore.errors import UserError
 from rescore.files import loads
 from rescore.formats.lines import as_number, grouped, json_number, literal_words
 from rescore.formats.native import load_json
-from rescore.formats.source import ReadOptions, Source
-from rescore.formats.text import strip_markup
+from rescore.formats.source import ReadOptions, Source, utterance_of
+from rescore.formats.text import piece_times, strip_markup
 from rescore.formats.writing import check_holds, opened
 from rescore.nbest import FIRST_PASS, Column, Hypothesis, NbestList
 
-_Span = tuple[float, float]
-"""Start and end of a word, in seconds."""
+_Word = tuple[str, float, float]
+"""A word with its start and end, in seconds."""
 _WORD_LISTS = ("words", "Words", "result")
 _TICKS = 1e-7
 """Azure's unit of time, in seconds."""
 
 
-def _timed(text: str, scores: dict[str, float], spans: Sequence[_Span]) -> Hypothesis:
-    """A hypothesis, with the times of its words where the toolkit gave one for each."""
-    known = all(math.isfinite(second) for span in spans for second in span)
-    return Hypothesis(text, scores, times=tuple(spans) if len(spans) == len(text.split()) and known else ())
+def _timed(text: str, scores: dict[str, float], words: Sequence[_Word]) -> Hypothesis:
+    """A hypothesis, with times where the toolkit's words are those of the text."""
+    return Hypothesis(text, scores, times=piece_times(text, words))
 
 
-def _word_times(value: Mapping[str, Any], place: str) -> list[_Span]:
-    """The times of words: Whisper's and Vosk's start and end, Google's startTime or startOffset, Azure's Offset."""
+def _timed_words(value: Mapping[str, Any], place: str) -> list[_Word]:
+    """The words with times: Whisper's and Vosk's start and end, Google's startTime or startOffset, Azure's Offset."""
     words: list[Any] = next((value[key] for key in _WORD_LISTS if isinstance(value.get(key), list)), [])
-    return [span for word in words if isinstance(word, dict) and (span := _word_time(word, place)) is not None]
+    return [timed for word in words if isinstance(word, dict) and (timed := _timed_word(word, place)) is not None]
 
 
-def _word_time(word: Mapping[str, Any], place: str) -> _Span | None:
+def _timed_word(word: Mapping[str, Any], place: str) -> _Word | None:
+    text = str(word.get("word", word.get("Word", "")))
     if "Offset" in word and "Duration" in word:
         start = json_number(word["Offset"], place, "Offset") * _TICKS
-        return start, start + json_number(word["Duration"], place, "Duration") * _TICKS
+        return text, start, start + json_number(word["Duration"], place, "Duration") * _TICKS
     for first, last in (("start", "end"), ("startTime", "endTime"), ("startOffset", "endOffset")):
         if last in word:  # Google leaves a start of 0 out, and writes "1.300s"
             begins, ends = (str(word.get(key, 0)).removesuffix("s") for key in (first, last))
-            return as_number(begins, place, first), as_number(ends, place, last)
+            return text, as_number(begins, place, first), as_number(ends, place, last)
     return None
 
 
-def _token_times(result: Mapping[str, Any], place: str) -> list[_Span]:
-    """sherpa's times of words: a word starts with its first token, and ends where the next one starts."""
+def _timed_tokens(result: Mapping[str, Any], place: str) -> list[_Word]:
+    """sherpa's tokens: each ends where the next one starts."""
     tokens, stamps = result.get("tokens"), result.get("timestamps")
     if not isinstance(tokens, list) or not isinstance(stamps, list) or len(tokens) != len(stamps):
         return []
-    seconds = [json_number(stamp, place, "a timestamp") for stamp in stamps]
-    starts = [
-        second
-        for at, (token, second) in enumerate(zip(tokens, seconds, strict=True))
-        if at == 0 or str(token).startswith((" ", "\u2581"))
-    ]
-    return list(zip(starts, [*starts[1:], *(second + LAST_TOKEN for second in seconds[-1:])], strict=True))
+    starts = [json_number(stamp, place, "a timestamp") for stamp in stamps]
+    ends = [*starts[1:], *(start + LAST_TOKEN for start in starts[-1:])]
+    texts = [str(token).replace("\u2581", "") for token in tokens]
+    return list(zip(texts, starts, ends, strict=True))
 
 
 LAST_TOKEN = 0.2
@@ -130,7 +126,7 @@ class _Sherpa:
         name, number = None, 0
         for place, line in source.filled():
             if not line.lstrip().startswith("{"):
-                name = next((Path(word).stem for word in line.split() if word.lower().endswith(_AUDIO)), name)
+                name = next((utterance_of(word) for word in line.split() if word.lower().endswith(_AUDIO)), name)
                 continue
             result = loads(line, place, line=True)
             if not isinstance(result, dict) or not isinstance(result.get("text"), str):
@@ -139,7 +135,7 @@ class _Sherpa:
             values = next((result[key] for key in _PROBABILITIES if result.get(key)), None)
             scores = {} if values is None else {FIRST_PASS: _total(values, place)}
             scores |= {column: _total(result[key], place) for column, key in _COMPONENTS.items() if result.get(key)}
-            hypothesis = _timed(strip_markup(result["text"]), scores, _token_times(result, place))
+            hypothesis = _timed(strip_markup(result["text"]), scores, _timed_tokens(result, place))
             yield NbestList(name or str(number), [hypothesis], provenance=_COLUMNS)
             name = None
 
@@ -212,14 +208,14 @@ class _Whisper:
         if not isinstance(segments, list) or any(not isinstance(segment, dict) for segment in segments):
             raise UserError(f'{source.name}: expected a list of segments, with "text" in each')
         texts, scores = [], []
-        times: list[_Span] = []
+        times: list[_Word] = []
         for number, segment in enumerate(segments, 1):
             text = segment.get("text")
             if not isinstance(text, str):
                 raise UserError(f'{source.name}: segment {number}: the key "text" is missing')
             texts.append(text.strip())
             scores.append(_segment_score(segment, f"{source.name}: segment {number}"))
-            times += _word_times(segment, f"{source.name}: segment {number}")
+            times += _timed_words(segment, f"{source.name}: segment {number}")
         numbers = [score for score in scores if score is not None]
         first_pass = {FIRST_PASS: sum(numbers)} if segments and len(numbers) == len(segments) else {}
         yield NbestList(source.stem, [_timed(" ".join(" ".join(texts).split()), first_pass, times)])
@@ -293,14 +289,14 @@ def _alternatives(value: Any) -> list[Any] | None:
 def _hypotheses(alternatives: list[Any], place: str) -> list[Hypothesis]:
     """The alternatives of a phrase, with scores where all have one."""
     texts, scores = [], []
-    times: list[list[_Span]] = []
+    times: list[list[_Word]] = []
     for rank, alternative in enumerate(alternatives, 1):
         known = alternative if isinstance(alternative, dict) else {}
         key = next((key for key in _TEXTS if isinstance(known.get(key), str)), None)
         if key is None:
             raise UserError(f"{place}, alternative {rank}: no text, such as Lexical, transcript or text")
         texts.append(strip_markup(known[key]))
-        times.append(_word_times(known, f"{place}, alternative {rank}"))
+        times.append(_timed_words(known, f"{place}, alternative {rank}"))
         confidence = known.get("Confidence", known.get("confidence"))
         if confidence is not None:
             number = json_number(confidence, f"{place}, alternative {rank}", "confidence")

@@ -15,7 +15,7 @@ from pathlib import Path
 from rescore.errors import UserError
 from rescore.files import path_for
 from rescore.formats.lines import as_number
-from rescore.formats.source import ReadOptions, Source
+from rescore.formats.source import AcousticScale, ReadOptions, Source
 from rescore.formats.text import strip_markup
 from rescore.formats.writing import check_holds, checked_id, line, new_folder, opened
 from rescore.nbest import FIRST_PASS, Column, Hypothesis, NbestList
@@ -51,9 +51,13 @@ def _files(path: Path) -> list[Path]:
     return sorted(file for file in path.iterdir() if file.is_file() and not file.name.startswith("."))
 
 
+Options = AcousticScale
+
+
 def read(source: Source, options: ReadOptions) -> Iterator[NbestList]:
     """`s2s` is the total, or the LM score and the acoustic score times --acoustic-scale (1/8), which have columns."""
-    scale = ACOUSTIC_SCALE if options.acoustic_scale is None else options.acoustic_scale
+    scale = options.of(Options).acoustic_scale
+    scale = ACOUSTIC_SCALE if scale is None else scale
     for file in [Source(path, source.warnings) for path in _files(source.path)] if source.is_folder else [source]:
         lines = file.lines()
         first = next(lines, "")

@@ -12,7 +12,7 @@ from typing import Any
 from rescore.errors import UserError, counted
 from rescore.formats.lines import as_number, grouped, portions
 from rescore.formats.records import GENERIC, ROLES, Records
-from rescore.formats.source import ReadOptions, Source
+from rescore.formats.source import Fields, ListSize, ReadOptions, Source
 from rescore.formats.text import strip_markup
 from rescore.formats.writing import check_equal_sizes, check_holds, line, opened
 from rescore.nbest import FIRST_PASS, RANK, Hypothesis, NbestList
@@ -25,10 +25,14 @@ _WIDTH = re.compile(r"width(\d+)")
 
 
 class DelimitedTable:
-    """Columns by name."""
+    """Columns by name. In CSV, quotation marks stand around cells, as RFC 4180 says; TSV has no quoting (IANA's
+    text/tab-separated-values), so a text may begin with a quotation mark."""
 
-    def __init__(self, delimiters: str) -> None:
+    Options = Fields
+
+    def __init__(self, delimiters: str, quoted: bool) -> None:
         self._delimiters = delimiters
+        self._quoting: dict[str, Any] = {"strict": True} if quoted else {"quoting": csv.QUOTE_NONE, "quotechar": None}
 
     def sniff(self, source: Source) -> bool:
         names = self._names(source.head)
@@ -38,7 +42,7 @@ class DelimitedTable:
         first = head.partition("\n")[0].rstrip("\r")
         delimiter = max(self._delimiters, key=first.count)
         try:
-            return next(csv.reader([first], delimiter=delimiter), [])
+            return next(csv.reader([first], delimiter=delimiter, **self._quoting), [])
         except csv.Error:
             return []
 
@@ -48,9 +52,11 @@ class DelimitedTable:
 
     def _rows(self, source: Source, options: ReadOptions) -> Iterator[tuple[str | None, NbestList]]:
         names = self._names(source.head)
-        layout, more = _roles(GENERIC.with_fields(options.fields), names, source.name)
-        has_references = bool(layout.ref) and any(row[layout.ref[0]] for row in self._beginning(source, names))
-        reader = self._reader((f"{line}\n" for line in source.lines()), source, names)
+        layout, more = _roles(GENERIC.with_fields(options.of(Fields).fields), names, source.name)
+        beginning = self._beginning(source, names)
+        has_references = bool(layout.ref) and any(row[layout.ref[0]] for row in beginning)
+        has_sources = bool(layout.src) and any(row[layout.src[0]] for row in beginning)
+        reader = self._reader((f"{line}\n" for line in source.lines(crlf=True)), source, names)
         columns: dict[str, bool] = {}
         for number, row in enumerate(_as_user_errors(reader, source.name)):
             if number == 0:
@@ -69,7 +75,7 @@ class DelimitedTable:
                 if row[key].strip() and columns.setdefault(name, _NUMBER.fullmatch(row[key]) is not None):
                     scores[name] = sign * as_number(row[key], place, f"column {key}, which has numbers above,")
             references = (" ".join(row[layout.ref[0]].split()),) if has_references else ()
-            text = row[layout.src[0]].strip() or None if layout.src else None
+            text = row[layout.src[0]].strip() if has_sources else None
             identity = row[layout.id[0]] if layout.id else None
             nbest = NbestList(
                 identity or str(number), [Hypothesis(strip_markup(row[layout.text[0]]), scores)], references, text
@@ -78,7 +84,7 @@ class DelimitedTable:
 
     def _reader(self, lines: Iterable[str], source: Source, names: list[str]) -> csv.DictReader[str]:
         delimiter = max(self._delimiters, key=source.head.partition("\n")[0].count)
-        return csv.DictReader(lines, names, delimiter=delimiter)
+        return csv.DictReader(lines, names, delimiter=delimiter, **self._quoting)
 
     def _beginning(self, source: Source, names: list[str]) -> list[dict[str, str]]:
         """The rows of the first 64 KiB that are whole: they show whether anything stands in a column."""
@@ -101,10 +107,10 @@ class DelimitedTable:
         titles = _titles(columns, path)
         about = [*(["ref"] if first.references else []), *(["src"] if first.source is not None else [])]
         with opened(path) as file:
-            writer = csv.writer(file, delimiter=self._delimiters[0], lineterminator="\n")
-            writer.writerow(["id", "text", "score", *titles, *about])
+            writer = csv.writer(file, delimiter=self._delimiters[0], lineterminator="\n", **self._quoting)
+            writer.writerow(["id", "text", "score", *map(line, titles), *about])
             for nbest in (first, *stream):
-                if (nbest.references and "ref" not in about) or (nbest.source and "src" not in about):
+                if (nbest.references and "ref" not in about) or (nbest.source is not None and "src" not in about):
                     raise UserError(
                         f"{path}: utterance {nbest.id} has a reference or source, {first.id} none; write .jsonl"
                     )
@@ -116,7 +122,11 @@ class DelimitedTable:
                         )
                     scores = [hypothesis.scores.get(name) for name in (FIRST_PASS, *columns)]
                     cells = ["" if score is None else repr(score) for score in scores]
-                    writer.writerow([nbest.id, line(hypothesis.text), *cells, *(line(known[name]) for name in about)])
+                    row = [nbest.id, line(hypothesis.text), *cells, *(line(known[name]) for name in about)]
+                    try:
+                        writer.writerow(row)
+                    except csv.Error:  # only an id can have a tab or the end of a line here
+                        raise UserError(f"{path}: a TSV cannot hold the id {nbest.id!r}; write .jsonl") from None
 
 
 def _titles(columns: list[str], path: str) -> list[str]:
@@ -139,7 +149,7 @@ def _as_user_errors(reader: csv.DictReader[str], path: str) -> Iterator[dict[str
     try:
         yield from reader
     except csv.Error as error:
-        raise UserError(f"{path}: line {reader.line_num}: {error}") from None
+        raise UserError(f"{path}: line {reader.reader.line_num}: {error}; quote a text with quotation marks") from None
 
 
 def _roles(layout: Records, names: list[str], path: str) -> tuple[Records, dict[str, tuple[str, int]]]:
@@ -172,6 +182,8 @@ def _roles(layout: Records, names: list[str], path: str) -> tuple[Records, dict[
 class _NemoBeams:
     """NeMo's beams file: `text<TAB>score` lines, the same number of them for each utterance."""
 
+    Options = ListSize
+
     def sniff(self, source: Source) -> bool:
         lines = [line for line in source.head.split("\n")[:20] if line]
         cells = [line.split("\t") for line in lines[: max(1, len(lines) - 1)]]
@@ -180,7 +192,7 @@ class _NemoBeams:
     def read(self, source: Source, options: ReadOptions) -> Iterator[NbestList]:
         """Ids are numbers from 1. The width of the beam is in the file's name, or given by --nbest-size."""
         width = _WIDTH.search(source.path.name)
-        size = options.size or (int(width[1]) if width else None)
+        size = options.of(ListSize).size or (int(width[1]) if width else None)
         if not size:
             raise UserError(
                 f"{source.name}: how many lines has an utterance? Say it with --nbest-size N (the beam width)"
@@ -204,6 +216,6 @@ class _NemoBeams:
                     file.write(f"{text}\t{hypothesis.scores[FIRST_PASS]!r}\n")
 
 
-CSV = DelimitedTable(",;")
-TSV = DelimitedTable("\t")
+CSV = DelimitedTable(",;", quoted=True)
+TSV = DelimitedTable("\t", quoted=False)
 NEMO_BEAMS = _NemoBeams()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import accumulate
 
 from rescore.errors import UserError
@@ -20,6 +21,50 @@ _ENTITIES = {
     "&amp;": "&",
 }
 _SENTENCE_MARKS = re.compile(r"<(?:s|/s|eos|sos|sos/eos|blank|pad)>")
+
+
+UNSPACED_LETTERS = (
+    "\u0e00-\u0e7f"  # Thai
+    "\u3040-\u30ff\uff66-\uff9f"  # Hiragana and Katakana
+    "\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # Chinese characters
+)
+"""Ranges of the letters of Chinese, Japanese and Thai, which put no blanks between words."""
+_THAI_MARKS = "\u0e31\u0e34-\u0e3a\u0e47-\u0e4e"
+_TIMED = re.compile(f"\\s*(?:[{UNSPACED_LETTERS}][{_THAI_MARKS}]*|[^{UNSPACED_LETTERS}\\s]+)")
+
+
+def timed_pieces(text: str) -> list[str]:
+    """The stretches of a text that have times of their own, with the blanks before them: words between blanks, and
+    each letter of Chinese, Japanese and Thai.
+
+    Example:
+        >>> timed_pieces("a b 你好")
+        ['a', ' b', ' 你', '好']
+    """
+    return _TIMED.findall(text.strip())
+
+
+def piece_times(text: str, words: Sequence[tuple[str, float, float]]) -> tuple[tuple[float, float], ...]:
+    """Start and end of each of a text's `timed_pieces`, given those of its words as a toolkit cuts them.
+
+    Empty where the words are not those of the text, or a word ends before it starts. The letters of a word share its
+    time evenly.
+    """
+    pieces = [piece.strip() for piece in timed_pieces(text)]
+    if not all(0 <= start <= end < math.inf for _, start, end in words):
+        return ()
+    if len(words) == len(pieces):
+        return tuple((start, end) for _, start, end in words)
+    spelled = ["".join(word.split()) for word, _, _ in words]
+    if "".join(spelled).lower() != "".join(pieces).lower() or len("".join(spelled)) != len("".join(pieces)):
+        return ()
+    letters = [
+        (start + (end - start) * at / len(word), start + (end - start) * (at + 1) / len(word))
+        for word, (_, start, end) in zip(spelled, words, strict=True)
+        for at in range(len(word))
+    ]
+    ends = list(accumulate(map(len, pieces)))
+    return tuple((letters[to - len(piece)][0], letters[to - 1][1]) for piece, to in zip(pieces, ends, strict=True))
 
 
 def undo_bpe(text: str) -> str:

@@ -10,16 +10,29 @@ from dataclasses import dataclass, field
 
 from rescore.errors import UserError, counted
 from rescore.formats.lines import as_number, grouped, literal_words, portions
-from rescore.formats.source import ReadOptions, Source
+from rescore.formats.source import ListSize, ReadOptions, Source
 from rescore.formats.text import strip_markup, undo_bpe, undo_entities
 from rescore.formats.writing import check_equal_sizes, check_holds, checked_number, line, opened
-from rescore.nbest import FIRST_PASS, SUM, Column, Hypothesis, NbestList
+from rescore.nbest import FIRST_PASS, SUM, Column, Hypothesis, NbestList, free_name
+from rescore.options import Declared, option
 
 log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, kw_only=True)
+class FairseqOptions(Declared):
+    lenpen: float = option(
+        1.0,
+        "Length penalty that fairseq used. With --s2s sum, rescore undoes this penalty in the scores of H lines.",
+        low=-10,
+        high=10,
+    )
+
+
 class _Fairseq:
     """Logs of fairseq-generate and fairseq-interactive: S-, T-, H-, D- and P- lines among logging noise."""
+
+    Options = FairseqOptions
 
     def sniff(self, source: Source) -> bool:
         return re.search(r"^[SH]-\d+\t", source.head, re.MULTILINE) is not None
@@ -30,6 +43,7 @@ class _Fairseq:
         H is log2 p / tokens ** lenpen. `s2s` is H in natural log, and `sum` is natural log p; tokens are the P
         values, or the H tokens and the end.
         """
+        lenpen = options.of(FairseqOptions).lenpen
         blocks: dict[int, _Block] = {}
         for number, text in enumerate(source.lines(), 1):
             if match := _LINE.fullmatch(text):
@@ -41,11 +55,11 @@ class _Fairseq:
             for candidate in block.candidates:
                 mean = candidate.score * math.log(2)
                 try:
-                    scores = {FIRST_PASS: mean, SUM: mean * candidate.tokens**options.lenpen}
+                    scores = {FIRST_PASS: mean, SUM: mean * candidate.tokens**lenpen}
                 except OverflowError:
                     raise UserError(
                         f"{source.name}: line {candidate.line}: {counted(candidate.tokens, 'token')} to the power of "
-                        f"--lenpen {options.lenpen:g} is too large a number"
+                        f"--lenpen {lenpen:g} is too large a number"
                     ) from None
                 hypotheses.append(Hypothesis(strip_markup(candidate.text), scores))
             reference = () if block.reference is None else (strip_markup(block.reference.replace("<<unk>>", "<unk>")),)
@@ -163,10 +177,14 @@ class _Moses:
     def write(self, lists: Iterable[NbestList], path: str) -> None:
         """Each column but the first pass is a feature; bars in a text are escaped as the Moses tokeniser does."""
         with opened(path) as file:
-            for nbest in check_holds(lists, frozenset({"columns"}), path, written=_escaped):
+            for nbest in check_holds(lists, frozenset({"components"}), path, written=_escaped):
                 number = checked_number(nbest, path)
                 for hypothesis in nbest.hypotheses:
-                    features = [f"{name}= {score!r}" for name, score in hypothesis.scores.items() if name != FIRST_PASS]
+                    features = [
+                        f"{_feature(name, path)}= {score!r}"
+                        for name, score in hypothesis.scores.items()
+                        if name != FIRST_PASS
+                    ]
                     text = _escaped(hypothesis.text)
                     cells = (number, text, " ".join(features), repr(hypothesis.scores[FIRST_PASS]))
                     file.write(" ||| ".join(cells) + "\n")
@@ -209,11 +227,24 @@ def _features(text: str, place: str) -> dict[str, float]:
             name = before
         if number or not equals:
             values.setdefault(name, []).append(as_number(number if before else word, place))
+    if FIRST_PASS in values:  # the total alone is the first pass
+        values[free_name(FIRST_PASS, values)] = values.pop(FIRST_PASS)
     return {
         column if len(numbers) == 1 else f"{column}.{rank}": number
         for column, numbers in values.items()
         for rank, number in enumerate(numbers, 1)
     }
+
+
+def _feature(name: str, path: str) -> str:
+    """The name of a feature.
+
+    Raises:
+        UserError: the reader would take it for something else.
+    """
+    if not name or name.split() != [name] or "|||" in name or f"{name}=".startswith(_OF_WORDS):
+        raise UserError(f"{path}: column {name!r} cannot be the name of a feature; rename it, or write .jsonl")
+    return name
 
 
 def _escaped(text: str) -> str:
@@ -223,6 +254,8 @@ def _escaped(text: str) -> str:
 class _Opennmt:
     """OpenNMT and CTranslate2: `-n_best N` writes N lines a sentence; `-verbose` logs them with their scores."""
 
+    Options = ListSize
+
     def sniff(self, source: Source) -> bool:
         return any(_begins_sentence(line) for line in source.head.split("\n"))
 
@@ -231,7 +264,7 @@ class _Opennmt:
         if self.sniff(source):
             yield from _log(source)
             return
-        size = options.size
+        size = options.of(ListSize).size
         if not size:
             raise UserError(f"{source.name}: cannot tell how many lines belong to a sentence; give --nbest-size N")
         yield from portions((Hypothesis(strip_markup(text)) for text in source.lines()), size, source.name)

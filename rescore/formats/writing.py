@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import IO
 
 from rescore.errors import UserError, counted
-from rescore.files import replacing, temporary_path
+from rescore.files import replacing, resolved, temporary_path
 from rescore.formats.text import strip_markup
-from rescore.nbest import FIRST_PASS, NbestList, Origin, ranking
+from rescore.nbest import FIRST_PASS, RESERVED, NbestList, Origin, ranking
 
 log = logging.getLogger(__name__)
 
@@ -64,9 +64,10 @@ def new_folder(path: str) -> Iterator[Path]:
     """
     if path == "-":
         raise UserError("this format is a folder; give one with -o")
-    target = Path(path).resolve()
-    temporary = temporary_path(target)
+    temporary: Path | None = None
     try:
+        target = resolved(Path(path))
+        temporary = temporary_path(target)
         if target.is_dir() and any(target.iterdir()):
             raise UserError(f"{path}: holds files already; give a new folder, or remove this one first")
         if target.exists() and not target.is_dir():
@@ -81,7 +82,8 @@ def new_folder(path: str) -> Iterator[Path]:
     except OSError as error:
         raise UserError(f"{path}: cannot be written ({error.strerror or error})") from None
     finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+        if temporary:
+            shutil.rmtree(temporary, ignore_errors=True)
 
 
 def check_holds(
@@ -94,7 +96,7 @@ def check_holds(
     """The same stream; at its end, contents that the format cannot hold are reported once.
 
     Args:
-        holds: of `ALL`, or names of columns.
+        holds: of `ALL`, or names of columns; `components` are columns of the toolkit's own, without reserved names.
         scores: whether the format has a place for first-pass scores. Without one, the best hypothesis comes first, so
             the order of the file replaces the scores.
         written: a text's form in the file, which is read back with `plain`.
@@ -119,8 +121,16 @@ def check_holds(
         if any(hypothesis.times for hypothesis in nbest.hypotheses):
             lost["times of words"] = None
         columns = {name for hypothesis in nbest.hypotheses for name in hypothesis.scores if name != FIRST_PASS}
-        kept = {name for name in columns if "columns" in holds or name in holds}
+        whole, parts = "columns" in holds, "components" in holds
+        kept = {name for name in columns if whole or name in holds or (parts and name not in RESERVED)}
         lost |= {f"column {name}": None for name in sorted(columns - kept)}
+        if parts and kept < columns:
+            names = kept | {FIRST_PASS}
+            hypotheses = [
+                replace(hypothesis, scores={name: score for name, score in hypothesis.scores.items() if name in names})
+                for hypothesis in nbest.hypotheses
+            ]
+            nbest = replace(nbest, hypotheses=hypotheses)
         if "models" not in holds and any(
             not nbest.provenance[name].is_component for name in kept & nbest.provenance.keys()
         ):

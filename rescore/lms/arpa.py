@@ -17,8 +17,9 @@ from rescore.lms.base import TokenScores, Values
 
 BEGIN, END, UNKNOWN = "<s>", "</s>", "<unk>"
 LOG_10 = math.log(10)
-UNKNOWN_LOG_10 = -100.0
-"""Of an unknown word where the file has no `<unk>`, as in KenLM."""
+UNKNOWN_LOG_10 = -7.0
+"""Of an unknown word where the file has no `<unk>`: rarer than nearly all known words. KenLM's -100 (230 nats) for a
+single unknown word would outweigh everything else in a sentence."""
 LINES = 100_000
 """Lines that are read together."""
 
@@ -62,6 +63,7 @@ class ArpaModel:
                 self._read(file)
         except (OSError, EOFError, ValueError) as error:
             raise UserError(f"{path}: not an ARPA file that can be read ({error})") from None
+        self.closed = UNKNOWN not in self._words
         unknown = self._words.get(UNKNOWN)
         self._unknown = -1 if unknown is None else unknown
 
@@ -107,21 +109,33 @@ class ArpaModel:
                 counts.append(int(line.partition("=")[2]))
             elif line.strip():
                 break
+        self._marker = line.strip()
         for n, count in enumerate(counts, 1):
-            if line.strip() != f"\\{n}-grams:":
-                raise ValueError(f"found {line.strip()[:40]!r} where \\{n}-grams: was expected")
+            if self._marker != f"\\{n}-grams:":
+                raise ValueError(f"found {self._marker[:40]!r} where \\{n}-grams: was expected")
             chunks = list(self._chunks(file, n))
             keys, log_probs, backoffs = (np.concatenate(parts) for parts in zip(*chunks, strict=True))
             if len(keys) != count:
                 raise ValueError(f"it has {len(keys)} {n}-grams, its head says {count}; is it truncated?")
-            self._orders.append(_Order(keys, log_probs, backoffs))
-            line = next((line for line in file if line.strip()), "")
-        if not counts or line.strip() != "\\end\\":
+            if count:  # a short text has no long n-grams
+                self._orders.append(_Order(keys, log_probs, backoffs))
+        if not counts or self._marker != "\\end\\":
             raise ValueError("it does not end with \\end\\; is it truncated?")
 
+    def _section(self, file: IO[str]) -> Iterator[str]:
+        """The lines up to the mark of the next section, which is kept; empty lines mean nothing."""
+        self._marker = ""
+        for line in file:
+            line = line.strip()
+            if line.startswith("\\"):
+                self._marker = line
+                return
+            if line:
+                yield line
+
     def _chunks(self, file: IO[str], n: int) -> Iterator[tuple[Ints, Floats, Floats]]:
-        """Keys, log-probabilities and back-offs of the n-grams up to the next empty line, many at a time."""
-        lines = iter(lambda: file.readline().strip(), "")
+        """Keys, log-probabilities and back-offs of the n-grams of a section, many at a time."""
+        lines = self._section(file)
         while True:
             rows = [line.split() for line in islice(lines, LINES)]
             wrong = next((row for row in rows if len(row) not in (n + 1, n + 2)), None)

@@ -7,7 +7,7 @@ import json
 import logging
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, count
 from pathlib import Path
@@ -170,16 +170,19 @@ def with_own_columns(
     norm: str = "sum",
     heads: Sequence[NbestList] = (),
     specs: Sequence[str] = (),
+    tuned: Mapping[str, Column | None] | None = None,
 ) -> list[LanguageModel]:
     """The models, each with a name of its own, and so a column.
 
-    Where `tta` is taken, a copy is called after the model's folder, such as `tta.small`, or else `tta.2`.
+    Where `tta` is taken, a copy is called after the model's folder, such as `tta.small`, or else `tta.2`. A model whose
+    scores weights were tuned on keeps the name of that column.
 
     A name is taken if a model before has it, if a list has such a column that is not this model's, or if the column's
     name is reserved.
 
     Args:
-        heads: a list of each set that will be scored. specs: how the models were named, where they were.
+        heads: a list of each set that will be scored. specs: how the models were named, where they were. tuned: the
+            columns that weights were tuned on, with their origins as far as known.
     """
     specs = each(specs)
     places = [parse(spec).path.name.partition(".")[0] for spec in specs] if len(specs) == len(models) else []
@@ -199,7 +202,19 @@ def with_own_columns(
 
     for model, place in zip(models, labels_of or [()] * len(models), strict=True):
         lm = model
+        ending = "" if norm == "sum" else f".{norm}"
+        own = [
+            name.removeprefix(f"{model.name}.").removesuffix(ending)
+            for name, column in (tuned or {}).items()
+            if name.startswith(f"{model.name}.") and name.endswith(ending) and name != model.name + ending
+            if column is None or _gave(model, norm, column)
+        ]
+        if own and (column_name(model, norm) not in (tuned or {}) or taken(model)):
+            place = (*own, *place)
         labels = chain(place, map(str, count(2)))
+        if own and column_name(model, norm) not in (tuned or {}):
+            lm = copy.copy(model)
+            lm.name = f"{model.name}.{next(labels)}"
         while taken(lm):
             lm = copy.copy(model)  # the caller's model keeps its name
             lm.name = f"{model.name}.{next(labels)}"

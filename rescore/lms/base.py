@@ -10,14 +10,15 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar, Protocol, Self
+from typing import Any, ClassVar, Protocol, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from rescore.errors import UserError
 from rescore.lms.options import TrainingOptions
-from rescore.nbest import Column, Role, Selection
+from rescore.nbest import Audio, Column, Role, Selection
+from rescore.options import Declared, option
 from rescore.parts import KINDS
 
 Values = npt.NDArray[np.float64]
@@ -34,6 +35,8 @@ class Question:
     before: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
     """What was said in the utterances before and after this one, in the order of speech."""
+    audio: Audio | None = None
+    """The recording that the text may be a transcript of."""
 
     def pair(self, channel: bool) -> tuple[str, str]:
         """What is given and what is predicted: source and text; for a `channel` model, text and source.
@@ -117,17 +120,28 @@ def length_power(norm: str) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class ComputeOptions:
+class ComputeOptions(Declared):
     """Where and how a network computes, and in what frame; None for what suits."""
 
-    device: str | None = None
-    """cpu, cuda, cuda:N or auto; a model of transformers is spread over all devices by `auto` or `auto:LIMITS`."""
-    precision: str | None = None
-    """float32, bf16, fp16 or int8."""
-    batch_tokens: int | None = None
-    """Padded tokens in a batch."""
-    prompt: str | None = None
-    """For hf-causal and server: the template of what is read, `{text}` at its end and perhaps `{src}`."""
+    device: str | None = option(
+        None,
+        "cpu, cuda or cuda:N. auto spreads hf models over GPUs, CPU and disk; auto:0=20GiB,cpu=64GiB sets memory "
+        "limits.  [default: cuda if available]",
+        metavar="NAME",
+    )
+    precision: str | None = option(
+        None,
+        "Number format of networks; int8 needs a CPU, fp16 a GPU.  [default: float32 on a CPU, bf16 on a GPU]",
+        choices=("float32", "bf16", "fp16", "int8"),
+    )
+    batch_tokens: int | None = option(
+        None, "Tokens per batch of a network.  [default: chosen to fit cache or GPU memory]", low=1
+    )
+    prompt: str | None = option(
+        None,
+        "hf-causal, server: input of the model, such as 'German: {src}\\nEnglish: {text}'. Only {text} is scored.",
+        metavar="TEMPLATE",
+    )
 
 
 DEFAULT = ComputeOptions()
@@ -185,10 +199,12 @@ class Capabilities:
     """Scores are pseudo-log-likelihoods."""
     source: bool = False
     """It reads the source of a translation beside the text."""
+    audio: bool = False
+    """It listens to the recording of the utterance."""
     context: tuple[int, int] = (0, 0)
     """The number of neighbours that it reads before and after the text (`rescore.lms.context` gives it these)."""
     vectors: bool = False
-    """It is a `NetworkScorer` of single sentences, whose vectors `rescore.embeddings` takes."""
+    """It is a `NetworkScorer` of single sentences, whose vectors `rescore.research` takes."""
     predicts_tokens: bool = False
     """It is a `NetworkScorer` whose softmax is over the vocabulary."""
     selection: Selection | None = None
@@ -249,12 +265,20 @@ def capabilities_of(lm: LanguageModel) -> Capabilities:
 
 
 class Wrapped:
-    """A language model around another one: it has the other's name, model and precision, and reads what that reads."""
+    """A language model around another model: it is like the other in all that a subclass does not change."""
 
     def __init__(self, lm: LanguageModel) -> None:
         self.name = lm.name
         self.capabilities = replace(capabilities_of(lm), vectors=False, predicts_tokens=False)
         self._lm = lm
+
+    @property
+    def fingerprint(self) -> str:
+        return self._lm.fingerprint
+
+    def score(self, questions: Sequence[Question]) -> list[TokenScores]:
+        """One result per question, in their order."""
+        return self._lm.score(questions)
 
     @property
     def model(self) -> str:
@@ -263,14 +287,6 @@ class Wrapped:
     @property
     def precision(self) -> str:
         return self._lm.precision
-
-    def selecting(self, weights: Mapping[str, float]) -> Self:
-        """A copy, of a model with a `selection`, that scores the best hypotheses under these weights."""
-        assert self.capabilities.selection is not None
-        changed = copy.copy(self)
-        selection = replace(self.capabilities.selection, weights=dict(weights))
-        changed.capabilities = replace(self.capabilities, selection=selection)
-        return changed
 
 
 class Marked(Wrapped):
@@ -294,14 +310,6 @@ class Marked(Wrapped):
     def model(self) -> str:
         return self._lm.model + self._ending
 
-    @property
-    def fingerprint(self) -> str:
-        return self._lm.fingerprint
-
-    def score(self, questions: Sequence[Question]) -> list[TokenScores]:
-        """One result per question, in their order."""
-        return self._lm.score(questions)
-
     def as_scored(self, questions: Sequence[Question]) -> Iterator[tuple[int, TokenScores]]:
         """The same, as the model gives them."""
         return as_scored(self._lm, questions)
@@ -318,13 +326,22 @@ class Public(Wrapped):
         """What signatures show of it."""
         return f"<LanguageModel {self.name}: {self.fingerprint[:12]}, {self.precision}>"
 
-    @property
-    def fingerprint(self) -> str:
-        return self.lm.fingerprint
-
     def score(self, questions: Sequence[str | Question]) -> list[TokenScores]:
         """One result per sentence or question, in their order."""
         return self.lm.score([Question(question) if isinstance(question, str) else question for question in questions])
+
+
+def selecting(lm: LanguageModel, weights: Mapping[str, float]) -> LanguageModel:
+    """A copy of a model that scores the best hypotheses of each list under these weights.
+
+    Args:
+        lm: a model whose capabilities have a `selection`.
+    """
+    capabilities = capabilities_of(lm)
+    assert capabilities.selection is not None
+    changed: Any = copy.copy(lm)
+    changed.capabilities = replace(capabilities, selection=replace(capabilities.selection, weights=dict(weights)))
+    return cast(LanguageModel, changed)
 
 
 def column_name(lm: LanguageModel, norm: str) -> str:
@@ -399,13 +416,15 @@ class Kind:
     """The options of each model that KIND:all stands for, joined by colons; empty where `all` is no option."""
     on_hub: ClassVar[bool] = False
     """Whether a path that is no folder is looked up as a name on the Hugging Face hub."""
+    prompted: ClassVar[bool] = False
+    """Whether its models read a template (`ComputeOptions.prompt`)."""
     remote: ClassVar[bool] = False
     """Whether URL#MODEL stands in the place of a path."""
     uses_torch: ClassVar[bool] = False
     is_network: ClassVar[bool] = False
     """Whether it is a `NeuralKind`, whose models a `NetworkConfig` describes."""
     Options: ClassVar[type[TrainingOptions] | None] = None
-    """What a training of it is given; None where it is not trained here."""
+    """The kind's own options of a training; None for a kind that is not trained here."""
 
     def __init__(self, name: str) -> None:
         """name: that of the kind in `KINDS`."""
@@ -414,6 +433,11 @@ class Kind:
     def is_pseudo(self, options: Sequence[str]) -> bool:
         """Whether scores with these options are pseudo-log-likelihoods."""
         return self.capabilities.pseudo
+
+    @classmethod
+    def training_options(cls) -> type[TrainingOptions] | None:
+        """The class of all options of a training; None for a kind that is not trained here."""
+        return cls.Options
 
     def load(self, spec: Spec, computing: ComputeOptions) -> LanguageModel:
         """The model that --lm names.

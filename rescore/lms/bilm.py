@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rescore.lms.base import BOTH_SIDES, Capabilities, Spec
 from rescore.lms.neural.config import NetworkConfig
 from rescore.lms.neural.kind import NeuralKind
-from rescore.lms.neural.options import ContextOptions, HypernymOptions, MaskingOptions, OrderOptions, SourceOptions
+from rescore.lms.neural.options import ContextOptions, MaskingOptions, SourceOptions
 
 if TYPE_CHECKING:
     from rescore.lms.neural.encoder import Encoder
@@ -29,7 +29,7 @@ class BilmKind(NeuralKind):
     shape = ("source",)
 
     @dataclass(frozen=True, kw_only=True)
-    class Options(OrderOptions, HypernymOptions, MaskingOptions, SourceOptions, ContextOptions):
+    class Options(MaskingOptions, SourceOptions, ContextOptions):
         pass
 
     def network(self, config: NetworkConfig) -> Encoder:

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from rescore.errors import UserError
+from rescore.formats.audio import digest
 from rescore.lms import base
 from rescore.lms.base import LanguageModel, Question, TokenScores, Wrapped, as_scored
 
@@ -171,7 +172,10 @@ def _key(question: Question) -> bytes:
     """The hash of the text; for a question with more parts, of an unambiguous form of all parts."""
     if question == Question(question.text):
         return hashlib.blake2b(question.text.encode(), digest_size=16).digest()
-    whole = json.dumps([question.text, question.source, question.before, question.after])
+    parts = [question.text, question.source, question.before, question.after]
+    if question.audio is not None:
+        parts.append(digest(question.audio))
+    whole = json.dumps(parts)
     return hashlib.blake2b(whole.encode(), digest_size=16, person=b"question").digest()
 
 

@@ -7,7 +7,7 @@ import logging
 import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby, islice
 
 from rescore.errors import UserError
@@ -50,9 +50,8 @@ class Recased(Wrapped):
     def _recased(self, question: Question) -> Question:
         case = CASES[self._case]
         source = None if question.source is None else case(question.source)
-        return Question(
-            case(question.text), source, tuple(map(case, question.before)), tuple(map(case, question.after))
-        )
+        before, after = tuple(map(case, question.before)), tuple(map(case, question.after))
+        return replace(question, text=case(question.text), source=source, before=before, after=after)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,15 +68,18 @@ def ask(lm: LanguageModel, placed: WithNeighbours, texts: Iterable[str]) -> list
     """The questions about texts of a list, with the context that the model reads.
 
     Raises:
-        UserError: the model reads a source, and the list has none.
+        UserError: the model reads a source or listens to a recording, and the list has none.
     """
     nbest, capabilities = placed.nbest, capabilities_of(lm)
     before, after = capabilities.context
     source = nbest.source if capabilities.source else None
     if source is None and capabilities.source:
         raise UserError(f"utterance {nbest.id}: no source text, which {lm.name} reads; give lists that have it")
+    if nbest.audio is None and capabilities.audio:
+        raise UserError(f"utterance {nbest.id}: no recording, which {lm.name} listens to; give --audio")
+    audio = nbest.audio if capabilities.audio else None
     said, coming = placed.before[len(placed.before) - before :] if before else (), placed.after[:after]
-    return [Question(text, source, said, coming) for text in texts]
+    return [Question(text, source, said, coming, audio) for text in texts]
 
 
 def in_place(lms: Iterable[LanguageModel], lists: Iterable[NbestList]) -> Iterator[WithNeighbours]:

@@ -7,14 +7,14 @@ import hashlib
 import logging
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from rescore.errors import UserError
 from rescore.files import read_json
-from rescore.lms.base import LanguageModel, Question, TokenScores, Wrapped
+from rescore.lms.base import LanguageModel, Wrapped
 from rescore.lms.neural.config import LIMITS
 
 log = logging.getLogger(__name__)
@@ -88,17 +88,26 @@ SIZES = {"layers": LIMITS["layers"], "n_layer": LIMITS["layers"], **dict.fromkey
 
 
 def check_sizes(folder: Path) -> None:
-    """Refuse sizes in a damaged or hostile config.json, which the library would allocate before it reads any weights.
+    """Refuse sizes in a damaged or hostile config.json, which the library would allocate before it reads any weights;
+    also in the configurations inside, such as `text_config`.
 
     Raises:
         UserError: the number of layers or another size exceeds that of any real network.
     """
     path = folder / "config.json"
     values = read_json(path) if path.is_file() else {}
-    for name, value in values.items() if isinstance(values, dict) else ():
+    for name, value in _values(values):
         most = next((number for ending, number in SIZES.items() if name.endswith(ending)), None)
         if isinstance(value, int) and most is not None and value > most:
             raise UserError(f"{path}: {name} is {value}; at most {most:,} are allowed")
+
+
+def _values(values: Any) -> Iterator[tuple[str, Any]]:
+    """The names and values of a JSON document, at any depth."""
+    if isinstance(values, dict):
+        yield from values.items()
+    for value in values.values() if isinstance(values, dict) else values if isinstance(values, list) else ():
+        yield from _values(value)
 
 
 def check_files(folder: Path) -> None:
@@ -239,10 +248,3 @@ class FromHub(Wrapped):
     @property
     def model(self) -> str:
         return f"{self._lm.model}:{self._revision}"
-
-    @property
-    def fingerprint(self) -> str:
-        return self._lm.fingerprint
-
-    def score(self, questions: Sequence[Question]) -> list[TokenScores]:
-        return self._lm.score(questions)

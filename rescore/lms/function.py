@@ -7,7 +7,7 @@ import sys
 import sysconfig
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from types import (
     BuiltinFunctionType,
     CodeType,
@@ -130,9 +130,9 @@ class FunctionModel:
         self.name = self.model = _name_of(function)
         self._function = function
 
-    @property
+    @cached_property
     def fingerprint(self) -> str:
-        """Of the function's content (`rescore.lms.function`)."""
+        """Of the function's content (`rescore.lms.function`) when it is first asked for."""
         return content_of(self._function)
 
     def score(self, questions: Sequence[Question]) -> list[TokenScores]:

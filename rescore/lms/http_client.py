@@ -1,23 +1,26 @@
-"""Requests to a server: JSON over HTTP, from several threads, again where an attempt fails for a while."""
+"""Requests to a server: JSON over HTTP, from several threads, again where an attempt fails for a while.
+
+The border of servers: an answer is a JSON object, or a `UserError` whose message does not show the key.
+"""
 
 from __future__ import annotations
 
 import contextlib
-import email.utils
-import http.client
+import http
 import json
 import logging
 import os
 import random
 import socket
-import ssl
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
+
+import urllib3
+from urllib3.exceptions import HTTPError, InvalidHeader, LocationParseError, SSLError
+from urllib3.util import Retry, parse_url
 
 from rescore.errors import UserError
 
@@ -66,7 +69,7 @@ def api_key() -> str | None:
 
 
 class Client:
-    """A server's address, and this process' connections to it: one a thread."""
+    """A server's address, and this process' connections to it."""
 
     def __init__(self, url: str, key: str | None, timeout: float, parallel: int = 1) -> None:
         """
@@ -77,27 +80,24 @@ class Client:
         Raises:
             UserError: this is no address of a server, or has a password.
         """
-        try:
-            parts = urlsplit(url)
-            host, port = parts.hostname, parts.port
-        except ValueError:
-            host, parts, port = None, urlsplit(""), None
-        if "@" in parts.netloc or parts.query:
-            raise UserError(f"--lm server: the address must have no user, password or ?; set the key in {KEYS[0]}")
-        if parts.scheme not in ("http", "https") or not host:
+        with contextlib.suppress(LocationParseError):
+            parts = parse_url(url)
+            if parts.auth is not None or parts.query is not None:
+                raise UserError(f"--lm server: the address must have no user, password or ?; set the key in {KEYS[0]}")
+            if parts.scheme in ("http", "https") and parts.host:
+                base = (parts.path or "").rstrip("/").removesuffix("/completions").removesuffix("/v1").rstrip("/")
+                self.url = f"{parts.scheme}://{parts.netloc}{base}"
+        if not hasattr(self, "url"):
             raise UserError(
                 f"--lm server: {url!r} is no address; give server:URL#MODEL, such as http://HOST:8000#MODEL"
             )
-        base = parts.path.rstrip("/").removesuffix("/completions").removesuffix("/v1").rstrip("/")
-        self.url = f"{parts.scheme}://{parts.netloc}{base}"
-        self._host, self._port, self._base, self._secure = host, port, base, parts.scheme == "https"
+        self._base, secure = base, parts.scheme == "https"
         self._key, self._timeout, self._parallel = key, timeout, parallel
-        self._local = threading.local()
-        self._connections: list[http.client.HTTPConnection] = []
-        self._lock = threading.Lock()
+        self._pool = self._new_pool()
+        self._sending: set[_Waiting] = set()
         self._stopped = threading.Event()
         self._reached = False
-        if key and not self._secure and host not in ("localhost", "127.0.0.1", "::1"):
+        if key and not secure and parts.host not in ("localhost", "127.0.0.1", "[::1]"):
             log.warning("%s: the key is sent unencrypted; use https or a tunnel", self.url)
 
     def get(self, path: str) -> Mapping[str, Any]:
@@ -164,13 +164,15 @@ class Client:
     def close(self) -> None:
         """Close all connections; requests under way fail."""
         self._stopped.set()
-        with self._lock:
-            connections, self._connections = self._connections, []
-            self._local = threading.local()
-        for connection in connections:
-            with contextlib.suppress(OSError, AttributeError):
-                connection.sock.shutdown(socket.SHUT_RDWR)  # wakes the thread that reads from it
-            connection.close()
+        for waiting in list(self._sending):
+            waiting.end()
+        pool, self._pool = self._pool, self._new_pool()
+        pool.close()
+
+    def _new_pool(self) -> urllib3.HTTPConnectionPool:
+        pool = urllib3.connection_from_url(self.url, maxsize=self._parallel, timeout=self._timeout)
+        pool.ConnectionCls = _Secure if self.url.startswith("https:") else _Plain
+        return pool
 
     def _answer(self, method: str, path: str, body: bytes | None, trying: bool) -> Mapping[str, Any]:
         wait, sent, late = FIRST_WAIT, 0, 0
@@ -178,10 +180,10 @@ class Client:
             sent, asked = sent + 1, 0.0
             try:
                 status, headers, data = self._send(method, path, body)
-            except (OSError, http.client.HTTPException) as error:
-                late += isinstance(error, TimeoutError)
+            except HTTPError as error:
+                late += isinstance(error, urllib3.exceptions.TimeoutError)
                 lost = self._lost(error, sent)
-                if not self._reached or sent >= ATTEMPTS or late >= TIMEOUTS or isinstance(error, ssl.SSLError):
+                if not self._reached or sent >= ATTEMPTS or late >= TIMEOUTS or isinstance(error, SSLError):
                     raise UserError(lost) from None
             else:
                 if status == 200:
@@ -199,26 +201,32 @@ class Client:
                 raise StoppedError
             wait = min(2 * wait, LONGEST_WAIT)
 
-    def _send(self, method: str, path: str, body: bytes | None) -> tuple[int, http.client.HTTPMessage, bytes]:
-        """Status, headers and body of an answer, over this thread's connection."""
-        connection = getattr(self._local, "connection", None)
-        if connection is None:
-            kind = http.client.HTTPSConnection if self._secure else http.client.HTTPConnection
-            connection = self._local.connection = kind(self._host, self._port, timeout=self._timeout)
-            with self._lock:
-                self._connections.append(connection)
+    def _send(self, method: str, path: str, body: bytes | None) -> tuple[int, Mapping[str, str], bytes]:
+        """Status, headers and body of an answer, which all come within the timeout."""
         headers = {"Content-Type": "application/json", "Accept": "application/json"}
         if self._key:
             headers["Authorization"] = f"Bearer {self._key}"
+        waiting = _LOCAL.waiting = _Waiting()
+        watch = threading.Timer(self._timeout, waiting.end)
+        watch.daemon = True
+        self._sending.add(waiting)
+        watch.start()
         try:
-            connection.request(method, self._base + path, body, headers)
-            response = connection.getresponse()
+            response = self._pool.urlopen(
+                method, self._base + path, body, headers, retries=False, redirect=False, preload_content=False
+            )
             data = response.read(LARGEST_ANSWER + 1)
             if len(data) > LARGEST_ANSWER:
-                connection.close()
-        except BaseException:
-            connection.close()  # the next request opens it anew
-            raise
+                response.close()
+            response.release_conn()
+        except HTTPError:
+            if not waiting.ended:
+                raise
+        finally:
+            watch.cancel()
+            self._sending.discard(waiting)
+        if waiting.ended:  # what was read may be cut
+            raise urllib3.exceptions.TimeoutError
         self._reached = True
         return response.status, response.headers, data
 
@@ -240,24 +248,30 @@ class Client:
         except (ValueError, RecursionError):
             told = data
         said = self._shown(told)
-        reason = f"{status} {http.client.responses.get(status, '')}".strip()
+        known = next((each.phrase for each in http.HTTPStatus if each == status), "")
+        reason = f"{status} {known}".strip()
         advice = f"; set the key in {KEYS[0]}" if status in (401, 403) else ""
         return f"{self.url}: answers {reason}{f' ({said})' if said else ''}{advice}"
 
     def _shown(self, told: object) -> str:
         """The beginning of a server's words, without the key."""
         text = told.decode("utf-8", errors="replace") if isinstance(told, bytes) else str(told)
-        text = " ".join(text[:10_000].split())
-        return (text.replace(self._key, "***") if self._key else text)[:200]
+        return self.masked(" ".join(text[:10_000].split()))[:200]
 
-    def _lost(self, error: OSError | http.client.HTTPException, sent: int) -> str:
+    def masked(self, text: str) -> str:
+        """A message without the key, which a server may repeat anywhere."""
+        return text.replace(self._key, "***") if self._key else text
+
+    def _lost(self, error: HTTPError, sent: int) -> str:
         times = f", {sent} times" if sent > 1 else ""
-        if isinstance(error, TimeoutError):
+        if self._reached and isinstance(error, urllib3.exceptions.TimeoutError):
             return (
                 f"{self.url}: no answer within {self._timeout:g} s{times}; is it overloaded? Give parallel=N or "
                 f"timeout=N before its URL, and {HOW_TO_RESUME}"
             )
-        reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        causes = (error.__cause__, error.__context__, *error.args)
+        known = next((cause.strerror for cause in causes if isinstance(cause, OSError) and cause.strerror), None)
+        reason = self._shown(known or str(error) or f"no answer within {self._timeout:g} s")
         if not self._reached:
             return f"{self.url}: cannot be reached ({reason}); is the server running, and at this address?"
         return f"{self.url}: the connection broke ({reason}){times}; start the server again, and {HOW_TO_RESUME}"
@@ -265,13 +279,40 @@ class Client:
 
 def _asked_wait(text: str | None) -> float:
     """The seconds that Retry-After asks for: a number or a date."""
-    if not text:
-        return 0.0
-    try:
-        return (
-            max(0.0, float(text))
-            if text.strip().isdecimal()
-            else max(0.0, email.utils.parsedate_to_datetime(text).timestamp() - time.time())
-        )
-    except (TypeError, ValueError, OverflowError):
-        return 0.0
+    with contextlib.suppress(InvalidHeader, OverflowError):
+        return max(0.0, Retry().parse_retry_after(text)) if text else 0.0
+    return 0.0
+
+
+class _Waiting:
+    """A request under way, which another thread can end."""
+
+    def __init__(self) -> None:
+        self._socket: socket.socket | None = None
+        self.ended = False
+
+    def began(self, connected: socket.socket | None) -> None:
+        self._socket = connected
+        if self.ended:
+            self.end()
+
+    def end(self) -> None:
+        """Wake the thread that waits for the answer, which then fails."""
+        self.ended = True
+        if self._socket:
+            with contextlib.suppress(OSError):
+                self._socket.shutdown(socket.SHUT_RDWR)
+
+
+_LOCAL = threading.local()
+"""Of each thread, what it waits for."""
+
+
+class _Plain(urllib3.connection.HTTPConnection):
+    def request(self, *arguments: Any, **options: Any) -> None:
+        super().request(*arguments, **options)
+        _LOCAL.waiting.began(self.sock)
+
+
+class _Secure(_Plain, urllib3.connection.HTTPSConnection):
+    pass

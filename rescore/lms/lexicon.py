@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import lzma
 import math
+import sys
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+from tqdm import tqdm
 
 from rescore.errors import UserError
 from rescore.files import replacing
@@ -209,7 +211,10 @@ def write(texts: Sequence[Path], tokenizer: Tokenizer, out: Path) -> None:
     Words are those of the tokenizer's normalisation, in lower case.
     """
     sketch = Sketch()
-    Lexicon.count(sketch.watching(_sentences(texts, tokenizer))).save(out / NAME)
+    with tqdm(
+        _sentences(texts, tokenizer), desc="lexicon", unit="sent", leave=False, disable=not sys.stderr.isatty()
+    ) as sentences:
+        Lexicon.count(sketch.watching(sentences)).save(out / NAME)
     sketch.save(out / SENTENCES)
 
 

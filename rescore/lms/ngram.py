@@ -1,4 +1,4 @@
-"""N-gram models: KenLM's scores, and the estimation by lmplz."""
+"""N-gram models: KenLM's scores, and the estimation by lmplz or in NumPy."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rescore.errors import UserError, counted
-from rescore.files import replacing, write_text
+from rescore.files import write_text
 from rescore.formats.source import read_lines
-from rescore.lms import lexicon
-from rescore.lms.arpa import END, LOG_10, ArpaModel
+from rescore.lms import kneser_ney, lexicon
+from rescore.lms.arpa import END, LOG_10, UNKNOWN_LOG_10, ArpaModel
 from rescore.lms.base import INTERNAL, ComputeOptions, Kind, Question, Report, Spec, TokenScores, Values
 from rescore.lms.folders import card_head, card_value
 from rescore.lms.neural.tokenizer import Tokenizer, word_tokenizer
-from rescore.lms.options import TextOptions, TokenizerOptions, TrainingOptions, option
+from rescore.lms.options import TextOptions, TokenizerOptions, TrainingOptions
+from rescore.options import option
 from rescore.parts import KINDS
 
 if TYPE_CHECKING:
@@ -37,41 +38,47 @@ log = logging.getLogger(__name__)
 
 
 class NgramKind(Kind):
-    """Scored by KenLM, or in NumPy; estimated by KenLM's lmplz."""
+    """Scored by KenLM, or in NumPy; estimated by KenLM's lmplz, or in NumPy."""
 
     @dataclass(frozen=True, kw_only=True)
     class Options(TextOptions, TokenizerOptions):
         title = "n-gram models"
 
-        order: int = option(5, "N-gram order.", "-o", "--order", low=1)
+        order: int = option(5, "N-gram order.", "-o", "--order", low=2, common=True)
         prune: str | None = option(
             None,
-            "Drop n-grams seen at most N times; one number per order, such as 0,0,1 (lmplz --prune).",
+            "Drop n-grams seen at most N times; one number per order, such as 0,0,1; the last holds for higher orders.",
             metavar="N,N,...",
+            common=True,
         )
         unit: str = option(
             "word",
             "word: n-grams of words; subword: n-grams of the tokens of --tokenizer.",
             choices=("word", "subword"),
         )
-        memory: str = option("50%", "Memory limit (lmplz -S).", metavar="SIZE")
-        discount_fallback: bool = option(
-            False, "Use fixed discounts for text too small to estimate them (lmplz --discount_fallback)."
+        memory: str = option("50%", "Memory limit of lmplz (its -S).", metavar="SIZE", common=True)
+        discount_fallback: bool = option(False, "Use fixed discounts for text too small to estimate them.")
+        arpa: bool = option(
+            False, "Also keep lm.arpa beside lm.binary. Without KenLM's build_binary, there is only lm.arpa."
         )
-        arpa: bool = option(False, "Also keep lm.arpa beside lm.binary.")
 
         @property
         def thresholds(self) -> list[int]:
-            """Those of --prune: n-grams of order 1, 2, ... that were seen so often or less are left out, and the last
-            one holds for all higher orders.
+            """The numbers of --prune: n-grams of order 1, 2, ... that are seen so often or less are left out. The last
+            number holds for all higher orders.
 
             Raises:
-                UserError: these are no numbers.
+                UserError: these are not numbers that KenLM takes.
             """
             try:
-                return list(map(int, (self.prune or "").replace(",", " ").split()))
+                numbers = list(map(int, (self.prune or "").replace(",", " ").split()))
             except ValueError:
                 raise UserError(f"--prune {self.prune}: expected whole numbers, such as 0,0,1") from None
+            if numbers != sorted(numbers) or min(numbers, default=0) < 0:
+                raise UserError(f"--prune {self.prune}: no number may be less than the number before it, or than 0")
+            if len(numbers) > self.order:
+                raise UserError(f"--prune {self.prune}: {len(numbers)} numbers for n-grams of order {self.order}")
+            return numbers
 
     def load(self, spec: Spec, computing: ComputeOptions) -> NgramLM:
         return NgramLM(spec.name, spec.path)
@@ -99,8 +106,11 @@ class NgramLM:
             UserError: the file is absent, or KenLM cannot read it.
         """
         self.name = self.model = name
+        self._path = path
         self._file, self._tokenizer, self._units = _find(path)
         self._model = _open(self._file)
+        if self._model.closed:
+            log.warning("%s: the model has no <unk>; each unknown word scores %.0f nats", path, UNKNOWN_LOG_10 * LOG_10)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -109,6 +119,9 @@ class NgramLM:
             digest.update(hashlib.file_digest(file, "sha256").digest())
         if self._tokenizer is not None:
             digest.update(hashlib.sha256(self._tokenizer.read_bytes()).digest())
+            unit = card_value(self._path, "unit") or "word"
+            digest.update(b"" if unit == "word" else str(unit).encode())
+        digest.update(b"closed" if self._model.closed else b"")
         return digest.hexdigest()
 
     def score(self, questions: Sequence[Question]) -> list[TokenScores]:
@@ -130,6 +143,8 @@ class KenlmModel:
                 f"{path}: neither an ARPA file nor a KenLM binary that this machine can read ({reason_of(error)})"
             ) from None
         self._known: set[str] = set()
+        self.closed = next(self._model.full_scores("\x01", bos=False, eos=False))[0] <= -99
+        self._raised = (UNKNOWN_LOG_10 + 100) * LOG_10 if self.closed else 0.0
 
     def score(self, texts: Sequence[str]) -> list[TokenScores]:
         """One result per text, whose words stand between blanks; `</s>` is the last token."""
@@ -137,7 +152,7 @@ class KenlmModel:
         for text in texts:
             words = text.split()
             unknown = () if self._known.issuperset(words) else self._look_up(words)
-            results.append(WordScores(text, self._model, unknown))
+            results.append(WordScores(text, self._model, unknown, self._raised))
         return results
 
     def _look_up(self, words: list[str]) -> tuple[int, ...]:
@@ -155,11 +170,12 @@ class KenlmModel:
 class WordScores(TokenScores):
     """The sum at once, which costs a sixth of the scores of all words; these when somebody asks."""
 
-    __slots__ = ("_model", "_text")
+    __slots__ = ("_model", "_raised", "_text")
 
-    def __init__(self, text: str, model: kenlm.Model, unknown: tuple[int, ...]) -> None:
-        self._text, self._model, self.unknown = text, model, unknown
-        self._sum = model.score(text) * LOG_10
+    def __init__(self, text: str, model: kenlm.Model, unknown: tuple[int, ...], raised: float) -> None:
+        """`raised`: nats that KenLM's scores of unknown words are raised by."""
+        self._text, self._model, self.unknown, self._raised = text, model, unknown, raised
+        self._sum = model.score(text) * LOG_10 + raised * len(unknown)
 
     @property
     def tokens(self) -> list[str]:
@@ -167,7 +183,9 @@ class WordScores(TokenScores):
 
     @property
     def log_probs(self) -> Values:
-        return np.array([log10 for log10, _, _ in self._model.full_scores(self._text)]) * LOG_10
+        values = np.array([log10 for log10, _, _ in self._model.full_scores(self._text)]) * LOG_10
+        values[list(self.unknown)] += self._raised
+        return values
 
     @property
     def sum(self) -> float:
@@ -180,7 +198,8 @@ def _open(path: Path) -> KenlmModel | ArpaModel:
         import kenlm
     except ImportError:
         if path.suffix == ".gz" or _is_text(path):
-            log.info("kenlm is not installed: NumPy reads %s, which is slower but gives the same scores", path)
+            if path.stat().st_size > LARGE:
+                log.info("kenlm is not installed: NumPy reads %s, which is slower but gives the same scores", path)
             return ArpaModel(path)
         raise UserError(
             f"{path}: a binary n-gram model needs kenlm, which a C++ compiler builds: pip install 'rescore[ngram]' (on "
@@ -188,6 +207,10 @@ def _open(path: Path) -> KenlmModel | ArpaModel:
             "nothing"
         ) from None
     return KenlmModel(path, kenlm)
+
+
+LARGE = 50_000_000
+"""Bytes of a file that takes some seconds to read in NumPy."""
 
 
 def _is_text(path: Path) -> bool:
@@ -236,39 +259,71 @@ GET_KENLM = (
 
 
 def train(options: NgramKind.Options, report: Report = lambda line: None) -> None:
-    """Estimate a model and write its folder.
+    """Estimate a model, with lmplz if it is on PATH, and write its folder.
 
     Raises:
-        UserError: there is no text; KenLM's programs are absent, or fail.
+        UserError: there is no text, or it is too small or too large; KenLM's programs fail.
     """
     out, texts, thresholds = options.out, options.text, options.thresholds
     if not texts:
         raise UserError("no text to train on; give --text FILE")
-    lmplz, build_binary = find_tool("lmplz"), find_tool("build_binary")
     if options.unit == "subword" and options.tokenizer is None:
         raise UserError("--unit subword needs --tokenizer FILE")
     tokenizer = Tokenizer.load(options.tokenizer) if options.tokenizer else word_tokenizer(options.normalisation)
+    lmplz, build_binary = find_tool("lmplz"), find_tool("build_binary")
     out.mkdir(parents=True, exist_ok=True)
-    cut = tokenizer.words if options.unit == "word" else tokenizer.pieces
-    with tempfile.TemporaryDirectory(dir=out) as folder, replacing(out / "lm.binary") as binary:
-        arpa = Path(folder) / "lm.arpa"
-        command = [lmplz, "-o", str(options.order), "-S", options.memory, "-T", folder, "--arpa", str(arpa)]
-        if thresholds:
-            command += ["--prune", *map(str, thresholds)]
-        if options.discount_fallback:
-            command += ["--discount_fallback"]
-        report(f"lmplz: {options.order}-grams of {options.unit}s in {', '.join(map(str, texts))}")
-        sentences = _run_with_input(command, (" ".join(units) for units in _units(texts, cut)))
-        if not sentences:
-            raise UserError(f"{', '.join(map(str, texts))}: no sentence; give a text with one sentence per line")
-        report("build_binary")
-        _run_with_input([build_binary, "-T", folder, str(arpa), str(binary)], [])
+    with tempfile.TemporaryDirectory(dir=out) as folder:
+        texts = tuple(
+            text if text.is_file() else _kept(text, Path(folder) / f"{n}.txt") for n, text in enumerate(texts)
+        )
+        units = _units(texts, tokenizer.words if options.unit == "word" else tokenizer.pieces)
+        arpa, binary = Path(folder) / "lm.arpa", Path(folder) / "lm.binary"
+        program = "lmplz" if lmplz else "NumPy (lmplz is not on PATH)"
+        report(f"{program}: {options.order}-grams of {options.unit}s in {', '.join(map(str, options.text))}")
+        sentences = _estimate(options, thresholds, units, arpa, lmplz)
         counts = _ngram_counts(arpa)
-        if options.arpa:
-            arpa.replace(out / "lm.arpa")
-    tokenizer.save(out / "tokenizer.json")
-    lexicon.write(texts, tokenizer, out)
-    write_text(out / "README.md", _card(options, sentences, counts))
+        if build_binary:
+            report("build_binary")
+            _run_with_input([build_binary, "-T", folder, str(arpa), str(binary)], [])
+            binary.replace(out / binary.name)
+        else:
+            (out / binary.name).unlink(missing_ok=True)  # of an earlier training
+        if options.arpa or not build_binary:
+            arpa.replace(out / arpa.name)
+        tokenizer.save(out / "tokenizer.json")
+        lexicon.write(texts, tokenizer, out)
+    write_text(out / "README.md", _card(options, sentences, counts, "KenLM's lmplz" if lmplz else "rescore"))
+
+
+def _estimate(
+    options: NgramKind.Options, thresholds: Sequence[int], units: Iterator[list[str]], arpa: Path, lmplz: str | None
+) -> int:
+    """Write an ARPA file of sentences, each given as its units; returns the number of sentences."""
+    first = next(units, None)
+    if first is None:
+        raise UserError(f"{', '.join(map(str, options.text))}: no sentence; give a text with one sentence per line")
+    units = chain([first], units)
+    if not lmplz:
+        return kneser_ney.estimate(units, options.order, arpa, thresholds, options.discount_fallback, _too_long)
+    command = [lmplz, "-o", str(options.order), "-S", options.memory, "-T", str(arpa.parent), "--arpa", str(arpa)]
+    if thresholds:
+        command += ["--prune", *map(str, thresholds)]
+    if options.discount_fallback:
+        command += ["--discount_fallback"]
+    return _run_with_input(command, map(" ".join, units))
+
+
+def _too_long() -> UserError:
+    return UserError(
+        "the text has more than 20 million words, which takes KenLM's lmplz; it is not on PATH. With a C++ compiler, "
+        f"cmake and Boost this gets it: {GET_KENLM}"
+    )
+
+
+def _kept(text: Path, copy: Path) -> Path:
+    """A copy of a pipe's text, because a pipe can be read once."""
+    copy.write_text("".join(f"{line}\n" for line in read_lines(text)), encoding="utf-8")
+    return copy
 
 
 INTERNAL_ORDER = 2
@@ -301,16 +356,9 @@ def internal_lm(given: str, folder: Path) -> str:
     return f"ngram:{INTERNAL}:{out}"
 
 
-def find_tool(name: str) -> str:
-    """One of KenLM's programs, on PATH or beside the Python that runs.
-
-    Raises:
-        UserError: it is not there; says how to get it.
-    """
-    program = shutil.which(name) or shutil.which(name, path=str(Path(sys.executable).parent))
-    if program is None:
-        raise UserError(f"{name} is not on PATH; with a C++ compiler, cmake and Boost this gets it: {GET_KENLM}")
-    return program
+def find_tool(name: str) -> str | None:
+    """The path of one of KenLM's programs, on PATH or beside the Python that runs; None if it is absent."""
+    return shutil.which(name) or shutil.which(name, path=str(Path(sys.executable).parent))
 
 
 def _units(texts: Sequence[Path], cut: Callable[[Sequence[str]], list[list[str]]]) -> Iterator[list[str]]:
@@ -347,7 +395,7 @@ def _run_with_input(command: Sequence[str], lines: Iterable[str]) -> int:
 def _reason(said: list[str]) -> str:
     """The line that explains the failure, of all that KenLM prints."""
     if any("discount_fallback" in line for line in said):
-        return "the text is too small to estimate Kneser-Ney discounts from; give --discount-fallback, or more text"
+        return kneser_ney.TOO_SMALL
     return said[-1][:300] if said else "it said nothing"
 
 
@@ -363,7 +411,7 @@ def _ngram_counts(arpa: Path) -> list[int]:
     return counts
 
 
-def _card(options: NgramKind.Options, sentences: int, counts: Sequence[int]) -> str:
+def _card(options: NgramKind.Options, sentences: int, counts: Sequence[int], program: str) -> str:
     own = {"kind": "ngram", "order": options.order, "unit": options.unit, "recommended_weight": 0.3}
     return f"""{card_head("text-generation", own)}
 
@@ -371,7 +419,7 @@ def _card(options: NgramKind.Options, sentences: int, counts: Sequence[int]) -> 
 
 | | |
 | --- | --- |
-| model | {options.order}-gram of {options.unit}s, modified Kneser-Ney, by KenLM |
+| model | {options.order}-gram of {options.unit}s, modified Kneser-Ney, by {program} |
 | pruned | {" ".join(map(str, options.thresholds)) or "not at all"} |
 | training data | {counted(sentences, "sentence")} |
 | n-grams | {", ".join(f"{count:,}" for count in counts)} |

@@ -1,7 +1,8 @@
 """Language models behind a server that answers in OpenAI's form: vLLM, SGLang, llama-cpp-python.
 
 The server gives the natural-log probability of each token of a text, given those before it. Servers know different
-ways to ask for that; the first request finds out which one this server knows.
+ways to ask for that; the first request finds out which one this server knows. `_ask` is the border: an answer is parsed
+as its type, and its tokens must spell the text that was sent; nothing behind it checks an answer again.
 """
 
 from __future__ import annotations
@@ -10,13 +11,16 @@ import hashlib
 import json
 import logging
 import math
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
+import msgspec
 import numpy as np
 
 from rescore.errors import UserError, counted
+from rescore.files import parsed
 from rescore.lms.base import (
     DEFAULT,
     Capabilities,
@@ -74,11 +78,13 @@ class Way:
     path: str
     body: Callable[[str, Any], dict[str, Any]]
     """The request, of the model's name and a text; for a chat, of its messages."""
-    tokens: Callable[[Mapping[str, Any]], list[Token]]
+    answer: type[msgspec.Struct]
+    """What the server answers."""
+    tokens: Callable[[Any], list[Token]]
     """The tokens that the server read, from its answer.
 
     Raises:
-        LookupError, TypeError, ValueError, AttributeError: the answer has another form.
+        ValueError: parts of the answer contradict one another.
     """
 
 
@@ -87,36 +93,72 @@ def _echo_body(model: str, text: str) -> dict[str, Any]:
     return {"model": model, "prompt": text, "max_tokens": 1, "temperature": 0, "echo": True, "logprobs": 1}
 
 
-def _echo_tokens(answer: Mapping[str, Any]) -> list[Token]:
-    tokens, read, new = _listed(answer)
+class _Usage(msgspec.Struct):
+    prompt_tokens: int
+    completion_tokens: int = 0
+
+
+class _Listed(msgspec.Struct):
+    tokens: list[str]
+    token_logprobs: list[float | None]
+
+
+class _EchoChoice(msgspec.Struct):
+    logprobs: _Listed
+
+
+class _Echo(msgspec.Struct):
+    choices: Annotated[list[_EchoChoice], msgspec.Meta(min_length=1)]
+    usage: _Usage
+
+    def read(self) -> list[Token]:
+        """All tokens of the answer, new ones included."""
+        told = self.choices[0].logprobs
+        if len(told.tokens) != len(told.token_logprobs):
+            raise ValueError(
+                f"{counted(len(told.tokens), 'token')} with {counted(len(told.token_logprobs), 'log-probability')}"
+            )
+        return [Token(name, name, value) for name, value in zip(told.tokens, told.token_logprobs, strict=True)]
+
+
+def _echo_tokens(answer: _Echo) -> list[Token]:
+    tokens, read, new = answer.read(), answer.usage.prompt_tokens, answer.usage.completion_tokens
     if len(tokens) != read + new:
         raise ValueError(f"{counted(len(tokens), 'token')} for {read} read and {new} new")
     return tokens[:read]
 
 
-def _echo_tokens_behind_first(answer: Mapping[str, Any]) -> list[Token]:
-    tokens, read, new = _listed(answer)
+def _echo_tokens_behind_first(answer: _Echo) -> list[Token]:
+    tokens, read, new = answer.read(), answer.usage.prompt_tokens, answer.usage.completion_tokens
     if not read - 1 <= len(tokens) < read + new:  # of new tokens, too, some are not listed
         raise ValueError(f"{counted(len(tokens), 'token')} for {read - 1} read and {new} new")
     return [OMITTED, *tokens[: read - 1]]
-
-
-def _listed(answer: Mapping[str, Any]) -> tuple[list[Token], int, int]:
-    """The tokens of an answer, and how many the server counts as read and as new."""
-    told, usage = answer["choices"][0]["logprobs"], answer["usage"]
-    names, values = told["tokens"], told["token_logprobs"]
-    if len(names) != len(values):
-        raise ValueError(f"{counted(len(names), 'token')} with {counted(len(values), 'log-probability')}")
-    tokens = [Token(str(name), str(name), value) for name, value in zip(names, values, strict=True)]
-    return tokens, int(usage["prompt_tokens"]), int(usage["completion_tokens"])
 
 
 def _prompt_body(model: str, text: str) -> dict[str, Any]:
     return {"model": model, "prompt": text, "max_tokens": 1, "temperature": 0, "prompt_logprobs": 0}
 
 
-def _prompt_tokens(answer: Mapping[str, Any]) -> list[Token]:
-    return _vllm_tokens(answer["choices"][0]["prompt_logprobs"], answer)
+class _About(msgspec.Struct):
+    logprob: float
+    decoded_token: str | None = None
+
+
+Tables = list[Annotated[dict[str, _About], msgspec.Meta(min_length=1, max_length=1)] | None]
+"""Of each token a table with itself alone, by its number; None for the first one."""
+
+
+class _PromptChoice(msgspec.Struct):
+    prompt_logprobs: Tables
+
+
+class _Prompt(msgspec.Struct):
+    choices: Annotated[list[_PromptChoice], msgspec.Meta(min_length=1)]
+    usage: _Usage
+
+
+def _prompt_tokens(answer: _Prompt) -> list[Token]:
+    return _vllm_tokens(answer.choices[0].prompt_logprobs, answer.usage)
 
 
 def _chat_body(model: str, messages: Messages) -> dict[str, Any]:
@@ -125,21 +167,24 @@ def _chat_body(model: str, messages: Messages) -> dict[str, Any]:
     return {"model": model, "messages": messages, **turn, "max_tokens": 1, "temperature": 0, "prompt_logprobs": 0}
 
 
-def _chat_tokens(answer: Mapping[str, Any]) -> list[Token]:
-    return _vllm_tokens(answer["prompt_logprobs"], answer)
+class _Chat(msgspec.Struct):
+    prompt_logprobs: Tables
+    usage: _Usage
 
 
-def _vllm_tokens(told: Sequence[Mapping[str, Any] | None], answer: Mapping[str, Any]) -> list[Token]:
-    """Of each token a table with itself alone, by its number; null for the first one."""
-    if len(told) != answer["usage"]["prompt_tokens"]:
-        raise ValueError(f"{counted(len(told), 'token')} for {answer['usage']['prompt_tokens']} read")
+def _chat_tokens(answer: _Chat) -> list[Token]:
+    return _vllm_tokens(answer.prompt_logprobs, answer.usage)
+
+
+def _vllm_tokens(tables: Tables, usage: _Usage) -> list[Token]:
+    if len(tables) != usage.prompt_tokens:
+        raise ValueError(f"{counted(len(tables), 'token')} for {usage.prompt_tokens} read")
     tokens = []
-    for table in told:
+    for table in tables:
+        for number, about in (table or {}).items():
+            tokens.append(Token(number, about.decoded_token or "", about.logprob))
         if table is None:
             tokens.append(Token(None, "", None))
-            continue
-        ((number, about),) = table.items()
-        tokens.append(Token(number, str(about.get("decoded_token") or ""), about["logprob"]))
     return tokens
 
 
@@ -153,18 +198,29 @@ def _generate_body(model: str, text: str) -> dict[str, Any]:
     }
 
 
-def _generate_tokens(answer: Mapping[str, Any]) -> list[Token]:
-    told = answer["meta_info"]["input_token_logprobs"]
-    if len(told) != answer["meta_info"]["prompt_tokens"]:
-        raise ValueError(f"{counted(len(told), 'token')} for {answer['meta_info']['prompt_tokens']} read")
-    return [Token(number, str(number if text is None else text), value) for value, number, text in told]
+class _Meta(msgspec.Struct):
+    input_token_logprobs: list[tuple[float | None, int, str | None]]
+    prompt_tokens: int
 
 
-ECHO = Way("echo with logprobs", "/v1/completions", _echo_body, _echo_tokens)
-ECHO_BEHIND_FIRST = Way("echo with logprobs, less [BOS]", "/v1/completions", _echo_body, _echo_tokens_behind_first)
-PROMPT = Way("prompt_logprobs", "/v1/completions", _prompt_body, _prompt_tokens)
-GENERATE = Way("SGLang's /generate", "/generate", _generate_body, _generate_tokens)
-CHAT = Way("prompt_logprobs of a chat", "/v1/chat/completions", _chat_body, _chat_tokens)
+class _Generated(msgspec.Struct):
+    meta_info: _Meta
+
+
+def _generate_tokens(answer: _Generated) -> list[Token]:
+    told, read = answer.meta_info.input_token_logprobs, answer.meta_info.prompt_tokens
+    if len(told) != read:
+        raise ValueError(f"{counted(len(told), 'token')} for {read} read")
+    return [Token(number, str(number) if text is None else text, value) for value, number, text in told]
+
+
+ECHO = Way("echo with logprobs", "/v1/completions", _echo_body, _Echo, _echo_tokens)
+ECHO_BEHIND_FIRST = Way(
+    "echo with logprobs, less [BOS]", "/v1/completions", _echo_body, _Echo, _echo_tokens_behind_first
+)
+PROMPT = Way("prompt_logprobs", "/v1/completions", _prompt_body, _Prompt, _prompt_tokens)
+GENERATE = Way("SGLang's /generate", "/generate", _generate_body, _Generated, _generate_tokens)
+CHAT = Way("prompt_logprobs of a chat", "/v1/chat/completions", _chat_body, _Chat, _chat_tokens)
 
 
 def load(spec: Spec, computing: ComputeOptions = DEFAULT) -> ServerModel:
@@ -200,7 +256,7 @@ class ServerKind(Kind):
 
     capabilities = Capabilities(source=True)
     options = ("chat", "parallel=", "timeout=")
-    remote = True
+    remote = prompted = True
 
     def load(self, spec: Spec, computing: ComputeOptions) -> ServerModel:
         return load(spec, computing)
@@ -226,7 +282,7 @@ class ServerModel:
         self._client, self._template = client, template
         self._model, revision = served_model(client, model)
         self._way, probe = self._find_way([CHAT] if chat else [ECHO, ECHO_BEHIND_FIRST, PROMPT, GENERATE])
-        log.info("%s: scores with %s, through %s", client.url, self._model, self._way.about)
+        log.info("%s: scores with %s, through %s", client.url, client.masked(self._model), self._way.about)
         rounded = ROUNDING * round(probe.sum / ROUNDING)
         told = [name, self._model, revision, template and template.text, probe.tokens, rounded]
         self.fingerprint = hashlib.sha256(json.dumps(told).encode()).hexdigest()
@@ -277,8 +333,7 @@ class ServerModel:
 
         Raises:
             RefusedError: the server refuses the request.
-
-            NonsenseError: the answer has an unexpected form.
+            NonsenseError: the answer has an unexpected form, or is about another text.
         """
         asked: str | Messages = before + (text or "")
         if way is CHAT:
@@ -290,12 +345,13 @@ class ServerModel:
         except RefusedError as error:
             raise RefusedError(f"{error}, for {shown!r}") from None
         try:
-            tokens = way.tokens(answer)
+            tokens = way.tokens(parsed(answer, way.answer, way.about))
             _check(tokens)
-        except (LookupError, TypeError, ValueError, AttributeError) as error:
-            reason = f"no {error}" if isinstance(error, KeyError) else str(error)
+            _check_text(tokens, before.strip() + (text or "") if way is not CHAT else text or "")
+        except (UserError, ValueError) as error:
+            reason = self._client.masked(str(error))[:200]
             raise NonsenseError(
-                f"{self._client.url}: the answer to {shown!r} is not what {way.about} gives ({reason[:100]})"
+                f"{self._client.url}: the answer to {shown!r} is not what {way.about} gives ({reason})"
             ) from None
         return tokens
 
@@ -311,7 +367,7 @@ class ServerModel:
             self._way = way
             try:
                 tokens = self._ask(way, before, PROBE.text, trying=True)
-                self._check_text(tokens)
+                self._warn_of_first(tokens)
                 return way, _behind(self._read_prompt(before), tokens)
             except (RefusedError, NonsenseError) as error:
                 failed.append(f"{way.about}: {str(error).removeprefix(f'{self._client.url}: ')}")
@@ -320,22 +376,34 @@ class ServerModel:
             "servers that do are vLLM, SGLang and llama-cpp-python's"
         )
 
-    def _check_text(self, tokens: Sequence[Token]) -> None:
-        """See that the tokens spell the probe: else log-probabilities stand beside other tokens than their own.
-
-        Raises:
-            NonsenseError: they do not.
-        """
-        text = PROBE.text.replace(" ", "")
-        spelled = "".join("".join(token.text.split()) for token in tokens)
-        first = "".join(tokens[0].text.split()) if tokens else ""
-        if not (spelled.endswith(text) or (not first and spelled and text.endswith(spelled))):
-            raise NonsenseError(f"{self._client.url}: its tokens spell {spelled[-60:]!r}, not {PROBE.text!r}")
-        if tokens[0] is OMITTED or (tokens[0].log_prob is None and not spelled.removeprefix(first).endswith(text)):
+    def _warn_of_first(self, tokens: Sequence[Token]) -> None:
+        """Say that the first token of the probe has no score."""
+        rest = _letters("".join(token.text for token in tokens[1:]))
+        if tokens[0] is OMITTED or (tokens[0].log_prob is None and not rest.endswith(_letters(PROBE.text))):
             log.warning(
                 "%s: gives no score for the first token of a text; give --prompt, such as '\\n{text}'",
                 self._client.url,
             )
+
+
+def _letters(text: str) -> str:
+    """The ASCII letters and digits of a text: tokens of other characters may be cut within a character."""
+    return re.sub(r"<0x[0-9A-F]{2}>|[^A-Za-z0-9]", "", text)
+
+
+def _check_text(tokens: Sequence[Token], text: str) -> None:
+    """See that the tokens spell the text that was sent, behind special tokens; the server may leave out the first one.
+
+    Raises:
+        ValueError: they do not, so log-probabilities would stand beside other tokens than their own.
+    """
+    spelled, wanted = _letters("".join(token.text for token in tokens)), _letters(text)
+    if "<unk>" in "".join(token.text for token in tokens) or spelled.endswith(wanted):
+        return
+    first_is_hidden = bool(tokens) and not tokens[0].text.strip()
+    missing = wanted.removesuffix(spelled)
+    if not (first_is_hidden and wanted.endswith(spelled) and _letters(text.split()[0]).startswith(missing)):
+        raise ValueError(f"its tokens spell {spelled[-60:]!r}, not {wanted[-60:]!r}")
 
 
 def _behind(prompt: Sequence[Token], tokens: Sequence[Token]) -> TokenScores:
@@ -356,7 +424,7 @@ def _check(tokens: Sequence[Token]) -> None:
         value = token.log_prob
         if value is None and (rank == 0 or tokens[rank - 1] is OMITTED):
             continue
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or math.isnan(value) or value > SLACK:
+        if value is None or not -math.inf < value <= SLACK:
             raise ValueError(f"the log-probability of token {rank + 1} is {value}")
 
 
@@ -375,10 +443,11 @@ def served_model(client: Client, model: str) -> tuple[str, str | None]:
     if not model and len(names) == 1:
         model = names[0]
     if not model:
-        served = f"; it serves {', '.join(names)[:200]}" if names else ""
+        served = client.masked(f"; it serves {', '.join(names)}" if names else "")[:200]
         raise UserError(f"{client.url}: give the model as server:{client.url}#MODEL{served}")
     if names and model not in names:
         guess = did_you_mean(model, names)
-        raise UserError(f"{client.url}: serves no {model}, but {', '.join(names)[:200]}{guess}")
+        told = client.masked(", ".join(names))[:200]
+        raise UserError(f"{client.url}: serves no {model}, but {told}{client.masked(guess)}")
     revision = next((entry.get("revision") for entry in entries if str(entry.get("id")) == model), None)
     return model, None if revision is None else str(revision)

@@ -34,6 +34,7 @@ def choose_metric(name: str | None, lists: Sequence[NbestList], options: MetricO
         UserError: the metric is unknown, or the options do not fit it.
     """
     if name is None:
-        name = "bleu" if any(nbest.source is not None for nbest in lists) else "wer"
+        name = "bleu" if any(nbest.source for nbest in lists) else "wer"  # an empty source alone is no translation
     references = [reference for nbest in lists for reference in nbest.references]
-    return METRICS[name](options or MetricOptions(), references)
+    metric = METRICS[name]
+    return metric.choose((options or MetricOptions()).of(metric.Options), references)

@@ -71,25 +71,10 @@ def _batch(references: Sequence[list[int]], hypotheses: Sequence[list[int]]) -> 
         [[len(reference), len(hypothesis)] for reference, hypothesis in zip(references, hypotheses, strict=True)]
     )
     result = np.zeros(number, dtype=np.int64)
-    last = np.zeros((number, n + 1), dtype=np.int64)  # diagonal k - 1
-    before = last  # diagonal k - 2
+    last = before = np.zeros((number, n + 1), dtype=np.int64)
     ends = lengths.sum(axis=1)
     for k in range(1, n + m + 1):
-        low, high = max(0, k - m), min(n, k)  # the i that exist on this diagonal
-        now = np.empty((number, n + 1), dtype=np.int64)
-        if low == 0:
-            now[:, 0] = last[:, 0] + _GAP
-        if high == k:
-            now[:, k] = last[:, k - 1] + _GAP
-        first, stop = max(low, 1), min(high, k - 1) + 1
-        if first < stop:
-            i = slice(first, stop)
-            previous = slice(first - 1, stop - 1)
-            # Word i of the reference against word k - i of the hypothesis.
-            hypothesis_words = of_hypotheses[:, k - stop : k - first][:, ::-1]
-            diagonal = before[:, previous] + np.where(of_references[:, previous] == hypothesis_words, 0, _SUBSTITUTED)
-            gap = _cheaper(last[:, i] + _GAP, last[:, previous] + _GAP)
-            now[:, i] = _cheaper(diagonal, gap)
+        now, *_ = _next_diagonal(of_references, of_hypotheses, k, last, before)
         done = np.flatnonzero(ends == k)
         result[done] = now[done, lengths[done, 0]]
         before, last = last, now
@@ -97,6 +82,33 @@ def _batch(references: Sequence[list[int]], hypotheses: Sequence[list[int]]) -> 
     gaps = ((result >> _BITS) - SUBSTITUTION * substitutions) // GAP
     difference = lengths[:, 0] - lengths[:, 1]
     return np.stack([substitutions, (gaps + difference) // 2, (gaps - difference) // 2], axis=1)
+
+
+def _next_diagonal(
+    references: Counts, hypotheses: Counts, k: int, last: Counts, before: Counts
+) -> tuple[Counts, slice, tuple[Counts, Counts, Counts]]:
+    """The costs of the cells (i, k - i) of some pairs, given the costs of the two diagonals before.
+
+    Args:
+        references: (pairs, n). hypotheses: (pairs, m). last: (pairs, n + 1), diagonal k - 1. before: diagonal k - 2.
+
+    Returns:
+        (pairs, n + 1) the costs; and for the cells that all three steps lead to, their i and the costs of a
+        substitution or match, an insertion and a deletion, in the order of preference.
+    """
+    n, m = references.shape[1], hypotheses.shape[1]
+    now = np.empty_like(last)
+    if k <= m:
+        now[:, 0] = last[:, 0] + _GAP
+    if k <= n:
+        now[:, k] = last[:, k - 1] + _GAP
+    first, stop = max(1, k - m), min(n + 1, k)
+    inner, previous = slice(first, stop), slice(first - 1, stop - 1)
+    # Word i of the reference against word k - i of the hypothesis.
+    equal = references[:, previous] == hypotheses[:, k - stop : k - first][:, ::-1]
+    ways = before[:, previous] + np.where(equal, 0, _SUBSTITUTED), last[:, inner] + _GAP, last[:, previous] + _GAP
+    now[:, inner] = _cheaper(ways[0], _cheaper(ways[1], ways[2]))
+    return now, inner, ways
 
 
 def _cheaper(first: Counts, second: Counts) -> Counts:
@@ -164,12 +176,13 @@ def _long(reference: Sequence[str], hypothesis: Sequence[str]) -> Iterator[int]:
         np.array([numbers.setdefault(word, len(numbers)) for word in words], dtype=np.int64)
         for words in (reference, hypothesis)
     )
+    references, hypotheses = reference_ids[None], hypothesis_ids[None]
     n, m = len(reference_ids), len(hypothesis_ids)
-    start = np.zeros(n + 1, dtype=np.int64)
+    start = np.zeros((1, n + 1), dtype=np.int64)
     kept = {0: (start, start)}
     last, before = start, start
     for k in range(1, n + m + 1):
-        last, before = _next_diagonal(reference_ids, hypothesis_ids, k, last, before)[0], last
+        last, before = _next_diagonal(references, hypotheses, k, last, before)[0], last
         if k % MAX_DIAGONALS == 0:
             kept[k] = (last, before)
     i, k = n, n + m
@@ -178,7 +191,10 @@ def _long(reference: Sequence[str], hypothesis: Sequence[str]) -> Iterator[int]:
         last, before = kept[base]
         steps = []
         for diagonal in range(base + 1, k + 1):
-            now, step = _next_diagonal(reference_ids, hypothesis_ids, diagonal, last, before)
+            now, inner, ways = _next_diagonal(references, hypotheses, diagonal, last, before)
+            step = np.full(n + 1, _DELETION, dtype=np.int8)
+            step[0] = _INSERTION
+            step[inner] = (np.concatenate(ways) >> _BITS).argmin(axis=0)  # the first of equals
             last, before = now, last
             steps.append(step)
         while k > base:
@@ -186,25 +202,3 @@ def _long(reference: Sequence[str], hypothesis: Sequence[str]) -> Iterator[int]:
             yield step_here
             k -= 2 if step_here == _DIAGONAL else 1
             i -= step_here != _INSERTION
-
-
-def _next_diagonal(
-    reference: Counts, hypothesis: Counts, k: int, last: Counts, before: Counts
-) -> tuple[Counts, npt.NDArray[np.int8]]:
-    """Costs of the cells (i, k - i), given those of the two diagonals before, and the step that leads to each."""
-    n, m = len(reference), len(hypothesis)
-    low, high = max(0, k - m), min(n, k)
-    now = np.zeros(n + 1, dtype=np.int64)
-    step = np.zeros(n + 1, dtype=np.int8)
-    if low == 0:
-        now[0], step[0] = last[0] + GAP, _INSERTION
-    if high == k:
-        now[k], step[k] = last[k - 1] + GAP, _DELETION
-    first, stop = max(low, 1), min(high, k - 1) + 1
-    if first < stop:
-        i, previous = slice(first, stop), slice(first - 1, stop - 1)
-        change = np.where(reference[previous] == hypothesis[k - stop : k - first][::-1], 0, SUBSTITUTION)
-        choices = np.stack([before[previous] + change, last[i] + GAP, last[previous] + GAP])
-        step[i] = choices.argmin(axis=0)  # the first of equals: a substitution or match, then an insertion
-        now[i] = choices.min(axis=0)
-    return now, step

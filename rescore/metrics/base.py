@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol, cast
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple, Protocol, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,7 @@ import numpy.typing as npt
 from rescore.errors import UserError
 from rescore.metrics.normalise import UNSPACED, Normaliser, WordList
 from rescore.nbest import NbestList
+from rescore.options import Declared, OptionValues
 
 log = logging.getLogger(__name__)
 
@@ -42,6 +43,28 @@ class Metric(Protocol):
     higher_is_better: bool
     unit: str
     """The unit of errors or matches: word, character, n-gram, edit."""
+    Options: ClassVar[type[Declared]]
+    """The options of the metric: the command line, weights files and `MetricOptions` have them."""
+    reads_source: ClassVar[bool]
+    """Whether hypotheses are given as `Translation`s."""
+    learned: ClassVar[bool]
+    """Whether it is a trained model, which overestimates texts that were chosen by it (arXiv 2411.03524)."""
+    companion: ClassVar[str]
+    """The further metric that is reported by default; empty for none. Tuning for a metric flatters this metric."""
+
+    @classmethod
+    def choose(cls, options: Any, references: Sequence[str]) -> Metric:
+        """The metric with options of the class `Options`, for the references that it will see.
+
+        Raises:
+            UserError: the options or the references do not fit the metric.
+        """
+        ...
+
+    @property
+    def reads_utterance(self) -> bool:
+        """Whether hypotheses are given as `Spoken`."""
+        ...
 
     @property
     def settings(self) -> dict[str, str]:
@@ -54,8 +77,8 @@ class Metric(Protocol):
         ...
 
     @property
-    def options(self) -> MetricOptions:
-        """The options from which `METRICS` makes the same metric again."""
+    def options(self) -> Any:
+        """The options from which `choose` makes the same metric again, of the class `Options`."""
         ...
 
     @property
@@ -103,27 +126,28 @@ class Metric(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class MetricOptions:
-    """Options of metrics; each metric takes the options that it knows."""
+@dataclass(frozen=True, kw_only=True)
+class NoOptions(Declared):
+    """The options of a metric that has none."""
 
-    tokenise: str | None = None
-    """sacreBLEU's tokenizer for BLEU; None chooses the tokenizer by the references."""
-    normaliser: Normaliser = field(default_factory=Normaliser)
-    """The normaliser for WER and CER: it decides which words are equal."""
-    model: str | None = None
-    """The folder of COMET's model."""
-    words: WordList | None = None
-    """The words that BWER counts, and UWER does not."""
+
+class MetricOptions(OptionValues):
+    """The options of metrics that are set, such as `MetricOptions(normaliser=Normaliser(nfkc=True), words=names)`."""
+
+    @property
+    def words(self) -> WordList | None:
+        """The words that BWER counts, and UWER does not. Respelling proposes them."""
+        return self.values.get("words")
 
     def merged_with(self, options: MetricOptions) -> MetricOptions:
         """`options`, with the values of this object for options that are not set."""
-        return MetricOptions(
-            options.tokenise or self.tokenise,
-            self.normaliser.merged_with(options.normaliser),
-            options.model or self.model,
-            options.words or self.words,
-        )
+        ours, theirs = self.values, options.values
+        both = {
+            name: ours[name].merged_with(theirs[name])
+            for name in ours.keys() & theirs.keys()
+            if type(ours[name]) is Normaliser
+        }
+        return MetricOptions(**ours | theirs | both)
 
 
 def list_statistics(metric: Metric, lists: Sequence[NbestList]) -> list[Counts]:
@@ -153,9 +177,9 @@ def metric_input(metric: Metric, nbest: NbestList, text: str) -> str | Translati
     Raises:
         UserError: the metric reads the source, and the list has none.
     """
-    if getattr(metric, "reads_utterance", False):
+    if metric.reads_utterance:
         return Spoken(nbest.id, text)
-    if not getattr(metric, "reads_source", False):
+    if not metric.reads_source:
         return text
     if nbest.source is None:
         raise UserError(f"utterance {nbest.id}: no source; {metric.name} compares with it")

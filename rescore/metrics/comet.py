@@ -10,17 +10,20 @@ import hashlib
 import logging
 import warnings
 from collections.abc import Sequence
-from functools import cached_property
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from rescore.errors import UserError
-from rescore.metrics.base import Counts, MetricOptions, Translation, Values
+from rescore.metrics.base import Counts, Translation, Values
+from rescore.options import Declared, option
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 UNIT = 1e-6
 """Scores are summed as whole numbers of this, so that sums do not depend on their order."""
@@ -28,6 +31,8 @@ TOGETHER = 32
 """Texts that are embedded at once."""
 PAIRS = 4096
 """Pairs that are compared at once."""
+KEPT = 1 << 15
+"""Texts whose embeddings are kept: 128 MiB of 1,024 numbers each."""
 
 
 class Comet:
@@ -41,8 +46,20 @@ class Comet:
     unit = "point"
     words = None
     reads_source = True
+    learned = True
+    companion = ""
     aggregated = None
     length_ratio = None
+    reads_utterance = False
+
+    @dataclass(frozen=True, kw_only=True)
+    class Options(Declared):
+        model: str | None = option(
+            None,
+            "Folder of the COMET model, with hparams.yaml and checkpoints/model.ckpt.",
+            "--comet-model",
+            metavar="DIR",
+        )
 
     def __init__(self, folder: Path) -> None:
         """
@@ -54,7 +71,7 @@ class Comet:
         self._known: dict[str, Tensor] = {}
 
     @classmethod
-    def choose(cls, options: MetricOptions, references: Sequence[str]) -> Comet:
+    def choose(cls, options: Options, references: Sequence[str]) -> Comet:
         if options.model is None:
             raise UserError("--metric comet: no model; give --comet-model DIR")
         return cls(Path(options.model))
@@ -69,8 +86,8 @@ class Comet:
         return {"unbabel-comet": version("unbabel-comet")}
 
     @property
-    def options(self) -> MetricOptions:
-        return MetricOptions(model=str(self._folder))
+    def options(self) -> Options:
+        return Comet.Options(model=str(self._folder))
 
     def statistics(self, hypotheses: Sequence[Translation], references: Sequence[Sequence[str]]) -> Counts:
         """Columns: the score in units of 1e-6, and 1."""
@@ -104,16 +121,22 @@ class Comet:
 
     def _scores(self, triples: Sequence[tuple[str, str, str]]) -> Values:
         """(n,) of source, hypothesis, reference."""
-        self._embed([text for triple in triples for text in triple])
+        import torch
+
         scores = []
         with torch.inference_mode():
             for start in range(0, len(triples), PAIRS):
                 batch = triples[start : start + PAIRS]
+                self._embed([text for triple in batch for text in triple])
                 sides = (torch.stack([self._known[triple[side]] for triple in batch]) for side in range(3))
                 scores.append(self._model.estimate(*sides).score.double().cpu().numpy())
         return np.concatenate(scores) if scores else np.zeros(0)
 
     def _embed(self, texts: Sequence[str]) -> None:
+        import torch
+
+        if len(self._known) > KEPT:
+            self._known.clear()
         new = sorted(dict.fromkeys(text for text in texts if text not in self._known), key=len)
         with torch.inference_mode():
             for start in range(0, len(new), TOGETHER):
@@ -155,7 +178,10 @@ def load_checkpoint(folder: Path) -> Any:
         raise UserError(f"{folder}: unbabel-comet cannot load it ({' '.join(str(error).split())[:200]})") from None
 
 
+@lru_cache(maxsize=1)  # several plans of a program have metrics of their own
 def _load(folder: Path) -> Any:
+    import torch
+
     model = load_checkpoint(folder)
     from comet.models import RegressionMetric
 

@@ -161,7 +161,7 @@ class Glm:
         return self.of_references != self.of_hypotheses
 
     @classmethod
-    def load(cls, path: Path) -> Glm:
+    def load(cls, path: str | Path) -> Glm:
         """Read a file of lines `A => B / [ ] __ [ ]`; `;;` begins a comment, `*` a line of its head.
 
         A and B may stand in brackets or quotes. A blank as context matches the end of a word; without a context, any
@@ -173,7 +173,7 @@ class Glm:
             UserError: the file is absent, or a line has another form.
         """
         try:
-            content = path.read_bytes()
+            content = Path(path).read_bytes()
             lines = content.decode("utf-8").splitlines()
         except OSError as error:
             raise UserError(f"{path}: cannot be read ({error.strerror or error})") from None

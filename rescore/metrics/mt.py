@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-from sacrebleu.metrics.base import Metric as SacrebleuMetric
-from sacrebleu.metrics.bleu import BLEU
-from sacrebleu.metrics.chrf import CHRF
-from sacrebleu.metrics.ter import TER
 
 from rescore.errors import UserError
-from rescore.metrics.base import Counts, MetricOptions, Values
+from rescore.metrics.base import Counts, NoOptions, Values
+from rescore.options import Declared, option
 from rescore.parts import TOKENIZERS
+
+if TYPE_CHECKING:
+    from sacrebleu.metrics.base import Metric as SacrebleuMetric
 
 CELLS = 1 << 25
 """The largest matrix of texts and n-grams that is multiplied at once: 128 MiB."""
@@ -101,17 +102,20 @@ class Chrf:
     words = None
     length_ratio = None
 
-    def __init__(self, word_order: int = 0) -> None:
-        self.name = "chrF++" if word_order else "chrF"
-        self._chrf = CHRF(word_order=word_order)
+    reads_source = reads_utterance = False
+    learned = False
+    companion = ""
+    Options = NoOptions
+    name, word_order = "chrF", 0
+
+    def __init__(self) -> None:
+        from sacrebleu.metrics.chrf import CHRF
+
+        self._chrf = CHRF(word_order=self.word_order)
 
     @classmethod
-    def choose(cls, options: MetricOptions, references: Sequence[str]) -> Chrf:
+    def choose(cls, options: NoOptions, references: Sequence[str]) -> Chrf:
         return cls()
-
-    @classmethod
-    def plus_plus(cls, options: MetricOptions, references: Sequence[str]) -> Chrf:
-        return cls(word_order=2)
 
     @property
     def settings(self) -> dict[str, str]:
@@ -122,8 +126,8 @@ class Chrf:
         return sacrebleu_settings(self._chrf)[1]
 
     @property
-    def options(self) -> MetricOptions:
-        return MetricOptions()
+    def options(self) -> NoOptions:
+        return NoOptions()
 
     def statistics(self, hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> Counts:
         """Columns: for each order (of characters, then of words) the n-grams of hypothesis and reference, and the
@@ -178,6 +182,12 @@ class Chrf:
         return {"ref_characters": int(sums[1])}
 
 
+class ChrfPlusPlus(Chrf):
+    """chrF2++, with n-grams of words."""
+
+    name, word_order = "chrF++", 2
+
+
 class Ter:
     """Translation edit rate (Snover et al. 2006) as sacreBLEU computes it; slow, milliseconds a hypothesis."""
 
@@ -192,11 +202,18 @@ class Ter:
     SCALE = 840
     """Reference lengths are means over references; times this they are whole for up to eight."""
 
+    reads_source = reads_utterance = False
+    learned = False
+    companion = ""
+    Options = NoOptions
+
     def __init__(self) -> None:
+        from sacrebleu.metrics.ter import TER
+
         self._ter = TER()
 
     @classmethod
-    def choose(cls, options: MetricOptions, references: Sequence[str]) -> Ter:
+    def choose(cls, options: NoOptions, references: Sequence[str]) -> Ter:
         return cls()
 
     @property
@@ -208,8 +225,8 @@ class Ter:
         return sacrebleu_settings(self._ter)[1]
 
     @property
-    def options(self) -> MetricOptions:
-        return MetricOptions()
+    def options(self) -> NoOptions:
+        return NoOptions()
 
     def statistics(self, hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> Counts:
         """Columns: edits, and the mean length of the references times `SCALE`."""
@@ -266,7 +283,23 @@ class Bleu:
     unit = "n-gram"
     words = None
 
+    reads_source = reads_utterance = False
+    learned = False
+    companion = "chrf"
+
+    @dataclass(frozen=True, kw_only=True)
+    class Options(Declared):
+        tokenise: str | None = option(
+            None,
+            "sacreBLEU tokenizer.  [default: none if the references are tokenised, else 13a]",
+            "--tokenize",
+            choices=TOKENIZERS,
+            describes=TOKENIZERS,
+        )
+
     def __init__(self, tokenise: str = "13a") -> None:
+        from sacrebleu.metrics.bleu import BLEU
+
         self._tokenise = name = TOKENIZERS.check(tokenise)
         # `force` only silences the warning that a text looks tokenised; what it looks like was decided before.
         try:
@@ -283,7 +316,7 @@ class Bleu:
             ) from None
 
     @classmethod
-    def choose(cls, options: MetricOptions, references: Sequence[str]) -> Bleu:
+    def choose(cls, options: Options, references: Sequence[str]) -> Bleu:
         """The metric with the requested tokenizer; by default `none` for tokenised references, 13a for others."""
         return cls(options.tokenise or ("none" if looks_tokenised(references) else "13a"))
 
@@ -296,8 +329,8 @@ class Bleu:
         return sacrebleu_settings(self._corpus)[1]
 
     @property
-    def options(self) -> MetricOptions:
-        return MetricOptions(tokenise=self._tokenise)
+    def options(self) -> Options:
+        return Bleu.Options(tokenise=self._tokenise)
 
     def statistics(self, hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> Counts:
         """Columns: matching 1- to 4-grams, all 1- to 4-grams, length of the hypothesis, of the closest reference."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -18,8 +19,10 @@ from rapidfuzz.distance import Levenshtein
 from rescore.errors import UserError
 from rescore.formats.references import begin_with_ids
 from rescore.formats.source import read_lines
+from rescore.formats.text import UNSPACED_LETTERS
 from rescore.metrics.alignment import error_counts
 from rescore.metrics.glm import Glm, Readings, ambiguous, first, nearest
+from rescore.options import Declared, option
 
 UNKNOWN = ("<unk>", "[unk]")
 """A recogniser's unknown word, in any case."""
@@ -29,14 +32,9 @@ WHISPER = {"whisper_english": "english:EnglishTextNormalizer", "whisper_basic": 
 FLAGS = ("case_sensitive", *YES, *WHISPER, "split_characters", "split_mixed")
 """The switches of a `Normaliser`; a mapping file comes on top."""
 
-_UNSPACED = (
-    "\u0e00-\u0e7f"  # Thai
-    "\u3040-\u30ff\uff66-\uff9f"  # Hiragana and Katakana
-    "\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # Chinese characters
-)
-UNSPACED = re.compile(f"[{_UNSPACED}]")
+UNSPACED = re.compile(f"[{UNSPACED_LETTERS}]")
 """A character of Chinese, Japanese or Thai, which put no blanks between words."""
-_MIXED = re.compile(f"[{_UNSPACED}]|[^{_UNSPACED}]+")
+_MIXED = re.compile(f"[{UNSPACED_LETTERS}]|[^{UNSPACED_LETTERS}]+")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,7 +92,7 @@ def rewritten(tokens: Sequence[Token]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Normaliser:
+class Normaliser(Declared):
     """Splits a text into its words. The default is sclite's: case is ignored, every other difference counts.
 
     Unicode's compatibility forms come first (NFKC), then Whisper's normaliser. `glm` replaces as NIST's global mapping
@@ -102,22 +100,35 @@ class Normaliser:
     within words; then the recogniser's unknown word. Last, words are split into characters.
     """
 
-    case_sensitive: bool = False
-    split_hyphens: bool = False
-    drop_punctuation: bool = False
-    drop_apostrophes: bool = False
-    drop_unknown: bool = False
-    glm: Glm | None = None
-    whisper_english: bool = False
+    case_sensitive: bool = option(False, "WER, CER: count a difference in case as an error.")
+    split_hyphens: bool = option(False, "WER, CER: split compounds at hyphens.")
+    drop_punctuation: bool = option(False, "WER, CER: remove punctuation marks around words.")
+    drop_apostrophes: bool = option(False, "WER, CER: remove apostrophes (it's becomes its).")
+    drop_unknown: bool = option(False, "WER, CER: remove <unk>.")
+    glm: Glm | None = option(None, "WER, CER: apply a NIST global mapping file (GLM).", metavar="FILE", read=Glm.load)
+    whisper_english: bool = option(
+        False,
+        "WER, CER: normalise hypotheses and references with Whisper's normaliser for English, Whisper's basic "
+        "normaliser for other languages, or Unicode NFKC. May be repeated.",
+        "--normalizer",
+        value="whisper-english",
+        repeated=True,
+    )
     """Whisper's normaliser of English: numbers as digits, contractions in full, American spelling, without fillers,
     punctuation and what stands in brackets."""
-    whisper_basic: bool = False
+    whisper_basic: bool = option(False, "", "--normalizer", value="whisper-basic")
     """Whisper's normaliser of other languages: without punctuation, symbols and what stands in brackets."""
-    nfkc: bool = False
+    nfkc: bool = option(False, "", "--normalizer", value="nfkc")
     """Unicode's compatibility forms: full-width letters and digits, for example, become the usual ones."""
-    split_characters: bool = False
+    split_characters: bool = option(
+        False,
+        "Words in WER, confidences and rover. characters: each character is a word; mixed: each Chinese, Japanese or "
+        "Thai character is a word.",
+        "--split",
+        value="characters",
+    )
     """Each character is a word."""
-    split_mixed: bool = False
+    split_mixed: bool = option(False, "", "--split", value="mixed")
     """Each character of Chinese, Japanese and Thai is a word."""
 
     def __call__(self, text: str) -> list[str]:
@@ -285,19 +296,30 @@ class WordList:
     """Whether each line begins with an utterance, for which its words are listed."""
 
     @classmethod
-    def load(cls, path: Path) -> WordList:
+    def load(cls, path: str | Path) -> WordList:
         """Read a file of words.
 
         If all lines begin with different ids that contain a digit, and some ids are followed by words, each utterance
         has its own list.
 
         Raises:
-            UserError: the file cannot be read, is not UTF-8, or has no word.
+            UserError: the file cannot be read, is not UTF-8, or has no word; or most lines begin with ids, but one does
+                not, or an id is duplicated.
         """
-        lines = tuple(sorted(set(read_lines(path))))
+        numbered = {line: number for number, line in enumerate(read_lines(Path(path), empty=True), 1) if line}
+        lines = tuple(sorted(numbered))
         if not lines:
             raise UserError(f"{path}: no word in it; expected one per line")
-        return cls(lines, str(path), begin_with_ids(lines) and any(len(line.split()) > 1 for line in lines))
+        by_utterance = begin_with_ids(lines) and any(len(line.split()) > 1 for line in lines)
+        with_ids = [line for line in lines if set(line.split()[0]) & set("0123456789")]
+        if not by_utterance and 2 * len(with_ids) > len(lines) and any(len(line.split()) > 1 for line in with_ids):
+            first = Counter(line.split()[0] for line in lines)
+            wrong = min(numbered[line] for line in lines if line not in with_ids or first[line.split()[0]] > 1)
+            raise UserError(
+                f"{path}: line {wrong}: most lines begin with an utterance, but this one does not, or its utterance is "
+                "duplicated; give each line its utterance, or none"
+            )
+        return cls(lines, str(path), by_utterance)
 
     @property
     def digest(self) -> str:
@@ -307,7 +329,19 @@ class WordList:
     @property
     def entries(self) -> list[str]:
         """The words of all lines, without utterances."""
-        return [words for _, words in self._lists()] if self.by_utterance else list(self.lines)
+        return [words for _, words in self._lists()] if self.by_utterance else list(map(meant, self.lines))
+
+    def terms(self, normaliser: Normaliser) -> frozenset[tuple[str, ...]]:
+        """The words of each entry as those of references are compared."""
+        return frozenset(words for entry in self.entries if (words := tuple(normaliser.reference(entry))))
+
+    def terms_by_utterance(self, normaliser: Normaliser) -> dict[str, frozenset[tuple[str, ...]]]:
+        """The terms of each utterance, each of one word unless tabs separate them; empty if all share a list."""
+        lists: dict[str, frozenset[tuple[str, ...]]] = {}
+        for line in self.lines if self.by_utterance else ():
+            name, *terms = line.split("\t") if "\t" in line else line.split()
+            lists[name.strip()] = frozenset(words for term in terms if (words := tuple(normaliser.reference(term))))
+        return lists
 
     def _lists(self) -> list[tuple[str, str]]:
         """Each utterance and its words; empty if all utterances share a list."""
@@ -326,6 +360,12 @@ class WordList:
     def words_by_utterance(self, normaliser: Normaliser) -> dict[str, frozenset[str]]:
         """The words of each utterance; empty if all utterances share a list."""
         return {name: frozenset(normaliser.reference(words)) for name, words in self._lists()}
+
+
+def meant(line: str) -> str:
+    """The term of a line of a word list: `term`, or `heard => term`, each perhaps with a tab and a weight."""
+    entry = line.partition("\t")[0]
+    return (entry.rpartition("=>")[2] if "=>" in entry else entry).strip()
 
 
 def paired_words(

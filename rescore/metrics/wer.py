@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from itertools import product
 from typing import Any
 
-import jiwer
 import numpy as np
 
 from rescore.errors import UserError
 from rescore.metrics.alignment import align, error_counts
-from rescore.metrics.base import Counts, MetricOptions, Spoken, Values
+from rescore.metrics.base import Counts, Spoken, Values
 from rescore.metrics.normalise import Normaliser, WordList, paired_words
+from rescore.options import Declared, option
 
 SUBSTITUTIONS, DELETIONS, INSERTIONS, REFERENCE = range(4)
 
@@ -32,24 +32,22 @@ class ErrorRate:
     aggregated = None
     length_ratio = None
 
-    def __init__(self, characters: bool = False, normaliser: Normaliser | None = None) -> None:
-        self.name, self.unit = ("CER", "character") if characters else ("WER", "word")
+    name = "WER"
+    unit = "word"
+    reads_source = reads_utterance = False
+    learned = False
+    companion = ""
+
+    @dataclass(frozen=True, kw_only=True)
+    class Options(Declared):
+        normaliser: Normaliser = option(Normaliser, nested=Normaliser)
+
+    def __init__(self, normaliser: Normaliser | None = None) -> None:
         self.words = normaliser or Normaliser()
 
     @classmethod
-    def of_words(cls, options: MetricOptions, references: Sequence[str]) -> ErrorRate:
-        return cls(False, options.normaliser)
-
-    @classmethod
-    def of_characters(cls, options: MetricOptions, references: Sequence[str]) -> ErrorRate:
-        return cls(True, options.normaliser)
-
-    @classmethod
-    def of_both(cls, options: MetricOptions, references: Sequence[str]) -> ErrorRate:
-        """The mixed error rate: each character of Chinese, Japanese and Thai is a word."""
-        metric = cls(False, replace(options.normaliser, split_characters=False, split_mixed=True))
-        metric.name = "MER"
-        return metric
+    def choose(cls, options: Options, references: Sequence[str]) -> ErrorRate:
+        return cls(options.normaliser)
 
     @property
     def settings(self) -> dict[str, str]:
@@ -63,8 +61,8 @@ class ErrorRate:
         return {name: version(name) for name in ("jiwer", "rapidfuzz")}
 
     @property
-    def options(self) -> MetricOptions:
-        return MetricOptions(normaliser=self.words)
+    def options(self) -> Declared:
+        return ErrorRate.Options(normaliser=self.words)
 
     def statistics(self, hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> Counts:
         """Columns: substitutions, deletions, insertions, reference units."""
@@ -124,7 +122,25 @@ class ErrorRate:
         return dict(zip(names, map(int, sums), strict=True))
 
 
+class CharacterErrorRate(ErrorRate):
+    """(substitutions + deletions + insertions) / characters of the reference, in percent."""
+
+    name, unit = "CER", "character"
+
+
+class MixedErrorRate(ErrorRate):
+    """The word error rate where each character of Chinese, Japanese and Thai is a word."""
+
+    name = "MER"
+
+    @classmethod
+    def choose(cls, options: ErrorRate.Options, references: Sequence[str]) -> ErrorRate:
+        return cls(replace(options.normaliser, split_characters=False, split_mixed=True))
+
+
 def _characters(references: list[str], hypotheses: list[str]) -> Counts:
+    import jiwer
+
     output = jiwer.process_characters(references, hypotheses)
     counts = np.zeros((len(hypotheses), 4), dtype=np.int64)
     for row, chunks, reference in zip(counts, output.alignments, output.references, strict=True):
@@ -146,35 +162,41 @@ class ListedErrorRate(ErrorRate):
     2021). Each utterance has its own list if the file gives its words by utterance.
     """
 
-    def __init__(self, listed: WordList, inside: bool = True, normaliser: Normaliser | None = None) -> None:
-        super().__init__(normaliser=normaliser)
-        self.name, self.unit = ("BWER", "listed word") if inside else ("UWER", "other word")
-        self._list, self._inside = listed, inside
+    name, unit = "BWER", "listed word"
+    inside = True
+    """Whether the words of the list count; else all other words."""
+
+    @dataclass(frozen=True, kw_only=True)
+    class Options(ErrorRate.Options):
+        words: WordList | None = option(
+            None,
+            "Your own words, such as names, one per line; or one line `utterance word word ...` per utterance. BWER is "
+            "the error rate of these words, UWER of all other words. --respell keeps these words and proposes them as "
+            "replacements.",
+            metavar="FILE",
+            read=WordList.load,
+        )
+
+    def __init__(self, listed: WordList, normaliser: Normaliser | None = None) -> None:
+        super().__init__(normaliser)
+        self._list = listed
         self._words = listed.words(self.words)
         self._by_utterance = listed.words_by_utterance(self.words)
 
     @property
-    def reads_utterance(self) -> bool:
-        """Whether hypotheses are given as `Spoken`."""
+    def reads_utterance(self) -> bool:  # type: ignore[override]
         return self._list.by_utterance
 
     @classmethod
-    def of_listed(cls, options: MetricOptions, references: Sequence[str]) -> ListedErrorRate:
-        return cls._checked(options, references, True)
-
-    @classmethod
-    def of_others(cls, options: MetricOptions, references: Sequence[str]) -> ListedErrorRate:
-        return cls._checked(options, references, False)
-
-    @classmethod
-    def _checked(cls, options: MetricOptions, references: Sequence[str], inside: bool) -> ListedErrorRate:
+    def choose(cls, options: ErrorRate.Options, references: Sequence[str]) -> ListedErrorRate:
+        assert isinstance(options, ListedErrorRate.Options)
         if options.words is None:
             raise UserError("--metric bwer and uwer need --words FILE")
-        metric = cls(options.words, inside, options.normaliser)
+        metric = cls(options.words, options.normaliser)
         spoken = {word for text in references for word in metric.words.reference(text)}
         alone = not options.words.by_utterance  # a word that one utterance lists is another word in the others
-        if references and not (spoken & metric._words if inside else not alone or spoken - metric._words):
-            which = "is a word of" if inside else "is outside"
+        if references and not (spoken & metric._words if cls.inside else not alone or spoken - metric._words):
+            which = "is a word of" if cls.inside else "is outside"
             raise UserError(f"{options.words.path}: no word of the references {which} this list")
         return metric
 
@@ -188,8 +210,8 @@ class ListedErrorRate(ErrorRate):
         return {}
 
     @property
-    def options(self) -> MetricOptions:
-        return MetricOptions(normaliser=self.words, words=self._list)
+    def options(self) -> Declared:
+        return ListedErrorRate.Options(normaliser=self.words, words=self._list)
 
     @property
     def pair_losses(self) -> Callable[[Sequence[Any]], Values] | None:
@@ -198,7 +220,7 @@ class ListedErrorRate(ErrorRate):
             return at_once
 
         def losses(texts: Sequence[Spoken]) -> Values:
-            alone = ListedErrorRate(self._list, self._inside, self.words)
+            alone = type(self)(self._list, self.words)
             alone._list = replace(self._list, by_utterance=False)
             alone._words, alone._by_utterance = self._listed(texts[0].utterance), {}
             plain = [spoken.text for spoken in texts]
@@ -239,7 +261,7 @@ class ListedErrorRate(ErrorRate):
 
     def _errors(self, reference: Sequence[str], hypothesis: Sequence[str], listed: frozenset[str]) -> list[int]:
         def counts(word: str) -> bool:
-            return (word in listed) == self._inside
+            return (word in listed) == self.inside
 
         row = [0, 0, 0, sum(map(counts, reference))]
         if reference != hypothesis and (row[REFERENCE] or any(map(counts, hypothesis))):
@@ -249,5 +271,12 @@ class ListedErrorRate(ErrorRate):
         return row
 
     def details(self, sums: Counts) -> dict[str, int | float]:
-        words = "listed_words" if self._inside else "other_words"
+        words = "listed_words" if self.inside else "other_words"
         return dict(zip(("substitutions", "deletions", "insertions", words), map(int, sums), strict=True))
+
+
+class OtherErrorRate(ListedErrorRate):
+    """The word errors of all words outside the list."""
+
+    name, unit = "UWER", "other word"
+    inside = False

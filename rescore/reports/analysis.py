@@ -10,10 +10,9 @@ from typing import IO
 import numpy as np
 
 from rescore import decision
-from rescore.embeddings.similarity import spearman
 from rescore.errors import counted
 from rescore.metrics import Metric, Normaliser, list_statistics, value
-from rescore.metrics.significance import ScoredText
+from rescore.metrics.significance import ScoredText, spearman
 from rescore.nbest import FIRST_PASS, NbestList, Origin, new_word_origins, score_columns
 from rescore.reports.outlook import Depth, Outlook, by_depth, outlook
 from rescore.reports.outlook import render as outlook_lines
@@ -209,8 +208,8 @@ def render(analysis: Analysis) -> str:
         rows.append([name, f"{one.utterances:,}", f"{one.first_pass:.2f}", f"{one.reranked:.2f}"])
     depths = [one for one in analysis.by_depth if one.n in (1, 2, 3, 5, 10, 20, 50, 100, len(analysis.by_depth))]
     lines = [
-        f"moved to another hypothesis: {moves.moved:,}, better {moves.better:,}, worse {moves.worse:,}, "
-        f"neither {moves.same:,}",
+        f"changed utterances: {moves.moved:,}, better {moves.better:,}, worse {moves.worse:,}, "
+        f"as many errors {moves.same:,}",
         "oracle by depth: " + ", ".join(f"{one.n}: {one.oracle:.2f}" for one in depths),
         *([f"oracle of the lattices: {oracle:.2f}"] if (oracle := analysis.lattice_oracle) is not None else []),
         "",
@@ -222,7 +221,7 @@ def render(analysis: Analysis) -> str:
         )
     lines += [str(analysis.proposed)] if analysis.proposed else []
     if analysis.corrected or analysis.broken:
-        lines += ["", pairs_line("corrected", analysis.corrected), pairs_line("newly broken", analysis.broken)]
+        lines += ["", pairs_line("corrected", analysis.corrected), pairs_line("broken", analysis.broken, True)]
     if analysis.by_class:
         lines += ["", text(class_rows(analysis.by_class)), ""]
     lines += [

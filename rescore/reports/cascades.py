@@ -30,8 +30,8 @@ class Cascade:
 
 def scored(nbest: NbestList, column: str) -> NbestList:
     """The list of the hypotheses that have a score in a column that a model gave to some."""
-    there = [one for one in nbest.hypotheses if not np.isneginf(one.scores[column])]
-    return replace(nbest, hypotheses=there or nbest.hypotheses)
+    kept = [hypothesis for hypothesis in nbest.hypotheses if not np.isneginf(hypothesis.scores[column])]
+    return replace(nbest, hypotheses=kept or nbest.hypotheses)
 
 
 def cascades(lists: Sequence[NbestList], columns: Sequence[str], metric: Metric | None = None) -> list[Cascade]:
@@ -56,22 +56,22 @@ def _number(lists: Sequence[NbestList]) -> int:
     return sum(len(nbest.hypotheses) for nbest in lists)
 
 
-def _share(some: Sequence[NbestList], lists: Sequence[NbestList], column: str) -> float:
-    part, whole = (sum(sum(nbest.column(column)) for nbest in each) for each in (some, lists))
+def _share(selected: Sequence[NbestList], lists: Sequence[NbestList], column: str) -> float:
+    part, whole = (sum(sum(nbest.column(column)) for nbest in each) for each in (selected, lists))
     return part / whole if whole else 0.0
 
 
-def lines(found: Sequence[Cascade], metric: str | None, every: Sequence[Mapping[str, float]]) -> Iterator[str]:
+def lines(records: Sequence[Cascade], metric: str | None, every: Sequence[Mapping[str, float]]) -> Iterator[str]:
     """One line for each model.
 
     Args:
         every: all weights that decided: of each condition and fold.
     """
-    for one in found:
-        used = any(weights.get(one.column) for weights in every)
+    for cascade in records:
+        used = any(weights.get(cascade.column) for weights in every)
         unused = "" if used else "; its weight is 0, so all hypotheses may win"
-        best = "" if one.oracle is None else f"; their oracle {metric} is {one.oracle:.2f}"
+        best = "" if cascade.oracle is None else f"; their oracle {metric} is {cascade.oracle:.2f}"
         yield (
-            f"{one.column} scored {100 * one.hypotheses:.1f} % of the hypotheses and {100 * one.units:.1f} % of the "
-            f"{one.unit}{best}; {one.selection}{unused}"
+            f"{cascade.column} scored {100 * cascade.hypotheses:.1f} % of the hypotheses and "
+            f"{100 * cascade.units:.1f} % of the {cascade.unit}{best}; {cascade.selection}{unused}"
         )

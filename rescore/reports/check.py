@@ -6,21 +6,22 @@ import contextlib
 import platform
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from importlib.metadata import PackageNotFoundError, version
 from xml.etree import ElementTree
 
-from rescore.errors import UserError
+from rescore.errors import UserError, counted
 from rescore.parts import STYLES
-from rescore.reports.results import CHOICES, FIRST, ORACLE, SIGNIFICANT, MetricResult, Results
+from rescore.reports.results import CHOICES, ERRORS, FIRST, ORACLE, SIGNIFICANT, MetricResult, Results
 from rescore.signature import COMPARABLE, Signature
 from rescore.styles import MARKS, mark_best, p_value, text, unknown_name
 from rescore.version import VERSION
 
+UNITS = ("ref_words", "ref_characters")
+"""Counts of the references in which error rates are shares."""
 LAYOUTS = ("espnet", "paper")
-ERROR_RATES = ("WER", "CER")
 ERROR_HEAD = ["dataset", "Snt", "Wrd", "Corr", "Sub", "Del", "Ins", "Err", "S.Err", "p"]
 
 
@@ -73,7 +74,7 @@ def espnet(results: Sequence[Results], names: Mapping[str, str]) -> dict[str, li
     seen = set()
     for run in results:
         for figures in run.metrics:
-            errors = figures.metric in ERROR_RATES
+            errors = _counts_errors(figures)
             head = ERROR_HEAD if errors else ["dataset", "Snt", figures.metric, "95 % CI", "p"]
             rows = tables.setdefault(figures.metric, [head])
             make = _error_row if errors else _value_row
@@ -83,6 +84,12 @@ def espnet(results: Sequence[Results], names: Mapping[str, str]) -> dict[str, li
                 rows.append(make(figures, run.utterances, "first_pass", f"{run.dataset}, {names.get(FIRST, FIRST)}"))
             rows.append(make(figures, run.utterances, "reranked", _name(run)))
     return tables
+
+
+def _counts_errors(figures: MetricResult) -> bool:
+    """Whether the figures are shares of substitutions, deletions and insertions in the references."""
+    counts = figures.counts["first_pass"].keys()
+    return counts >= ERRORS and not counts.isdisjoint(UNITS)
 
 
 def _value_row(figures: MetricResult, utterances: int, which: str, name: str) -> list[str]:
@@ -99,7 +106,7 @@ def _p(figures: MetricResult, which: str) -> str:
 
 def _error_row(figures: MetricResult, utterances: int, which: str, name: str) -> list[str]:
     counts = figures.counts[which]
-    units = counts["ref_words"] if "ref_words" in counts else counts["ref_characters"]
+    units = next(counts[unit] for unit in UNITS if unit in counts)
     sub, dele, ins = (counts[kind] for kind in ("substitutions", "deletions", "insertions"))
     shares = [units - sub - dele, sub, dele, ins, sub + dele + ins]
     wrong = 100 * figures.sentence_errors[which] / utterances
@@ -137,7 +144,8 @@ def paper(results: Sequence[Results], marked: bool, names: Mapping[str, str]) ->
             known = table.setdefault((method, column), value)
             if known != value:
                 raise UserError(
-                    f"{column}: {method} is {known:.2f} in one file and {value:.2f} in another; name them apart"
+                    f"{column}: {method} is {known:.2f} in one file and {value:.2f} in another; "
+                    "give each run a name of its own with --system"
                 )
     rows = [["method", *sets]]
     labels = [names.get(FIRST, FIRST), names.get(ORACLE, ORACLE), *methods]
@@ -165,7 +173,7 @@ def renamed(results: Sequence[Results], names: Mapping[str, str]) -> list[Result
     Raises:
         UserError: a name is none of the table's.
     """
-    results = _told_apart(results)
+    results = _told_apart(_with_decisions(results))
     known = [FIRST, ORACLE, *(str(name) for run in results for name in (run.dataset, run.system))]
     if message := unknown_name(names, known):
         raise UserError(message)
@@ -176,6 +184,19 @@ def renamed(results: Sequence[Results], names: Mapping[str, str]) -> list[Result
             system=names.get(str(run.system), run.system),
         )
         for run in results
+    ]
+
+
+def _with_decisions(results: Sequence[Results]) -> list[Results]:
+    """`tta, mbr` instead of `tta` where a set has outputs of one system by several decisions."""
+    decisions = [Signature.parse(run.signature).decision for run in results]
+    of_set: dict[tuple[str | None, str | None], set[str]] = {}
+    for run, name in zip(results, decisions, strict=True):
+        of_set.setdefault((run.dataset, run.system), set()).add(name)
+    several = {system for (_, system), names in of_set.items() if len(names) > 1}
+    return [
+        replace(run, system=f"{run.system}, {name}") if run.system in several and name != "best" else run
+        for run, name in zip(results, decisions, strict=True)
     ]
 
 
@@ -260,6 +281,11 @@ def compare(golden: Results, now: Results, tolerance: float) -> list[Finding]:
     ]
     for name in ("metric", "utterances", "hypotheses", "ref_words"):
         findings.append(_same(name, getattr(golden, name), getattr(now, name)))
+    findings += [
+        _same(f"{expected.metric}.settings", *_settings(expected, measured[expected.metric]))
+        for expected in golden.metrics[1:]
+        if expected.metric in measured
+    ]
     differences = Signature.parse(golden.signature).differences(Signature.parse(now.signature))
     for name in COMPARABLE[1:]:  # the metric was looked at above
         findings.append(_same(name, *differences.pop(name, ("", ""))))
@@ -271,6 +297,13 @@ def compare(golden: Results, now: Results, tolerance: float) -> list[Finding]:
         *findings,
         *(Finding(name, *both, "changed", "not a failure by itself") for name, both in differences.items()),
     ]
+
+
+def _settings(*figures: MetricResult) -> Iterator[str]:
+    """How metrics count."""
+    for metric in figures:
+        settings = Signature.parse(metric.signature).settings
+        yield ", ".join(f"{name} {settings[name]}" for name in sorted(settings))
 
 
 def _choices(results: Results) -> object:
@@ -331,15 +364,22 @@ def _xml(text: str) -> str:
     return "".join(letter if letter.isprintable() else "?" for letter in text)
 
 
-def junit(findings: list[Finding], name: str) -> str:
-    """JUnit XML, as CI servers read it: a test case a finding."""
-    failures = sum(finding.failed for finding in findings)
-    name = _xml(name)
+def summary(findings: Mapping[str, Sequence[Finding]]) -> str:
+    """One line about several results files, by name."""
+    failed = [name for name, of_file in findings.items() if any(finding.failed for finding in of_file)]
+    passed = f"{len(findings) - len(failed)} of {counted(len(findings), 'results file')} passed"
+    return f"{passed}; FAILED: {', '.join(failed)}" if failed else passed
+
+
+def junit(findings: Mapping[str, Sequence[Finding]]) -> str:
+    """JUnit XML, as CI servers read it: a test case a finding, whose class is the results file."""
+    number = sum(map(len, findings.values()))
+    failures = sum(finding.failed for of_file in findings.values() for finding in of_file)
     suite = ElementTree.Element(
-        "testsuite", name="rescore check", tests=str(len(findings)), failures=str(failures), errors="0"
+        "testsuite", name="rescore check", tests=str(number), failures=str(failures), errors="0"
     )
-    for finding in findings:
-        case = ElementTree.SubElement(suite, "testcase", classname=name, name=finding.name)
+    for name, finding in ((name, finding) for name, of_file in findings.items() for finding in of_file):
+        case = ElementTree.SubElement(suite, "testcase", classname=_xml(name), name=finding.name)
         if finding.failed:
             message = _xml(f"{finding.name} {finding.verdict}: golden {finding.golden}, now {finding.now}")
             ElementTree.SubElement(case, "failure", message=message)

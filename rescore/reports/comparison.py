@@ -37,16 +37,16 @@ class Row:
     value: float
     """The metric on test, in percent."""
     gain: float
-    """The change from the first pass on test, in percent of it."""
+    """The improvement of the first pass on test, in percent of it; a loss is negative, whatever the metric."""
     p_value: float
-    """Two-sided, against the row above."""
+    """Two-sided, against the row `against`."""
     speed: float | None
     """Hypotheses scored a second; None where scores were looked up."""
     signature: str
     others: dict[str, float] = field(default_factory=dict)
     """Further metrics on test, in percent, by name."""
-    against_last: bool = True
-    """Whether the p-value is against the row above; else against the last row of which that is true."""
+    against: str = FIRST
+    """The name of the row that the p-value compares with: the first pass, or all models where one is left out."""
     excluded: tuple[str, ...] = ()
     """Origins of hypotheses that may not win."""
     cascades: list[Cascade] = field(default_factory=list)
@@ -131,8 +131,9 @@ def compare(
     sources: tuple[str, str] = ("test", "dev"),
     also: Sequence[Metric] = (),
 ) -> Comparison:
-    """The figures of entries on the same lists: each has a p-value against the one before, the first one against the
-    first pass.
+    """The figures of entries on the same lists, each with a p-value against the first pass.
+
+    The p-value of an ablation is against the entry before the ablations: all models together.
 
     Args:
         sources: names of test and dev lists. also: further metrics to report.
@@ -153,7 +154,9 @@ def compare(
         signature=str(sign(metric, lists, FIRST_PASS_ALONE, test=test)),
         others=_others(also, lists, FIRST_PASS_ALONE.decision.texts(None, lists, FIRST_PASS_ALONE.weights)),
     )
-    above = test_set.chosen()
+    first = test_set.chosen()
+    together, name = first, FIRST
+    sign_of_gain = 1 if metric.higher_is_better else -1
     for entry in entries:
         texts = entry.weights.decision.texts(metric, entry.lists, entry.weights.of)
         chosen = measured(metric, entry.lists, texts)
@@ -163,18 +166,18 @@ def compare(
             weights=entry.weights.weights,
             dev=entry.dev,
             value=reranked,
-            gain=100 * (reranked - result.first_pass) / result.first_pass if result.first_pass else 0.0,
-            p_value=test.p_value(metric, entry.lists, above, chosen),
+            gain=100 * sign_of_gain * (reranked / result.first_pass - 1) if result.first_pass else 0.0,
+            p_value=test.p_value(metric, entry.lists, together if entry.ablation else first, chosen),
             speed=entry.speed,
             signature=str(sign(metric, entry.lists, entry.weights, test=test)),
             others=_others(also, entry.lists, texts),
-            against_last=not entry.ablation,
+            against=name if entry.ablation else FIRST,
             excluded=entry.weights.exclusions,
             cascades=cascades(entry.lists, list(entry.weights.weights), metric),
         )
         result.rows.append(row)
         if not entry.ablation:
-            above = chosen
+            together, name = chosen, entry.name
     return result
 
 
@@ -251,8 +254,12 @@ def _about(comparison: Comparison) -> str:
     return (
         f"{comparison.source}: {counted(comparison.utterances, 'utterance')}, "
         f"{counted(comparison.hypotheses, 'hypothesis')}; weights tuned on {comparison.dev_source}; "
-        "p against the row above"
-        + ("" if all(row.against_last for row in comparison.rows) else ", of those with one less against all together")
+        "p against the first pass"
+        + (
+            ""
+            if all(row.against == FIRST for row in comparison.rows)
+            else ", of rows without a model against all models"
+        )
     )
 
 

@@ -12,6 +12,7 @@ from rescore.metrics import Metric
 from rescore.nbest import NbestList
 from rescore.tuning import Weights
 from rescore.tuning.calibration import UNCALIBRATED, Calibration, Quality, calibrate, measure
+from rescore.tuning.folds import warn_of_overlap
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,7 @@ def confidences(
     assert metric.words is not None
     calibration = UNCALIBRATED if scale is None else Calibration(scale)
     if dev:
+        warn_of_overlap(lists, dev)
         calibration = calibrate(dev, decide.texts(metric, dev, weights.of), weights, metric.words)
     decided = networks(lists, texts, weights.of, metric.words)
     plain = calibrated = None
@@ -75,7 +77,7 @@ def render(quality: Confidences) -> str:
     lines = []
     if quality.plain:
         lines += [f"{counted(quality.plain.words, 'word')}, {quality.plain.correct:.1%} right"]
-        lines += [f"posteriors as they are  {quality.plain}"]
+        lines += [f"not calibrated     {quality.plain}"]
     if quality.calibrated:
-        lines += [f"calibrated on dev       {quality.calibrated}  ({quality.calibration.signature})"]
+        lines += [f"calibrated on dev  {quality.calibrated}  ({quality.calibration.signature})"]
     return "\n".join(lines)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from rescore import decision
 from rescore.decision.rules import candidates
 from rescore.errors import UserError
-from rescore.metrics import Metric, list_statistics, oracle, total, value
+from rescore.metrics import Metric, list_statistics, total, value
 from rescore.metrics.alignment import align
 from rescore.metrics.base import Counts
 from rescore.metrics.normalise import Normaliser, paired_words
@@ -196,11 +196,12 @@ def by_depth(metric: Metric, statistics: Sequence[Counts], lists: Sequence[Nbest
     for rows, nbest in zip(statistics, lists, strict=True):
         own = set(first_pass_indices(nbest))
         ranked.append(rows[[place for place in ranking(nbest, nbest.column(FIRST_PASS)) if place in own]])
-    depths = []
-    for n in range(1, max(map(len, ranked)) + 1):
-        cut = [rows[:n] for rows in ranked]
-        depths.append(Depth(n, value(metric, total(cut, oracle(metric, cut)))))
-    return depths
+    changes = np.zeros((max(map(len, ranked)), statistics[0].shape[1]), dtype=np.int64)
+    for rows in ranked:
+        values = metric.sentence_values(rows) * (-1.0 if metric.higher_is_better else 1.0)
+        better = np.append(True, values[1:] < np.minimum.accumulate(values)[:-1])
+        changes[: len(rows)][better] += np.diff(rows[better], axis=0, prepend=np.zeros_like(rows[:1]))
+    return [Depth(n, value(metric, sums)) for n, sums in enumerate(changes.cumsum(axis=0), 1)]
 
 
 def extrapolated(depths: Sequence[Depth]) -> list[Depth]:

@@ -160,7 +160,16 @@ def _charts(results: Results, analysis: Analysis, steps: Sequence[Step]) -> list
                 ],
             }
         )
-    return charts
+    return [chart for chart in map(_drawn, charts) if any(line["points"] for line in chart["lines"])]
+
+
+def _drawn(chart: dict[str, Any]) -> dict[str, Any]:
+    """A chart without points at infinity: error rates where no word of the references counts."""
+    lines = [
+        line | {"points": [point for point in line["points"] if math.isfinite(point[1])]} for line in chart["lines"]
+    ]
+    mark = chart.get("mark")
+    return chart | {"lines": lines} | ({"mark": None} if mark and not math.isfinite(mark[1]) else {})
 
 
 def _line(style: str, name: str, points: list[list[float]]) -> dict[str, Any]:

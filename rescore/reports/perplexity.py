@@ -129,7 +129,11 @@ def render(scores: Sequence[TextScore]) -> str:
         "",
         f"{counted(scores[0].sentences, 'sentence')}, {counted(scores[0].words, 'word')}; "
         "mean and median are over sentences; natural log",
-        *([f"of {', '.join(pseudo)} the perplexity is a pseudo-perplexity"] if pseudo else []),
+        *(
+            [f"{', '.join(pseudo)}: pseudo-perplexity, not comparable with the perplexity of other kinds"]
+            if pseudo
+            else []
+        ),
         *(["accuracy compares models of one tokenizer only"] if measured else []),
         *(_doubtful(score) for score in scores if score.by_token.mean > DOUBTFUL * score.by_token.median),
         *(score.signature for score in scores),

@@ -31,7 +31,6 @@ from rescore.tuning.weights import FoldWeights, Unproven, Weights, named_weights
 from rescore.version import VERSION
 
 CountsByName = dict[str, int | float]
-
 SHORT = {
     "substitutions": "sub",
     "deletions": "del",
@@ -50,8 +49,6 @@ def described(text: str) -> Any:
 
 CHOICES = ("first_pass", "oracle", "reranked")
 """What is measured of each list: the first pass's best, the best of all, and the text that was chosen."""
-
-
 FIRST, ORACLE = "first pass", "oracle"
 """The names of rows that tables have beside those of systems."""
 
@@ -147,8 +144,7 @@ def lattice_oracle(
 ) -> float | None:
     """The WER of the path nearest to the reference in each lattice, in percent; the files are read once more.
 
-    None for other metrics, for normalisation beyond single words, and where a list does not come from a lattice of
-    words in a file.
+    None for other metrics, for normalisation beyond single words, and for lists that no file of word lattices has.
     """
     normaliser = metric.words
     if metric.name != "WER" or normaliser is None or normaliser.glm or normaliser.whisper_english:
@@ -249,14 +245,14 @@ SIGNIFICANT = 0.05
 """The p-value below which a difference is called significant."""
 
 
-def worse(figures: MetricResult) -> Iterator[str]:
-    """One line where reranking is significantly worse than the first pass under a metric."""
+def worse(figures: MetricResult, tuned_for: bool = False) -> Iterator[str]:
+    """One line where reranking is significantly worse under a metric, which the weights were `tuned_for` or not."""
     if figures.is_worse and figures.p_value is not None and figures.p_value < SIGNIFICANT:
         p = f"p = {p_value(figures.p_value)}".replace("= <", "< ")
-        yield (
-            f"{figures.metric} is significantly worse than the first pass: {figures.first_pass:.2f} -> "
-            f"{figures.reranked:.2f}, {p}; to tune for it, give --metric {figures.metric.lower()} first"
-        )
+        disagree = "the weights were tuned for it, so dev and test disagree; tune on lists like the test lists"
+        advice = disagree if tuned_for else f"to tune for it, give --metric {figures.metric.lower()} first"
+        change = f"{figures.first_pass:.2f} -> {figures.reranked:.2f}, {p}"
+        yield f"{figures.metric} is significantly worse than the first pass: {change}; {advice}"
 
 
 SCHEMA = "rescore/results/3"
@@ -323,9 +319,7 @@ class Results:
     columns: Annotated[
         dict[str, Column], described("Which model gave each column that has a weight, as far as it is known.")
     ] = field(default_factory=dict)
-    conditions: Annotated[dict[str, dict[str, float]], described("Weights by condition, where there are some.")] = (
-        field(default_factory=dict)
-    )
+    conditions: Annotated[dict[str, dict[str, float]], described("Weights by condition.")] = field(default_factory=dict)
     excluded: Annotated[
         list[str],
         described("Origins of hypotheses that may not win, such as `respelled`, or `respelled@CONDITION`."),
@@ -346,9 +340,8 @@ class Results:
     ] = None
     seconds: Annotated[float, described("Scoring, tuning and evaluation together, in seconds.")] = 0.0
     stages: Annotated[dict[str, float], described("The seconds of each.")] = field(default_factory=dict)
-    proposed: Annotated[
-        Proposed | None, described("What became of proposed hypotheses; null where lists have none.")
-    ] = None
+    proposed: Annotated[Proposed | None, described("What became of proposed hypotheses, if there are any.")] = None
+    plan: Annotated[list[str], described("The decisions, and why.")] = field(default_factory=list)
 
     @property
     def main(self) -> MetricResult | None:
@@ -471,7 +464,9 @@ def system_name(weights: Weights, columns: Mapping[str, Column], decision: str) 
 def render(results: Results) -> str:
     """The table of one run, its weights, its sets, and the signature."""
     lines = [line for one in results.metrics for line in (text(cells(one)), "", gain(one), "")][:-1]
-    lines += [line for one in results.metrics for line in worse(one)]
+    lines += [
+        line for rank, one in enumerate(results.metrics) for line in worse(one, not rank and results.dev is not None)
+    ]
     lines.append(_weights(results))
     lines += cascade_lines(results.cascades, results.metric, list(_deciding(results)))
     if results.scale is not None:
@@ -502,14 +497,15 @@ def _weights(results: Results) -> str:
     line += "".join(f"\n{note}" for note in notes([results.weights, *results.conditions.values()]))
     if dev.fold_weights:
         folds = "; ".join(map(_of_fold, dev.fold_weights))
-        return f"{line}\neach fold was decided with weights of the others: {folds}"
+        return f"{line}\nweights of each fold, tuned on the other folds: {folds}"
     every = [results.weights, *results.conditions.values()]
+    gain = f"{line}\n{dev.source}: {dev.first_pass:.2f} -> {dev.reranked:.2f}"
     if all(weight == 0 for weights in every for name, weight in weights.items() if name != FIRST_PASS):
-        return f"{line}\n{why_zero(dev.unproven, dev.first_pass, dev.source)}"
-    line = f"{line}\n{dev.source}: {dev.first_pass:.2f} -> {dev.reranked:.2f}"
+        shown = line if results.decision == "best" else gain
+        return f"{shown}\n{why_zero(dev.unproven, dev.first_pass, dev.source, results.decision)}"
     if dev.low is None or dev.high is None or results.decision != "best":  # a scale moves with them
-        return line
-    return f"{line}, the same for any lambda from {dev.low:.4g} to {dev.high:.4g}"
+        return gain
+    return f"{gain}, the same for any lambda from {dev.low:.4g} to {dev.high:.4g}"
 
 
 def _excluded_in(condition: str, excluded: Sequence[str]) -> list[str]:
@@ -555,8 +551,7 @@ def read(path: Path) -> Results:
         UserError: it is absent, not JSON, of another schema, has a field of the wrong kind, or lacks a figure.
     """
     values = read_json(path)
-    known = values.get("schema") if isinstance(values, dict) else None
-    if known != SCHEMA:
+    if (known := values.get("schema") if isinstance(values, dict) else None) != SCHEMA:
         raise UserError(f"{path}: schema is {known!r}, not {SCHEMA!r}; write it with `rescore run --report`")
     results = parsed(values, Results, str(path))
     if not results.metrics:
@@ -587,11 +582,15 @@ def _faults(results: Results) -> Iterator[str]:
 
 
 def _unequal(one: MetricResult) -> Iterator[str]:
-    names = set(one.counts["first_pass"]) if "first_pass" in one.counts else set()
-    if one.metric in ("WER", "CER"):
-        names |= ERRORS | {"ref_words" if one.metric == "WER" else "ref_characters"}
+    names = set(one.counts.get("first_pass", ()))
+    if names & ERRORS:
+        names |= ERRORS if names - ERRORS else {*ERRORS, "ref_words"}
         if set(one.sentence_errors) != set(CHOICES):
             yield f"{one.metric}: sentence_errors lacks {', '.join(sorted(set(CHOICES) - set(one.sentence_errors)))}"
     for choice, counts in one.counts.items():
+        rate = 100 * sum(counts.get(name, 0) for name in ERRORS)
+        rate /= max(1, sum(counts.get(name, 0) for name in names - ERRORS))
         if choice not in CHOICES or set(counts) != names:
             yield f"{one.metric}: the counts of {choice} are not those of the first pass"
+        elif names > ERRORS and abs(rate - getattr(one, choice)) > 0.005:
+            yield f"{one.metric}: {choice} is {getattr(one, choice):.2f}, but its counts give {rate:.2f}"

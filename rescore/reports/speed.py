@@ -12,6 +12,7 @@ from rescore.engines import OnProgress
 from rescore.errors import counted
 from rescore.lms import LanguageModel, without_context
 from rescore.nbest import NbestList
+from rescore.parts import EMBEDDER, resolve
 from rescore.styles import as_json, text
 from rescore.version import VERSION
 
@@ -111,9 +112,7 @@ def machine() -> str:
 
 
 def _vectors_of(lm: LanguageModel) -> Callable[[Sequence[str]], object]:
-    from rescore.embeddings.vectors import Embedder  # torch, where it is used
-
-    return Embedder([lm]).sentences
+    return resolve(EMBEDDER)([lm]).sentences
 
 
 def _seconds(work: Callable[[Sequence[str]], object], texts: Sequence[str]) -> float:

@@ -188,8 +188,16 @@ def class_rows(classes: Iterable[ClassErrors]) -> list[list[str]]:
     return [head, *([row.name, f"{row.words:,}", f"{row.first_pass:.2f}", f"{row.reranked:.2f}"] for row in classes)]
 
 
-def pairs_line(name: str, pairs: list[Confusion]) -> str:
-    shown = (f"{pair.hypothesis or '(nothing)'} for {pair.reference} {pair.count}" for pair in pairs[:8])
+def pairs_line(name: str, pairs: list[Confusion], broken: bool = False) -> str:
+    """The most frequent pairs: the word of the first pass, the word after reranking, and how often.
+
+    Args:
+        broken: the word of the first pass is the reference; else the word after reranking is.
+    """
+    shown = []
+    for pair in pairs[:8]:
+        wrong, right = pair.hypothesis or "(nothing)", pair.reference or "(nothing)"
+        shown.append(f"{right if broken else wrong} -> {wrong if broken else right} {pair.count}")
     return f"{name}: {', '.join(shown)}"
 
 

@@ -17,7 +17,7 @@ from rescore.metrics.glm import nearest
 from rescore.metrics.normalise import Normaliser
 from rescore.metrics.significance import Folds, split
 from rescore.nbest import NbestList
-from rescore.tuning.joint import scale_grid, warn_at_end
+from rescore.tuning.scale import scale_grid, warn_at_end
 from rescore.tuning.weights import Weights
 
 Floats = npt.NDArray[np.float64]

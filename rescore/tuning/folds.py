@@ -9,10 +9,9 @@ from collections.abc import Sequence
 
 from rescore.decision import Decision
 from rescore.errors import UserError, counted
-from rescore.lms import is_pseudo
 from rescore.metrics.base import Metric
 from rescore.metrics.significance import Folds
-from rescore.nbest import EDITS, FIRST_PASS, RESPELLING, TOKENS, NbestList, score_columns
+from rescore.nbest import EDITS, FIRST_PASS, RESPELLING, NbestList, score_columns
 from rescore.tuning.tune import tune
 from rescore.tuning.weights import TuningOptions, Weights
 
@@ -57,19 +56,6 @@ def suits_word_bonus(columns: Sequence[str], metric: Metric) -> bool:
     Not for BLEU: a bonus fits the brevity penalty of the dev lists, and what it gains there is lost on other lists.
     """
     return len(columns) > 1 and metric.length_ratio is None
-
-
-def suits_token_bonus(lists: Sequence[NbestList], columns: Sequence[str], metric: Metric) -> bool:
-    """Whether a token bonus is tuned, if nobody says it.
-
-    That is on `LARGE_SET` lists or more, with their tokens counted, beside a column of pseudo-log-likelihoods: these
-    say little about how long a sentence should be. Not for BLEU, as `suits_word_bonus`.
-    """
-    if metric.length_ratio is not None:
-        return False
-    known = lists[0].provenance
-    pseudo = any(is_pseudo(known[name].model) for name in columns if name in known)
-    return len(lists) >= LARGE_SET and pseudo and TOKENS in lists[0].hypotheses[0].scores
 
 
 def respelling_columns(lists: Sequence[NbestList]) -> tuple[str, ...]:

@@ -1,50 +1,48 @@
-"""The best weights on lists with references."""
+"""The best weights on lists with references, for one decision."""
 
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 
 from rescore.decision import Decision
-from rescore.decision.rules import Losses, candidates
+from rescore.decision.rules import ListWeights, WeightsOf, candidates, combine
 from rescore.errors import UserError
-from rescore.metrics.base import Counts, Metric, is_better, list_statistics, remembered
+from rescore.metrics.base import Counts, Metric, is_better, remembered
 from rescore.metrics.significance import paired_bootstrap
 from rescore.nbest import (
-    CHANNEL,
     COUNTS,
     FIRST_PASS,
+    RESPELLING,
     TOKENS,
     WORDS,
     NbestList,
     Origin,
     columns_for,
     content_hash,
-    in_tie_order,
     new_word_origins,
+    ranking,
     without_copies,
 )
 from rescore.signature import origins
-from rescore.tuning.joint import JointWeights, equal_weights, text_sums, text_value, tune_jointly, tune_scale
+from rescore.tuning.objective import Objective, by_content
+from rescore.tuning.scale import text_statistics, text_value, tune_scale
 from rescore.tuning.search import (
-    Space,
+    Optimum,
     admitted,
-    bagged,
-    best_interval,
     coordinate,
+    equal_weights,
     gain_interval,
-    is_significant,
-    magnitude,
-    padded,
-    search,
+    optimise,
     significantly_better,
-    spreads,
+    without_useless,
 )
+from rescore.tuning.votes import tune_votes, vote_columns
 from rescore.tuning.weights import TunedFor, TuningOptions, Unproven, Weights, condition_of
 
 log = logging.getLogger(__name__)
@@ -55,17 +53,23 @@ NO_GAIN = {
 }
 """How a line begins and ends that says why hypotheses of an origin may not win."""
 
+LENGTH_BONUSES = frozenset({WORDS, TOKENS})
+"""Bonuses that decide about nothing but length."""
+
+PAIRS = 1 << 26
+"""Pairs of hypotheses in all lists whose losses are kept: 512 MiB."""
+
 
 @dataclass(frozen=True, slots=True)
 class Tuned:
-    """What tuning found."""
+    """The outcome of tuning, as it describes the weights that are written."""
 
     lm: dict[str, float]
     """The language models' weights."""
     bonuses: dict[str, float]
     """What is added for each word or token, and the weights of LM columns that may be negative."""
     value: float
-    """The metric there, in percent."""
+    """The metric of the decision with these weights, in percent."""
     first_pass: float
     """The metric of the first pass, in percent."""
     low: float | None = None
@@ -77,7 +81,7 @@ class Tuned:
     unproven: Unproven | None = None
     """The best weights, where all are 0 because no gain was significant."""
     conditions: dict[str, Tuned] = field(default_factory=dict)
-    """What tuning found on the lists of each condition, which decides them."""
+    """The outcome on the lists of each condition, which decides them."""
 
     @property
     def helps(self) -> bool:
@@ -96,291 +100,335 @@ def tune(
 ) -> tuple[Weights, Tuned]:
     """The best weights of LM columns, and of bonuses, for one decision, on lists with references.
 
-    The weights are those of the best score, averaged over bootstrap samples, and 0 where their gain is within chance
-    (or as `options` say). For a decision by expected loss (minimum Bayes risk) weights and scale are then tuned
-    together, from there; the scale of another decision is tuned under the weights.
+    The objective is the metric of the texts that the decision chooses. Weights are averaged over bootstrap samples. A
+    column whose gain beside the others is within chance is left out, and so are all of them (or as `options` say).
+    For a decision by expected loss, weights and scale are tuned together; for another decision that needs a scale, the
+    weights are those of the best score.
 
-    For BLEU, word and token bonuses are left out if with them the length of the chosen texts is further from that of
-    the references than without.
+    For BLEU, word and token bonuses are left out if with them the length of the chosen texts is further from the
+    length of the references than without.
 
     Args:
-        source: the name of the lists, for tables.
+        columns: of language models. source: the name of the lists, for tables.
 
     Raises:
-        UserError: a list has no reference, or lacks a column.
+        UserError: a list has no reference, or lacks a column; `--plateau` with several weights.
     """
     options, metric = options or TuningOptions(), remembered(metric)
-    weights, tuned = _tuned(metric, lists, columns, source, options)
+    if options.decide.name == "rover" and vote_columns(lists):
+        return _votes(metric, lists, columns, source, options)
+    tuner = Tuner(metric, lists, columns, source, options)
+    weights, tuned = tuner.tune()
+    if options.decide.losses and metric.learned:
+        log.warning(
+            "%s is the utility, the tuning objective and the reported metric at once, so its figures are too high "
+            "(arXiv 2411.03524); report another metric beside it with a second --metric",
+            metric.name,
+        )
     if metric.length_ratio is None or not LENGTH_BONUSES.intersection(options.bonuses):
         return weights, tuned
     bonuses = tuple(name for name in options.bonuses if name not in LENGTH_BONUSES)
-    without = _tuned(metric, lists, columns, source, replace(options, bonuses=bonuses))
-    with_bonus, plain = (_length_ratio(metric, lists, each) for each in (weights, without[0]))
-    if abs(with_bonus - 1.0) <= abs(plain - 1.0):
+    plain = Tuner(metric, lists, columns, source, replace(options, bonuses=bonuses))
+    without = plain.tune()
+    with_bonus, plain_ratio = tuner.length_ratio(weights), plain.length_ratio(without[0])
+    if abs(with_bonus - 1.0) <= abs(plain_ratio - 1.0):
         return weights, tuned
     log.warning(
         "the word or token bonus is left out: with it texts have %.2f %% of the references' length, without it %.2f %%",
         100 * with_bonus,
-        100 * plain,
+        100 * plain_ratio,
     )
     return without
 
 
-LENGTH_BONUSES = frozenset({WORDS, TOKENS})
-"""Bonuses that decide about nothing but length."""
-
-
-def _length_ratio(metric: Metric, lists: Sequence[NbestList], weights: Weights) -> float:
-    """The length of the chosen texts, divided by the length of the references."""
-    assert metric.length_ratio is not None
-    texts = weights.decision.texts(metric, lists, weights.of)
-    return float(metric.length_ratio(text_sums(metric, lists, texts)[None])[0])
-
-
-def _tuned(
+def _votes(
     metric: Metric, lists: Sequence[NbestList], columns: Sequence[str], source: str, options: TuningOptions
 ) -> tuple[Weights, Tuned]:
-    """`tune` with the bonuses as they are."""
-    for name in options.negative:
-        if name not in columns:
-            raise UserError(f"--allow-negative {name}: not a column of an LM; there are {', '.join(columns)}")
-    asked = [*columns, *options.bonuses]
-    # Sorted, so that the order in which models are named changes no weight: the search ends where it begins nearby.
-    columns = sorted(name for name in columns if name not in options.negative)
-    bonuses = (*options.bonuses, *sorted(options.negative))
-    tuned_on = f"{len(lists)}@{content_hash(lists)}"
-    lists = [without_copies(nbest) for nbest in lists]
-    tuned = _choose(metric, lists, columns, bonuses, options)
-    weights = replace(
-        Weights.interpolation(tuned.lm, f"tuned on {source}", tuned_on, tuned.bonuses),
-        columns=origins(lists, tuned.lm | dict.fromkeys(bonuses, 0.0)),
-        excluded=tuned.excluded,
-        options=options,
-        unproven=tuned.unproven,
-    )
-    if options.condition is not None:
-        weights, tuned = _by_condition(metric, lists, columns, bonuses, options, weights, tuned)
-    decide = options.decide
-    losses = decide.losses
-    if decide.needs_scale and losses is not None and options.condition is None:
-        joint = _jointly(metric, lists, weights, options, losses)
-        decide = Decision(decide.name, joint.scale)
-        weights = replace(weights, weights=joint.weights, excluded=joint.excluded)
-    elif decide.needs_scale:
-        decide = tune_scale(decide.name, metric, lists, weights.of)
-    weights = _in_order(weights, asked)
-    if decide.name != "best":  # the interval is that of the best score
-        value = text_value(metric, lists, decide.texts(metric, lists, weights.of))
-        tuned = replace(tuned, value=value, low=None, high=None)
-    about = TunedFor.by(metric, tuned.value, tuned.first_pass, len(lists))
-    return replace(weights, decision=decide, tuned_for=replace(about, low=tuned.low, high=tuned.high)), tuned
+    """The votes of systems on lists of `rescore combine`, as `tune` returns weights."""
+    votes = tune_votes(metric, lists, columns)
+    weights = Weights(votes, f"tuned on {source}", f"{len(lists)}@{content_hash(lists)}", origins(lists, votes))
+    decide = Decision("rover", 1.0)
+    first = text_value(metric, lists, [nbest.hypotheses[0].text for nbest in lists])
+    value = text_value(metric, lists, decide.texts(metric, lists, votes))
+    about = TunedFor.by(metric, value, first, len(lists))
+    return replace(weights, decision=decide, tuned_for=about, options=options), Tuned(votes, {}, value, first)
 
 
-def _choose(
-    metric: Metric,
-    lists: Sequence[NbestList],
-    columns: Sequence[str],
-    bonuses: Sequence[str],
-    options: TuningOptions,
-) -> Tuned:
-    """What is likely to hold on other lists; without hypotheses of new words where these gain nothing significant."""
-    origins = new_word_origins(lists, bonuses)
-    if not origins or not options.bagging:
-        return _likely(metric, lists, columns, bonuses, options)
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """Weights for one group of lists."""
 
-    def among(excluded: frozenset[Origin]) -> tuple[Tuned, Counts]:
-        """The weights where these hypotheses may not win, and the choice from each list."""
-        own, allowed = [candidates(nbest, excluded) for nbest in lists], set(origins) - excluded
-        own_bonuses = columns_for(bonuses, allowed)
-        tuned = replace(_likely(metric, own, columns, own_bonuses, options), excluded=excluded)
-        return tuned, _space(metric, own, columns, own_bonuses).chosen(_point(tuned))
+    weights: dict[str, float]
+    """Of all columns that were tuned; 0 for those that were left out."""
+    chosen: Counts
+    """(lists, k) the statistics of the texts that the decision chooses with them."""
+    decision: Decision
+    excluded: frozenset[Origin] = frozenset()
+    """Hypotheses of these origins may not win."""
+    unproven: Unproven | None = None
+    """The best weights, where these are 0 because no gain was significant."""
+    low: float | None = None
+    """A single weight is as good from here ..."""
+    high: float | None = None
+    """... to here."""
 
-    def gains(origin: Origin, trial: tuple[Tuned, Counts], best: tuple[Tuned, Counts]) -> bool:
-        if significantly_better(metric, trial[1], best[1]):
-            return True
-        what, consequence = NO_GAIN[origin]
-        log.warning(
-            "%s no significant gain on these %s lists (%.2f with, %.2f without): %s",
-            what,
-            f"{len(lists):,}",
-            trial[0].value,
-            best[0].value,
-            consequence,
+
+class Tuner:
+    """One search, with the decision inside: `fit` for a group of lists, `tune` for the weights to write."""
+
+    def __init__(
+        self, metric: Metric, lists: Sequence[NbestList], columns: Sequence[str], source: str, options: TuningOptions
+    ) -> None:
+        """
+        Raises:
+            UserError: an option does not suit the columns.
+        """
+        for name in options.negative:
+            if name not in columns:
+                raise UserError(f"--allow-negative {name}: not a column of an LM; there are {', '.join(columns)}")
+        self.metric, self.options, self.source = metric, options, source
+        self.models = [name for name in columns if name not in options.negative]
+        self.free = [*options.bonuses, *options.negative]
+        if options.plateau and (len(self.models) > 1 or self.free):
+            raise UserError("--plateau needs a single language model and no bonus")
+        self.named = [*columns, *options.bonuses]
+        self.tuned_on = f"{len(lists)}@{content_hash(lists)}"
+        # Samples are drawn by place, so the places must not depend on the order of the file.
+        self.lists = [without_copies(nbest) for nbest in sorted(lists, key=_place)]
+        together = options.condition is None
+        self.losses = options.decide.losses if options.decide.needs_scale and together else None
+        self._own_scale = options.decide.takes_scale and together and self.losses is None
+
+    def tune(self) -> tuple[Weights, Tuned]:
+        """The weights to write, and their outcome."""
+        options = self.options
+        fit = self.fit(self.lists)
+        weights = replace(
+            self._weights(fit.weights, fit.excluded),
+            columns=origins(self.lists, dict.fromkeys([*self.models, *self.free], 0.0)),
+            options=options,
+            unproven=fit.unproven,
+            decision=fit.decision,
         )
-        return False
+        conditions: dict[str, Tuned] = {}
+        if options.condition is not None:
+            fits = {name: (group, self.fit(group)) for name, group in self._groups(options.condition).items()}
+            conditions = {name: self._tuned(group, own, self._value(own.chosen)) for name, (group, own) in fits.items()}
+            weights = replace(
+                weights,
+                condition=options.condition,
+                conditions={name: self._weights(own.weights).weights for name, (_, own) in fits.items()},
+                excluded_in={name: own.excluded for name, (_, own) in fits.items() if own.excluded},
+            )
+            if options.decide.needs_scale:
+                weights = replace(weights, decision=self._scaled(self.lists, weights.of)[0])
+        chosen = fit.chosen if self._own_scale else self._texts(self.lists, weights.decision, weights.of)
+        tuned = replace(self._tuned(self.lists, fit, self._value(chosen)), conditions=conditions)
+        if conditions:
+            each = (choice.unproven for choice in conditions.values())
+            tuned = replace(tuned, low=None, high=None, unproven=tuned.unproven or next(filter(None, each), None))
+            tuned = replace(tuned, unproven=None if tuned.helps else tuned.unproven)
+            weights = replace(weights, unproven=tuned.unproven)
+        about = TunedFor.by(self.metric, tuned.value, tuned.first_pass, len(self.lists))
+        return replace(weights, tuned_for=replace(about, low=tuned.low, high=tuned.high)), tuned
 
-    return admitted(origins, among, gains)[0]
+    def fit(self, lists: Sequence[NbestList]) -> Fit:
+        """The weights for a group of lists, for the decision."""
+        names = [*self.models, *self.free]
+        new_words = new_word_origins(lists, self.free)
+        if not names and self._own_scale:
+            return self._decided(lists, {FIRST_PASS: 1.0}, frozenset())
+
+        def among(excluded: frozenset[Origin]) -> tuple[Optimum, frozenset[Origin]]:
+            kept = columns_for(names, set(new_words) - excluded)
+            return self._search([candidates(nbest, excluded) for nbest in lists], kept), excluded
+
+        def gains(
+            origin: Origin, trial: tuple[Optimum, frozenset[Origin]], best: tuple[Optimum, frozenset[Origin]]
+        ) -> bool:
+            with_them, without = trial[0], best[0]
+            if self._better(with_them.chosen, without.chosen):
+                return True
+            what, consequence = NO_GAIN[origin]
+            log.warning(
+                "%s no significant gain on these %s lists (%.2f with, %.2f without): %s",
+                what, f"{len(lists):,}", with_them.value, without.value, consequence,
+            )  # fmt: skip
+            return False
+
+        best, excluded = admitted(new_words, among, gains)
+        if self.options.bagging:
+            removable = {name for name in names if name not in RESPELLING}
+            best = without_useless(best, removable, self._optimise)
+        fit = self._as_fit(best, columns_for(names, set(new_words) - excluded), excluded)
+        return self._for_decision(lists, fit, best, frozenset(new_words)) if self._own_scale else fit
+
+    def _search(self, lists: Sequence[NbestList], names: Sequence[str]) -> Optimum:
+        """The optimum over columns beside the first pass, on lists of the hypotheses that may win."""
+        bounded, free = ([name for name in names if (name in self.free) == is_free] for is_free in (False, True))
+        objective = Objective.of(self.metric, lists, [FIRST_PASS, *bounded, *free], free)
+        by_values = [objective.columns[place] for place in by_content(objective.features, objective.present)]
+        objective = objective.over(sorted(by_values, key=lambda name: (name != FIRST_PASS, name in free)))
+        if self.losses:
+            shorter = pruned(lists, objective.weights(equal_weights(objective))[0])
+            objective = Objective.of(self.metric, shorter, objective.columns, free, self.losses)
+        return self._optimise(objective)
+
+    def _optimise(self, objective: Objective) -> Optimum:
+        # From the weights of the best score on, a search for BLEU ends where dev and other lists have less.
+        bagging = self.options.bagging and not self.options.plateau
+        return optimise(objective, bagging, equal=self.metric.words is None)
+
+    def _as_fit(self, best: Optimum, names: Sequence[str], excluded: frozenset[Origin]) -> Fit:
+        """The fit of an optimum; columns of `names` that are not in it have weight 0."""
+        objective, point, ends = best.objective, best.point, None
+        if best.helps and len(self.models) == 1 and not self.free and self.options.decide.name == "best":
+            ends = (indistinguishable if self.options.plateau else same)(objective, float(point[1]))
+            middle = sum(ends) / 2
+            flat = np.array([1 - middle, middle])
+            if self.options.plateau and self._is_better(objective.value(flat), objective.value(best.alone)):
+                point = flat
+        weights, scale = objective.weights(point)
+        decide = self.options.decide if objective.losses is None else Decision(self.options.decide.name, scale)
+        fit = Fit(dict.fromkeys(names, 0.0) | weights, objective.chosen(point), decide, excluded)
+        if ends:
+            low, high = (objective.weights(np.array([1 - end, end]))[0][self.models[0]] for end in ends)
+            return replace(fit, low=low, high=high)
+        if best.helps or not best.plain[1:].any():
+            return fit
+        alone, plain = objective.chosen(best.alone), objective.chosen(best.plain)
+        return replace(fit, unproven=self._unproven(objective.weights(best.plain)[0], plain, alone))
+
+    def _for_decision(self, lists: Sequence[NbestList], fit: Fit, best: Optimum, new_words: frozenset[Origin]) -> Fit:
+        """The weights of the best score with a decision's own scale, where its texts gain by them.
+
+        Args:
+            fit, best: for the best score. new_words: origins that may not win where the first pass decides alone.
+        """
+
+        zeros = dict.fromkeys(fit.weights, 0.0) | {FIRST_PASS: 1.0}
+        alone = self._decided(lists, zeros, new_words)
+        weights = zeros | best.objective.weights(best.average)[0]
+        if not any(weight for name, weight in weights.items() if name != FIRST_PASS):
+            return alone
+        trial = self._decided(lists, weights, fit.excluded)
+        if self._better(trial.chosen, alone.chosen):
+            return trial
+        return replace(alone, unproven=self._unproven(weights, trial.chosen, alone.chosen))
+
+    def _decided(self, lists: Sequence[NbestList], weights: Mapping[str, float], excluded: frozenset[Origin]) -> Fit:
+        """The fit of weights with the decision's own scale."""
+        decision, chosen = self._scaled(lists, lambda _: ListWeights(weights, excluded))
+        return Fit(dict(weights), chosen, decision, excluded)
+
+    def _scaled(self, lists: Sequence[NbestList], weights: WeightsOf) -> tuple[Decision, Counts]:
+        """The decision, with the best scale for these weights where it has none, and the statistics of its texts."""
+        decide = self.options.decide
+        if decide.needs_scale:
+            return tune_scale(decide.name, self.metric, lists, weights)
+        return decide, self._texts(lists, decide, weights)
+
+    def _texts(self, lists: Sequence[NbestList], decision: Decision, weights: WeightsOf) -> Counts:
+        """(lists, k) the statistics of the texts that a decision chooses."""
+        return text_statistics(self.metric, lists, decision.texts(self.metric, lists, weights))
+
+    def _unproven(self, weights: Mapping[str, float], chosen: Counts, alone: Counts) -> Unproven | None:
+        """The record of weights whose gain is not significant; None without resampling."""
+        if not self.options.bagging:
+            return None
+        named = {
+            name: weight for name, weight in weights.items() if name in self.models or (name in self.free and weight)
+        }
+        interval = gain_interval(self.metric, chosen, alone)
+        return Unproven(named, self._value(chosen), *interval, alone=self._value(alone))
+
+    def _weights(self, weights: Mapping[str, float], excluded: frozenset[Origin] = frozenset()) -> Weights:
+        """The weights in the order in which their columns were named, the first pass first."""
+        lm = {name: weights.get(name, 0.0) for name in self.models}
+        bonuses = {name: weights[name] for name in self.free if name in weights}
+        result = Weights.interpolation(lm, f"tuned on {self.source}", self.tuned_on, bonuses)
+        ordered = [name for name in dict.fromkeys([FIRST_PASS, *self.named]) if name in result.weights]
+        return replace(result, weights={name: result.weights[name] for name in ordered}, excluded=excluded)
+
+    def _tuned(self, lists: Sequence[NbestList], fit: Fit, value: float) -> Tuned:
+        first_pass = self._value(self._texts(lists, Decision(), {FIRST_PASS: 1.0}))
+        lm = {name: fit.weights.get(name, 0.0) for name in self.models}
+        bonuses = {name: fit.weights[name] for name in self.free if name in fit.weights}
+        return Tuned(lm, bonuses, value, first_pass, fit.low, fit.high, fit.excluded, fit.unproven)
+
+    def _groups(self, condition: str) -> dict[str, list[NbestList]]:
+        """The lists of each condition, in the order of the conditions' names."""
+        groups: dict[str, list[NbestList]] = {}
+        for nbest in self.lists:
+            groups.setdefault(condition_of(nbest, condition), []).append(nbest)
+        return dict(sorted(groups.items()))
+
+    def length_ratio(self, weights: Weights) -> float:
+        """The length of the chosen texts, divided by the length of the references."""
+        assert self.metric.length_ratio is not None
+        chosen = self._texts(self.lists, weights.decision, weights.of)
+        return float(self.metric.length_ratio(chosen.sum(axis=0)[None])[0])
+
+    def _better(self, ours: Counts, theirs: Counts) -> bool:
+        """Whether choices (lists, k) are better than others: significantly so, or on these lists with --no-bagging."""
+        if self.options.bagging:
+            return significantly_better(self.metric, ours, theirs)
+        return self._is_better(self._value(ours), self._value(theirs))
+
+    def _is_better(self, value: float, other: float) -> bool:
+        return is_better(value, other, self.metric.higher_is_better)
+
+    def _value(self, chosen: Counts) -> float:
+        """The metric of choices (lists, k), in percent."""
+        return float(self.metric.values(chosen.sum(axis=0)[None])[0])
 
 
-def _jointly(
-    metric: Metric, lists: Sequence[NbestList], weights: Weights, options: TuningOptions, losses: Losses
-) -> JointWeights:
-    """Weights and scale from `weights` on, among the hypotheses that may win under them.
-
-    For translations the search begins with equal weights: from the weights of the best score on it ends where dev and
-    other lists have less.
-    """
-    lists = [candidates(nbest, weights.excluded) for nbest in lists]
-    start = {FIRST_PASS: 1.0} | weights.weights
-    if metric.words is None:
-        start = equal_weights(lists, [*start, *sorted(LENGTH_BONUSES.intersection(options.bonuses))], options.negative)
-    joint = tune_jointly(metric, lists, start, sorted(options.negative), options.bagging, losses)
-    return joint._replace(excluded=joint.excluded | weights.excluded)
+def _place(nbest: NbestList) -> tuple[object, ...]:
+    """The place of a list among others: by its id, with numbers as numbers, then by its content."""
+    number = re.sub(r"\d+", lambda digits: digits.group().zfill(20), nbest.id)
+    return number, nbest.id, nbest.references, sorted(hypothesis.text for hypothesis in nbest.hypotheses)
 
 
-def _in_order(weights: Weights, columns: Sequence[str]) -> Weights:
-    """The weights in the order in which their columns were named, the first pass first."""
-
-    def ordered(each: dict[str, float]) -> dict[str, float]:
-        return {name: each[name] for name in dict.fromkeys([FIRST_PASS, *columns, *each]) if name in each}
-
-    conditions = {name: ordered(each) for name, each in weights.conditions.items()}
-    return replace(weights, weights=ordered(weights.weights), conditions=conditions)
-
-
-def _point(tuned: Tuned) -> npt.NDArray[np.float64]:
-    """The weights as a space has them: of the first pass, of LM columns, bonuses."""
-    return np.array([1.0 - sum(tuned.lm.values()), *tuned.lm.values(), *tuned.bonuses.values()])
-
-
-def _likely(
-    metric: Metric,
-    lists: Sequence[NbestList],
-    columns: Sequence[str],
-    bonuses: Sequence[str],
-    options: TuningOptions,
-) -> Tuned:
-    """The optimum, or what of it is likely to hold on other lists."""
-    tuned = best_weights(metric, lists, columns, bonuses, options.plateau)
-    if not options.bagging or options.plateau or not tuned.helps:
-        return tuned
-    space = _space(metric, lists, columns, bonuses)
-    point = bagged(space, _point(tuned))
-    if not is_significant(space, point):
-        best = Unproven(
-            tuned.lm | {name: bonus for name, bonus in tuned.bonuses.items() if bonus},
-            tuned.value,
-            *gain_interval(space, _point(tuned)),
-        )
-        return Tuned(
-            dict.fromkeys(columns, 0.0), dict.fromkeys(bonuses, 0.0), tuned.first_pass, tuned.first_pass, unproven=best
-        )
-    lm = dict(zip(columns, point[1 : len(columns) + 1].tolist(), strict=True))
-    added = dict(zip(bonuses, point[len(columns) + 1 :].tolist(), strict=True))
-    low, high = _same(space, point[1]) if len(columns) == 1 and not bonuses else (None, None)
-    return Tuned(lm, added, space.value(point), tuned.first_pass, low, high)
-
-
-def _same(space: Space, weight: float) -> tuple[float, float]:
-    """How far one weight can move before any choice on these lists changes the value."""
-    edges, values = space.line(np.array([1.0, 0.0]), np.array([-1.0, 1.0]), 0.0, 1.0)
-    place = int(np.clip(np.searchsorted(edges, weight, side="right") - 1, 0, len(values) - 1))
-    low = high = place
-    while low > 0 and values[low - 1] == values[place]:
-        low -= 1
-    while high + 1 < len(values) and values[high + 1] == values[place]:
-        high += 1
-    return float(edges[low]), float(edges[high + 1])
-
-
-def _by_condition(
-    metric: Metric,
-    lists: Sequence[NbestList],
-    columns: Sequence[str],
-    bonuses: Sequence[str],
-    options: TuningOptions,
-    together: Weights,
-    tuned: Tuned,
-) -> tuple[Weights, Tuned]:
-    """`together` with weights of their own for the lists of each condition."""
-    assert options.condition is not None
-    groups: dict[str, list[NbestList]] = {}
+def pruned(lists: Sequence[NbestList], weights: Mapping[str, float], pairs: int = PAIRS) -> list[NbestList]:
+    """Long lists without their least probable hypotheses, so that at most `pairs` are compared in all."""
+    most = max(2, int((pairs / len(lists)) ** 0.5))
+    if all(len(nbest.hypotheses) <= most for nbest in lists):
+        return list(lists)
+    log.info("tuning uses only the best %d hypotheses of each list", most)
+    shorter = []
     for nbest in lists:
-        groups.setdefault(condition_of(nbest, options.condition), []).append(nbest)
-    each = {name: _choose(metric, group, columns, bonuses, options) for name, group in sorted(groups.items())}
-    weights = replace(
-        together,
-        condition=options.condition,
-        conditions={
-            name: Weights.interpolation(choice.lm, "", "", choice.bonuses).weights for name, choice in each.items()
-        },
-        excluded_in={name: choice.excluded for name, choice in each.items() if choice.excluded},
-    )
-    reached = text_value(metric, lists, Decision().texts(metric, lists, weights.of))
-    tuned = replace(tuned, value=reached, low=None, high=None, conditions=each)
-    unproven = None if tuned.helps else tuned.unproven or next((choice.unproven for choice in each.values()), None)
-    return replace(weights, unproven=unproven), replace(tuned, unproven=unproven)
+        best = sorted(ranking(nbest, combine(nbest, weights).tolist())[:most])
+        shorter.append(replace(nbest, hypotheses=[nbest.hypotheses[place] for place in best]))
+    return shorter
 
 
-def best_weights(
-    metric: Metric,
-    lists: Sequence[NbestList],
-    columns: Sequence[str],
-    bonuses: Sequence[str] = (),
-    plateau: bool = False,
-) -> Tuned:
-    """The weights of LM columns, and of count columns as bonuses, that give the best value on lists with references.
-
-    One weight without a bonus is found exactly: the best of all in [0, 1], of ties the middle of the widest interval.
-    Several are searched along lines, each exactly, from every single LM's best and from random points; so the value is
-    never worse than that of the best single LM. Where nothing is better than the first pass, all weights are 0.
-
-    Args:
-        plateau: of one weight, take the middle of those not significantly worse than the best (`indistinguishable`).
-
-    Raises:
-        UserError: `plateau` is asked for with several weights; a column is missing.
-    """
-    if plateau and (len(columns) > 1 or bonuses):
-        raise UserError("--plateau needs a single language model and no bonus")
-    space = _space(metric, lists, columns, bonuses)
-    alone = np.zeros(space.columns)
-    alone[0] = 1.0
-    first_pass = space.value(alone)
-
-    def better(value: float) -> bool:
-        return is_better(value, first_pass, metric.higher_is_better)
-
-    singles = []
-    for rank in range(1, len(columns) + 1):
-        direction = -alone
-        direction[rank] = 1.0
-        best = best_interval(*space.line(alone, direction, 0.0, 1.0), metric.higher_is_better)
-        singles.append((best, alone + best.middle * direction))
-    if len(columns) == 1 and not bonuses:
-        best, _ = singles[0]
-        if better(best.value) and plateau:
-            low, high = indistinguishable(space, best.middle)
-            middle = (low + high) / 2
-            value = space.value(np.array([1 - middle, middle]))
-            if better(value):
-                return Tuned({columns[0]: middle}, {}, value, first_pass, low, high)
-        if better(best.value):
-            return Tuned({columns[0]: best.middle}, {}, best.value, first_pass, best.low, best.high)
-        return Tuned({columns[0]: 0.0}, {}, first_pass, first_pass, 0.0, 0.0)
-    point, value = search(space, [alone, *(point for _, point in singles)])
-    if not better(value):
-        point, value = alone, first_pass
-    lm = dict(zip(columns, point[1 : len(columns) + 1].tolist(), strict=True))
-    added = dict(zip(bonuses, point[len(columns) + 1 :].tolist(), strict=True))
-    return Tuned(lm, added, value, first_pass)
+def same(objective: Objective, weight: float) -> tuple[float, float]:
+    """How far a single weight can move before any choice on these lists changes the value."""
+    edges, values = objective.line(np.array([1.0, 0.0]), np.array([-1.0, 1.0]), 0.0, 1.0)
+    place = int(np.clip(np.searchsorted(edges, weight, side="right") - 1, 0, len(values) - 1))
+    others = np.flatnonzero(values != values[place])
+    below, above = others[others < place], others[others > place]
+    first, last = int(below.max(initial=-1)) + 1, int(above.min(initial=len(values)))
+    return float(edges[first]), float(edges[last])
 
 
-def indistinguishable(space: Space, weight: float, level: float = 0.05, points: int = 100) -> tuple[float, float]:
-    """How far one weight can move either way before a paired bootstrap finds another result than that of `weight`.
+def indistinguishable(
+    objective: Objective, weight: float, level: float = 0.05, points: int = 100
+) -> tuple[float, float]:
+    """How far a single weight can move either way before a paired bootstrap finds another result than at `weight`.
 
     Looked at in `points` steps over [0, 1]; a region that begins again further off is not counted.
     """
 
-    def chosen(at: float) -> Counts:
-        return space.chosen(np.array([1 - at, at]))
+    def chosen(at: float) -> list[Counts]:
+        return list(objective.chosen(np.array([1 - at, at])))
 
     best = chosen(weight)
     ends = []
     for end in (0.0, 1.0):
         last = weight
         for at in np.linspace(weight, end, max(2, round(points * abs(end - weight)) + 1))[1:].tolist():
-            if paired_bootstrap(space.metric, list(best), list(chosen(at)), trials=300) < level:
+            if paired_bootstrap(objective.metric, best, chosen(at), trials=300) < level:
                 break
             last = at
         ends.append(last)
@@ -410,14 +458,14 @@ def curves(
         excluded: hypotheses of these origins may not win.
     """
     lists = [candidates(nbest, excluded) for nbest in lists]
-    bonuses = [name for name in weights if name in COUNTS or (name != FIRST_PASS and name not in columns)]
-    space = _space(metric, lists, columns, bonuses)
-    point = np.array([weights.get(name, 0.0) for name in [FIRST_PASS, *columns, *bonuses]])
+    free = [name for name in weights if name in COUNTS or (name != FIRST_PASS and name not in columns)]
+    objective = Objective.of(metric, lists, [FIRST_PASS, *columns, *free], free, standardise=False)
+    point = objective.point(weights)
     steps: list[Step] = []
     for rank, column in enumerate(columns, 1):
         corner = np.eye(len(point))
-        start, direction = coordinate(point, rank, len(columns) + 1) or (corner[0], corner[rank] - corner[0])
-        edges, values = space.line(start, direction, 0.0, 1.0)
+        start, direction = coordinate(point, rank, ~objective.free) or (corner[0], corner[rank] - corner[0])
+        edges, values = objective.line(start, direction, 0.0, 1.0)
         changes = np.flatnonzero(np.diff(values)) + 1
         bounds = [0, *changes.tolist(), len(values)]
         steps += [
@@ -425,14 +473,3 @@ def curves(
             for start, stop in pairwise(bounds)
         ]
     return steps
-
-
-def _space(metric: Metric, lists: Sequence[NbestList], columns: Sequence[str], bonuses: Sequence[str]) -> Space:
-    lists = [in_tie_order(nbest) for nbest in lists]
-    names = [FIRST_PASS, *columns, *bonuses]
-    features = padded([np.array([nbest.column(name) for name in names]).T for nbest in lists])
-    present = padded([np.ones(len(nbest.hypotheses), dtype=bool) for nbest in lists])
-    sizes = dict(zip(names, map(magnitude, spreads(features, present).tolist()), strict=True))
-    steps = tuple(1.0 if name in COUNTS.keys() - {CHANNEL} else sizes[name] for name in bonuses)
-    unit = sizes[FIRST_PASS]
-    return Space(metric, padded(list_statistics(metric, lists)), features, present, unit, steps)

@@ -9,40 +9,14 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from numbers import Real
 from pathlib import Path
-from typing import TypeVar
+from typing import Any
 
 from rescore.decision import Decision, ListWeights
 from rescore.errors import UserError
 from rescore.files import finder, parsed, read_json, write_text
-from rescore.metrics import Metric, MetricOptions, Normaliser
-from rescore.metrics.glm import Glm
-from rescore.metrics.normalise import FLAGS, WordList
-from rescore.nbest import COUNTS, EDITS, FIRST_PASS, LISTED, NEW_WORDS, RESPELLING, Column, NbestList, Origin, Role
-
-Content = TypeVar("Content", Glm, WordList)
-
-
-@dataclass(frozen=True, slots=True)
-class UsedFile:
-    """A file that a metric reads."""
-
-    path: str
-    digest: str
-    """Of its content."""
-
-    @classmethod
-    def of(cls, content: Glm | WordList | None) -> UsedFile | None:
-        return cls(content.path, content.digest) if content else None
-
-    def checked(self, content: Content) -> Content:
-        """What was read there now, if it is the same.
-
-        Raises:
-            UserError: it is not.
-        """
-        if content.digest != self.digest:
-            raise UserError(f"{self.path}: the file or the rules for reading it changed after tuning; tune again")
-        return content
+from rescore.metrics import METRICS, Metric, MetricOptions
+from rescore.nbest import COUNTS, FIRST_PASS, LISTED, NEW_WORDS, RESPELLING, Column, NbestList, Origin, Role
+from rescore.options import as_json, from_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +25,6 @@ class TunedFor:
 
     metric: str
     """A name of `rescore.metrics.METRICS`."""
-    tokenise: str | None = None
-    """sacreBLEU's tokenizer, for BLEU."""
     value: float | None = None
     """The metric on the tuning lists with these weights, in percent."""
     first_pass: float | None = None
@@ -62,38 +34,26 @@ class TunedFor:
     """A single weight is as good from here ..."""
     high: float | None = None
     """... to here."""
-    normaliser: tuple[str, ...] = ()
-    """What counts as the same word: the `FLAGS` of the `Normaliser` that are on, such as `case_sensitive`."""
-    glm: UsedFile | None = None
-    """Its global mapping file."""
-    words: UsedFile | None = None
-    """The words that BWER counts."""
-    model: str | None = None
-    """The folder of COMET's model."""
+    settings: dict[str, Any] = field(default_factory=dict)
+    """The options of the metric that are set, such as `{"split_hyphens": true}`; a file by its path and digest."""
 
     @classmethod
     def by(cls, metric: Metric, value: float, first_pass: float, utterances: int) -> TunedFor:
-        """A metric with all its options, and what it gave."""
-        options = metric.options
-        return cls(
-            metric.name.lower(), options.tokenise, value, first_pass, utterances, normaliser=options.normaliser.flags,
-            glm=UsedFile.of(options.normaliser.glm), words=UsedFile.of(options.words), model=options.model,
-        )  # fmt: skip
+        """A metric with all its options, and its values."""
+        return cls(metric.name.lower(), value, first_pass, utterances, settings=as_json(metric.options))
 
     @property
     def options(self) -> MetricOptions:
-        """What makes the same metric again.
+        """The options from which the same metric is made again.
 
         Raises:
-            UserError: a file is absent, or another one now.
+            UserError: the metric has no such option, or a file is absent or changed.
         """
-        unknown = sorted(set(self.normaliser) - set(FLAGS))
-        if unknown:
-            raise UserError(f"weights are tuned with {unknown[0]}, which is none of {', '.join(FLAGS)}; tune again")
-        glm = self.glm.checked(Glm.load(Path(self.glm.path))) if self.glm else None
-        words = self.words.checked(WordList.load(Path(self.words.path))) if self.words else None
-        flags = dict.fromkeys(self.normaliser, True)
-        return MetricOptions(self.tokenise, Normaliser(**flags, glm=glm), self.model, words)
+        try:
+            options = from_json(METRICS[self.metric].Options, self.settings)
+        except UserError as error:
+            raise UserError(f"weights tuned for {self.metric}: {error}") from None
+        return MetricOptions(**vars(options))
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +92,8 @@ class Unproven:
     """The lower end of the 95 % confidence interval of their gain, in points; below 0 it is a loss ..."""
     high: float
     """... and the upper end."""
+    alone: float | None = None
+    """The metric of the decision with first-pass scores alone, in percent; the gain is over this value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,10 +108,6 @@ class FoldWeights:
 
 
 SCHEMA = "rescore/weights/1"
-
-
-EXCLUDED = -1e6
-"""In older files a weight of respelled words from here down says that respelled hypotheses may not win."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -283,34 +241,13 @@ class Weights:
             raise UserError(f'{path}: no "weights"; expected a file that `rescore tune` wrote')
         if values.get("schema", SCHEMA) != SCHEMA:
             raise UserError(f"{path}: schema is {values['schema']!r}, not {SCHEMA!r}; tune again with this version")
+        if isinstance(about := values.get("tuned_for"), dict) and "settings" not in about:  # as 0.1 wrote it
+            former = {name: about[name] for name in ("tokenise", "glm", "words", "model") if about.get(name)}
+            flags = dict.fromkeys(about.get("normaliser") or (), True)
+            values = values | {"tuned_for": about | {"settings": former | flags}}
         loaded = parsed({"origin": str(path)} | values, cls, str(path))
         check_condition(loaded.condition, f"{path}: condition")
-        return loaded._of_before()
-
-    def _of_before(self) -> Weights:
-        """The weights; of an older file, with a set of origins in the place of a weight that excludes."""
-
-        def without(weights: dict[str, float]) -> dict[str, float]:
-            excludes = weights.get(EDITS, 0.0) <= EXCLUDED
-            return {name: weight for name, weight in weights.items() if not (excludes and name in RESPELLING)}
-
-        weights, conditions = (
-            without(self.weights),
-            {name: without(condition_weights) for name, condition_weights in self.conditions.items()},
-        )
-        respelled = frozenset({Origin.RESPELLED})
-        return replace(
-            self,
-            weights=weights,
-            conditions=conditions,
-            excluded=self.excluded | (respelled if weights != self.weights else frozenset()),
-            excluded_in=self.excluded_in
-            | {
-                name: respelled
-                for name, condition_weights in conditions.items()
-                if condition_weights != self.conditions[name]
-            },
-        )
+        return loaded
 
 
 def _as_floats(weights: Mapping[str, float]) -> dict[str, float]:
@@ -425,20 +362,26 @@ def notes(every: Iterable[Mapping[str, float]]) -> Iterator[str]:
         )
 
 
-def why_zero(unproven: Unproven | None, first_pass: float, source: str) -> str:
-    """Why all weights are 0, and what to do."""
+def why_zero(unproven: Unproven | None, first_pass: float, source: str, decision: str = "best") -> str:
+    """Why all weights are 0, and what to do.
+
+    Args:
+        first_pass: the metric of the first pass, in percent. decision: the rule that was tuned for.
+    """
+    alone = "the first pass" if decision == "best" else f"{decision} of the first-pass scores alone"
     if unproven is None:
-        return f"the LM does not help: no weight above 0 is better than the first pass on {source}"
+        return f"the LM does not help: no weight above 0 is better than {alone} on {source}"
+    before = first_pass if unproven.alone is None else unproven.alone
     return (
-        f"the weight is 0: averaged over resamples of {source}, the best weights gain less than two standard errors; "
-        f"the best weight of all its lists, {named_weights(unproven.weights)}, gains "
-        f"{first_pass:.2f} -> {unproven.value:.2f} there (95 % CI of the gain {unproven.low:.2f} to "
-        f"{unproven.high:.2f} points): tune on more lists, or use it with --no-bagging"
+        f"the weight is 0: the gain over {alone} on {source} is less than two standard errors and may be chance. "
+        f"Without this check the weight is {named_weights(unproven.weights)}, for {before:.2f} -> {unproven.value:.2f} "
+        f"on these lists (95 % CI of the gain {unproven.low:.2f} to {unproven.high:.2f} points): tune on more lists, "
+        "or give --no-bagging to take this weight"
     )
 
 
 def named_weights(weights: Mapping[str, float], excluded: Collection[str] = ()) -> str:
     """The weights of the models, the bonuses and what may not win, in one phrase."""
     models = [(name, weight) for name, weight in weights.items() if name not in (FIRST_PASS, *COUNTS)]
-    parts = [f"{name} {weight:.4g}" if weight >= 0 else f"- {-weight:.4g} {name}" for name, weight in models]
+    parts = [f"{name} {weight:.4g}" for name, weight in models]
     return ", ".join(parts + bonus_phrases(weights, "+.4g", excluded))

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import json
+import platform
+import re
+import subprocess
+import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -13,6 +18,7 @@ from rescore.lms import load
 from rescore.nbest import LISTED
 from rescore.parts import FORMATS, KINDS
 from rescore.tuning.weights import notes
+from rescore.version import VERSION
 from tests.cli.test_road import noise, write_lines
 from tests.conftest import Run, assert_one_line_error
 from tests.lms.test_ngram import ARPA
@@ -54,7 +60,7 @@ def test_run_uses_the_scores_in_the_lists(rescore: Run, tmp_path: Path) -> None:
     figures = by_run["metrics"][0]
     assert figures["reranked"] < figures["first_pass"]
     folds = rescore("run", "test.jsonl", "--folds", "3")
-    assert folds.returncode == 0 and "each fold was decided with weights of the others: tta" in folds.stdout
+    assert folds.returncode == 0 and "weights of each fold, tuned on the other folds: tta" in folds.stdout
     given = rescore("run", "test.jsonl", "--weight", "0.5")
     assert given.returncode == 0 and "lambda: tta 0.5" in given.stdout
 
@@ -66,7 +72,7 @@ def test_a_training_says_how_long_it_is(rescore: Run, tmp_path: Path) -> None:
     assert lengths == [(100_000, None), (None, 15.0)]
     (tmp_path / "text").write_text("the old clock\n" * 50, encoding="utf-8")
     done = rescore("train", "--lm", "tta", "--init", "tta-small", "--text", "text", "--out", "out", "--steps", "1")
-    assert done.returncode == 0 and "training takes at most 1 step, as --steps or --minutes say" in done.stderr
+    assert done.returncode == 0 and "training stops after at most 1 step (--steps)" in done.stderr
 
 
 @pytest.mark.parametrize("name", ["./missing", "../missing", "/missing", "~/missing", "missing/", "a/b/c", "./a/b"])
@@ -88,7 +94,7 @@ def test_names_on_the_hub_are_looked_up(name: str, monkeypatch: pytest.MonkeyPat
 
 
 def test_convert_lists_the_formats_that_it_writes(rescore: Run, tmp_path: Path) -> None:
-    shown = " ".join(rescore("convert", "-h").stdout.partition("--to")[2].partition("--detok")[0].split())
+    shown = " ".join(rescore("convert", "--help-all").stdout.partition("--to")[2].partition("--detok")[0].split())
     written = [name for name in FORMATS.names if hasattr(FORMATS[name], "write")]
     assert written != FORMATS.names and f"One of: {', '.join(written)}." in shown.replace("- ", "-")
     write_lines(tmp_path / "l.jsonl", noise(2, 1))
@@ -105,3 +111,24 @@ def test_compare_with_outputs_alone_says_what_compares_them(rescore: Run, tmp_pa
         done = rescore(*command)
         assert done.returncode == 2 and "Missing option" in done.stderr
         assert "rescore eval A B --ref FILE" in done.stderr and "rescore report A.json B.json" in done.stderr
+
+
+def test_version_names_torch_and_the_device_without_importing_it(rescore: Run) -> None:
+    import torch
+
+    done = rescore("--version")
+    assert done.returncode == 0
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    assert done.stdout == (
+        f"rescore {VERSION}, Python {platform.python_version()}, torch {version('torch')}, device {device}\n"
+    )
+    command = [sys.executable, "-X", "importtime", "-m", "rescore", "--version"]
+    process = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert process.stdout == done.stdout and not re.search(r"\| +(torch|numpy)$", process.stderr, re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", ["trn", "STM", "ctm"])
+def test_formats_of_texts_are_written_by_rerank(name: str, rescore: Run, tmp_path: Path) -> None:
+    write_lines(tmp_path / "l.jsonl", noise(3, 1))
+    done = rescore("convert", "l.jsonl", "--to", name)
+    assert done.returncode == 2 and f"rescore rerank NBEST --best out.{name.lower()}" in done.stderr

@@ -85,3 +85,10 @@ def test_init_writes_over_no_link(rescore: Run, tmp_path: Path) -> None:
     (tmp_path / "Makefile").symlink_to("mine")
     assert_one_line_error(rescore("init", "--force"), "is a link; remove it, otherwise mine is overwritten")
     assert (tmp_path / "mine").read_text() == "x"
+
+
+def test_links_that_lead_in_a_circle(rescore: Run, tmp_path: Path) -> None:
+    write_json(tmp_path / "lists.json", {"u": {"hyp_1": {"score": -1, "text": "a"}}})
+    (tmp_path / "loop").symlink_to("loop")
+    for output in ("loop", "loop/r.jsonl"):
+        assert_one_line_error(rescore("convert", "lists.json", "-o", output), "Too many levels of symbolic links")

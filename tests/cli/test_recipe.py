@@ -207,6 +207,34 @@ def test_a_folder_of_fairseq_logs_from_init_to_the_table(tmp_path: Path) -> None
     assert times == {path: path.stat().st_mtime_ns for path in (tmp_path / "rescored").iterdir()}
 
 
+def test_other_rows_and_options_make_another_table(tmp_path: Path) -> None:
+    """Models may be named behind the include; options and sets of the report that change make it anew."""
+    (tmp_path / "lm.arpa").write_text(ARPA, encoding="utf-8")
+    dev, test = espnet2(tmp_path, "dev"), espnet2(tmp_path, "test")
+    lines = [
+        f"DEV := {dev}",
+        f"TEST_a := {test}",
+        f"TEST_b := {dev}",
+        "TESTS ?= a b",
+        "include $(shell rescore recipe)",
+    ]
+    lines += ["LM := ngram:lm.arpa ngram:lower:lm.arpa"]
+    (tmp_path / "Makefile").write_text("\n".join(lines), encoding="utf-8")
+    table = tmp_path / "rescored" / "RESULTS.md"
+
+    def rows(*arguments: str) -> str:
+        done = make(tmp_path, *arguments)
+        assert done.returncode == 0, done.stderr
+        return table.read_text()
+
+    first = rows()
+    assert "| a, ngram |" in first and "| a, ngram:lower |" in first and "| a, ngram + ngram:lower |" in first
+    assert (tmp_path / "rescored" / "dev.lm2.weights.json").exists()
+    assert "| b, ngram |" in first and "| b, ngram |" not in rows("TESTS=a")
+    assert "# RESULTS" not in rows("TESTS=a", "REPORT_OPTIONS=--layout paper")
+    assert "rescore " not in make(tmp_path, "TESTS=a", "REPORT_OPTIONS=--layout paper").stdout.replace("make: ", "")
+
+
 def test_several_models_and_a_dev_set_for_each_test_set(tmp_path: Path) -> None:
     (tmp_path / "lm.arpa").write_text(ARPA, encoding="utf-8")
     dev, test = espnet2(tmp_path, "dev"), espnet2(tmp_path, "test")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import shutil
 from collections.abc import Callable
@@ -17,6 +18,12 @@ from rescore.lms.neural import checkpoint
 from rescore.reports.results import schema
 from tests.conftest import ROOT, Run, assert_one_line_error, read_report, some_lists, write_json
 from tests.lms.test_ngram import ARPA
+
+
+def rated(figures: dict[str, Any], rate: float, **values: float) -> None:
+    """Give a metric another figure of reranked texts, with its counts."""
+    counts = {"substitutions": 0.3 * rate, "deletions": 0, "insertions": 0, "ref_words": 30}
+    figures |= {"reranked": rate, "counts": figures["counts"] | {"reranked": counts}, **values}
 
 
 @pytest.fixture
@@ -69,7 +76,7 @@ def test_a_table_of_many(rescore: Run, results: Path, tmp_path: Path) -> None:
     ]
     assert r"\toprule" in rescore("report", "r.json", "--style", "latex").stdout
     better = json.loads(results.read_text()) | {"system": "tta + decoder"}
-    better["metrics"][0] |= {"reranked": 10.0, "p_value": 0.02}
+    rated(better["metrics"][0], 10.0, p_value=0.02)
     write_json(tmp_path / "better.json", better)
     both = ("report", "r.json", "better.json", "--layout", "paper", "--rename", "tta + decoder=T-TA", "--style")
     assert r"T-TA & \textbf{10.00$^{\dagger}$} \\" in rescore(*both, "latex").stdout
@@ -81,10 +88,10 @@ def test_a_table_of_many(rescore: Run, results: Path, tmp_path: Path) -> None:
     assert_one_line_error(
         done, "--rename tta: the table does not have this name; its names are first pass, lists, ngra"
     )
-    other["metrics"][0]["reranked"] = 20.0
+    rated(other["metrics"][0], 20.0)
     write_json(tmp_path / "twice.json", other | {"dataset": "lists"})
     done = rescore("report", "r.json", "twice.json", "--layout", "paper")
-    assert_one_line_error(done, "lists WER: ngram is", "name them apart")
+    assert_one_line_error(done, "lists WER: ngram is", "a name of its own with --system")
 
 
 def test_the_first_pass_is_renamed(rescore: Run, results: Path) -> None:
@@ -99,7 +106,7 @@ def test_models_of_one_name_are_told_apart(rescore: Run, results: Path, tmp_path
     ours = json.loads(results.read_text())
     other = json.loads(results.read_text())
     other["columns"]["ngram"]["fingerprint"] = "f" * 64
-    other["metrics"][0]["reranked"] = 20.0
+    rated(other["metrics"][0], 20.0)
     write_json(tmp_path / "other.json", other)
     own = f"ngram ({ours['columns']['ngram']['fingerprint'][:12]})"
     table = rescore("report", "r.json", "other.json", "--layout", "paper", "--style", "csv").stdout
@@ -116,7 +123,7 @@ def test_models_of_one_name_are_told_apart(rescore: Run, results: Path, tmp_path
 def test_what_is_worse_is_marked(rescore: Run, results: Path, tmp_path: Path) -> None:
     """Whether the difference may be chance, is said by p and by the marks."""
     worse = json.loads(results.read_text()) | {"system": "bad"}
-    worse["metrics"][0] |= {"reranked": 40.0, "p_value": 0.3}
+    rated(worse["metrics"][0], 40.0, p_value=0.3)
     write_json(tmp_path / "bad.json", worse)
     assert "0.3000 worse" in rescore("report", "bad.json").stdout
     assert "40.00 worse" in rescore("report", "bad.json", "--layout", "paper").stdout
@@ -214,18 +221,18 @@ def test_check(rescore: Run, results: Path, tmp_path: Path) -> None:
     suite = ElementTree.parse(tmp_path / "j.xml").getroot()
     assert suite.get("failures") == "0" and int(suite.get("tests", "0")) == len(suite.findall("testcase")) >= 8
 
-    def changed(**values: object) -> Path:
-        written = json.loads(results.read_text())
-        for name, value in values.items():
-            (written if name in written else written["metrics"][0])[name] = value
+    def changed(rate: float | None = None, **values: object) -> Path:
+        written = json.loads(results.read_text()) | values
+        if rate is not None:
+            rated(written["metrics"][0], rate)
         return write_json(tmp_path / "now.json", written)
 
-    done = rescore("check", changed(reranked=16.8), "--golden", "golden.json", "--junit", "j.xml")
+    done = rescore("check", changed(rate=16.8), "--golden", "golden.json", "--junit", "j.xml")
     assert done.returncode == 1 and "FAILED: reranked" in done.stdout and "+0.13" in done.stdout
     failure = ElementTree.parse(tmp_path / "j.xml").getroot().find("testcase[@name='reranked']/failure")
     assert failure is not None and failure.get("message") == "reranked worse: golden 16.67, now 16.80"
     assert rescore("check", "now.json", "--golden", "golden.json", "--tolerance", "0.2").returncode == 0
-    better = rescore("check", changed(reranked=10.0), "--golden", "golden.json")
+    better = rescore("check", changed(rate=10.0), "--golden", "golden.json")
     assert better.returncode == 0 and "better than golden in reranked: keep it with --update" in better.stdout
     assert rescore("check", changed(utterances=9), "--golden", "golden.json").returncode == 1
     dev = json.loads(results.read_text())["dev"]
@@ -239,10 +246,75 @@ def test_check(rescore: Run, results: Path, tmp_path: Path) -> None:
         "check", changed(signature=old.replace("lm:ngram=ngram@", "lm:ngram=ngram@0")), "--golden", "golden.json"
     )
     assert done.returncode == 0 and "columns" in done.stdout and "changed" in done.stdout
-    assert rescore("check", changed(reranked=10.0), "--golden", "golden.json", "--update").returncode == 0
+    assert rescore("check", changed(rate=10.0), "--golden", "golden.json", "--update").returncode == 0
     assert read_report(tmp_path / "golden.json")["reranked"] == 10.0
     assert rescore("check", "r.json", "--golden", "new.json", "--update").returncode == 0
     assert json.loads((tmp_path / "new.json").read_text()) == json.loads(results.read_text())
+
+
+def test_check_of_several_files(rescore: Run, results: Path, tmp_path: Path) -> None:
+    for name in ("golden.json", "second.json"):
+        shutil.copy(results, tmp_path / name)
+    pairs = ("r.json", "second.json", "--golden", "golden.json", "--golden", "r.json")
+    done = rescore("check", *pairs, "--junit", "j.xml")
+    assert done.returncode == 0 and done.stdout.endswith("2 of 2 results files passed\n")
+    changed = json.loads(results.read_text())
+    rated(changed["metrics"][0], 99.0)
+    write_json(tmp_path / "second.json", changed)
+    done = rescore("check", *pairs, "--junit", "j.xml")
+    assert done.returncode == 1 and done.stdout.endswith("1 of 2 results files passed; FAILED: second.json\n")
+    suite = ElementTree.parse(tmp_path / "j.xml").getroot()
+    assert suite.get("failures") == "1"
+    assert {case.get("classname") for case in suite if case.find("failure") is not None} == {"second.json"}
+    assert_one_line_error(
+        rescore("check", "r.json", "second.json", "--golden", "r.json"), "2 results files, but 1 golden"
+    )
+    assert rescore("check", "r.json", "second.json", "--golden", "a", "--golden", "b", "--update").returncode == 0
+    assert json.loads((tmp_path / "b").read_text()) == changed
+
+
+def test_decisions_are_told_apart(rescore: Run, results: Path, tmp_path: Path) -> None:
+    """One system by several decisions has a row for each; other decisions need no word."""
+    done = rescore(
+        "lists.json",
+        "--lm",
+        "ngram:lm.arpa",
+        "--weight",
+        "0.9",
+        "--decide",
+        "mbr",
+        "--scale",
+        "1",
+        "--report",
+        "mbr.json",
+    )
+    assert done.returncode == 0, done.stderr
+    table = rescore("report", "r.json", "mbr.json", "--layout", "paper", "--style", "csv").stdout
+    assert [row[0] for row in csv.reader(table.splitlines()[3:])] == ["ngram", "ngram, mbr"]
+    assert "mbr" not in rescore("report", "mbr.json", "--layout", "paper", "--style", "csv").stdout
+
+
+def test_check_compares_the_settings_of_all_metrics(rescore: Run, results: Path, tmp_path: Path) -> None:
+    """Also of lists of words: their content stands in the signature."""
+    golden = json.loads(results.read_text())
+    listed = json.loads(results.read_text())["metrics"][0] | {"metric": "B-WER"}
+    for counts in listed["counts"].values():
+        counts["listed_words"] = counts.pop("ref_words")
+    golden["metrics"].append(listed | {"signature": listed["signature"].replace("WER|", "B-WER|words:1234|")})
+    write_json(tmp_path / "golden.json", golden)
+    assert rescore("check", "golden.json", "--golden", "golden.json").returncode == 0
+    golden["metrics"][1]["signature"] = golden["metrics"][1]["signature"].replace("words:1234", "words:5678")
+    write_json(tmp_path / "now.json", golden)
+    done = rescore("check", "now.json", "--golden", "golden.json")
+    assert done.returncode == 1 and "FAILED: B-WER.settings" in done.stdout
+
+
+def test_a_figure_that_contradicts_its_counts_is_refused(rescore: Run, results: Path, tmp_path: Path) -> None:
+    written = json.loads(results.read_text())
+    written["metrics"][0]["reranked"] = 3.0
+    write_json(tmp_path / "now.json", written)
+    done = rescore("check", "now.json", "--golden", "r.json")
+    assert_one_line_error(done, "now.json: WER: reranked is 3.00, but its counts give 16.67")
 
 
 @pytest.fixture(scope="module")

@@ -23,6 +23,7 @@ from rescore.reports.outlook import outlook
 from rescore.reports.results import Dev, MetricResult, evaluate, measured, render, worse
 from rescore.tuning import TuningOptions, Weights, suited, tune, tuned_in_folds
 from rescore.tuning.weights import FoldWeights, TunedFor, Unproven
+from tests import stages
 from tests.conftest import Run, assert_one_line_error
 from tests.lms.test_ngram import ARPA
 
@@ -94,7 +95,7 @@ def test_folds_are_what_is_written_and_shown(rescore: Run, tmp_path: Path) -> No
     assert ranked == best
     report = json.loads((tmp_path / "r.json").read_text())
     assert report["dev"]["reranked"] == report["metrics"][0]["reranked"] and len(report["dev"]["fold_weights"]) == 4
-    assert "each fold was decided with weights of the others: ngram" in done.stdout
+    assert "weights of each fold, tuned on the other folds: ngram" in done.stdout
     # `analyse` cuts the same folds again, with the same options.
     assert rescore("score", "l.jsonl", "--lm", "ngram:lm.arpa", "-o", "s.jsonl").returncode == 0
     assert rescore("analyse", "s.jsonl", "--weights", "w.json", "-o", "a.json").returncode == 0
@@ -162,7 +163,7 @@ def test_reports_say_what_each_condition_excludes() -> None:
         {"s2s": 1.0, "lm": 0.0}, "tuned on dev", tuned_for=tuned_for, condition="^(.)",
         conditions={"x": HALF, "y": HALF}, excluded=respelled, excluded_in={"y": respelled},
     )  # fmt: skip
-    lines = render(pipeline.evaluate(lists, weights, pipeline.RunConfig())[0]).splitlines()
+    lines = render(stages.evaluated(lists, weights)[0]).splitlines()
     assert "  for x: lm 0.5" in lines and "  for y: lm 0.5, nothing respelled" in lines
     assert "dev: 60.00 -> 50.00" in lines  # not all weights are 0
 
@@ -175,11 +176,11 @@ def test_the_true_reason_of_a_weight_of_zero(rescore: Run, tmp_path: Path) -> No
     weights = json.loads((tmp_path / "w.json").read_text())
     assert weights["weights"]["tta"] == 0 and weights["unproven"]["weights"] == {"tta": optimum["weights"]["tta"]}
     assert weights["unproven"]["value"] == optimum["tuned_for"]["value"] < optimum["tuned_for"]["first_pass"]
-    assert "gain less than two standard errors" in done.stderr and "--no-bagging" in done.stderr
+    assert "is less than two standard errors" in done.stderr and "--no-bagging" in done.stderr
     shown = rescore("rerank", "dev.jsonl", "--weights", "w.json", "--report", "r.json")
     assert shown.returncode == 0
     results = package.evaluate(formats.read([tmp_path / "dev.jsonl"]), Weights.load(tmp_path / "w.json"))
-    assert "the best weight of all its lists, tta 0." in render(results)
+    assert "Without this check the weight is tta 0." in render(results)
     none = Dev("d", 1, 5.0, 5.0)
     assert "no weight above 0 is better" in render(replace(results, dev=none))
 
@@ -224,6 +225,8 @@ def test_a_metric_that_is_worse_gets_one_line() -> None:
     (line,) = worse(figures("CER", 1.31, 1.42, 0.0001))
     assert line.startswith("CER is significantly worse than the first pass: 1.31 -> 1.42, p = 0.0001")
     assert "--metric cer" in line and list(worse(figures("BLEU", 30.0, 29.0, 0.01)))
+    (line,) = worse(figures("CER", 1.31, 1.42, 0.0001), tuned_for=True)
+    assert "dev and test disagree" in line and "--metric" not in line
     for fine in (("CER", 1.42, 1.31, 0.001), ("CER", 1.31, 1.42, 0.2), ("BLEU", 29.0, 30.0, 0.001)):
         assert not list(worse(figures(*fine)))
 
@@ -319,13 +322,13 @@ def test_each_fold_is_recorded_with_its_conditions_and_exclusions(tmp_path: Path
     assert outcome.results.dev is not None and outcome.results.dev.fold_weights == outcome.weights.fold_weights
     for fold in outcome.weights.fold_weights:
         assert fold.conditions["b"]["knows"] == 0.0 < fold.conditions["a"]["knows"]
-    assert "each fold was decided with weights of the others: a: knows 0." in render(outcome.results)
+    assert "weights of each fold, tuned on the other folds: a: knows 0." in render(outcome.results)
     weights = Weights(HALF, "given", excluded=frozenset({Origin.RESPELLED}))
     assert weights.of_fold == FoldWeights(HALF, {}, ("respelled",))
     own = replace(weights, conditions={"a": HALF}, excluded_in={"a": frozenset({Origin.RESPELLED})}).of_fold
     assert own == FoldWeights(HALF, {"a": HALF}, ("respelled", "respelled@a"))
     dev = replace(outcome.results.dev, fold_weights=(own,))
-    assert "others: a: lm 0.5, nothing respelled" in render(replace(outcome.results, dev=dev))
+    assert "folds: a: lm 0.5, nothing respelled" in render(replace(outcome.results, dev=dev))
 
 
 def test_weights_of_another_channel_are_refused(rescore: Run, tmp_path: Path) -> None:

@@ -96,7 +96,7 @@ def test_compare(rescore: Run, lists: Path, arpa: str, models: dict[str, Path], 
     assert rows["bilm + ngram"]["dev"] <= min(rows["bilm"]["dev"], rows["ngram"]["dev"])
     for row in rows.values():
         assert row["value"] == row["dev"] >= table["oracle"]  # dev and test are the same lists here
-        assert row["gain"] == pytest.approx(100 * (row["value"] / table["first_pass"] - 1))
+        assert row["gain"] == pytest.approx(100 * (1 - row["value"] / table["first_pass"]))
         assert 0 < row["p_value"] <= 1 and row["signature"].startswith("WER|")
     # Each row is what `run` finds.
     assert rescore(lists, "--lm", arpa, "--dev", lists, "--report", "r.json").returncode == 0
@@ -128,10 +128,10 @@ def test_compare_translations(rescore: Run, lists: Path, arpa: str, models: dict
     for row, other in (("without tta", "ngram"), ("without ngram", "tta")):
         for figure in ("value", "others", "weights"):
             assert rows[row][figure] == rows[other][figure]
-    # Each is compared with all together, not with the row above.
-    assert [row["against_last"] for row in rows.values()] == [True] * 4 + [False] * 2
+    # Each is compared with all together, all other rows with the first pass.
+    assert [row["against"] for row in rows.values()] == ["first pass"] * 4 + ["tta + ngram"] * 2
     assert rows["mbr"]["signature"].count("decide:mbr") and "lm:" not in rows["mbr"]["signature"]
-    assert "of those with one less against all together" in done.stdout
+    assert "of rows without a model against all models" in done.stdout
     assert (tmp_path / "t.csv").read_text().splitlines()[0] == ",weight,dev BLEU,BLEU,chrF,gain %,p,hyp/s"
     assert rescore("mt.json", "--dev", "mt.json", *lms, "--report", "r.json").returncode == 0
     assert [one["metric"] for one in read_report(tmp_path / "r.json")["metrics"]] == ["BLEU", "chrF"]
@@ -179,7 +179,7 @@ def test_tokens_add_up_to_the_column(rescore: Run, lists: Path, arpa: str, tmp_p
     done = rescore("score", lists, "--lm", arpa, "--tokens", "tokens.jsonl", "-o", "scored.jsonl")
     assert done.returncode == 0, done.stderr
     entries = [json.loads(line) for line in (tmp_path / "tokens.jsonl").read_text().splitlines()]
-    scored = [json.loads(line) for line in (tmp_path / "scored.jsonl").read_text().splitlines()[1:]]
+    scored = [json.loads(line) for line in (tmp_path / "scored.jsonl").read_text().splitlines()]
     sums = [hypothesis["scores"]["ngram"] for entry in scored for hypothesis in entry["hyps"]]
     assert [sum(entry["log_probs"]) for entry in entries] == pytest.approx(sums)
     first = entries[0]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from rescore.cli.options import InputOptions
-from rescore.embeddings.vectors import Embedder
+from rescore.research.vectors import Embedder
 from tests.conftest import ROOT, Run, assert_one_line_error, near, parsed
 from tests.lms.test_ngram import ARPA
 

@@ -18,7 +18,7 @@ from rescore.metrics.alignment import error_counts
 from rescore.metrics.mt import Bleu, Chrf
 from rescore.metrics.wer import ErrorRate
 from rescore.nbest import Hypothesis, NbestList, Origin
-from rescore.tuning.joint import scale_grid, text_value, tune_scale
+from rescore.tuning.scale import scale_grid, text_value, tune_scale
 
 SENTENCES = st.lists(st.lists(st.sampled_from(list("abc")), max_size=5), min_size=1, max_size=6)
 WEIGHTS = {"s2s": 1.0}
@@ -166,7 +166,7 @@ def test_the_scale_is_tuned(name: str) -> None:
         )
         for _ in range(30)
     ]
-    tuned = tune_scale(name, ErrorRate(), lists, WEIGHTS)
+    tuned, _ = tune_scale(name, ErrorRate(), lists, WEIGHTS)
     values = [
         text_value(ErrorRate(), lists, Decision(name, scale).texts(ErrorRate(), lists, WEIGHTS))
         for scale in scale_grid([combine(nbest, WEIGHTS) for nbest in lists])

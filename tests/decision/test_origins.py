@@ -28,8 +28,9 @@ from rescore.nbest import (
     ranking,
     score_columns,
 )
+from rescore.plan import resolve
 from rescore.tuning import TuningOptions, Weights, tune
-from rescore.tuning.joint import tune_jointly
+from tests import stages
 from tests.conftest import ROOT, Run, assert_one_line_error, read_report
 
 OURS, MERGED, RECOMBINED, RESPELLED = Origin.FIRST_PASS, Origin.MERGED, Origin.RECOMBINED, Origin.RESPELLED
@@ -87,38 +88,8 @@ def test_an_oracle_is_not_beaten() -> None:
         "u", [Hypothesis("wrong", {"s2s": -1.0}), Hypothesis("right", {"s2s": -1.0, "x": 1.0}, RESPELLED)], ("right",)
     )
     nbest.hypotheses[0].scores["x"] = 0.0
-    results, _ = pipeline.evaluate([nbest], Weights({"s2s": 1.0, "x": 1.0}, "given"), pipeline.RunConfig())
+    results, _ = stages.evaluated([nbest], Weights({"s2s": 1.0, "x": 1.0}, "given"))
     assert results.reranked == results.oracle == 0.0 and results.metrics[0].own_oracle == 100.0
-
-
-def test_files_of_before_are_read(tmp_path: Path) -> None:
-    """The column `combined` told what the toolkit had not given; a channel's column alone had a record."""
-    scores = [
-        {"combined": 0.0, "channel": 0.0, "edits": 0.0, "missing.s2s": 0.0},
-        {"combined": 1.0, "channel": -2.0, "edits": 1.0, "missing.s2s": 0.0},
-        {"combined": 1.0, "channel": 0.0, "edits": 0.0, "missing.s2s": 1.0},
-        {"combined": 1.0, "channel": 0.0, "edits": 0.0, "missing.s2s": 0.0},
-    ]
-    record = {"norm": "sum", "precision": "float32"}
-    columns = {
-        "channel": {"model": "respell:5:v2", "fingerprint": "ab", **record},
-        "missing.s2s": {"model": "merged", "fingerprint": "", "norm": "sum", "precision": ""},
-        "tokens": {"model": "tta", "fingerprint": "cd", **record},
-        "tta": {"model": "tta", "fingerprint": "cd", **record},
-    }
-    hyps = [{"text": str(rank), "score": -1.0, "scores": one} for rank, one in enumerate(scores)]
-    lines = [{"columns": columns}, {"id": "u", "hyps": hyps}]
-    (tmp_path / "l.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    (nbest,) = formats.read([tmp_path / "l.jsonl"])
-    assert list(origins(nbest).values()) == [OURS, RESPELLED, MERGED, RECOMBINED]
-    assert "combined" not in nbest.hypotheses[0].scores and score_columns(nbest) == []
-    assert component_columns(nbest) == ["missing.s2s"]
-    roles = {name: nbest.role(name) for name in ("channel", "edits", "tokens", "tta", "s2s")}
-    assert roles == {
-        "channel": Role.CHANNEL, "edits": Role.COUNT, "tokens": Role.COUNT, "tta": Role.LM, "s2s": Role.FIRST_PASS,
-    }  # fmt: skip
-    formats.write([nbest], str(tmp_path / "again.json"))
-    assert formats.read([tmp_path / "again.json"]) == [nbest]
 
 
 def test_formats_without_origins_say_so(rescore: Run, tmp_path: Path) -> None:
@@ -158,7 +129,7 @@ def test_recombined_lists_have_the_first_pass_of_the_lists(rescore: Run, tmp_pat
     """Without weights nothing changes, by no road."""
     lists = formats.read([ROOT / "data" / "dev.json"])[:40]
     formats.write(lists, str(tmp_path / "l.jsonl"))
-    formats.write(list(pipeline.expand(lists, pipeline.RunConfig(recombine=20))), str(tmp_path / "more.jsonl"))
+    formats.write(list(stages.expanded(lists, pipeline.RunConfig(recombine=20))), str(tmp_path / "more.jsonl"))
     plain = json.loads(rescore("eval", "l.jsonl", "--json").stdout)["systems"][0]["value"]
     assert rescore("rerank", "more.jsonl", "-o", "sorted.jsonl", "--best", "best.trn").returncode == 0
     assert json.loads(rescore("eval", "more.jsonl", "--json").stdout)["systems"][0]["value"] == plain
@@ -200,16 +171,6 @@ def test_excluded_origins_are_in_the_weights_file(tmp_path: Path) -> None:
     assert weights.exclusions == ("merged", "respelled", "respelled@u")
 
 
-def test_a_weight_that_excluded_is_read_as_excluded_origins(tmp_path: Path) -> None:
-    before = {"s2s": 0.6, "tta": 0.4, "channel": 0.0, "edits": -1e6}
-    for edits, excluded, left in ((-1e6, {RESPELLED}, {"s2s", "tta"}), (-9.0, set(), set(before))):
-        content = {"weights": before | {"edits": edits}, "conditions": {"c": before | {"edits": edits}}}
-        (tmp_path / "w.json").write_text(json.dumps(content), encoding="utf-8")
-        weights = Weights.load(tmp_path / "w.json")
-        assert weights.excluded == excluded and set(weights.weights) == set(weights.conditions["c"]) == left
-        assert weights.excluded_in == ({"c": {RESPELLED}} if excluded else {})
-
-
 def test_no_size_of_a_weight_is_a_mark() -> None:
     """Scores may have any unit: a penalty of thousands for each word excludes nothing."""
 
@@ -221,8 +182,9 @@ def test_no_size_of_a_weight_is_a_mark() -> None:
         ]
 
     metric = metrics.choose_metric("wer", lists(1.0))
-    small, large = (tune_jointly(metric, lists(unit), {"s2s": 1.0, "words": 0.0}) for unit in (1.0, 1e4))
-    assert small.value < 20 and large.value == small.value and small.weights["words"] < -0.1
+    options = TuningOptions(("words",), decide=Decision("mbr"))
+    (small, tuned), (large, other) = (tune(metric, lists(unit), [], options=options) for unit in (1.0, 1e4))
+    assert tuned.value < 20 and other.value == tuned.value and small.weights["words"] < -0.1
     assert large.weights["words"] == pytest.approx(1e4 * small.weights["words"], rel=1e-6) and not large.excluded
 
 
@@ -242,7 +204,7 @@ def test_the_order_of_fairseqs_file_is_no_mean(rescore: Run, tmp_path: Path) -> 
     (tmp_path / "log").write_text("\n".join(lines) + "\n", encoding="utf-8")
     assert ranked_by_means(formats.read([tmp_path / "log"]))
     ranked = formats.read([tmp_path / "log"], s2s="rank")
-    assert not ranked_by_means(ranked) and pipeline.RunConfig().for_lists(ranked).norm == "sum"
+    assert not ranked_by_means(ranked) and resolve(pipeline.RunConfig(), ranked).norm == "sum"
     assert ranked[0].hypotheses[1].scores["sum"] < 0 and score_columns(ranked[0]) == []
 
 

@@ -25,6 +25,7 @@ from rescore.rescorer import Rescorer
 from rescore.signature import Signature
 from rescore.tuning import Weights
 from rescore.tuning.weights import FoldWeights
+from tests import stages
 from tests.conftest import Run, assert_one_line_error
 from tests.lms.test_ngram import ARPA
 
@@ -70,9 +71,9 @@ CASCADE = Weights({"s2s": 0.6, "cheap": 0.4}, "given")
 def score(lists: Sequence[NbestList], top: int) -> tuple[list[NbestList], Hashes, str]:
     cheap, dear = Hashes("cheap", 1.0), Hashes("dear", 2.0)
     models: list[LanguageModel] = [cheap, Marked(dear, top) if top else dear]
-    config = pipeline.RunConfig(cascade=CASCADE).for_lists(lists)
-    models = pipeline.models_for(config, lambda: models, lists)
-    return list(pipeline.score(lists, models, config)), dear, column_name(models[1], "sum")
+    config = pipeline.RunConfig(cascade=CASCADE)
+    models = stages.models_for(config, models, lists)
+    return list(stages.scored(lists, models, config)), dear, column_name(models[1], "sum")
 
 
 @pytest.mark.parametrize("top", [1, 2, 3, 5, 10])
@@ -91,12 +92,12 @@ def test_it_is_what_scoring_all_and_leaving_out_gives(top: int) -> None:
     assert [nbest.column(column) for nbest in cascaded] == [nbest.column("dear") for nbest in slow]
     asked = {one.text for nbest in slow for one in nbest.hypotheses if one.scores["dear"] > -math.inf}
     assert set(model.asked) == asked and len(model.asked) == len(asked)
-    weights, _ = pipeline.tune(score(dev, top)[0], pipeline.RunConfig())
+    weights, _ = stages.tuned(score(dev, top)[0])
     if top > 1:  # whose model decides nothing
         assert weights.weights[column] > 0
     else:
         weights = Weights({"s2s": 0.3, "cheap": 0.3, column: 0.4}, "given")
-    results, texts = pipeline.evaluate(cascaded, weights, pipeline.RunConfig())
+    results, texts = stages.evaluated(cascaded, weights)
     for nbest, text in zip(slow, texts, strict=True):
         left = [one for one in nbest.hypotheses if one.scores["dear"] > -math.inf]
         named = {name: weights.weights[column if name == "dear" else name] for name in ("s2s", "cheap", "dear")}
@@ -128,7 +129,7 @@ def test_weight_of_a_condition_or_fold_counts_as_used() -> None:
     cascaded, _, column = score(some_lists(10), 3)
     none = {"s2s": 0.5, "cheap": 0.5, column: 0.0}
     some = {"s2s": 0.5, "cheap": 0.2, column: 0.3}
-    plain, _ = pipeline.evaluate(cascaded, Weights(none, "given"), pipeline.RunConfig())
+    plain, _ = stages.evaluated(cascaded, Weights(none, "given"))
     dev = Dev("folds", 10, 50.0, 40.0)
     for unused, results in (
         (True, plain),
@@ -180,10 +181,10 @@ def test_copies_of_a_text_count_once() -> None:
 
 def test_a_model_before_may_be_selective_itself() -> None:
     lists = some_lists(10)
-    config = pipeline.RunConfig(cascade=Weights({"s2s": 1.0}, "given")).for_lists(lists)
+    config = pipeline.RunConfig(cascade=Weights({"s2s": 1.0}, "given"))
     models: list[LanguageModel] = [Marked(Hashes("one"), 5), Marked(Hashes("two"), 2)]
-    models = pipeline.models_for(config, lambda: models, lists)
-    for nbest in pipeline.score(lists, models, config):
+    models = stages.models_for(config, models, lists)
+    for nbest in stages.scored(lists, models, config):
         five, two = ([math.isinf(score) for score in nbest.column(column)] for column in ("one:top=5", "two:top=2"))
         assert five.count(False) == 5 and two.count(False) == 2
         assert all(second or not first for first, second in zip(five, two, strict=True))
@@ -204,14 +205,14 @@ def test_it_survives_native_json_and_is_not_a_missing_score(tmp_path: Path) -> N
 
 def test_weights_of_another_cascade_are_refused() -> None:
     dev = some_lists(60, 2)
-    weights, _ = pipeline.tune(score(dev, 3)[0], pipeline.RunConfig())
+    weights, _ = stages.tuned(score(dev, 3)[0])
     cheap, dear = Hashes("cheap", 1.0), Marked(Hashes("dear", 2.0), 3)
-    config = pipeline.RunConfig(cascade=Weights({"s2s": 0.9, "cheap": 0.1}, "given")).for_lists(dev)
-    models = pipeline.models_for(config, lambda: [cheap, dear], dev)
-    other = list(pipeline.score(dev, models, config))
+    config = pipeline.RunConfig(cascade=Weights({"s2s": 0.9, "cheap": 0.1}, "given"))
+    models = stages.models_for(config, [cheap, dear], dev)
+    other = list(stages.scored(dev, models, config))
     with pytest.raises(UserError, match=r"top 3 by s2s 0\.9, cheap 0\.1"):
-        pipeline.evaluate(other, weights, config)
-    signature = Signature.parse(pipeline.evaluate(score(dev, 3)[0], weights, config)[0].signature)
+        stages.evaluated(other, weights, config)
+    signature = Signature.parse(stages.evaluated(score(dev, 3)[0], weights, config)[0].signature)
     assert signature.columns["dear:top=3"].selection == Selection(3, CASCADE.weights)
     assert Signature.parse(str(signature)) == signature
 
@@ -220,24 +221,24 @@ def test_selecting_weights_of_another_model_are_refused() -> None:
     lists = some_lists(3)
     models: list[LanguageModel] = [Hashes("cheap"), Marked(Hashes("dear"), 3)]
     cheap = origin(models[0], "sum")
-    config = pipeline.RunConfig(cascade=replace(CASCADE, columns={"cheap": cheap})).for_lists(lists)
-    assert pipeline.models_for(config, lambda: models, lists)
+    config = pipeline.RunConfig(cascade=replace(CASCADE, columns={"cheap": cheap}))
+    assert stages.models_for(config, models, lists)
     for other in (replace(cheap, fingerprint="0" * 64), replace(cheap, norm="mean")):
         config = replace(config, cascade=replace(CASCADE, columns={"cheap": other}))
         with pytest.raises(UserError, match="--cascade: column cheap comes from cheap@"):
-            pipeline.models_for(config, lambda: models, lists)
-        forced = pipeline.models_for(replace(config, force_weights=True), lambda: models, lists)
+            stages.models_for(config, models, lists)
+        forced = stages.models_for(replace(config, force_weights=True), models, lists)
         assert capabilities_of(forced[1]).selection == Selection(3, CASCADE.weights)
     config = replace(config, cascade=Weights({"s2s": 0.6, "old": 0.4}, "given", columns={"old": cheap}))
     scored = [replace(nbest, provenance={"old": replace(cheap, fingerprint="1" * 64)}) for nbest in lists]
     with pytest.raises(UserError, match="--cascade: column old comes from"):
-        pipeline.models_for(config, lambda: models[1:], scored)
+        stages.models_for(config, models[1:], scored)
 
 
 def test_a_loaded_rescorer_selects_as_the_weights_were_tuned() -> None:
     dev = some_lists(60, 2)
     cascaded, _, column = score(dev, 2)
-    weights, _ = pipeline.tune(cascaded, pipeline.RunConfig())
+    weights, _ = stages.tuned(cascaded)
     rescorer = Rescorer([Hashes("cheap", 1.0), Marked(Hashes("dear", 2.0), 2)], weights)
     expected = [text for _, text in pipeline.rerank(cascaded, weights, pipeline.RunConfig())]
     assert [choice.text for choice in rescorer.choose_all(dev)] == expected
@@ -246,11 +247,11 @@ def test_a_loaded_rescorer_selects_as_the_weights_were_tuned() -> None:
 
 def test_the_cache_is_that_of_the_model(tmp_path: Path) -> None:
     lists, dear = some_lists(10), Hashes("dear")
-    list(pipeline.score(lists, [Cached(dear, tmp_path)], pipeline.RunConfig()))
+    list(stages.scored(lists, [Cached(dear, tmp_path)], pipeline.RunConfig()))
     dear.asked.clear()
-    config = pipeline.RunConfig().for_lists(lists)
-    models = pipeline.models_for(config, lambda: [Cached(Marked(dear, 2), tmp_path)], lists)
-    for nbest in pipeline.score(lists, models, config):
+    config = pipeline.RunConfig()
+    models = stages.models_for(config, [Cached(Marked(dear, 2), tmp_path)], lists)
+    for nbest in stages.scored(lists, models, config):
         assert sum(not math.isinf(score) for score in nbest.column("dear:top=2")) == 2
     assert not dear.asked
 
@@ -295,7 +296,7 @@ def test_run_and_stages_agree(rescore: Run, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     one, other = (json.loads((tmp_path / name).read_text()) for name in ("r.json", "s.json"))
     for record in (one, other):
-        del record["seconds"], record["stages"], record["origin"], record["dev"]
+        del record["seconds"], record["stages"], record["origin"], record["dev"], record["plan"]
     assert one == other and one["cascades"][0]["selection"]["weights"] == {"s2s": 0.8, "ngram": 0.2}
     assert (tmp_path / "r.jsonl").read_text() == (tmp_path / "s.jsonl").read_text()
 

@@ -14,7 +14,7 @@ def test_another_language(rescore: Run, tmp_path: Path) -> None:
     line = '{"id": "%s", "hyps": [{"text": "\u0c95 \u0c96", "score": -1}, {"text": "\u0c97 \u0c98", "score": -2}]}\n'
     (tmp_path / "l.jsonl").write_text(line % "u" + line % "v", encoding="utf-8")
     told = rescore("score", "l.jsonl", "--lm", "tta").stderr
-    assert "tta: 8 of 8 tokens are unknown; check that the model" in told
+    assert "tta: 8 of 8 tokens are unknown to the model; check its language, script and case" in told
     assert "all hypotheses of a list have the same score, in each of 2 lists" in told
 
 

@@ -23,6 +23,7 @@ from rescore.lms.function import FunctionModel
 from rescore.metrics.alignment import align
 from rescore.nbest import Hypothesis, NbestList, Origin, Role
 from rescore.pipeline import RunConfig
+from rescore.plan import metrics_of
 from rescore.reports.analysis import analyse
 from rescore.reports.analysis import render as render_analysis
 from rescore.reports.proposals import AgainstFirstPass, Proposed, proposed
@@ -255,7 +256,7 @@ def test_what_is_refused(fake: Fake, rescore: Run) -> None:
     assert_one_line_error(rescore(*run), "--propose needs --dev")
     assert_one_line_error(rescore(*run, "--folds", "2", "--plateau"), "cannot be combined with --propose")
     assert_one_line_error(rescore(*run, "--folds", "2", "--propose-prompt", "p.txt"), "p.txt: no such file")
-    assert_one_line_error(rescore(*run[:3], "--max-new", "2"), "are for --propose")
+    assert_one_line_error(rescore(*run[:3], "--max-new", "2"), "--max-new needs --propose")
     fake.trouble = lambda number, text: (400, {}, b'{"error": {"message": "too long"}}')
     assert_one_line_error(rescore("score", *run), "400 Bad Request (too long), for the list of 'the olt")
     for answer in (b'{"choices": []}', b'{"choices": [{"message": {"content": [1]}}]}', b'{"choices": [7]}'):
@@ -373,7 +374,7 @@ def test_the_analysis_has_them() -> None:
     lists = [listed("a b", "a c", reference="a d") for _ in range(3)]
     for nbest, text in zip(lists, ("a d", "a e", "x y"), strict=True):
         nbest.hypotheses.append(Hypothesis(text, {"s2s": -1.0, "edits": 1.0}, Origin.PROPOSED))
-    metric = RunConfig().metric(lists)
+    metric = metrics_of(RunConfig(), lists)[0]
     found = analyse(metric, lists, Weights({"s2s": 1.0}, "given"), ["a d", "a b", "x y"])
     assert found.respelled is None
     assert found.proposed == Proposed(3, 3, AgainstFirstPass(3, 1, 1, 1), AgainstFirstPass(2, 1, 0, 1))

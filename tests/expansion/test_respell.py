@@ -49,6 +49,14 @@ def test_several_words_of_one_hypothesis() -> None:
     assert both.scores["channel"] == pytest.approx(sum(alone))
 
 
+def test_the_candidates_that_are_kept_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rescore.expansion.respell.KEPT", 2)
+    proposer, words = Proposer(CHANNEL, LEXICON), ["zodiag", "howless", "inhal", "oldclok"]
+    for word in words:
+        assert proposer([word]) == Proposer(CHANNEL, LEXICON)([word])
+    assert len(proposer._known) <= 3
+
+
 @pytest.mark.parametrize("number", [1, 4, 16])
 def test_the_chosen_against_all_that_candidates_make_up(number: int) -> None:
     """The best of a list by first pass, lexicon, channel and the number of respelled words."""

@@ -24,6 +24,7 @@ from rescore.nbest import CHANNEL, Hypothesis, NbestList, Origin
 from rescore.pipeline import RunConfig
 from rescore.reports.results import render
 from rescore.tuning.weights import FIRST_PASS_ALONE, bonus_phrases
+from tests import stages
 from tests.conftest import ROOT, Run, assert_one_line_error
 
 WORDS = ("gardener", "lantern", "harbour", "kettle", "meadow", "ladder", "candle", "winter", "orchard", "pepper")
@@ -155,7 +156,7 @@ def test_no_channel_learns_from_the_lists_that_are_decided(config: RunConfig, re
     )
     with pytest.raises(UserError, match="rerank must not use"):
         next(pipeline.rerank(test, FIRST_PASS_ALONE, replace(folds, respell=5)))
-    assert len(list(pipeline.expand(test, folds))) == 6  # which lists these are, only the user knows
+    assert len(list(stages.expanded(test, folds))) == 6  # which lists these are, only the user knows
     formats.write(test[:2], "two.jsonl")  # each would have its channel from the other one alone
     done = rescore("score", "two.jsonl", "--lm", "tta-small", "--respell", "5", "--channel", "folds")
     assert_one_line_error(done, "2 utterances cannot be split into 3 parts")
@@ -182,14 +183,14 @@ def test_a_channel_of_these_dev_lists_is_named(
     assert rescore("train", "--lm", "channel", "--text", "dev.jsonl", "--out", "ch").returncode == 0
     for lists, said in ((other, False), (dev, True)):
         caplog.clear()
-        list(pipeline.expand(lists, replace(config, channel="ch"), lists))
+        list(stages.expanded(lists, replace(config, channel="ch"), lists))
         assert ("was learned from these dev lists" in caplog.text) == said
 
 
 def test_what_was_chosen_and_what_is_absent_is_said(config: RunConfig, caplog: pytest.LogCaptureFixture) -> None:
     lists = made(3, 2)
     caplog.set_level("INFO")
-    list(pipeline.expand(lists, replace(config, channel=None)))
+    list(stages.expanded(lists, replace(config, channel=None)))
     assert "using --channel shipped" in caplog.text
     with pytest.raises(UserError, match=r"no score 'channel' \(found: s2s\); add it with --respell"):
         lists[0].column(CHANNEL)
@@ -202,8 +203,8 @@ def test_words_of_the_user(tmp_path: Path) -> None:
     learn(collect(made(30, 1))).save(tmp_path / "c")
     LEXICON.save(tmp_path / "l.xz")
     config = RunConfig(respell=5, channel=str(tmp_path / "c"), lexicon=str(tmp_path / "l.xz"))
-    assert len(next(pipeline.expand([nbest], config)).hypotheses) == 1
-    (found,) = pipeline.expand([nbest], replace(config, measuring=words))
+    assert len(next(stages.expanded([nbest], config)).hypotheses) == 1
+    (found,) = stages.expanded([nbest], replace(config, measuring=words))
     assert "the old lucarazan" in [h.text for h in found.hypotheses]
 
 
@@ -233,6 +234,7 @@ def test_weights_of_respelled_lists_fit_lists_that_are_left_alone(tmp_path: Path
 def test_what_the_commands_refuse(rescore: Run, tmp_path: Path) -> None:
     lists = ROOT / "data" / "test.json"
     assert_one_line_error(rescore(lists, "--lm", "tta", "--respell", "5"), "--respell needs --dev lists")
+    (tmp_path / "w").write_text("a\n")
     assert_one_line_error(rescore("score", lists, "--lm", "tta", "--words", "w"), "--words needs --respell")
     missing = rescore("score", lists, "--lm", "tta-small", "--respell", "5", "--channel", "nowhere")
     assert_one_line_error(missing, "nowhere")
@@ -249,7 +251,7 @@ def test_the_shipped_parts() -> None:
 
 def test_a_channel_of_recombined_lists_is_that_of_the_lists() -> None:
     lists = made(10, 1)
-    recombined = list(pipeline.expand(lists, RunConfig(recombine=5)))
+    recombined = list(stages.expanded(lists, RunConfig(recombine=5)))
     assert learn(collect(recombined)).digest == learn(collect(lists)).digest
 
 

@@ -63,7 +63,7 @@ def test_other_toolkits(name: str, columns: list[str], tmp_path: Path) -> None:
 @pytest.mark.parametrize("to", ["native", "espnet2", "moses", "kaldi", "csv"])
 def test_convert_keeps_them(to: str, tmp_path: Path, rescore: Run) -> None:
     hyps = [{"text": "a", "score": -1.0, "scores": {"ctc": -2.5, "lm": -3.5}}]
-    part = {"model": "espnet2", "fingerprint": "", "norm": "sum", "precision": ""}
+    part = {"model": "espnet2", "fingerprint": "", "norm": "sum", "precision": "", "role": "component"}
     lines = [{"columns": {"ctc": part, "lm": part}}, {"id": "7", "hyps": hyps}]
     (tmp_path / "l.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     done = rescore("convert", "l.jsonl", "--to", to, "-o", "out")

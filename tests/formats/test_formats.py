@@ -214,8 +214,8 @@ def test_what_is_odd_is_repaired_and_reported(tmp_path: Path, caplog: pytest.Log
     assert (first.id, second.id) == ("u", "v") and first.hypotheses[0].text == "a\ufffd"
     told = [record.message for record in caplog.records]
     assert [message.split(" (first")[0].split(";")[0] for message in told] == [
-        "1 file begins with a byte order mark, which was left out",
-        "2 lines end in a carriage return, which was left out",
+        "1 file begins with a byte order mark, which was removed",
+        "2 lines end in a carriage return, a Windows line end, which was removed",
         "2 lines are not UTF-8",
         "2 lists have a hypothesis twice",
     ]

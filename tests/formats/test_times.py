@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +13,7 @@ import pytest
 from rescore import formats
 from rescore.expansion.recombine import merge
 from rescore.formats.best import word_times
+from rescore.formats.text import timed_pieces
 from rescore.nbest import Hypothesis, NbestList
 from tests.conftest import Run, assert_one_line_error
 
@@ -87,7 +90,7 @@ def test_subtitles_are_of_one_recording_and_end_at_pauses(rescore: Run, tmp_path
     assert_one_line_error(rescore("rerank", "l.jsonl", "--best", "p.srt"), "subtitles need lists of a single recording")
 
 
-@pytest.mark.parametrize("times", ["[[0, 1]]", "[[0, 1], [1, NaN]]"])
+@pytest.mark.parametrize("times", ["[[0, 1]]", "[[0, 1], [1, NaN]]", "[[0, 1], [2, 1]]"])
 def test_times_that_are_not_those_of_the_words(times: str, rescore: Run, tmp_path: Path) -> None:
     (tmp_path / "l.jsonl").write_text(f'{{"id": "u", "hyps": [{{"text": "a b", "score": -1, "times": {times}}}]}}\n')
     assert_one_line_error(rescore("convert", "l.jsonl"), "hypothesis 1: times are not a start and an end")
@@ -108,3 +111,60 @@ def test_merged_hypotheses_keep_their_times() -> None:
     theirs = NbestList("u", [Hypothesis("a c", {"s2s": -1.0}, times=((0, 1), (1, 3)))])
     (merged,) = merge([ours], {"b": [theirs]})
     assert [one.times for one in merged.hypotheses] == [((0, 1), (1, 2)), ((0, 1), (1, 3))]
+
+
+@pytest.mark.parametrize("text", ["你好 世界", "ありがとう", "สวัสดีครับ", "a 你好 b"])
+def test_times_of_texts_without_blanks(text: str, rescore: Run, tmp_path: Path) -> None:
+    """Whisper cuts such texts as its tokenizer does; each letter takes its part of the time."""
+    letters = "".join(text.split())
+    words = [
+        {"word": letters[at : at + 2], "start": float(at), "end": float(min(at + 2, len(letters)))}
+        for at in range(0, len(letters), 2)
+    ]
+    (tmp_path / "call.json").write_text(json.dumps({"segments": [{"text": text, "words": words}]}))
+    (hypothesis,) = formats.read([tmp_path / "call.json"])[0].hypotheses
+    pieces = timed_pieces(text)
+    assert "".join(pieces) == text and len(hypothesis.times) == len(pieces)
+    assert hypothesis.times[0][0] == 0 and hypothesis.times[-1][1] == len(letters)
+    assert all(end == start for (_, end), (start, _) in pairwise(hypothesis.times))
+    formats.write([NbestList("u", [replace(hypothesis, scores={"s2s": -1.0})])], str(tmp_path / "l.jsonl"))
+    assert formats.read([tmp_path / "l.jsonl"])[0].hypotheses[0].times == hypothesis.times
+    assert rescore("rerank", "l.jsonl", "--best", "o.srt").returncode == 0
+    assert (tmp_path / "o.srt").read_text().splitlines()[2] == text
+    assert rescore("rerank", "l.jsonl", "--best", "o.ctm").returncode == 0
+    assert [line.split()[-1] for line in (tmp_path / "o.ctm").read_text().splitlines()] == [
+        piece.strip() for piece in pieces
+    ]
+
+
+def test_times_that_run_backwards_are_none(tmp_path: Path) -> None:
+    words = [{"word": "a", "start": 1.0, "end": 0.5}]
+    (tmp_path / "call.json").write_text(json.dumps({"segments": [{"text": " a", "words": words}]}))
+    assert formats.read([tmp_path / "call.json"])[0].hypotheses[0].times == ()
+
+
+def test_marks_of_subtitles_are_escaped(rescore: Run, tmp_path: Path) -> None:
+    hypothesis = {"text": "<unk> --> R&D", "score": -1, "times": [[0, 1], [1, 2], [2, 3]]}
+    (tmp_path / "l.jsonl").write_text(json.dumps({"id": "u", "hyps": [hypothesis]}) + "\n")
+    for name, text in {"o.vtt": "&lt;unk&gt; --&gt; R&amp;D", "o.srt": "<unk> -> R&D"}.items():
+        assert rescore("rerank", "l.jsonl", "--best", name).returncode == 0
+        assert (tmp_path / name).read_text().splitlines().count(text) == 1
+
+
+def test_a_silent_recording_has_no_words(rescore: Run, tmp_path: Path) -> None:
+    lines = [{"id": "u", "hyps": [{"text": "", "score": -1}]}, {"id": "v", "hyps": [{"text": "a", "score": -1}]}]
+    (tmp_path / "l.jsonl").write_text(json.dumps(lines[0]) + "\n")
+    for name in ("o.ctm", "o.vtt"):
+        assert rescore("rerank", "l.jsonl", "--best", name).returncode == 0
+    assert (tmp_path / "o.ctm").read_text() == ""
+    (tmp_path / "l.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert_one_line_error(rescore("rerank", "l.jsonl", "--best", "o.ctm"), "utterance v", "no times of words")
+
+
+@pytest.mark.parametrize("ending", ["ctm", "stm"])
+def test_names_with_blanks(ending: str, rescore: Run, tmp_path: Path) -> None:
+    hypothesis = {"text": "a", "score": -1, "times": [[0, 1]]}
+    (tmp_path / "l.jsonl").write_text(json.dumps({"id": "my talk", "hyps": [hypothesis]}) + "\n")
+    (tmp_path / "segments").write_text("my talk 0 1\n")
+    more = ["--segments", "segments"] if ending == "stm" else []
+    assert_one_line_error(rescore("rerank", "l.jsonl", "--best", f"o.{ending}", *more), "my talk")

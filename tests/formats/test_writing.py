@@ -34,6 +34,13 @@ def test_no_name_leads_out_of_the_folder(column: str, rescore: Run, tmp_path: Pa
     assert (tmp_path / "victim").read_text() == "kept"
 
 
+def test_a_format_of_texts_names_the_command_that_writes_it(rescore: Run, tmp_path: Path) -> None:
+    lists(tmp_path / "l.jsonl", hyp("a", -1), hyp("b", -2))
+    done = rescore("convert", "l.jsonl", "--to", "trn")
+    assert done.returncode == 2 and "rescore rerank NBEST --best FILE.trn" in done.stderr
+    assert rescore("rerank", "l.jsonl", "--best", "best.trn").returncode == 0 and (tmp_path / "best.trn").exists()
+
+
 @pytest.mark.parametrize("to", FOLDERS)
 def test_a_filled_folder_is_not_mixed_with_new_lists(to: str, rescore: Run, tmp_path: Path) -> None:
     lists(tmp_path / "l.jsonl", hyp("a", -1), hyp("b", -2))
@@ -157,7 +164,7 @@ def test_what_to_frame_writes_is_read(rescore: Run, tmp_path: Path) -> None:
     (tmp_path / "l.csv").write_text(f"{head}0,u,1,a,-2.0,-3.0,,\n1,u,2,a b,-1.0,-4.0,,\n")
     assert formats.read([tmp_path / "l.csv"])[0].references == ()
     (tmp_path / "l.json").write_text('{"u": {"ref": "a", "src": "", "hyp_1": {"score": -1, "text": "a"}}}')
-    assert formats.read([tmp_path / "l.json"])[0].source is None
+    assert "WER|case" in rescore("eval", "l.json").stdout  # an empty source alone is no translation
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import math
 import random
 import sys
 from pathlib import Path
@@ -33,7 +34,9 @@ def test_equals_the_definition(arpa: Path) -> None:
         assert found.unknown == tuple(index for index, word in enumerate(text.split()) if word in ("owl", "<unk>"))
 
 
+@pytest.mark.tools
 def test_is_what_scores_without_kenlm(arpa: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("kenlm")
     with_kenlm = load(f"ngram:{arpa}")
     packed = arpa.with_name("lm.arpa.gz")
     packed.write_bytes(gzip.compress(ARPA.encode()))
@@ -48,11 +51,9 @@ def test_is_what_scores_without_kenlm(arpa: Path, monkeypatch: pytest.MonkeyPatc
     assert load(f"ngram:{arpa}").fingerprint == with_kenlm.fingerprint
 
 
-def test_equals_kenlm_on_a_pruned_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    try:
-        training.find_tool("lmplz")
-    except UserError:
-        pytest.skip("needs KenLM's programs: make kenlm")
+@pytest.mark.tools
+def test_equals_kenlm_on_a_pruned_model(tmp_path: Path) -> None:
+    pytest.importorskip("kenlm")
     settings = {"order": 4, "prune": "0,0,1", "discount_fallback": True, "arpa": True, "out": tmp_path}
     training.train(training.NgramKind.Options(text=(ROOT / "data" / "sentences.txt",), **settings))
     shuffled = [" ".join(random.Random(text).sample(text.split(), len(text.split()))) for text in SENTENCES[:50]]
@@ -84,8 +85,43 @@ def test_damaged_files(arpa: Path, old: str, new: str, message: str) -> None:
         ArpaModel(arpa)
 
 
+@pytest.mark.tools
 def test_a_file_without_unk(arpa: Path) -> None:
     arpa.write_text(ARPA.replace("-2.0\t<unk>\t0\n", "").replace("ngram 1=6", "ngram 1=5"), encoding="utf-8")
     (found,) = ArpaModel(arpa).score(["owl"])
+    assert found.unknown == (0,)
+    pytest.importorskip("kenlm")
     (kenlms,) = load(f"ngram:{arpa}").score(without_context(["owl"]))
-    assert found.sum == pytest.approx(kenlms.sum, abs=1e-3) and found.unknown == (0,)
+    assert found.sum == pytest.approx(kenlms.sum, abs=1e-3)
+
+
+@pytest.mark.parametrize("kenlm", [True, False])
+def test_files_without_blank_lines(kenlm: bool, arpa: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = load(f"ngram:{arpa}").score(without_context(TEXTS))
+    lines = "\n".join(line for line in ARPA.splitlines() if line)
+    head = lines if not kenlm else lines.replace("\\1-grams:", "\n\\1-grams:")  # KenLM needs the line behind the head
+    arpa.write_text(head + "\n", encoding="utf-8")
+    if not kenlm:
+        monkeypatch.setitem(sys.modules, "kenlm", None)
+    scores = load(f"ngram:{arpa}").score(without_context(TEXTS))
+    assert [score.sum for score in scores] == pytest.approx([score.sum for score in expected], abs=1e-4)
+
+
+@pytest.mark.parametrize("kenlm", [True, False])
+def test_a_model_without_unknown_words(
+    kenlm: bool, arpa: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """An unknown word costs what a rare word does, and not 230 nats."""
+    lines = [line for line in ARPA.splitlines() if "<unk>" not in line]
+    head = next(line for line in lines if line.startswith("ngram 1="))
+    lines[lines.index(head)] = f"ngram 1={int(head.partition('=')[2]) - 1}"
+    whole = load(f"ngram:{arpa}").fingerprint
+    arpa.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    if not kenlm:
+        monkeypatch.setitem(sys.modules, "kenlm", None)
+    lm = load(f"ngram:{arpa}")
+    assert "has no <unk>" in caplog.text and lm.fingerprint != whole
+    (known, unknown) = lm.score(without_context(["the old clock", "the old xylophone"]))
+    assert -40 < unknown.sum < known.sum and unknown.unknown == (2,)
+    assert unknown.log_probs.sum() == pytest.approx(unknown.sum, abs=1e-4)
+    assert unknown.log_probs[2] <= -7 * math.log(10) + 1e-4

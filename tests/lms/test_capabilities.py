@@ -53,7 +53,7 @@ def test_wrappers_pass_on_what_a_model_reads(tmp_path: Path, models: dict[str, P
     for lm in (Reader(), load(f"tta:{models['tta']}")):
         inner = capabilities_of(lm)
         for wrapped in (Cached(lm, tmp_path), Recased(lm, "lower"), FromHub(lm, "a@b"), Public(lm)):
-            expected = Capabilities(inner.pseudo, inner.source, inner.context)
+            expected = Capabilities(pseudo=inner.pseudo, source=inner.source, context=inner.context)
             assert capabilities_of(wrapped) == expected, wrapped  # type: ignore[arg-type]
 
 
@@ -62,7 +62,7 @@ def test_kinds_cost_no_pytorch() -> None:
         "import sys; from rescore.lms import is_pseudo; from rescore.parts import KINDS\n"
         "assert is_pseudo('tta') and all(KINDS[name].options is not None for name in KINDS.names)\n"
         "from rescore.cli.main import main\n"
-        "sys.argv = ['rescore', 'train', '--lm', 'tta', '--help']\n"
+        "sys.argv = ['rescore', 'train', '--lm', 'tta', '--help-all']\n"
         "try: main()\n"
         "except SystemExit: pass\n"
         "assert not {'torch', 'transformers'} & set(sys.modules)"

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import torch
 
-from rescore.embeddings.vectors import Embedder
 from rescore.errors import UserError
 from rescore.lms import ComputeOptions, Question, load
 from rescore.lms.neural import checkpoint
@@ -17,6 +16,7 @@ from rescore.lms.neural.config import NetworkConfig
 from rescore.lms.neural.tokenizer import Tokenizer
 from rescore.lms.unified import UnifiedKind
 from rescore.lms.unified.network import Unified, objectives
+from rescore.research.vectors import Embedder
 from tests.conftest import SENTENCES, Run, assert_one_line_error
 from tests.lms.test_unified import PAIRS, log_probs
 

@@ -11,7 +11,6 @@ import transformers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rescore.embeddings.vectors import Embedder
 from rescore.errors import UserError
 from rescore.lms import ComputeOptions, Question, capabilities_of, load, without_context
 from rescore.lms.neural import checkpoint
@@ -19,6 +18,7 @@ from rescore.lms.neural.config import NetworkConfig
 from rescore.lms.neural.passes import NetworkScorer
 from rescore.lms.neural.tokenizer import Tokenizer
 from rescore.lms.neural.training.objectives import MaskedLanguageModelling, SourceObjective
+from rescore.research.vectors import Embedder
 from tests.conftest import SENTENCES, Run, assert_one_line_error
 from tests.lms.test_huggingface import build
 

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from rescore import pipeline
 from rescore.config import RunConfig
 from rescore.errors import UserError
 from rescore.lms import ComputeOptions, Question, load, load_all, without_context
@@ -19,6 +18,7 @@ from rescore.lms.neural import checkpoint
 from rescore.lms.neural.config import NetworkConfig
 from rescore.lms.neural.tokenizer import Tokenizer
 from rescore.nbest import FIRST_PASS, Hypothesis, NbestList, Origin
+from tests import stages
 from tests.conftest import SENTENCES, Run, assert_one_line_error
 
 SHORT = [" ".join(text.split()[:5]) for text in SENTENCES][:12]
@@ -174,7 +174,7 @@ def test_positions_of_sentences_start_at_zero(config: NetworkConfig, tokenizer: 
 def test_lists_are_scored_among_their_neighbours(folders: dict[str, Path]) -> None:
     lists = [one(f"a-{rank}", text) for rank, text in enumerate(SHORT[:5])] + [one("b-0", SHORT[5])]
     both = load_all([f"tta:context=2:{folders['tta']}", f"unilm:context=1:{folders['unilm']}"])
-    scored = list(pipeline.score(lists, both, SUM))
+    scored = list(stages.scored(lists, both, SUM))
     third = scored[3].hypotheses[1].scores
     assert third["tta:context=2"] == pytest.approx(
         sum(definition("tta", folders["tta"], SHORT[1:3], SHORT[3], SHORT[4:5])), abs=1e-4
@@ -208,10 +208,10 @@ def test_control_characters_are_text(folders: dict[str, Path]) -> None:
     texts = [f"{SHORT[0]}\x1f{SHORT[1]}", f"{SHORT[2]}\x1e", f"\x1f{SHORT[3]}"]
     lists = [one(f"a-{rank}", text) for rank, text in enumerate(texts)]
     plain, recased = (f"tta:{case}context=1:{folders['tta']}" for case in ("", "lower:"))
-    (scored,) = list(pipeline.score(lists, load_all([plain]), SUM))[1:2]
+    (scored,) = list(stages.scored(lists, load_all([plain]), SUM))[1:2]
     expected = sum(definition("tta", folders["tta"], texts[:1], texts[1], texts[2:]))
     assert scored.hypotheses[1].scores["tta:context=1"] == pytest.approx(expected, abs=1e-4)
-    (lower,) = list(pipeline.score(lists, [load(recased)], SUM))[1:2]
+    (lower,) = list(stages.scored(lists, [load(recased)], SUM))[1:2]
     assert lower.hypotheses[1].scores["tta:lower:context=1"] == pytest.approx(expected, abs=1e-4)
 
 

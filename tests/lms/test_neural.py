@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import torch
 
-from rescore import pipeline
 from rescore.config import RunConfig
 from rescore.errors import UserError
 from rescore.lms import ComputeOptions, kind_of, parse, recommended_weight, without_context
@@ -17,6 +16,7 @@ from rescore.lms.base import LanguageModel, Spec
 from rescore.lms.neural import checkpoint
 from rescore.lms.neural.passes import windows
 from rescore.nbest import Hypothesis, NbestList
+from tests import stages
 from tests.conftest import SENTENCES
 
 BACKENDS = ("tta", "bilm", "bilm:intact", "bilm:within-word-l2r", "unilm", "unilm-bw", "lstm", "lstm-bw")
@@ -143,8 +143,8 @@ def test_long_sentence_is_scored_in_windows_and_told_once(model: Path, caplog: p
 def test_column_and_norm(model: Path) -> None:
     lm = load_model(f"tta:{model}")
     lists = [NbestList("u", [Hypothesis("the old", {"s2s": -1.0}), Hypothesis("the old", {"s2s": -2.0})], ("r",), "s")]
-    (summed,) = pipeline.score(lists, [lm], RunConfig(norm="sum", count_tokens=False))
-    (mean,) = pipeline.score(lists, [lm], RunConfig(norm="mean", count_tokens=False))
+    (summed,) = stages.scored(lists, [lm], RunConfig(norm="sum", count_tokens=False))
+    (mean,) = stages.scored(lists, [lm], RunConfig(norm="mean", count_tokens=False))
     (found,) = lm.score(without_context(["the old"]))
     assert [h.scores for h in summed.hypotheses] == [
         {"s2s": -float(rank), "tta": pytest.approx(found.sum, abs=1e-4)} for rank in (1, 2)

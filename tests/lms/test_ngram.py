@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from rescore.errors import UserError
-from rescore.lms import load, without_context
+from rescore.lms import kneser_ney, load, without_context
 from rescore.lms import ngram as backend
 from rescore.lms import ngram as training
+from rescore.lms.folders import card_value
+from rescore.lms.neural.tokenizer import word_tokenizer
 from tests.conftest import ROOT, SENTENCES, Run, assert_one_line_error, write_json
 
 ARPA = """\\data\\
@@ -84,11 +85,26 @@ def test_case_and_fingerprint(arpa: Path) -> None:
     assert load(f"ngram:{arpa}").fingerprint != before
 
 
+def test_the_unit_is_part_of_the_fingerprint(arpa: Path, tmp_path: Path) -> None:
+    """Words and subwords of one folder score differently."""
+    folder = tmp_path / "lm"
+    folder.mkdir()
+    (folder / "lm.arpa").write_text(ARPA, encoding="utf-8")
+    word_tokenizer().save(folder / "tokenizer.json")
+    fingerprints = set()
+    for unit in ("word", "subword"):
+        (folder / "README.md").write_text(f"---\nunit: {unit}\n---\n", encoding="utf-8")
+        assert card_value(folder, "unit") == unit
+        fingerprints.add(load(f"ngram:{folder}").fingerprint)
+    assert len(fingerprints) == 2
+
+
 def test_errors(tmp_path: Path, rescore: Run) -> None:
     lists = write_json(tmp_path / "l.json", {"u": {"ref": "a", "hyp_1": {"score": -1, "text": "a"}}})
     (tmp_path / "bad.arpa").write_text("hello\n", encoding="utf-8")
     done = rescore(lists, "--lm", "ngram:bad.arpa", "--weight", "0.3")
-    assert_one_line_error(done, "bad.arpa: neither an ARPA file nor a KenLM binary", 'line was "hello"')
+    said = 'line was "hello"' if "line was" in done.stderr else "first line is not"  # KenLM's module, or NumPy
+    assert_one_line_error(done, "bad.arpa: n", "an ARPA file", said)
     assert_one_line_error(rescore(lists, "--lm", "ngram:no.arpa", "--weight", "0.3"), "no.arpa: no such file")
     assert_one_line_error(rescore(lists, "--lm", "ngram:no.arpa"), "no.arpa: no such file")
     assert_one_line_error(rescore(lists, "--lm", "ngram", "--weight", "0.3"), "no ngram is shipped")
@@ -100,7 +116,7 @@ def test_needs_no_torch(arpa: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-X", "importtime", "-m", "rescore", lists, "--lm", f"ngram:{arpa}", "--weight", "0.3"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
-    assert "kenlm" in imported and "torch" not in imported
+    assert "rescore.lms.arpa" in imported and "torch" not in imported
 
 
 def test_without_kenlm_a_binary_is_refused(rescore: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -117,22 +133,16 @@ def test_unknown_words_are_counted(arpa: Path, rescore: Run, tmp_path: Path) -> 
     assert "ngram: 1 of 6 tokens are out of vocabulary" in done.stderr
 
 
-def test_missing_tools_are_told_with_the_way_to_get_them(
-    monkeypatch: pytest.MonkeyPatch, rescore: Run, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(training.shutil, "which", lambda name, path=None: None)
-    with pytest.raises(UserError, match=r"lmplz is not on PATH.*pip download .* kenlm.* && cmake"):
-        training.train(training.NgramKind.Options(text=(ROOT / "data" / "sentences.txt",), out=tmp_path))
-
-
 @pytest.fixture(scope="module")
 def tools() -> dict[str, str]:
-    try:
-        return {name: training.find_tool(name) for name in ("lmplz", "build_binary", "query")}
-    except UserError:
+    paths = {name: training.find_tool(name) for name in ("lmplz", "build_binary", "query")}
+    found = {name: path for name, path in paths.items() if path}
+    if len(found) < len(paths):
         pytest.skip("needs KenLM's programs: make kenlm")
+    return found
 
 
+@pytest.mark.tools
 @pytest.mark.parametrize("unit", ["word", "subword"])
 def test_training_and_query_agree(
     unit: str, tools: dict[str, str], rescore: Run, models: dict[str, Path], tmp_path: Path
@@ -167,10 +177,11 @@ def test_training_and_query_agree(
         assert len(found.unknown) == int(total[3])
 
 
+@pytest.mark.tools
 def test_too_small_a_text_is_told(tools: dict[str, str], rescore: Run, tmp_path: Path) -> None:
     (tmp_path / "t.txt").write_text("a b\n", encoding="utf-8")
     done = rescore("train", "--lm", "ngram", "--text", "t.txt", "--out", "lm")
-    assert done.returncode == 2 and "--discount-fallback" in done.stderr.splitlines()[-1]
+    assert done.returncode == 2 and kneser_ney.TOO_SMALL in done.stderr.splitlines()[-1]
     assert not (tmp_path / "lm" / "lm.binary").exists()
 
 

@@ -21,7 +21,7 @@ from rescore.lms.neural.passes import Network as ScoredNetwork
 from rescore.lms.neural.passes import NetworkScorer
 from rescore.lms.neural.tokenizer import Tokenizer
 from rescore.lms.neural.training.objectives import Example, Objective, inner_positions
-from rescore.lms.options import option
+from rescore.options import option
 from rescore.parts import KINDS
 from tests.conftest import SENTENCES, Run, assert_one_line_error, write_json
 
@@ -95,7 +95,7 @@ def test_it_is_trained_resumed_and_scored_with(rescore: Run, tmp_path: Path, cap
     first, again = rescore(*score), rescore(*score)
     assert "2 scores were in the cache, 0 were computed" in caplog.text and first.stdout == again.stdout
     assert len(list((tmp_path / "cache").glob("*.sqlite3"))) == 1
-    column = json.loads(first.stdout.splitlines()[1])["hyps"][0]["scores"]["bag"]
+    column = json.loads(first.stdout.splitlines()[0])["hyps"][0]["scores"]["bag"]
     assert column < 0
     done = rescore("compare", lists, "--lm", "bag:lm", "--dev", lists)
     assert done.returncode == 0 and "bag" in done.stdout, done.stderr
@@ -104,11 +104,11 @@ def test_it_is_trained_resumed_and_scored_with(rescore: Run, tmp_path: Path, cap
 
 
 def test_it_is_in_the_help_and_in_errors(rescore: Run, tmp_path: Path) -> None:
-    said = " ".join(rescore("train", "--help").stdout.split())
+    said = " ".join(rescore("train", "--help-all").stdout.split())
     assert "unified, bag, ngram" in said or ("bag" in said and "--at-most" not in said)
-    own = " ".join(rescore("train", "--lm", "bag", "--help").stdout.split())
+    own = " ".join(rescore("train", "--lm", "bag", "--help-all").stdout.split())
     assert "Bags of words: --at-most N Tokens that are predicted of each sentence. [default: 1000; x>=1]" in own
-    assert "bag: bag of words" in " ".join(rescore("run", "--help").stdout.split())
+    assert "bag: bag of words" in " ".join(rescore("run", "--help-all").stdout.split())
     assert_one_line_error(rescore("train", "--lm", "elmo", "--out", "x"), "channel", "bag")
     assert_one_line_error(rescore("train", "--lm", "tta", "--out", "x", "--at-most", "3"), "--at-most is for bag;")
     assert_one_line_error(

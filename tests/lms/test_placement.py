@@ -13,7 +13,7 @@ import transformers
 
 from rescore.errors import UserError
 from rescore.lms import ComputeOptions, Question, load, without_context
-from rescore.lms.huggingface.placement import memory_limits
+from rescore.lms.huggingface.models import memory_limits
 from tests.conftest import SENTENCES, Run, assert_one_line_error, write_json
 from tests.lms.test_huggingface import SIZE, build
 
@@ -101,7 +101,7 @@ def test_what_is_missing_is_said(package: str, tmp_path: Path, monkeypatch: pyte
     (folder / "config.json").write_text(json.dumps({**told, **stored}))
     there = importlib.util.find_spec
     monkeypatch.setattr(
-        "rescore.lms.huggingface.placement.find_spec", lambda name: None if name == package else there("json")
+        "rescore.lms.huggingface.models.find_spec", lambda name: None if name == package else there("json")
     )
     message = rf"a model in 4bit needs {package}; install it with: pip install 'rescore\[large\]'"
     with pytest.raises(UserError, match=message):

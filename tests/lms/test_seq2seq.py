@@ -99,7 +99,7 @@ def test_through_the_command_line(rescore: Run, folder: Path, tmp_path: Path) ->
     assert done.returncode == 0, done.stderr
     again = rescore("score", "l.jsonl", *lms, "--cache", "cache")
     assert again.stdout == done.stdout and "9 scores were in the cache" in again.stderr
-    first = json.loads(done.stdout.splitlines()[1])["hyps"][0]["scores"]
+    first = json.loads(done.stdout.splitlines()[0])["hyps"][0]["scores"]
     assert first["hf-seq2seq"] == pytest.approx(own_loss(folder, SOURCES[0], TEXTS[0]), abs=1e-4, rel=1e-5)
     assert first["hf-seq2seq:channel"] == pytest.approx(own_loss(folder, TEXTS[0], SOURCES[0]), abs=1e-4, rel=1e-5)
     (tmp_path / "n.jsonl").write_text('{"id": "u", "hyps": [{"text": "a", "score": -1}]}\n')

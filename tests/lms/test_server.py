@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import email.utils
 import json
+import socket
 import sqlite3
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -157,6 +160,8 @@ def test_names_of_models(start: Start) -> None:
         ("server:localhost:8000#m", "is no address"),
         ("server:ftp://localhost#m", "is no address"),
         ("server:http://host:99999#m", "is no address"),
+        ("server:http://a..b#m", "cannot be reached"),
+        ("server:http://[::1]#m", "cannot be reached"),
         ("server:http://me:secret@localhost:1#m", "must have no user, password"),
         ("server:http://localhost:1?key=secret#m", "must have no user, password"),
         ("server:parallel=0:http://localhost:1#m", "expected a number from 1 to 99"),
@@ -267,19 +272,44 @@ def others(answer: Any) -> Any:
     return answer
 
 
+def with_usage(value: Any) -> Callable[[Any], Any]:
+    def change(answer: Any) -> Any:
+        answer["usage"]["prompt_tokens"] = value
+        return answer
+
+    return change
+
+
+def truncated(answer: Any) -> Any:
+    for values in (usual(answer)["tokens"], usual(answer)["token_logprobs"]):
+        del values[1]
+    answer["usage"]["prompt_tokens"] -= 1
+    return answer
+
+
+def another(answer: Any) -> Any:
+    usual(answer)["tokens"][1] = "x"
+    return answer
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         (with_value(None), "the log-probability of token 3 is None"),
         (with_value(float("nan")), "the log-probability of token 3 is nan"),
         (with_value(0.5), r"the log-probability of token 3 is 0\.5"),
-        (with_value("-1"), "the log-probability of token 3 is -1"),
-        (with_value(True), "the log-probability of token 3 is True"),
+        (with_value("-1"), r"choices\[0\]\.logprobs\.token_logprobs\[2\]: expected float"),
+        (with_value(True), r"token_logprobs\[2\]: expected float"),
+        (with_value(float("-inf")), "the log-probability of token 3 is -inf"),
+        (with_value(-(10**400)), "not what echo with logprobs gives"),
+        (with_usage(float("inf")), "usage.prompt_tokens: expected int"),
+        (truncated, "its tokens spell 's?clockticked', not 'theclockticked'"),
+        (another, "its tokens spell 's?xclockticked', not 'theclockticked'"),
         (one_less, "4 tokens with 5 log-probabilities"),
         (one_row_less, "4 tokens for 4 read and 1 new"),
         (others, "5 tokens for 9 read and 1 new"),
-        (lambda answer: {}, "no 'choices'"),
-        (lambda answer: {"choices": []}, "list index out of range"),
+        (lambda answer: {}, "required field choices"),
+        (lambda answer: {"choices": []}, "choices: expected array of length >= 1"),
         (lambda answer: {**answer, "choices": [{"logprobs": None}]}, "not what echo with logprobs gives"),
         (lambda answer: {**answer, "usage": 3}, "not what echo with logprobs gives"),
         (lambda answer: [1], "which is no JSON object"),
@@ -396,3 +426,58 @@ def test_by_ray(start: Start, rescore: Run, tmp_path: Path, monkeypatch: pytest.
     local = rescore("score", lists, "--lm", f"server:{fake.url}")
     spread = rescore("score", lists, "--lm", f"server:{fake.url}", "--engine", "ray", "--workers", "1")
     assert spread.returncode == 0 and spread.stdout == local.stdout, spread.stderr
+
+
+@pytest.mark.parametrize("way", ["body", "drip", "headers"])
+def test_answers_that_break_or_drip(way: str, start: Start) -> None:
+    """A connection that breaks within a body is tried again; the timeout is that of the whole answer."""
+    fake = start()
+    lm = load(fake, options="timeout=1:")
+    proxy = socket.create_server(("127.0.0.1", 0))
+    stop = threading.Event()
+
+    def answer(connection: socket.socket) -> None:
+        with contextlib.suppress(OSError), connection:
+            connection.recv(1 << 16)
+            if way == "body":
+                connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{")
+                return
+            connection.sendall(b"HTTP/1.1 200 OK\r\n" + (b"Content-Length: 99\r\n\r\n" if way == "drip" else b"X: "))
+            while not stop.wait(0.2):
+                connection.sendall(b" ")
+
+    def serve() -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                threading.Thread(target=answer, args=(proxy.accept()[0],), daemon=True).start()
+
+    threading.Thread(target=serve, daemon=True).start()
+    client = http_client.Client(f"http://127.0.0.1:{proxy.getsockname()[1]}", None, 1)
+    client._reached = True
+    since = time.monotonic()
+    message = "the connection broke .*7 times" if way == "body" else "no answer within 1 s, 2 times"
+    with pytest.raises(UserError, match=message):
+        client.get("/v1/models")
+    assert time.monotonic() - since < 6
+    stop.set()
+    proxy.close()
+    assert lm.name == "server"
+
+
+def test_paths_that_are_not_ascii() -> None:
+    with pytest.raises(UserError, match="cannot be reached"):
+        load_model("server:http://127.0.0.1:1/\u00fcber#m")
+
+
+def test_a_key_is_masked_wherever_it_is_repeated(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RESCORE_API_KEY", "987654321")
+    fake = start()
+    lm = load(fake)
+    fake.change = with_value(987654321)
+    with pytest.raises(UserError, match=r"is \*\*\*") as error:
+        lm.score(without_context(["the clock ticked"]))
+    assert "987654321" not in str(error.value)
+    fake.models[0]["id"] = "m-987654321"
+    with pytest.raises(UserError, match="serves no") as error:
+        load(fake)
+    assert "987654321" not in str(error.value)

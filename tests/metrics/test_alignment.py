@@ -81,6 +81,7 @@ def sclite_counts(folder: Path, references: list[str], hypotheses: list[str]) ->
     return [table[index] for index in range(len(references))]
 
 
+@pytest.mark.tools
 def test_random_counts_are_sclites(tmp_path: Path) -> None:
     random = np.random.default_rng(1)
     texts = [" ".join(random.choice(list("aBcD"), random.integers(1, 25))) for _ in range(600)]
@@ -88,6 +89,7 @@ def test_random_counts_are_sclites(tmp_path: Path) -> None:
     assert found[:, :3].tolist() == sclite_counts(tmp_path, texts[:300], texts[300:])
 
 
+@pytest.mark.tools
 @pytest.mark.parametrize("lists", ["shipped", "librispeech-other"])
 def test_counts_of_all_hypotheses_are_sclites(lists: str, tmp_path: Path) -> None:
     path = ROOT / "data" / "test.json" if lists == "shipped" else shared("librispeech-other/test.json")

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from rescore.errors import UserError
-from rescore.metrics import MetricOptions
 from rescore.metrics.base import Translation
 from rescore.nbest import Hypothesis, NbestList
 from rescore.signature import Signature
@@ -113,4 +112,4 @@ def test_errors(rescore: Run, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no source"):
         metric_input(Comet.__new__(Comet), NbestList("u", [Hypothesis("a")]), "a")
     with pytest.raises(UserError, match="no model"):
-        Comet.choose(MetricOptions(), [])
+        Comet.choose(Comet.Options(), [])

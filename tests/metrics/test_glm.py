@@ -91,6 +91,7 @@ def test_what_is_no_rule(tmp_path: Path) -> None:
 TOOLS = "/usr/lib/sctk/bin"
 
 
+@pytest.mark.tools
 def test_random_rules_are_csrfilts(tmp_path: Path) -> None:
     sclite()
     draw = np.random.default_rng(4)
@@ -120,6 +121,7 @@ def filtered(folder: Path, side: str, texts: list[str]) -> list[str]:
     return [line.removesuffix("(u)").strip() for line in done.stdout.splitlines()]
 
 
+@pytest.mark.tools
 def test_counts_with_alternatives_are_sclites(tmp_path: Path) -> None:
     sclite()
     draw = np.random.default_rng(5)

@@ -13,7 +13,7 @@ from rescore.errors import UserError
 from rescore.metrics import choose_metric, list_statistics, oracle, total, value
 from rescore.metrics.mt import Bleu, Chrf, Ter, looks_tokenised
 from rescore.metrics.significance import paired_randomisation
-from rescore.metrics.wer import ErrorRate
+from rescore.metrics.wer import CharacterErrorRate, ErrorRate
 from rescore.nbest import Hypothesis, NbestList
 
 TEXT = st.lists(st.sampled_from(list("abcdef")), max_size=8).map(" ".join)
@@ -24,7 +24,7 @@ PAIRS = st.lists(st.tuples(TEXT, TEXT), min_size=1, max_size=12)
 @given(PAIRS)
 def test_character_error_rate_is_jiwers(pairs: list[tuple[str, str]]) -> None:
     references, hypotheses = [f"x {reference}".strip() for reference, _ in pairs], [text for _, text in pairs]
-    metric = ErrorRate(characters=True)
+    metric = CharacterErrorRate()
     sums = metric.statistics(hypotheses, [(reference,) for reference in references]).sum(axis=0)
     output = jiwer.process_characters(references, hypotheses)
     assert value(metric, sums) == pytest.approx(100 * output.cer)
@@ -84,7 +84,7 @@ def test_several_references() -> None:
 def test_signatures_name_settings_and_versions() -> None:
     assert ErrorRate().settings == {"case": "lc", "tok": "space", "align": "sclite"}
     assert Bleu("none").settings["tok"] == "none" and Bleu("none").versions == {"sacrebleu": sacrebleu.__version__}
-    assert ErrorRate(characters=True).versions.keys() == {"jiwer", "rapidfuzz"}
+    assert CharacterErrorRate().versions.keys() == {"jiwer", "rapidfuzz"}
 
 
 def lists() -> list[NbestList]:

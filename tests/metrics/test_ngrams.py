@@ -14,14 +14,14 @@ from rescore import formats
 from rescore.decision.mbr import losses
 from rescore.errors import UserError
 from rescore.metrics.base import Metric
-from rescore.metrics.mt import Bleu, Chrf, Ter
+from rescore.metrics.mt import Bleu, Chrf, ChrfPlusPlus, Ter
 from rescore.nbest import Hypothesis, NbestList
 from rescore.parts import DECISIONS
 from tests.conftest import ROOT, Run, assert_one_line_error
 
 WORDS = st.sampled_from(["a", "the", "clock", "old", ",", "it's", "été", "."])
 TEXTS = st.lists(st.lists(WORDS, max_size=9).map(" ".join), min_size=1, max_size=7)
-METRICS: list[Metric] = [Bleu("none"), Bleu("13a"), Chrf(), Chrf(word_order=2)]
+METRICS: list[Metric] = [Bleu("none"), Bleu("13a"), Chrf(), ChrfPlusPlus()]
 
 
 @pytest.mark.parametrize("metric", METRICS, ids=["bleu-none", "bleu-13a", "chrf", "chrf++"])

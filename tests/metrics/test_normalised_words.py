@@ -16,7 +16,7 @@ from rescore.expansion.recombine import merge
 from rescore.metrics.glm import Glm
 from rescore.metrics.mt import Bleu
 from rescore.metrics.normalise import EXACT, Normaliser, rewritten
-from rescore.metrics.wer import ErrorRate
+from rescore.metrics.wer import CharacterErrorRate, ErrorRate
 from rescore.nbest import Hypothesis, NbestList
 from rescore.reports.confidences import confidences
 from rescore.tuning import FIRST_PASS_ALONE
@@ -132,7 +132,7 @@ def test_a_vote_is_of_the_metrics_words(normaliser: Normaliser) -> None:
 
 def test_a_vote_by_characters() -> None:
     one = some_list(("今天 天汽", 0.4), ("今大 天气", 0.35), ("明天 天气", 0.25))
-    metric = ErrorRate(characters=True, normaliser=Normaliser(split_characters=True))
+    metric = CharacterErrorRate(Normaliser(split_characters=True))
     assert Decision("rover", 1.0).texts(metric, [one], {"s2s": 1.0}) == ["今天 天气"]
     network = ConfusionNetwork("今天", ["今天", "今大", "明天"], np.log([0.4, 0.35, 0.25]), metric.words)
     assert network.words == ["今", "天"] and network.confidences(1.0) == pytest.approx([0.75, 0.65])

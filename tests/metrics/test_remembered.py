@@ -104,6 +104,6 @@ def test_comparing_counts_each_text_once(lists: list[NbestList], monkeypatch: py
     def forgetful(metric: Metric) -> Metric:
         return metric
 
-    monkeypatch.setattr(pipeline, "remembered", forgetful)
+    monkeypatch.setattr("rescore.plan.remembered", forgetful)
     monkeypatch.setattr(sys.modules[tuning.tune.__module__], "remembered", forgetful)
     assert compare() == rows

@@ -164,6 +164,7 @@ def test_mapsswe_with_several_references() -> None:
     assert (found.segments, found.mean) == (2, 0.0)
 
 
+@pytest.mark.tools
 @pytest.mark.parametrize("seed", range(4))
 def test_mapsswe_is_sc_stats(seed: int, tmp_path: Path) -> None:
     program = sclite()

@@ -10,10 +10,10 @@ import pytest
 import sacrebleu
 
 from rescore.errors import UserError
-from rescore.metrics import METRICS, MetricOptions, Normaliser, choose_metric, value
+from rescore.metrics import Normaliser, choose_metric, value
 from rescore.metrics.base import settings_on
 from rescore.metrics.mt import Bleu, Chrf
-from rescore.metrics.wer import ErrorRate
+from rescore.metrics.wer import CharacterErrorRate, ErrorRate
 from rescore.nbest import Hypothesis, NbestList
 from rescore.tuning.weights import TunedFor
 from tests.conftest import Run, assert_one_line_error
@@ -22,7 +22,7 @@ CHINESE = {"u1": "今天天气很好我们出去走走", "u2": "他说明天会�
 
 
 def test_the_mixed_error_rate_by_hand() -> None:
-    metric = METRICS["mer"](MetricOptions(), [])
+    metric = choose_metric("mer", [])
     assert metric.words("我用 Python3写代码 วันนี้") == [*"我用", "python3", *"写代码", *"วันนี้"]
     # 用 -> 有, python3 -> python, 码 is deleted; of ten words
     assert metric.statistics(["我有python 写代 ok"], [("我用 Python3写代码 OK",)]).tolist() == [[2, 1, 0, 7]]
@@ -35,13 +35,13 @@ def test_the_mixed_error_rate_by_hand() -> None:
         "mixed",
         1,
     )
-    again = METRICS["mer"](TunedFor.by(metric, 0.0, 0.0, 1).options, [])
+    again = choose_metric("mer", [], TunedFor.by(metric, 0.0, 0.0, 1).options)
     assert again.settings == metric.settings and again.words == metric.words
 
 
 def test_characters_as_words() -> None:
     split = Normaliser(split_characters=True)
-    word, character = ErrorRate(normaliser=split), ErrorRate(True, split)
+    word, character = ErrorRate(normaliser=split), CharacterErrorRate(split)
     assert word.statistics(["今天 天汽"], [("今天天气",)]).tolist() == [[1, 0, 0, 4]]
     assert character.statistics(["今天 天汽"], [("今天天气",)]).tolist() == [[1, 0, 1, 4]]  # blanks count, as in ESPnet
     assert word.settings["tok"] == "character" and character.settings["tok"] == "char"
@@ -58,7 +58,7 @@ def test_normal_forms() -> None:
 
 def test_chrf_plus_plus_is_sacrebleus() -> None:
     references, hypotheses = ["the cat (sat) on a mat.", "an owl"], ["a cat sat on the mat.", "an howl, too"]
-    metric = METRICS["chrF++"](MetricOptions(), [])
+    metric = choose_metric("chrF++", [])
     assert isinstance(metric, Chrf) and metric.name == "chrF++" and metric.settings["nw"] == "2"
     rows = metric.statistics(hypotheses, [(one,) for one in references])
     wanted = sacrebleu.corpus_chrf(hypotheses, [references], word_order=2).score
@@ -105,7 +105,7 @@ def some_list(name: str, *references: str) -> NbestList:
 
 
 def test_signatures_say_how_many_references() -> None:
-    for metric in (Bleu("none"), Chrf(), METRICS["ter"](MetricOptions(), [])):
+    for metric in (Bleu("none"), Chrf(), choose_metric("ter", [])):
         lists = [some_list("u", "a b", "a c"), some_list("v", "a", "b")]
         assert settings_on(metric, lists)["nrefs"] == "2"
         assert settings_on(metric, [*lists, some_list("w", "a")])["nrefs"] == "var"

@@ -17,7 +17,7 @@ from rescore.metrics import METRICS, MetricOptions, Normaliser, choose_metric, l
 from rescore.metrics.alignment import align
 from rescore.metrics.base import remembered
 from rescore.metrics.normalise import WordList
-from rescore.metrics.wer import ErrorRate, ListedErrorRate
+from rescore.metrics.wer import ErrorRate, ListedErrorRate, OtherErrorRate
 from rescore.nbest import Hypothesis, NbestList
 from tests.conftest import ROOT, Run, assert_one_line_error, read_report
 from tests.metrics.test_significance import systems
@@ -28,7 +28,7 @@ NAMES = WordList(("Anna", "New York", "lear"), "names.txt")
 def test_by_hand() -> None:
     references = [("anna saw king lear",), ("in new york",), ("the end",)]
     hypotheses = ["hanna saw a king", "in new cork today", "the end anna"]
-    inside, outside = ListedErrorRate(NAMES), ListedErrorRate(NAMES, inside=False)
+    inside, outside = ListedErrorRate(NAMES), OtherErrorRate(NAMES)
     # anna -> hanna, lear is missing; york -> cork; anna inserted
     assert inside.statistics(hypotheses, references).tolist() == [[1, 1, 0, 2], [1, 0, 0, 2], [0, 0, 1, 0]]
     assert outside.statistics(hypotheses, references)[:, 3].tolist() == [2, 1, 2]
@@ -42,7 +42,7 @@ def test_both_add_up_to_all(seed: int) -> None:
     listed = WordList(("a", "d e"), "x")
     sums = [
         metric.statistics(hypotheses, [(one,) for one in references])
-        for metric in (ListedErrorRate(listed), ListedErrorRate(listed, False), ErrorRate())
+        for metric in (ListedErrorRate(listed), OtherErrorRate(listed), ErrorRate())
     ]
     assert (sums[0] + sums[1]).tolist() == sums[2].tolist()
     assert sums[0][:, :3].sum() and sums[1][:, :3].sum()
@@ -58,14 +58,14 @@ def test_the_list_is_read_as_references_are(tmp_path: Path) -> None:
     assert one.words(Normaliser(case_sensitive=True)) == {"New", "York", "Anna"}
     with pytest.raises(UserError, match=r"none\.txt: no word in it"):
         WordList.load(tmp_path / "none.txt")
-    made = METRICS["bwer"](MetricOptions(words=NAMES), ["anna"])
+    made = METRICS["bwer"].choose(ListedErrorRate.Options(words=NAMES), ["anna"])
     assert made.options.words == NAMES and made.settings["words"] == NAMES.digest
     with pytest.raises(UserError, match="need --words FILE"):
-        METRICS["uwer"](MetricOptions(), ["anna"])
+        METRICS["uwer"].choose(ListedErrorRate.Options(), ["anna"])
     with pytest.raises(UserError, match=r"names\.txt: no word of the references is a word of this list"):
-        METRICS["bwer"](MetricOptions(words=NAMES), ["a b"])
+        METRICS["bwer"].choose(ListedErrorRate.Options(words=NAMES), ["a b"])
     with pytest.raises(UserError, match="is outside this list"):
-        METRICS["uwer"](MetricOptions(words=NAMES), ["anna lear"])
+        METRICS["uwer"].choose(ListedErrorRate.Options(words=NAMES), ["anna lear"])
 
 
 def test_at_the_command_line(rescore: Run, tmp_path: Path) -> None:
@@ -132,7 +132,7 @@ def test_each_utterance_has_its_own_list() -> None:
         sums = total(list_statistics(metric, lists), [0] * len(lists))
         assert sums.tolist() == wanted[metric.name]
         assert metric.settings["words-by"] == "utterance"
-        assert METRICS[name](metric.options, []).options == metric.options
+        assert METRICS[name].choose(metric.options, []).options == metric.options
     # by hand: brindle -> brindled, osprey of talk-2 deleted, marlowe -> marlow; the second kettering inserted;
     # marlowe in talk-1, osprey in talk-3 and brindle in talk-4 are in the lists of others only
     assert wanted["BWER"] == [2, 1, 1, 5]
@@ -158,7 +158,7 @@ def test_lists_of_utterances_in_every_use(seed: int) -> None:
         metric = remembered(choose_metric(name, lists, MetricOptions(words=words)))
         assert total(list_statistics(metric, lists), [1] * 60).tolist() == wanted[metric.name]
         for nbest, own, loss in zip(lists, listed, losses(metric, lists), strict=True):
-            alone = ListedErrorRate(WordList(tuple(own), "y"), name == "bwer")
+            alone = METRICS[name](WordList(tuple(own), "y"))
             assert loss.tolist() == losses(alone, [nbest])[0].tolist()
         assert len(Decision("mbr", 1.0).texts(metric, lists, {"s2s": 1.0})) == 60
 

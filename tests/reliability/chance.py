@@ -1,6 +1,7 @@
 """What chance alone does: p-values of equal systems, intervals of a known error rate, tuning on columns of noise.
 
     python -m tests.reliability.chance --sets 2000
+    python -m tests.reliability.chance --sets 200 --null rover
 
 prints the figures of docs/results/tuning.md. Each figure is a share of simulated sets; seeds are fixed.
 """
@@ -10,11 +11,13 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from rescore import decision
+from rescore.decision import Decision
 from rescore.metrics import list_statistics, total, value
 from rescore.metrics.significance import (
     confidence_interval,
@@ -24,8 +27,9 @@ from rescore.metrics.significance import (
     paired_randomisation,
 )
 from rescore.metrics.wer import ErrorRate
-from rescore.nbest import FIRST_PASS, Hypothesis, NbestList
+from rescore.nbest import EDITS, FIRST_PASS, Hypothesis, NbestList, Origin
 from rescore.tuning import TuningOptions, tune
+from rescore.tuning.scale import text_statistics
 
 WORDS = 12
 """In each reference."""
@@ -154,10 +158,95 @@ def harmed(sets: int, utterances: int, columns: int, seed: int = 0, bagging: boo
     return weighed / sets, float(np.mean(changes)), float(np.max(changes))
 
 
+@dataclass(frozen=True)
+class Null:
+    """What knows nothing, tuned beside what is there already."""
+
+    base: tuple[str, ...] = ()
+    """Columns that are tuned with it and without."""
+    extra: tuple[str, ...] = ()
+    """Columns of noise."""
+    negative: tuple[str, ...] = ()
+    decide: str = "best"
+    respelled: bool = False
+    """Whether each list has two more hypotheses, in which a word is exchanged at random."""
+
+
+NULLS = {
+    "noise beside a useful model": Null(("useful",), ("noise0",)),
+    "ilm": Null(("useful",), ("noise0",), ("noise0",)),
+    "rover": Null((), ("noise0",), decide="rover"),
+    "respelling": Null(("useful",), respelled=True),
+    "three columns with mbr": Null((), ("noise0", "noise1", "noise2"), decide="mbr"),
+}
+
+
+def with_useful(random: np.random.Generator, lists: list[NbestList], respelled: bool) -> list[NbestList]:
+    """The lists with a column that knows about as much as the first pass, and with respelled hypotheses."""
+    for nbest in lists:
+        own = list(nbest.hypotheses)
+        for hypothesis in own:
+            hypothesis.scores["useful"] = float(random.normal() - _errors(hypothesis.text))
+        for hypothesis in own[:2] if respelled else ():
+            words = hypothesis.text.split()
+            words[int(random.integers(len(words)))] = f"w{random.integers(WORDS)}"
+            scores = hypothesis.scores | {"useful": hypothesis.scores["useful"] + float(random.normal())}
+            nbest.hypotheses.append(Hypothesis(" ".join(words), scores | {EDITS: 1.0}, Origin.RESPELLED))
+        for hypothesis in own if respelled else ():
+            hypothesis.scores[EDITS] = 0.0
+    return lists
+
+
+def _errors(text: str) -> float:
+    words = text.split()
+    return sum(word == "x" for word in words) + WORDS - len(words)
+
+
+def null(name: str, sets: int, utterances: int, seed: int = 0) -> tuple[float, float, float]:
+    """What is tuned with something that knows nothing against what is tuned without it, on other lists.
+
+    Returns:
+        the share of sets in which it is significantly worse (p < `LEVEL`), the share in which the texts differ, and the
+        mean change of the error rate in points.
+    """
+    kind, random = NULLS[name], np.random.default_rng(seed)
+    worse, other, changes = 0, 0, []
+    for _ in range(sets):
+        dev, test = (
+            with_useful(random, noisy_lists(random, utterances, len(kind.extra)), kind.respelled) for _ in range(2)
+        )
+        rows = []
+        for columns, bonuses in ((kind.base, ()), ((*kind.base, *kind.extra), (EDITS,) if kind.respelled else ())):
+            negative = tuple(column for column in kind.negative if column in columns)
+            options = TuningOptions(bonuses, negative=negative, decide=Decision(kind.decide))
+            known = [lists if bonuses or not kind.respelled else _own(lists) for lists in (dev, test)]
+            weights, _ = tune(METRIC, known[0], columns, options=options)
+            rows.append(text_statistics(METRIC, known[1], weights.decision.texts(METRIC, known[1], weights.of)))
+        without, with_it = (float(METRIC.values(each.sum(axis=0)[None])[0]) for each in rows)
+        changes.append(with_it - without)
+        other += bool((rows[0] != rows[1]).any())
+        worse += with_it > without and paired_randomisation(METRIC, list(rows[0]), list(rows[1]), 1_000) < LEVEL
+    return worse / sets, other / sets, float(np.mean(changes))
+
+
+def _own(lists: list[NbestList]) -> list[NbestList]:
+    """The lists without respelled hypotheses."""
+    return [
+        replace(nbest, hypotheses=[each for each in nbest.hypotheses if each.origin is not Origin.RESPELLED])
+        for nbest in lists
+    ]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sets", type=int, default=2_000)
-    sets = parser.parse_args().sets
+    parser.add_argument("--null", choices=NULLS, action="append", help="Only these simulations, of --sets sets.")
+    sets, nulls = parser.parse_args().sets, parser.parse_args().null
+    for name in nulls or ():
+        worse, other, mean = null(name, sets, 60)
+        print(f"{name}: {100 * other:.1f} % other texts, {100 * worse:.1f} % significantly worse, mean {mean:+.3f}")
+    if nulls:
+        return
     print(f"equal systems called different at {LEVEL}, of {sets:,} pairs")
     for utterances in (20, 100, 500):
         shares = {name: rejected(test, sets, utterances, 1_000) for name, test in TESTS.items() if name != "mapsswe"}

@@ -135,7 +135,12 @@ def test_writers_are_killed_before_they_rename(tmp_path: Path) -> None:
     """100 times: the old file stays; the next writer of the name removes what the one before left, and nothing else."""
     (tmp_path / "kill.py").write_text(KILLED)
     (tmp_path / "out").write_text("old")
-    theirs = {f".out.{platform.node()}-{os.getppid()}.tmp", ".out.elsewhere-99999999.tmp", ".outer.1.tmp", ".out.tmp"}
+    theirs = {
+        f".out.{platform.node()}-{os.getppid()}-0.tmp",
+        ".out.elsewhere-99999999-0.tmp",
+        ".outer.1.tmp",
+        ".out.tmp",
+    }
     for name in theirs:  # of who still runs, or may
         (tmp_path / name).write_text("")
     command = [sys.executable, "kill.py", "100"]

@@ -9,9 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from rescore.metrics import list_statistics, oracle, total, value
 from rescore.metrics.mt import Bleu
 from rescore.metrics.wer import ErrorRate
-from rescore.nbest import Hypothesis, NbestList
+from rescore.nbest import Hypothesis, NbestList, ranking
 from rescore.reports.outlook import Depth, WrongWords, by_depth, extrapolated, outlook, rows
 from rescore.tuning import FIRST_PASS_ALONE, Weights
 from rescore.tuning.tune import TuningOptions, tune
@@ -106,3 +107,26 @@ def test_at_the_command_line(rescore: Run, tmp_path: Path) -> None:
     assert lines[start + 1] == "perfect LM    WER 33.33 -> 0.00, 33.33 points"  # there is none yet
     found = json.loads((tmp_path / "a.json").read_text())["outlook"]
     assert found["words"] == {"words": 36, "wrong": 12, "absent": 0} and found["next"][0].startswith("score the lists")
+
+
+def test_depth_by_depth_as_by_the_oracle_of_each() -> None:
+    random = np.random.default_rng(2)
+    lists = [
+        NbestList(
+            f"{n}",
+            [
+                Hypothesis("a b c d"[: 2 * size + 1], {"s2s": float(random.normal())})
+                for size in random.integers(0, 4, 9)
+            ],
+            ("a b c d",),
+        )
+        for n in range(20)
+    ]
+    for nbest in lists[::3]:
+        del nbest.hypotheses[5:]
+    for metric in (ErrorRate(), Bleu()):
+        statistics = list_statistics(metric, lists)
+        ranked = [rows[ranking(nbest, nbest.column("s2s"))] for rows, nbest in zip(statistics, lists, strict=True)]
+        cuts = [[rows[:n] for rows in ranked] for n in range(1, 10)]
+        expected = [Depth(n, value(metric, total(cut, oracle(metric, cut)))) for n, cut in enumerate(cuts, 1)]
+        assert by_depth(metric, statistics, lists) == expected

@@ -369,3 +369,18 @@ def test_page_needs_references(rescore: Run, models: dict[str, Path], tmp_path: 
     done = rescore("n.json", "--lm", f"tta:{models['tta']}", "--weight", "0.3", "--html", "r.html", "-q")
     assert_one_line_error(done, "needs references")
     assert not (tmp_path / "r.html").exists()
+
+
+def test_an_infinite_rate_has_no_point(rescore: Run, tmp_path: Path) -> None:
+    """Long references without a listed word, and a hypothesis with one."""
+    (tmp_path / "lm.arpa").write_text(ARPA, encoding="utf-8")
+    (tmp_path / "words").write_text("anna\nlear\n", encoding="utf-8")
+    long = " ".join(["the old clock"] * 20)
+    table = {
+        "u1": {"ref": "old anna", "hyp_1": {"score": -1, "text": "old anna"}},
+        "u2": {"ref": long, "hyp_1": {"score": -1, "text": f"{long} lear"}, "hyp_2": {"score": -2, "text": long}},
+    }
+    write_json(tmp_path / "l.json", table)
+    command = ("l.json", "--lm", "ngram:lm.arpa", "--weight", "0", "--metric", "bwer", "--words", "words")
+    done = rescore(*command, "--html", "h.html")
+    assert done.returncode == 0 and (tmp_path / "h.html").exists(), done.stderr

@@ -105,15 +105,15 @@ def test_a_large_set_gets_a_token_bonus(rescore: Run, tmp_path: Path, monkeypatc
     lm = ("--lm", f"tta:{ROOT / 'models' / 'tta-small'}", "--cache", "cache")
     small = rescore(test, *lm, "--dev", dev)
     assert small.returncode == 0 and "tokens" not in small.stdout
-    monkeypatch.setattr("rescore.tuning.folds.LARGE_SET", 50)
-    whole = rescore(test, *lm, "--dev", dev, "--report", "r.json").stdout
+    monkeypatch.setattr("rescore.plan.LARGE_SET", 50)
+    whole = rescore(test, *lm, "--dev", dev, "--no-bagging", "--report", "r.json").stdout
     assert "|w:tokens=" in whole
     assert "tokens" not in rescore(test, *lm, "--dev", dev, "--token-bonus", "off").stdout
     rescore("score", dev, *lm, "--count-tokens", "-o", "dev.jsonl")
     rescore("score", test, *lm, "--count-tokens", "-o", "test.jsonl")
-    rescore("tune", "dev.jsonl", "-o", "w.json")
+    rescore("tune", "dev.jsonl", "--no-bagging", "-o", "w.json")
     rescore("rerank", "test.jsonl", "--weights", "w.json", "--report", "s.json")
     signatures = [json.loads((tmp_path / name).read_text())["signature"] for name in ("r.json", "s.json")]
     assert signatures[0] == signatures[1]
     rescore("score", dev, "--lm", "unilm", "--count-tokens", "-o", "dev.jsonl")
-    assert '"tokens"' not in rescore("tune", "dev.jsonl").stdout
+    assert '"tokens"' not in rescore("tune", "dev.jsonl", "--no-bagging").stdout

@@ -9,8 +9,10 @@ from rescore import formats, metrics
 from rescore.decision import Decision, rules
 from rescore.decision.mbr import losses
 from rescore.nbest import Hypothesis, NbestList, Origin
-from rescore.tuning import TuningOptions, Weights, tune
-from rescore.tuning.joint import Risk, pruned, text_value, tune_jointly, tune_scale
+from rescore.tuning import Tuned, TuningOptions, Weights, tune
+from rescore.tuning.objective import Objective
+from rescore.tuning.scale import text_value, tune_scale
+from rescore.tuning.tune import pruned
 from tests.conftest import ROOT
 
 
@@ -32,7 +34,7 @@ def lists() -> list[NbestList]:
 def test_the_value_is_that_of_the_decision(lists: list[NbestList], name: str, theta: tuple[float, float]) -> None:
     """All lists at once, in arrays, against the decision one list after another."""
     metric = metrics.choose_metric(name, lists)
-    fast = Risk.of(metric, lists, ["s2s", "lm"], losses).value(np.array(theta))
+    fast = Objective.of(metric, lists, ["s2s", "lm"], losses=losses, standardise=False).value(np.array(theta))
     scale = sum(theta)
     weights = Weights({"s2s": theta[0] / scale, "lm": theta[1] / scale}, "given")
     texts = Decision("mbr", scale).texts(metric, lists, weights.of)
@@ -43,11 +45,12 @@ def test_the_value_is_that_of_the_decision(lists: list[NbestList], name: str, th
 def test_never_worse_than_one_after_the_other(lists: list[NbestList], name: str) -> None:
     metric = metrics.choose_metric(name, lists)
     before = {"s2s": 0.5, "lm": 0.5}
-    weights, scale, value, _ = tune_jointly(metric, lists, before, bagging=False)
+    tuned, outcome = tune(metric, lists, ["lm"], options=TuningOptions(bagging=False, decide=Decision("mbr")))
+    weights, scale, value = tuned.weights, tuned.decision.scale, outcome.value
     assert sum(weights.values()) == pytest.approx(1.0) and all(one >= 0 for one in weights.values())
     texts = Decision("mbr", scale).texts(metric, lists, weights)
     assert value == pytest.approx(text_value(metric, lists, texts))
-    old = tune_scale("mbr", metric, lists, before)
+    old, _ = tune_scale("mbr", metric, lists, before)
     sequential = text_value(metric, lists, old.texts(metric, lists, before))
     sign = 1 if metric.higher_is_better else -1
     assert sign * value >= sign * sequential - 1e-9
@@ -61,10 +64,9 @@ def test_the_first_pass_alone_respells_nothing() -> None:
     right = Hypothesis("a c d", {"s2s": -0.9, "edits": 0.0})
     lists = [NbestList(str(number), [right, *spellings], ("a c d",)) for number in range(9)]
     metric = metrics.choose_metric("wer", lists)
-    weights, scale, value, excluded = tune_jointly(metric, lists, {"s2s": 1.0, "edits": 0.0})
-    assert weights == {"s2s": 1.0} and excluded == {Origin.RESPELLED} and value == 0.0
-    decided = Weights(weights, "given", excluded=excluded)
-    assert Decision("mbr", scale).texts(metric, lists, decided.of) == ["a c d"] * 9
+    tuned, outcome = tune(metric, lists, [], options=TuningOptions(("edits",), decide=Decision("mbr")))
+    assert tuned.weights == {"s2s": 1.0} and tuned.excluded == {Origin.RESPELLED} and outcome.value == 0.0
+    assert tuned.decision.texts(metric, lists, tuned.of) == ["a c d"] * 9
 
 
 @pytest.mark.parametrize("name", ["wer", "bleu"])
@@ -75,20 +77,26 @@ def test_accidents_of_the_lists_get_no_weight(lists: list[NbestList], name: str)
         for hypothesis in nbest.hypotheses:
             right = hypothesis.text == nbest.references[0]
             hypothesis.scores |= {"accident": float(place in (11, 25) and right), "true": 3.0 * right}
-    before = {"s2s": 1.0, "accident": 0.0}
-    assert tune_jointly(metric, lists, before, bagging=False)[0]["accident"] > 0
-    alone = tune_jointly(metric, lists, {"s2s": 1.0})
-    assert tune_jointly(metric, lists, before)[:3] == (before, alone[1], pytest.approx(alone[2]))
-    assert tune_jointly(metric, lists, {"s2s": 1.0, "true": 0.0})[0]["true"] > 0.1
+
+    def tuned(*columns: str, bagging: bool = True) -> tuple[Weights, Tuned]:
+        return tune(metric, lists, columns, options=TuningOptions(bagging=bagging, decide=Decision("mbr")))
+
+    assert tuned("accident", bagging=False)[0].weights["accident"] > 0
+    (alone, before), (kept, after) = tuned(), tuned("accident")
+    assert kept.weights == {"s2s": 1.0, "accident": 0.0} and after.unproven is not None
+    assert (kept.decision.scale, after.value) == pytest.approx((alone.decision.scale, before.value))
+    assert after.unproven.alone == before.value
+    assert tuned("true")[0].weights["true"] > 0.1
 
 
 def test_a_sample_is_the_lists_as_often_as_they_were_drawn(lists: list[NbestList]) -> None:
     metric = metrics.choose_metric("bleu", lists)
-    risk, theta = Risk.of(metric, lists, ["s2s", "lm"], losses), np.array([1.0, 0.5])
-    sample = risk.sample(np.random.default_rng(3))
+    whole = Objective.of(metric, lists, ["s2s", "lm"], losses=losses, standardise=False)
+    theta, sample = np.array([1.0, 0.5]), whole.sample(np.random.default_rng(3))
     assert sample.times.sum() == len(lists) and (sample.times == 0).any()
     drawn = [nbest for nbest, times in zip(lists, sample.times, strict=True) for _ in range(times)]
-    assert sample.value(theta) == pytest.approx(Risk.of(metric, drawn, ["s2s", "lm"], losses).value(theta))
+    drawn_risk = Objective.of(metric, drawn, ["s2s", "lm"], losses=losses, standardise=False)
+    assert sample.value(theta) == pytest.approx(drawn_risk.value(theta))
 
 
 def test_tune_uses_it(lists: list[NbestList]) -> None:

@@ -12,8 +12,8 @@ from hypothesis.extra import numpy as arrays
 from rescore.metrics.mt import Bleu
 from rescore.metrics.wer import ErrorRate
 from rescore.nbest import Hypothesis, NbestList
-from rescore.tuning.search import best_interval, sweep, upper_envelopes
-from rescore.tuning.tune import best_weights as tune
+from rescore.tuning.line import best_interval, swept, upper_envelopes
+from tests.tuning.plain import best_weights as tune
 
 SCORES = st.integers(-5, 5).map(float)
 
@@ -129,5 +129,7 @@ def test_best_interval_joins_equal_neighbours() -> None:
 
 def test_sweep_covers_the_range() -> None:
     statistics = np.array([[[1, 0, 0, 2], [0, 0, 0, 2]]])
-    edges, values = sweep(ErrorRate(), statistics, np.array([[0.0, -1.0]]), np.array([[0.0, 4.0]]), 0.0, 1.0)
+    edges, values = swept(
+        ErrorRate(), statistics, upper_envelopes(np.array([[0.0, -1.0]]), np.array([[0.0, 4.0]]), 0.0, 1.0), 0.0, 1.0
+    )
     assert edges.tolist() == [0.0, 0.25, 1.0] and values.tolist() == [50.0, 0.0]

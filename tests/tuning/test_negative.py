@@ -93,7 +93,8 @@ def test_a_range_is_told_of_a_weight_that_has_one(rescore: Run, tmp_path: Path) 
     tuned = rescore("tune", "dev.jsonl", "--allow-negative", "in")
     assert tuned.returncode == 0 and json.loads(tuned.stdout)["weights"]["in"] < 0
     assert "the same from" not in tuned.stderr
-    assert "the same from" in rescore("tune", "dev.jsonl").stderr
+    formats.write(lists(200), str(tmp_path / "both.jsonl"))
+    assert "the same from" in rescore("tune", "both.jsonl", "--column", "out").stderr
 
 
 def test_an_unknown_column_is_told() -> None:

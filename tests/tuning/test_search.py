@@ -10,8 +10,8 @@ from rescore.metrics import list_statistics, total, value
 from rescore.metrics.mt import Bleu
 from rescore.metrics.wer import ErrorRate
 from rescore.nbest import FIRST_PASS, WORDS, Hypothesis, NbestList
-from rescore.tuning.tune import best_weights as tune
 from rescore.tuning.weights import Weights
+from tests.tuning.plain import best_weights as tune
 
 COLUMNS = ["one", "two"]
 

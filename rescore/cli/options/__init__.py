@@ -13,33 +13,30 @@ from typing import TYPE_CHECKING
 import click
 from tqdm import tqdm
 
-from rescore import parts
-from rescore.cli.options.base import OneOf, option_group
-from rescore.cli.options.deciding import DecisionOptions as DecisionOptions
-from rescore.cli.options.deciding import ExpansionOptions as ExpansionOptions
-from rescore.cli.options.deciding import MeasureOptions as MeasureOptions
-from rescore.cli.options.deciding import SearchOptions as SearchOptions
+from rescore.cli.options.base import Offer as Offer
+from rescore.cli.options.base import takes as takes
 from rescore.cli.options.deciding import TunedWeights as TunedWeights
-from rescore.cli.options.deciding import WeightOptions as WeightOptions
-from rescore.cli.options.deciding import components_option as components_option
-from rescore.cli.options.deciding import decision_options as decision_options
-from rescore.cli.options.deciding import expansion_options as expansion_options
-from rescore.cli.options.deciding import metric_options as metric_options
-from rescore.cli.options.deciding import norm_option as norm_option
-from rescore.cli.options.deciding import run_config as run_config
-from rescore.cli.options.deciding import search_options as search_options
-from rescore.cli.options.deciding import tuned_weights_options as tuned_weights_options
-from rescore.cli.options.deciding import weight_options as weight_options
+from rescore.cli.options.deciding import config as config
+from rescore.cli.options.deciding import configured as configured
+from rescore.cli.options.deciding import listed_metrics as listed_metrics
+from rescore.cli.options.deciding import with_one_metric as with_one_metric
+from rescore.cli.options.inputs import DevLists as DevLists
 from rescore.cli.options.inputs import InputOptions as InputOptions
-from rescore.cli.options.inputs import input_options as input_options
+from rescore.cli.options.lms import PLAIN as PLAIN
+from rescore.cli.options.lms import SCORING as SCORING
 from rescore.cli.options.lms import LanguageModelOptions as LanguageModelOptions
-from rescore.cli.options.lms import device_option as device_option
-from rescore.cli.options.lms import lm_options as lm_options
-from rescore.cli.options.lms import optional_lm_options as optional_lm_options
-from rescore.cli.options.lms import scoring_lm_options as scoring_lm_options
-from rescore.cli.options.outputs import curve_option as curve_option
+from rescore.cli.options.outputs import CurveOption as CurveOption
+from rescore.cli.options.outputs import DetokenizeOption as DetokenizeOption
+from rescore.config import DECISION as DECISION
+from rescore.config import EXPANSION as EXPANSION
+from rescore.config import MEASURES as MEASURES
+from rescore.config import MODELS as MODELS
+from rescore.config import TUNING as TUNING
+from rescore.config import WEIGHTS as WEIGHTS
 from rescore.errors import counted
-from rescore.files import shown
+from rescore.files import resolved, shown
+from rescore.options import Declared, option
+from rescore.parts import TESTS
 
 if TYPE_CHECKING:
     from rescore.config import RunConfig
@@ -51,11 +48,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 nbest_argument = click.argument("nbest", nargs=-1, required=True, metavar="NBEST...")
-
-
-detokenize_option = click.option(
-    "--detokenize", metavar="LANGUAGE", help="Undo Moses tokenisation in the output, for a language such as en or de."
-)
 
 
 def _names(ctx: click.Context, param: click.Parameter, pairs: tuple[str, ...]) -> dict[str, str]:
@@ -78,14 +70,20 @@ rename_option = click.option(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ReportOptions:
+@dataclass(frozen=True, kw_only=True)
+class ReportOptions(Declared):
     """The results file, and the names that it has in tables."""
 
-    report: str | None
-    table: tuple[str, ...]
-    dataset: str | None
-    system: str | None
+    title = "Report"
+
+    report: str | None = option(None, "Write the results as JSON in full precision.", metavar="FILE", common=True)
+    table: tuple[str, ...] = option(
+        (),
+        "Write the results as a table, like `rescore report`: .md, .tex, .csv or .txt. May be repeated.",
+        metavar="FILE",
+    )
+    dataset: str | None = option(None, "Name of the test set in tables.  [default: from the path]", metavar="NAME")
+    system: str | None = option(None, "Name of the output in tables.  [default: the models]", metavar="NAME")
 
     def check(self) -> None:
         """Refuse tables of no known style before anything is computed."""
@@ -100,7 +98,7 @@ class ReportOptions:
         from rescore import formats
         from rescore.reports import results as files
 
-        name = "stdin" if path == "-" else shown(Path(path).resolve().name).partition(".")[0]
+        name = "stdin" if path == "-" else shown(resolved(Path(path)).name).partition(".")[0]
         results.dataset = self.dataset or name
         results.system = self.system or results.system
         if self.report:
@@ -117,59 +115,29 @@ class ReportOptions:
                     file.write(check.render_overview([results], "espnet", style, about) + "\n")
 
 
-report_options = option_group(
-    "reporting",
-    ReportOptions,
-    "Report",
-    [
-        click.option("--report", metavar="FILE", help="Write the results as JSON in full precision."),
-        click.option(
-            "--table",
-            multiple=True,
-            metavar="FILE",
-            help="Write the results as a table, like `rescore report`: .md, .tex, .csv or .txt. May be repeated.",
-        ),
-        click.option("--dataset", metavar="NAME", help="Name of the test set in tables.  [default: from the path]"),
-        click.option("--system", metavar="NAME", help="Name of the output in tables.  [default: the models]"),
-    ],
-)
-
-
-@dataclass(frozen=True, slots=True)
-class TestOptions:
+@dataclass(frozen=True, kw_only=True)
+class TestOptions(Declared):
     """How differences are tested."""
 
-    test: str
-    by_speaker: bool
-    speaker: str | None
+    title = "Significance"
+
+    test: str = option(
+        "randomisation",
+        "Significance test: paired approximate randomisation, paired bootstrap, or the matched-pairs segment test (WER "
+        "only).",
+        choices=TESTS,
+    )
+    by_speaker: bool = option(False, "Exchange or resample whole speakers instead of utterances.")
+    speaker: str | None = option(
+        None,
+        "Regular expression that finds the speaker or document in an utterance id.  [default: ^(.+?)[-_]]",
+        metavar="REGEX",
+    )
 
     def make(self) -> PairedTest:
         from rescore.metrics.significance import SPEAKER, PairedTest
 
         return PairedTest(self.test, self.by_speaker or bool(self.speaker), self.speaker or SPEAKER)
-
-
-test_options = option_group(
-    "significance",
-    TestOptions,
-    "Significance",
-    [
-        click.option(
-            "--test",
-            type=OneOf(parts.TESTS),
-            default="randomisation",
-            show_default=True,
-            help="Significance test: paired approximate randomisation, paired bootstrap, or the matched-pairs segment "
-            "test (WER only).",
-        ),
-        click.option("--by-speaker", is_flag=True, help="Exchange or resample whole speakers instead of utterances."),
-        click.option(
-            "--speaker",
-            metavar="REGEX",
-            help="Regular expression that finds the speaker or document in an utterance id.  [default: ^(.+?)[-_]]",
-        ),
-    ],
-)
 
 
 def progress_bar(total: int | None, label: str, unit: str = "hyp") -> tqdm | LogProgress:

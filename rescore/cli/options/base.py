@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import fnmatch
 import logging
+import math
 import os
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import fields
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from types import NoneType
+from typing import Any, TypeVar, get_args, get_origin
 
 import click
 from click.shell_completion import CompletionItem
 
-from rescore import parts
 from rescore.errors import UserError
+from rescore.files import resolved
+from rescore.options import Declared, Field, Option, flattened, made, parameter_name
 from rescore.parts import Registry
 
 LONG = 50
@@ -44,24 +47,22 @@ class Number(click.ParamType):  # type: ignore[type-arg]  # generic in newer rel
         return number
 
 
-class BonusType(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
-    """`tune` (True), `off` (False), or a number to use."""
+class Parsed(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
+    """A text from which a function makes the value; a shell completes it by the words that its metavar names."""
 
-    name = "bonus"
+    name = "text"
 
-    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
-        return "tune|off|NUMBER"
+    def __init__(self, parse: Callable[[str], Any], metavar: str) -> None:
+        self._parse, self._completed = parse, Words(metavar, [])
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> bool | float:
-        if value in ("off", "tune"):
-            return bool(value == "tune")
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         try:
-            return float(value)
-        except ValueError:
-            self.fail(f"{value}: neither tune nor off nor a number", param, ctx)
+            return self._parse(value) if isinstance(value, str) else value
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        return _beginning(incomplete, ["tune", "off"])
+        return self._completed.shell_complete(ctx, param, incomplete)
 
 
 class OneOf(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
@@ -69,12 +70,19 @@ class OneOf(click.ParamType):  # type: ignore[type-arg]  # generic in newer rele
 
     name = "name"
 
-    def __init__(self, table: Registry[Any]) -> None:
-        self.table = table
+    def __init__(
+        self, table: Registry[Any], names: Callable[[], Iterable[str]] | None = None, explained: bool = False
+    ) -> None:
+        """
+        Args:
+            names: the names that are shown and taken; all names of the table if it is None.
+            explained: whether the command takes the other names of the table, too, and says why it refuses them.
+        """
+        self.table, self._names, self._explained = table, names, explained
 
     @property
     def names(self) -> list[str]:
-        return self.table.names
+        return self.table.names if self._names is None else list(self._names())
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
         whole = f"[{'|'.join(self.names)}]"
@@ -86,41 +94,18 @@ class OneOf(click.ParamType):  # type: ignore[type-arg]  # generic in newer rele
         return f"One of: {', '.join(self.names)}." if len("|".join(self.names)) + 2 >= LONG else ""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        table = (
+            self.table
+            if self._names is None or self._explained
+            else Registry(self.table.kind, dict.fromkeys(self.names, ("", "")))
+        )
         try:
-            return self.table.check(value)
+            return table.check(value)
         except UserError as error:
             self.fail(str(error), param, ctx)
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         return _beginning(incomplete, self.names)
-
-
-class Field(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
-    """`ROLE=KEY`, as a pair."""
-
-    name = "field"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
-        if isinstance(value, tuple):
-            return value[0], value[1]
-        role, equals, key = str(value).partition("=")
-        if not (role and equals and key.lstrip("-")):
-            self.fail(f"{value!r} is not ROLE=KEY, such as text=hyp", param, ctx)
-        return role, key
-
-
-class StyleOrJson(OneOf):
-    """A table style, or `json` for all figures."""
-
-    def __init__(self) -> None:
-        super().__init__(parts.STYLES)
-
-    @property
-    def names(self) -> list[str]:
-        return [*self.table.names, "json"]
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        return "json" if value == "json" else super().convert(value, param, ctx)
 
 
 class Words(click.types.StringParamType):
@@ -140,57 +125,180 @@ def _beginning(text: str, names: list[str]) -> list[CompletionItem]:
     return [CompletionItem(name) for name in names if name.startswith(text)]
 
 
-class WithTable(click.Option):
-    """An option whose help describes each name of a table."""
+class DeclaredOption(click.Option):
+    """An option of the command line that is made of a declared field."""
 
-    def __init__(self, *arguments: Any, table: OneOf, **options: Any) -> None:
-        super().__init__(*arguments, **options)
-        self.table = table.table
+    def __init__(self, names: list[str], entry: Field, **settings: Any) -> None:
+        super().__init__(names, **settings)
+        self.entry = entry
+        table = entry.about.describes or entry.about.choices
+        self.table = OneOf(table) if isinstance(table, Registry) else None
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        """The option and its help: with all parts of its table, or on the screen of common options one sentence."""
         record = super().get_help_record(ctx)
         if record is None:
             return None
-        about = "; ".join(f"{name}: {self.table.about(name)}" for name in self.table.names)
-        return record[0], _before_default(record[1], f" {about}.")
+        if not ctx.meta.get(WHOLE):
+            return record[0], f"{_SENTENCE.split(record[1])[0].rstrip('.')}."
+        if self.table is None:
+            return record
+        if not self.entry.about.describes:
+            return _with_names(record, self.table)
+        names = "; ".join(f"{name}: {self.table.table.about(name)}" for name in self.table.names)
+        return _before_default(record, f"{names}.")
 
 
-def _before_default(text: str, more: str) -> str:
-    """Help of an option with more text before `[default: ...]` and the like."""
-    about, brackets, rest = text.partition("  [")
-    return f"{about}{more}{brackets}{rest}"
+def _with_names(record: tuple[str, str], names: OneOf) -> tuple[str, str]:
+    return _before_default(record, names.help) if names.help else record
+
+
+def _before_default(record: tuple[str, str], more: str) -> tuple[str, str]:
+    """An option and its help, with more text before `[default: ...]` and the like."""
+    about, brackets, rest = record[1].partition("  [")
+    return record[0], f"{about} {more}{brackets}{rest}"
+
+
+_SENTENCE = re.compile(r"[.] (?=[A-Z -])|  \[")
+"""The end of the first sentence of a help text."""
+
+
+@dataclass(frozen=True)
+class Offer:
+    """The fields of a declared class that a command offers as options."""
+
+    declared: Any
+    groups: tuple[str, ...] = ()
+    """Titles of the groups that are offered; all groups if empty."""
+    names: tuple[str, ...] = ()
+    """Fields that are offered besides."""
+    without: tuple[str, ...] = ()
+    required: tuple[str, ...] = ()
+    helps: tuple[tuple[str, str], ...] = ()
+    """Fields with a help text of the command's own."""
+
+    @property
+    def fields(self) -> list[Field]:
+        every = self.declared.declared()
+        offered = [entry for entry in every if entry.title in self.groups or entry.name in self.names]
+        return [
+            entry._replace(about=self._about(entry))
+            for entry in (offered if self.groups or self.names else every)
+            if entry.name not in self.without
+        ]
+
+    def _about(self, entry: Field) -> Option:
+        required = entry.about.required or entry.name in self.required
+        return replace(entry.about, required=required, help=dict(self.helps).get(entry.name, entry.about.help))
+
+    def parameters(self) -> Iterator[click.Option]:
+        shared = dict[str, list[Field]]()
+        for entry in flattened(self.fields):
+            shared.setdefault(parameter_name(entry), []).append(entry)
+        for name, entries in shared.items():
+            yield _parameter(name, entries)
+
+    def make(self, typed: Mapping[str, Any]) -> Any:
+        return made(self.declared, self.fields, typed)
+
+    def check_needs(self, typed: Mapping[str, Any]) -> None:
+        """
+        Raises:
+            UsageError: an option is given that has no meaning without another option, which is absent.
+        """
+        entries = {entry.name: entry for entry in flattened(self.fields)}
+        context = click.get_current_context()
+        for name, entry in entries.items():
+            needed = entries.get(entry.about.needs)
+            given = context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
+            if needed and given and not typed[needed.name]:
+                flag = f"{needed.about.flag(needed.name)} {needed.about.metavar or ''}".strip()
+                raise click.UsageError(f"{entry.about.flag(name)} needs {flag}")
 
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-MAIN = "Options"
 
-
-def option_group(
-    name: str, group: type[Any], title: str, options: list[Callable[[Command], Command]]
-) -> Callable[[Command], Command]:
-    """A decorator that gives a command some options together, as one argument: an object made of them.
-
-    Args:
-        name: of the argument. group: a dataclass with one field per option, and perhaps fields with a default, whose
-            options other commands have. title: of these options in the help.
-    """
+def takes(**offers: Offer | type[Declared]) -> Callable[[Command], Command]:
+    """A decorator that gives a command the options of declared classes. Each keyword is an argument of the command: an
+    object made of the options' values."""
+    made_of = {name: offer if isinstance(offer, Offer) else Offer(offer) for name, offer in offers.items()}
 
     def decorate(command: Command) -> Command:
         @wraps(command)
-        def wrapped(**values: Any) -> Any:
-            mine = {field.name: values.pop(field.name) for field in fields(group) if field.name in values}
-            return command(**{name: group(**mine)}, **values)
+        def wrapped(**typed: Any) -> Any:
+            for offer in made_of.values():
+                offer.check_needs(typed)
+            objects = {name: offer.make(typed) for name, offer in made_of.items()}
+            offered = {parameter.name for offer in made_of.values() for parameter in offer.parameters()}
+            return command(**objects, **{name: value for name, value in typed.items() if name not in offered})
 
         result: Any = wrapped
-        before = len(getattr(command, "__click_params__", []))
-        for option in reversed(options):
-            result = option(result)
-        for parameter in result.__click_params__[before:]:
-            parameter.title = title
+        result.offers = made_of
         return result
 
     return decorate
+
+
+def _parameter(name: str, entries: Sequence[Field]) -> click.Option:
+    """The option of the command line for a field, or for several fields that are values of one option."""
+    entry = entries[0]
+    about, default = entry.about, entry.default
+    optional = NoneType in get_args(entry.hint)
+    kind = next(part for part in get_args(entry.hint) if part is not NoneType) if optional else entry.hint
+    several = get_origin(kind) is Mapping or (get_origin(kind) is tuple and get_args(kind)[-1] is ...)
+    names = [name, *(about.names or [f"--{name.replace('_', '-')}"])]
+    metavar = about.metavar or ("N" if kind is int else None)
+    shown: dict[str, Any] = {"help": about.help or None, "metavar": metavar, "required": about.required}
+    if about.value:
+        values = click.Choice([value.about.value for value in entries])
+        return DeclaredOption(names, entry, type=values, multiple=about.repeated, **shown)
+    if kind is bool and not about.parse:
+        if about.names and about.names[-1].startswith("--no-"):
+            return DeclaredOption(names, entry, is_flag=True, callback=lambda ctx, param, value: not value, **shown)
+        return DeclaredOption(names, entry, is_flag=True, default=None if optional else default, **shown)
+    if not (optional or several or about.required):
+        shown |= {"default": default, "show_default": True}
+    if several:
+        shown |= {"multiple": True}
+        kind = get_args(kind)[0]
+    if get_origin(kind) is tuple and not about.parse:
+        shown |= {"nargs": 2} if several else {"nargs": 2, "multiple": True, "callback": _single}
+        kind = get_args(kind)[0]
+    return DeclaredOption(names, entry, type=_type(kind, about), **shown)
+
+
+def _single(ctx: click.Context, param: click.Parameter, value: tuple[tuple[str, str], ...]) -> tuple[str, str] | None:
+    """The only value of an option that is not for several; click itself would silently take the last."""
+    if len(value) > 1:
+        raise click.UsageError(
+            f"--lm {ctx.params['lm']} takes {param.opts[0]} once; put the texts into one file for each language", ctx
+        )
+    return value[0] if value else None
+
+
+def _type(kind: Any, about: Option) -> Any:
+    """click's type of values of a kind."""
+    if about.parse:
+        return Parsed(about.parse, about.metavar or "")
+    if isinstance(about.choices, Registry):
+        return OneOf(about.choices)
+    if about.choices:
+        return click.Choice(list(about.choices))
+    if kind is int:
+        low, high = (None if bound is None else int(bound) for bound in (about.low, about.high))
+        return click.IntRange(low, high)
+    if kind is float:
+        least, most = (-math.inf if about.low is None else about.low), (math.inf if about.high is None else about.high)
+        return Number(least, most, about.open_low, about.open_high)
+    return Words(about.metavar or "", about.describes.names if about.describes else [])
+
+
+MAIN = "Options"
+WHOLE = "rescore.help.whole"
+"""Key of a context: whether the whole help is shown."""
+SCREEN = 45
+"""Lines of a help text that is shown in full. Longer texts show the common options; `--help-all` shows all."""
 
 
 def _level(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:
@@ -218,36 +326,71 @@ class GroupedCommand(click.Command):
                 callback=_level,
                 help="Print more messages, such as notes on hypotheses that a list contains twice.",
             ),
+            click.Option(
+                ["--help-all"],
+                is_flag=True,
+                expose_value=False,
+                is_eager=True,
+                callback=_show_all,
+                help="Show all options, by group, and exit.",
+            ),
         ]
-
         for parameter in self.params:
             if isinstance(parameter.type, click.types.StringParamType):
-                names = parameter.table.names if isinstance(parameter, WithTable) else []
-                parameter.type = Words(parameter.metavar or "", names)
+                parameter.type = Words(parameter.metavar or "", [])
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        arguments = [parameter for parameter in self.params if isinstance(parameter, click.Argument)]
+        own = [parameter for parameter in self.params if not isinstance(parameter, click.Argument)]
+        return [*arguments, *own, *self.declared_params(ctx), *filter(None, [self.get_help_option(ctx)])]
+
+    def declared_params(self, ctx: click.Context) -> list[click.Option]:
+        """The options of declared classes; parts that were registered meanwhile are among them."""
+        offers: dict[str, Offer] = getattr(self.callback, "offers", {})
+        return [parameter for offer in offers.values() for parameter in offer.parameters()]
 
     def invoke(self, ctx: click.Context) -> Any:
         check(ctx)
         return super().invoke(ctx)
 
+    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """All options where they fit on a screen, or `--help-all` asks for them; else the common options."""
+        if not ctx.meta.get(WHOLE):
+            ctx.meta[WHOLE] = True
+            trial = ctx.make_formatter()
+            super().format_help(ctx, trial)
+            ctx.meta[WHOLE] = trial.getvalue().count("\n") <= SCREEN
+        super().format_help(ctx, formatter)
+
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        whole = ctx.meta[WHOLE]
         groups: dict[str, list[tuple[str, str]]] = {MAIN: []}
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx) if isinstance(parameter, click.Option) else None
-            if record is not None:
-                if isinstance(parameter.type, OneOf) and parameter.type.help and not isinstance(parameter, WithTable):
-                    record = record[0], _before_default(record[1], f" {parameter.type.help}")
-                groups.setdefault(getattr(parameter, "title", MAIN), []).append(record)
-        # What every command has stands last.
-        groups[MAIN].sort(key=lambda record: record[0].split(",")[0].split()[0] in ("-q", "-v", "-h"))
+            entry = parameter.entry if isinstance(parameter, DeclaredOption) else None
+            common = entry.about.common if entry else parameter.name not in ("quiet", "verbose")
+            if record is not None and entry is None and isinstance(parameter.type, OneOf):
+                record = _with_names(record, parameter.type)
+            if record is not None and (whole or common):
+                groups.setdefault(entry.title if entry and whole else MAIN, []).append(record)
+        # Every command has these, so they stand last.
+        groups[MAIN].sort(key=lambda record: record[0].split(",")[0].split()[0] in ("-q", "-v", "--help-all", "-h"))
         for title, records in groups.items():
             if records:
                 with formatter.section(title):
                     formatter.write_dl(records)
 
 
+def _show_all(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:
+    if value and not ctx.resilient_parsing:
+        ctx.meta[WHOLE] = True
+        click.echo(ctx.get_help(), color=ctx.color)
+        ctx.exit()
+
+
 OUTPUTS = {
     "output", "best", "report", "table", "html", "curve", "save_weights", "tokens", "junit", "plot", "stamp",
-    "respellings", "confidence",
+    "respellings", "confidence", "explain",
 }  # fmt: skip
 """Names of parameters that are written to."""
 MAKE_FOLDERS = {"stamp"}
@@ -255,7 +398,7 @@ MAKE_FOLDERS = {"stamp"}
 INPUTS = {
     "nbest", "outputs", "results", "pairs", "file", "ref", "dev", "dev_ref", "weights", "text", "golden", "glm", "gold",
     "segments", "recordings", "symbols", "others", "dev_with", "lm", "tokenizer", "config", "words", "lexicon",
-    "channel", "propose_prompt", "ilm", "cascade",
+    "channel", "propose_prompt", "ilm", "cascade", "systems",
 }  # fmt: skip
 """Names of parameters that are read from."""
 
@@ -270,7 +413,9 @@ def check(ctx: click.Context) -> None:
         UsageError: there are such.
     """
     files = {
-        parameter.name for parameter in ctx.command.params if parameter.name and "FILE" in (parameter.metavar or "")
+        parameter.name
+        for parameter in ctx.command.get_params(ctx)
+        if parameter.name and "FILE" in (parameter.metavar or "")
     }
     for option, value in _given(ctx, files & OUTPUTS - MAKE_FOLDERS):
         if value != "-" and not Path(value).absolute().parent.is_dir():
@@ -297,7 +442,7 @@ def check(ctx: click.Context) -> None:
         for name in (value, *(value[at + 1 :] for at, letter in enumerate(value) if letter == ":")):
             for place, writer in written.items():
                 read = _resolved(name)
-                if "-" not in (place, name) and (place == read or fnmatch.fnmatch(place, read)):
+                if "-" not in (place, name) and (place == read or _matches(place, name, read)):
                     raise click.UsageError(
                         f"{writer} would write over {value}, which {option} reads; give another file"
                     )
@@ -305,7 +450,7 @@ def check(ctx: click.Context) -> None:
 
 def _given(ctx: click.Context, names: set[str]) -> Iterator[tuple[str, str]]:
     """Options as they are typed, or arguments as the help names them, with each of their values."""
-    for parameter in ctx.command.params:
+    for parameter in ctx.command.get_params(ctx):
         value = ctx.params.get(parameter.name or "")
         if parameter.name not in names or value is None or isinstance(value, bool):
             continue
@@ -315,9 +460,14 @@ def _given(ctx: click.Context, names: set[str]) -> Iterator[tuple[str, str]]:
             yield shown, str(item)
 
 
+def _matches(place: str, name: str, read: str) -> bool:
+    """Whether a pattern, which is not the name of a file itself, reads the file at `place`."""
+    return not os.path.lexists(name) and fnmatch.fnmatch(place, read)
+
+
 def _resolved(value: str) -> str:
     """Where a path leads; a pattern stays one."""
     try:
-        return str(Path(value).resolve())
+        return str(resolved(Path(value)))
     except (OSError, ValueError, RuntimeError):  # nothing that can be a file; whoever opens it says so
         return value

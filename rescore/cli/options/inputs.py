@@ -8,33 +8,71 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
-
-from rescore import parts
-from rescore.cli.options.base import Field, Number, OneOf, option_group
+from rescore.formats.source import ReadOptions
+from rescore.options import Declared, option
+from rescore.parts import FORMATS
 
 if TYPE_CHECKING:
-    from rescore.formats import ReadOptions
     from rescore.formats.references import References
     from rescore.nbest import NbestList
 
 
-@dataclass(frozen=True, slots=True)
-class InputOptions:
+@dataclass(frozen=True, kw_only=True)
+class DevLists(Declared):
+    """Lists to tune on, and their references."""
+
+    title = "Tuning"
+
+    dev: tuple[str, ...] = option(
+        (), "Lists with references to tune the weights on. May be repeated.", metavar="NBEST", common=True
+    )
+    dev_ref: tuple[str, ...] = option((), "References of the dev lists.", metavar="FILE", needs="dev")
+
+
+@dataclass(frozen=True, kw_only=True)
+class InputOptions(Declared):
     """How N-best lists are read."""
 
-    ref: tuple[str, ...] = ()
-    ref_format: str | None = None
-    format_name: str | None = None
-    s2s: str = "s2s"
-    lenpen: float = 1.0
-    nbest_size: int | None = None
-    acoustic_scale: float | None = None
-    field: tuple[tuple[str, str], ...] = ()
-    symbols: str | None = None
-    recordings: str | None = None
-    strict: bool = False
-    allow_missing: bool = False
+    title = "Lists and references"
+
+    ref: tuple[str, ...] = option(
+        (),
+        "References: Kaldi text, trn, stm, lists, or one line per utterance in the order of the lists. Repeat --ref "
+        "for several references per utterance.",
+        metavar="FILE",
+        common=True,
+    )
+    allow_missing: bool = option(
+        False, "Continue if utterances in --ref have no list, or lists no usable recording in --audio, and say so."
+    )
+    ref_format: str | None = option(
+        None, "Format of --ref.  [default: detected]", choices=("kaldi", "trn", "stm", "plain")
+    )
+    format_name: str | None = option(None, "Format of the lists.  [default: detected]", "--format", choices=FORMATS)
+    s2s: str = option(
+        "s2s",
+        "Column of the first-pass score. rank: no column, the order of the hypotheses.",
+        metavar="COLUMN|rank",
+    )
+    read_options: ReadOptions = option(ReadOptions, parts=FORMATS)
+    """The options of the formats."""
+    recordings: str | None = option(
+        None,
+        "File that names the recording of each utterance (Kaldi's utt2spk or segments), for --context. The times in a "
+        "segments file also pair lists with stm references.  [default: each id up to its last - _ . / or :]",
+        metavar="FILE",
+    )
+    audio: tuple[str, ...] = option(
+        (),
+        "Recordings of the utterances, for models that listen: Kaldi wav.scp (with segments beside it), a folder of "
+        "ID.wav, .flac, .ogg or .mp3, or a NeMo manifest. May be repeated.",
+        metavar="PATH",
+    )
+    strict: bool = option(
+        False,
+        "Report an error instead of a warning for input that needs repair: bytes that are not UTF-8, carriage returns, "
+        "byte order marks, duplicated hypotheses.",
+    )
 
     def read(self, paths: Sequence[str], need_references: bool = False, ref_option: str = "--ref") -> list[NbestList]:
         """All lists; `ref_option` is named where references are missing."""
@@ -69,6 +107,10 @@ class InputOptions:
             from rescore.formats.references import with_recordings
 
             lists = with_recordings(lists, Path(self.recordings))
+        if self.audio:
+            from rescore.formats.audio import with_audio
+
+            lists = with_audio(lists, self.audio, self.allow_missing)
         return iter(lists)
 
     def references(self) -> References | None:
@@ -76,13 +118,6 @@ class InputOptions:
         from rescore.formats.references import References
 
         return References(self.ref, self.ref_format, self.recordings) if self.ref else None
-
-    @property
-    def read_options(self) -> ReadOptions:
-        """The options of single formats."""
-        from rescore.formats import ReadOptions
-
-        return ReadOptions(self.lenpen, self.nbest_size, self.acoustic_scale, dict(self.field), self.symbols)
 
     def _how(self) -> dict[str, Any]:
         return {
@@ -103,7 +138,9 @@ class InputOptions:
         if self.ref:
             return iter(self.read(paths))
         how = self._how()
-        return self._prepared(formats.iterate(paths, **how | {"options": replace(how["options"], skip=skip)}))
+        return self._prepared(
+            formats.iterate(paths, **how | {"options": ReadOptions(**self.read_options.values, skip=skip)})
+        )
 
     def count(self, paths: Sequence[str]) -> int | None:
         """How many hypotheses a stream will have, for its bar: the files are read once more, if somebody looks."""
@@ -123,91 +160,3 @@ class InputOptions:
         from rescore import formats
 
         return formats.read_output(path, self.references(), allow_missing=self.allow_missing, **self._how())
-
-
-input_options = option_group(
-    "inputs",
-    InputOptions,
-    "Lists and references",
-    [
-        click.option(
-            "--ref",
-            multiple=True,
-            metavar="FILE",
-            help="References: Kaldi text, trn, stm, lists, or one line per utterance in the order of the lists. Repeat "
-            "--ref for several references per utterance.",
-        ),
-        click.option(
-            "--allow-missing",
-            is_flag=True,
-            help="Continue if utterances in --ref have no list, and print their number.",
-        ),
-        click.option(
-            "--ref-format",
-            type=click.Choice(["kaldi", "trn", "stm", "plain"]),
-            help="Format of --ref.  [default: detected]",
-        ),
-        click.option(
-            "--format",
-            "format_name",
-            type=OneOf(parts.FORMATS),
-            help="Format of the lists.  [default: detected]",
-        ),
-        click.option(
-            "--s2s",
-            default="s2s",
-            show_default=True,
-            metavar="COLUMN|rank",
-            help="Column of the first-pass score. For lists without scores, rank uses the order of the hypotheses.",
-        ),
-        click.option(
-            "--lenpen",
-            type=Number(-10, 10),
-            default=1.0,
-            show_default=True,
-            help="Length penalty that fairseq used. With --s2s sum, rescore undoes this penalty in the scores of H "
-            "lines.",
-        ),
-        click.option(
-            "--nbest-size",
-            type=click.IntRange(min=1),
-            metavar="N",
-            help="Hypotheses per list, if the file does not mark the end of a list (NeMo beams, OpenNMT). For "
-            "lattices: number of different texts to read, 100 by default.",
-        ),
-        click.option(
-            "--acoustic-scale",
-            type=Number(0, 1e6),
-            metavar="A",
-            help="First-pass score of Kaldi lists, SRILM lists and lattices: A times the acoustic score, plus the LM "
-            "score.  [default: 1/12 for Kaldi, 1/8 for SRILM; lattices: acscale in the file, else 1]",
-        ),
-        click.option(
-            "--symbols",
-            metavar="FILE",
-            help="Symbol table of Kaldi and OpenFst lattices that contain word numbers.  [default: words.txt beside "
-            "the lattices]",
-        ),
-        click.option(
-            "--field",
-            type=Field(),
-            multiple=True,
-            metavar="ROLE=KEY",
-            help="JSON, CSV, TSV: read ROLE from this key or column. ROLE is text, score, id, ref, src, or the name of "
-            "a new column; score=-KEY reads costs.",
-        ),
-        click.option(
-            "--recordings",
-            metavar="FILE",
-            help="Kaldi utt2spk or segments file with the recording of each utterance, for --context. A "
-            "segments file also gives the utterance times that pair lists with stm references.  [default: each id up "
-            "to its last - _ . / or :]",
-        ),
-        click.option(
-            "--strict",
-            is_flag=True,
-            help="Report an error instead of a warning for input that needs repair: bytes that are not UTF-8, "
-            "carriage returns, byte order marks, duplicated hypotheses.",
-        ),
-    ],
-)

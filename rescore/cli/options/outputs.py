@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rescore.cli.options.base import MAIN, option_group
+from rescore.options import Declared, option
 
 if TYPE_CHECKING:
     from rescore.formats.references import RecordingSegment
@@ -21,22 +21,53 @@ if TYPE_CHECKING:
     Times = dict[str, RecordingSegment] | None
     """Where utterances stand in recordings."""
 
-curve_option = click.option("--curve", metavar="FILE", help="Write the metric at each weight as CSV.")
+
+@dataclass(frozen=True, kw_only=True)
+class CurveOption(Declared):
+    curve: str | None = option(None, "Write the metric at each weight as CSV.", metavar="FILE")
 
 
-alternatives_option = click.option(
-    "--alternatives",
-    type=click.IntRange(0),
-    default=0,
-    show_default=True,
-    metavar="N",
-    help="List up to N alternatives to each word, with their posteriors (in .jsonl and on the HTML page).",
-)
-segments_option = click.option(
-    "--segments",
-    metavar="FILE",
-    help="Kaldi segments file with the start and end of each utterance; .stm texts and .ctm confidences need it.",
-)
+@dataclass(frozen=True, kw_only=True)
+class RerankedOutputs(Declared):
+    """Where reranked lists and texts go."""
+
+    output: str | None = option(
+        None,
+        "Write the reranked lists: .json or .jsonl, also .gz; - is stdout.",
+        "-o",
+        "--output",
+        metavar="FILE",
+        common=True,
+    )
+    best: str | None = option(
+        None,
+        "Write the 1-best texts: .trn, .stm, .ctm, .srt, .vtt, .txt (plain lines), else Kaldi text.",
+        metavar="FILE",
+        common=True,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class WordOutputs(Declared):
+    """What is written of words with their confidences."""
+
+    alternatives: int = option(
+        0,
+        "List up to N alternatives to each word, with their posteriors (in .jsonl and on the HTML page).",
+        low=0,
+    )
+    segments: str | None = option(
+        None,
+        "Kaldi segments file with the start and end of each utterance; .stm texts and .ctm confidences need it.",
+        metavar="FILE",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DetokenizeOption(Declared):
+    detokenize: str | None = option(
+        None, "Undo Moses tokenisation in the output, for a language such as en or de.", metavar="LANGUAGE"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,19 +95,25 @@ class ConfidenceFile:
             best.write_confidences(self.path, file, zip(lists, confidences.words, strict=True), times)
 
 
-@dataclass(frozen=True, slots=True)
-class RunOutputs:
+@dataclass(frozen=True, kw_only=True)
+class RunOutputs(WordOutputs, RerankedOutputs, CurveOption):
     """Files that a run writes."""
 
-    curve: str | None
-    output: str | None
-    best: str | None
-    save_weights: str | None
-    html: str | None
-    respellings: str | None
-    confidence: str | None
-    alternatives: int
-    segments: str | None
+    save_weights: str | None = option(
+        None, "Write the weights for `rescore rerank` and `rescore analyse`.", metavar="FILE"
+    )
+    html: str | None = option(None, "Write a report as one HTML page that works offline.", metavar="FILE", common=True)
+    respellings: str | None = option(
+        None,
+        "With --respell: write a table of the replaced words, with the number of replacements and how many were better "
+        "or worse (.md, .csv, .tex, .txt).",
+        metavar="FILE",
+    )
+    confidence: str | None = option(
+        None,
+        "Write each word of the output with the probability that it is right, calibrated on --dev (.jsonl or .ctm).",
+        metavar="FILE",
+    )
 
     def check(self, respell: int) -> Times:
         """Refuse a file of no known style, or of what is not asked for, before anything is read.
@@ -182,41 +219,3 @@ class RunOutputs:
             if self.confidence:
                 raise
             return confidences(*run, None, self.alternatives)
-
-
-lists_option = click.option(
-    "-o", "--output", metavar="FILE", help="Write the reranked lists: .json or .jsonl, also .gz; - is stdout."
-)
-best_option = click.option(
-    "--best",
-    metavar="FILE",
-    help="Write the 1-best texts: .trn, .stm, .ctm, .srt, .vtt, .txt (plain lines), else Kaldi text.",
-)
-run_outputs = option_group(
-    "outputs",
-    RunOutputs,
-    MAIN,
-    [
-        curve_option,
-        lists_option,
-        best_option,
-        click.option(
-            "--save-weights", metavar="FILE", help="Write the weights for `rescore rerank` and `rescore analyse`."
-        ),
-        click.option("--html", metavar="FILE", help="Write a report as one HTML page that works offline."),
-        click.option(
-            "--respellings",
-            metavar="FILE",
-            help="With --respell: write a table of the replaced words, with the number of replacements and how many "
-            "were better or worse (.md, .csv, .tex, .txt).",
-        ),
-        click.option(
-            "--confidence",
-            metavar="FILE",
-            help="Write each word of the output with the probability that it is right, calibrated on --dev (.jsonl or "
-            ".ctm).",
-        ),
-        alternatives_option,
-        segments_option,
-    ],
-)

@@ -1,4 +1,4 @@
-"""Models of Hugging Face's transformers: masked, causal, and of translations."""
+"""Models of Hugging Face's transformers: masked, causal, of translations, and of speech."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from rescore.lms.bilm import MASKED
 
 if TYPE_CHECKING:
     from rescore.lms.huggingface.seq2seq import Seq2SeqLM
+    from rescore.lms.huggingface.speech import CtcModel, SpeechModel
     from rescore.lms.neural.passes import NetworkScorer
 
 
@@ -30,7 +31,7 @@ class CausalKind(Kind):
 
     capabilities = Capabilities(source=True, context=BEFORE, vectors=True, predicts_tokens=True)
     options = ("context=",)
-    on_hub = uses_torch = True
+    on_hub = uses_torch = prompted = True
 
     def load(self, spec: Spec, computing: ComputeOptions) -> NetworkScorer:
         from rescore.lms.huggingface.models import causal
@@ -49,6 +50,39 @@ class Seq2SeqKind(Kind):
         """`hf-seq2seq[:channel][:src=CODE][:tgt=CODE]:DIR`; the codes name languages of the tokenizer."""
         from rescore.lms.huggingface.seq2seq import Seq2SeqLM
 
-        codes = dict(option.split("=", 1) for option in spec.options if "=" in option)
-        channel = "channel" in spec.options
+        codes, channel = _values(spec), "channel" in spec.options
         return Seq2SeqLM(spec.name, spec.path, computing, channel, codes.get("src"), codes.get("tgt"))
+
+
+class CtcKind(Kind):
+    """log p of the hypothesis given its recording, of a CTC model."""
+
+    capabilities = Capabilities(audio=True)
+    options = ("language=",)
+    on_hub = uses_torch = True
+
+    def load(self, spec: Spec, computing: ComputeOptions) -> CtcModel:
+        """`hf-ctc[:language=CODE]:DIR`; the code names an adapter of MMS."""
+        from rescore.lms.huggingface.speech import CtcModel
+
+        return CtcModel(spec.name, spec.path, computing, _values(spec).get("language"))
+
+
+class SpeechKind(Kind):
+    """log p of the hypothesis given its recording, of a sequence-to-sequence model."""
+
+    capabilities = Capabilities(audio=True)
+    options = ("language=", "task=")
+    on_hub = uses_torch = True
+
+    def load(self, spec: Spec, computing: ComputeOptions) -> SpeechModel:
+        """`hf-speech[:language=CODE][:task=transcribe|translate]:DIR`."""
+        from rescore.lms.huggingface.speech import SpeechModel
+
+        values = _values(spec)
+        return SpeechModel(spec.name, spec.path, computing, values.get("language"), values.get("task"))
+
+
+def _values(spec: Spec) -> dict[str, str]:
+    """The options of a model that have a value."""
+    return dict(option.split("=", 1) for option in spec.options if "=" in option)

@@ -19,10 +19,8 @@ from rescore.errors import UserError
 from rescore.lms import base
 from rescore.lms.base import Capabilities, ComputeOptions, Question, TokenScores
 from rescore.lms.folders import check_files, content_digest, load_model
-from rescore.lms.huggingface.placement import Placement
+from rescore.lms.huggingface.models import LOGITS, Placement
 
-LOGITS = 2**25
-"""The most logits of one batch: 128 MiB in float32."""
 IGNORED = -100
 """The label of padding in transformers."""
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from rescore.errors import UserError
 from rescore.lms.base import Capabilities, ComputeOptions, Kind, Report, Spec
 from rescore.lms.lexical.table import LONGEST_PHRASE
-from rescore.lms.options import TokenizerOptions, TrainingOptions, option
+from rescore.lms.options import TokenizerOptions, TrainingOptions
+from rescore.options import option
 
 if TYPE_CHECKING:
     from rescore.lms.lexical.model import LexicalLM
@@ -33,6 +34,7 @@ class LexicalKind(Kind):
             "Sentences and their translations, line by line. May be repeated: each text is estimated separately, and "
             "the weighted counts are added.",
             metavar="SOURCE TARGET",
+            common=True,
         )
         pairs_weight: tuple[float, ...] = option(
             (),
@@ -56,7 +58,7 @@ class LexicalKind(Kind):
             choices=("none", "diagonal"),
         )
         iterations: int = option(
-            5, "EM iterations of Model 1; --alignment diagonal adds the same number.", low=1, high=100
+            5, "EM iterations of Model 1; --alignment diagonal adds the same number.", low=1, high=100, common=True
         )
         pieces: int = option(
             8_000,

@@ -1,4 +1,16 @@
-"""Phrases of a lexical model (Koehn, Och and Marcu 2003): pairs are aligned, phrases counted, and sources scored."""
+"""Phrases of a lexical model (Koehn, Och and Marcu 2003): pairs are aligned, phrases counted, and sources scored.
+
+Arrays hold all texts side by side, so a word has one place in `Texts.ids`, whatever its text. An example with one pair
+of texts, source `das alte haus` (places 0 1 2) and target `the old house` (places 0 1 2), and a table with the phrases
+`das`/`the` and `alte haus`/`old house`:
+
+    alignment    direct   (3,)          0 1 2: the source place of each target word
+    symmetrised  links    (3,) each     sources 0 1 2, targets 0 1 2
+    consistent   Phrases  (phrases,)    source 0 with length 1, target 0 with length 1; source 1, 2 and target 1, 2; ...
+    Spans.of     spans    (spans,)      of the source: begins 0 1, lengths 1 2, ranks of their hashes in the table
+    match        Matches  (matches,)    given span 0 with predicted span 0, given span 1 with predicted span 1
+    _spans       s        (3, longest)  s[0, 0] for `das`, s[2, 1] for `alte haus`; 0 elsewhere
+"""
 
 from __future__ import annotations
 
@@ -153,9 +165,11 @@ class Covered(NamedTuple):
     target_places: Ids
     """(links,) the target word of each link."""
     source_places: Ids
+    """(links,) the source word of each link."""
     targets: Flags
     """(target words,)"""
     sources: Flags
+    """(source words,)"""
 
     def add(self, links: npt.NDArray[np.integer]) -> None:
         self.kept[links] = True
@@ -175,9 +189,13 @@ class Phrases(NamedTuple):
     """Phrases of pairs, each as its first word and its length in words."""
 
     source: Ids
+    """(phrases,) places in the ids of all sources."""
     source_lengths: Ids
+    """(phrases,)"""
     target: Ids
+    """(phrases,) places in the ids of all targets."""
     target_lengths: Ids
+    """(phrases,)"""
 
 
 def consistent(source: Texts, target: Texts, links: Aligned, longest: int) -> Phrases:
@@ -334,6 +352,7 @@ class Spans(NamedTuple):
     begins: Ids
     """(spans,) first words."""
     lengths: Ids
+    """(spans,) in words."""
     ranks: Ids
     """(spans,) their ranks among the table's hashes."""
 
@@ -348,7 +367,12 @@ class Spans(NamedTuple):
 
 
 def _expanded(starts: Ids, sizes: Ids) -> tuple[Ids, Ids]:
-    """Ranges: for each of their elements, the range that it is in, and the element."""
+    """Ranges: for each of their elements, the range that it is in, and the element.
+
+    Example:
+        >>> [array.tolist() for array in _expanded(np.array([5, 9]), np.array([2, 3]))]
+        [[0, 0, 1, 1, 1], [5, 6, 9, 10, 11]]
+    """
     owners = np.repeat(np.arange(len(sizes)), sizes)
     return owners, np.arange(len(owners)) + np.repeat(starts - (np.cumsum(sizes) - sizes), sizes)
 
@@ -370,15 +394,18 @@ def match(table: PhraseTable, given: Spans, given_texts: Ids, predicted: Spans, 
     Args:
         given_texts: (given spans,) the text of each. predicted_texts: (predicted spans,)
     """
+    # The entries of each distinct given phrase whose predicted phrase occurs in any text.
     ranks, which = np.unique(given.ranks, return_inverse=True)
     owners, entries = _expanded(table.starts[ranks], table.starts[ranks + 1] - table.starts[ranks])
-    asked = np.zeros(len(table.predicted), bool)
-    asked[predicted.ranks] = True
-    usable = asked[table.entries[entries]]
+    occurs = np.zeros(len(table.predicted), bool)
+    occurs[predicted.ranks] = True
+    usable = occurs[table.entries[entries]]
     owners, entries = owners[usable], entries[usable]
+    # These entries for each given span: `spans` (pairs,) and `entries` (pairs,).
     sizes = np.bincount(owners, minlength=len(ranks))
     spans, places = _expanded((np.cumsum(sizes) - sizes)[which], sizes[which])
     entries = entries[places]
+    # The predicted spans with the same text and phrase as each pair.
     number = max(1, len(table.predicted))
     keys = predicted_texts * number + predicted.ranks
     order = np.argsort(keys, kind="stable")
@@ -418,6 +445,9 @@ def _spans(model: LexicalModel, table: PhraseTable, given: Texts, links: Links, 
         exp(-tension * distance of both centres) / the sum of this over the words of the hypothesis,
 
     summed over all phrases e of the hypothesis.
+
+    Args:
+        given: hypotheses, without NULL. t: (links,) translation probabilities.
     """
     predicted = links.predicted
     sides = [(given, table.given), (predicted, table.predicted)]
@@ -430,12 +460,14 @@ def _spans(model: LexicalModel, table: PhraseTable, given: Texts, links: Links, 
     tension = model.config.alignment["channel"].tension or 0.0
     lengths = given.lengths
     centres = _centres(predicted, spans, texts)
+    # The prior's denominator for each predicted span in a match: a sum over the words of its hypothesis.
     used = np.unique(matched.predicted)
     owners, places = _expanded(given.starts[texts[used]], lengths[texts[used]])
     at = texts[used][owners]
     away = np.abs((places - given.starts[at] + 0.5) / lengths[at] - centres[used][owners])
     norms = np.ones(len(centres))
     norms[used] = np.bincount(owners, np.exp(-tension * away), len(used))
+    # The prior's numerator and p(f | e) for each match, and the sums of matches that end at one word with one length.
     away = np.abs(_centres(given, given_spans, given_texts)[matched.given] - centres[matched.predicted])
     values = _translated(model, table, given, links, t, given_spans, spans, matched)
     values *= np.exp(-tension * away) / norms[matched.predicted] / table.longest
@@ -485,7 +517,13 @@ def _translated(
 
 
 def _all_segmentations(predicted: Texts, words: Floats, spans: Floats) -> Floats:
-    """(words,) ln a(j) - ln a(j - 1). Args: words: (words,) d. spans: (words, longest) s, at their last words."""
+    """(words,) ln a(j) - ln a(j - 1), of all texts side by side: first the first word of each text, then the second.
+
+    With d = 0.1 0.1 for the words of a text and s[1, 1] = 0.5 for both together, a = 1, 0.1, 0.1 * 0.1 + 0.5 = 0.51.
+
+    Args:
+        words: (words,) d. spans: (words, longest) s, at their last words.
+    """
     with np.errstate(divide="ignore"):
         words, spans = np.log(words), np.log(spans)
     sums = np.zeros(len(words) + len(predicted.lengths))  # ln a, with ln a(0) = 0 in front of each text

@@ -115,7 +115,16 @@ def behind_pasts(paths: Sequence[Window], largest: int) -> Iterator[tuple[tuple[
 
 
 class PrefixTree:
-    """Sequences as a tree: every node but the root is predicted by its parent, and only parents are read."""
+    """Sequences as a tree: every node but the root is predicted by its parent, and only parents are read.
+
+    The windows [BOS] a b and [BOS] a c, added in this order, make four nodes; the root and `a` are read:
+
+        node     0      1   2   3
+        tokens   [BOS]  a   b   c
+        parents  -1     0   1   1
+        depths   0      1   2   2
+        read     {0: 0, 1: 1}       sequence  [BOS] a      visible  [[1, 0], [1, 1]]
+    """
 
     def __init__(self, stem: Sequence[int] = (), cloze: int | None = None) -> None:
         """
@@ -147,8 +156,8 @@ class PrefixTree:
     @property
     def sequence(self) -> list[int]:
         """The tokens that are read."""
-        asked = [] if self.cloze is None else [self.cloze] * len(self.read)
-        return [*self.stem, *(self.tokens[node] for node in self.read), *asked]
+        masks = [] if self.cloze is None else [self.cloze] * len(self.read)
+        return [*self.stem, *(self.tokens[node] for node in self.read), *masks]
 
     @property
     def positions(self) -> list[int]:
@@ -188,9 +197,9 @@ class PrefixTree:
                 seen[stem + rank] = seen[stem + self.read[self.parents[node]]]
                 seen[stem + rank, stem + rank] = True
         if self.cloze is not None:
-            asked = slice(self.predicting, self.size)
-            seen[asked] = seen[stem : self.predicting]
-            seen[asked, asked] |= np.eye(len(self.read), dtype=np.bool_)
+            masks = slice(self.predicting, self.size)
+            seen[masks] = seen[stem : self.predicting]
+            seen[masks, masks] |= np.eye(len(self.read), dtype=np.bool_)
         return seen
 
 

@@ -175,8 +175,8 @@ class NetworkConfig:
         unknown = sorted(set(values) - {field.name for field in fields(cls)})
         if unknown:
             raise UserError(f"{path}: unknown field {unknown[0]!r}; remove it or correct its name")
-        if values.get("kind", "tta") != "tta":
-            values.setdefault("scaled_embeddings", True)
+        if (named := str(values.get("kind"))) in KINDS and KINDS[named].is_network:
+            values.setdefault("scaled_embeddings", KINDS[named].scaled_embeddings)
         try:
             return cls(**values)
         except UserError as error:

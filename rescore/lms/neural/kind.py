@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from functools import partial
+from dataclasses import dataclass
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rescore.errors import UserError
 from rescore.lms.base import ComputeOptions, Kind, LanguageModel, Report, Spec
 from rescore.lms.neural.config import NetworkConfig
 from rescore.lms.options import TrainingOptions
-from rescore.parts import KINDS, resolve
+from rescore.parts import EXPERIMENTS, KINDS, resolve
 
 if TYPE_CHECKING:
     from rescore.lms.neural.blocks import Network
@@ -29,6 +30,8 @@ class NeuralKind(Kind):
     is_network = True
     family: ClassVar[str] = "transformer"
     """Kinds of the same family can start from each other's weights."""
+    scaled_embeddings: ClassVar[bool] = True
+    """Whether a network scales its embeddings by sqrt(d) if its config.json does not say it."""
     shape: ClassVar[tuple[str, ...]] = ()
     """Fields of `NetworkConfig` that only some kinds have, and this one has."""
 
@@ -63,6 +66,14 @@ class NeuralKind(Kind):
         """
         raise NotImplementedError
 
+    @classmethod
+    def training_options(cls) -> type[TrainingOptions] | None:
+        """The class `Options`, and the options of the experiments that suit the kind."""
+        if cls.Options is None:
+            return None
+        names = (name for name in EXPERIMENTS.names if EXPERIMENTS[name].suits(cls.capabilities))
+        return _with_experiments(cls, *names)  # type: ignore[arg-type]  # mypy does not see that classes have hashes
+
     def tasks(self, lesson: Lesson) -> list[Task]:
         """The tasks of the batches in turn, repeated."""
         from rescore.lms.neural.training.objectives import Task
@@ -81,3 +92,11 @@ class NeuralKind(Kind):
 
     def train(self, options: TrainingOptions, report: Report = lambda line: None) -> None:
         resolve("rescore.lms.neural.training.train:train")(self, options, report=report)
+
+
+@cache
+def _with_experiments(kind: type[NeuralKind], *names: str) -> type[TrainingOptions]:
+    """The options of a kind and of experiments, in a class; the same class at each call."""
+    assert kind.Options is not None
+    bases = (*(EXPERIMENTS[name] for name in reversed(names)), kind.Options)
+    return dataclass(frozen=True, kw_only=True)(type("Options", bases, {"__module__": kind.__module__}))

@@ -11,8 +11,10 @@ import numpy.typing as npt
 
 from rescore.errors import UserError
 from rescore.lms.backends import parse, shipped
+from rescore.lms.base import Capabilities
 from rescore.lms.neural.config import NAMED, NetworkConfig
-from rescore.lms.options import PairOptions, TextOptions, TokenizerOptions, option
+from rescore.lms.options import PairOptions, TextOptions, TokenizerOptions
+from rescore.options import option
 
 if TYPE_CHECKING:
     from rescore.lms.neural.tokenizer import Tokenizer
@@ -40,7 +42,9 @@ class NeuralOptions(TextOptions, TokenizerOptions):
 
     title: ClassVar[str] = "Networks"
 
-    config: str = option("base", "Size of the network: base, small, or a config.json.", metavar="NAME|FILE")
+    config: str = option(
+        "base", "Size of the network: base, small, or a config.json.", metavar="NAME|FILE", common=True
+    )
     vocabulary: str | None = option(
         None,
         "Tokens of a new tokenizer: WordPieces, or the most frequent words; other words are unknown.  "
@@ -58,6 +62,7 @@ class NeuralOptions(TextOptions, TokenizerOptions):
         None,
         f"Number of updates; 0 writes a random model.  [default: {STEPS:,}, unless --minutes or --init is given]",
         low=0,
+        common=True,
     )
     minutes: float | None = option(
         None,
@@ -65,6 +70,7 @@ class NeuralOptions(TextOptions, TokenizerOptions):
         low=0,
         high=10_000_000,
         open_low=True,
+        common=True,
     )
     init: str | None = option(
         None,
@@ -72,7 +78,7 @@ class NeuralOptions(TextOptions, TokenizerOptions):
         "stops when the validation loss rises, and keeps the weights with the lowest validation loss.",
         metavar="NAME|DIR",
     )
-    resume: bool = option(False, "Continue from the last checkpoint in --out.")
+    resume: bool = option(False, "Continue from the last checkpoint in --out.", common=True)
     batch_tokens: int = option(4096, "Tokens per batch, including padding.", low=8)
     optimizer: str = option(
         "muon",
@@ -93,7 +99,10 @@ class NeuralOptions(TextOptions, TokenizerOptions):
     dropout: float = option(0.1, "Dropout probability.", low=0, high=1, open_high=True)
     weight_decay: float = option(0.01, "Weight decay of the optimizer.", low=0, high=10)
     held_out: int | None = option(
-        None, "Number of sentences kept for validation.  [default: a twentieth of the text, at most 2000]", low=1
+        None,
+        "Number of sentences kept for validation.  [default: a twentieth of the text, at most 2000]",
+        low=1,
+        common=True,
     )
     checkpoint_seconds: float = option(300.0, "Seconds between checkpoints.", low=0, high=1e7)
     seed: int = option(0, "Random seed.", low=0, high=2**63 - 1)
@@ -101,7 +110,7 @@ class NeuralOptions(TextOptions, TokenizerOptions):
     compiled: bool | None = option(
         None, "Compile the network with torch.compile.  [default: on CUDA]", "--compile/--no-compile"
     )
-    device: str | None = option(None, "cpu, cuda or cuda:N.  [default: cuda if available]", metavar="NAME")
+    device: str | None = option(None, "cpu, cuda or cuda:N.  [default: cuda if available]", metavar="NAME", common=True)
     clip: float = 1.0
     """The largest norm of a gradient."""
     validation_seconds: float = 600.0
@@ -303,8 +312,9 @@ class ContextOptions(NeuralOptions):
 
         tasks = super().tasks(usual, lesson)
         if self.context:
-            objective = ContextObjective(usual.objective, lesson.tokenizer)
-            tasks.append(Task("context", lesson.text.windows(), objective))
+            tokenizer = lesson.tokenizer
+            windows = lesson.text.windows([tokenizer.eos, tokenizer.bos])
+            tasks.append(Task("context", windows, ContextObjective(usual.objective, tokenizer)))
         return tasks
 
 
@@ -350,50 +360,12 @@ class SourceOptions(TranslationOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class HypernymOptions(NeuralOptions):
-    """Of kinds that predict tokens: see `rescore.lms.neural.training.hypernyms`."""
+class Experiment(NeuralOptions):
+    """Options that a part of `rescore.parts.EXPERIMENTS` adds to the trainings of all kinds that it suits."""
 
-    hypernyms: str | None = option(
-        None,
-        "WordNet folder. The network first predicts the classes of rare nouns, later the nouns.",
-        metavar="DIR",
-    )
+    title: ClassVar[str] = "Experiments"
 
-    @property
-    def objective(self) -> dict[str, Any]:
-        return super().objective | {"hypernyms": self.hypernyms}
-
-    def curriculum(self, tokenizer: Tokenizer, counts: npt.NDArray[np.int64]) -> Curriculum | None:
-        if self.hypernyms is None:
-            return super().curriculum(tokenizer, counts)
-        from rescore.lms.neural.training.hypernyms import HypernymClasses
-
-        return HypernymClasses.read(Path(self.hypernyms), tokenizer, counts)
-
-
-@dataclass(frozen=True, kw_only=True)
-class OrderOptions(NeuralOptions):
-    """Of kinds that see a sentence from both sides: see `rescore.lms.neural.training.sentence_order`."""
-
-    sentence_order: str | None = option(
-        None,
-        "Also learn whether two consecutive lines are swapped, from the vector of [BOS] (sop) or the mean "
-        "vector (srp). An empty line ends a document.",
-        choices=("sop", "srp"),
-    )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.sentence_order is not None and self.reads_more:
-            raise UserError("--sentence-order cannot be combined with --context or --pairs")
-
-    def window(self, config: NetworkConfig) -> int:
-        return 2 if self.sentence_order is not None else super().window(config)
-
-    def tasks(self, usual: Task, lesson: Lesson) -> list[Task]:
-        tasks = super().tasks(usual, lesson)
-        if self.sentence_order is not None:
-            from rescore.lms.neural.training.sentence_order import order_task
-
-            tasks.append(order_task(self.sentence_order, usual, lesson.config, lesson.tokenizer))
-        return tasks
+    @staticmethod
+    def suits(capabilities: Capabilities) -> bool:
+        """Whether kinds of networks with these capabilities have the options."""
+        raise NotImplementedError

@@ -30,6 +30,8 @@ class OwnNetwork:
     reads_trees = True
     keeps_past = False
     cloze: int | None = None
+    windows: Windows | None = None
+    """How it reads texts among others; None to read them alone."""
 
     def __init__(self, folder: Path, kind: str, computing: ComputeOptions) -> None:
         self._folder, self._kind = folder, kind
@@ -47,7 +49,21 @@ class OwnNetwork:
         self.batch_tokens = computing.batch_tokens or token_budget(self._device, _bytes_a_token(network.config))
 
     def encode(self, questions: Sequence[Question]) -> list[Encoded]:
+        if self.windows is not None:
+            return self.windows.encode(questions)
         return self.encode_texts([question.text for question in questions])
+
+    def among(self, context: tuple[int, int]) -> tuple[Self, Windows]:
+        """A copy that reads each text in a window, and its windows.
+
+        Args:
+            context: how many neighbours it reads before and after the text.
+        """
+        clone, windows = copy(self), Windows(self, context)
+        clone.windows = windows
+        clone.before, clone.after, clone.end = [], [], []  # a window has the frames of its sentences
+        clone.positions = self.positions * self.network.config.sentences
+        return clone, windows
 
     def encode_texts(self, texts: Sequence[str]) -> list[Encoded]:
         return [Encoded(tuple(ids), tuple(words)) for ids, words in self._tokenizer.encode_words(texts)]
@@ -94,42 +110,44 @@ def _bytes_a_token(config: NetworkConfig) -> int:
     return 4 * (5 * config.d_model + config.d_ff)
 
 
-class WindowNetwork(OwnNetwork):
-    """A network that reads a sentence among others: [BOS] first [EOS] [BOS] second [EOS]; a token of sentence s has the
-    number `id + s * vocabulary`. Only the hypothesis is scored, and its [EOS] if the network is causal."""
+class Windows:
+    """Sentences among others: [BOS] first [EOS] [BOS] second [EOS], where a token of sentence s is `id + s *
+    vocabulary`. Only the hypothesis is scored, and its [EOS] if the network is causal.
+
+    With a vocabulary of 100, [BOS] 1 and [EOS] 2, the hypothesis 7 8 behind the neighbour 9 of a causal network is
+
+        tokens  1  9  2  101  107  108  102
+        words   c  c  c    c    0    1   -1     (c is `CONTEXT_TOKEN`, which is not scored; -1 is no word's token)
+    """
 
     def __init__(self, network: OwnNetwork, context: tuple[int, int]) -> None:
         """
         Args:
-            context: how many neighbours it reads before and after the text.
+            network: reads texts alone. context: how many neighbours are read before and after the text.
         """
-        vars(self).update(vars(network))
-        self._context = context
-        self._frame = (network.before, network.after)
-        self.before, self.after, self.end = [], [], []
+        self._network, self._context = network, context
         kind = network_kind(network.network.config.kind)
         self._scores_end = not kind.capabilities.context[1]  # as causal networks do
         self.longest = network.positions - len(network.before) - len(network.after)
         """Tokens of a sentence, at most."""
-        self.positions *= self.network.config.sentences
 
     def encode(self, questions: Sequence[Question]) -> list[Encoded]:
         most, most_after = self._context
         split = [(question.before[-most:], question.text, question.after[:most_after]) for question in questions]
         texts = list(dict.fromkeys(text for before, own, after in split for text in (*before, own, *after)))
-        known = dict(zip(texts, self.encode_texts(texts), strict=True))
+        known = dict(zip(texts, self._network.encode_texts(texts), strict=True))
         return [
             self._window([known[text] for text in before], known[own], [known[text] for text in after])
             for before, own, after in split
         ]
 
     def _window(self, before: Sequence[Encoded], own: Encoded, after: Sequence[Encoded]) -> Encoded:
-        first, last = self._frame
+        first, last = self._network.before, self._network.after
         ids: list[int] = []
         words: list[int] = []
         for number, sentence in enumerate([*before, own, *after]):
             inner = sentence.ids[: self.longest]
-            ids += [token + number * self.vocabulary for token in (*first, *inner, *last)]
+            ids += [token + number * self._network.vocabulary for token in (*first, *inner, *last)]
             is_own = number == len(before)
             words += [CONTEXT_TOKEN] * len(first)
             words += sentence.words if is_own else [CONTEXT_TOKEN] * len(inner)
@@ -149,8 +167,8 @@ class _AmongScorer(Wrapped):
     def __init__(self, make: Make, network: OwnNetwork, context: tuple[int, int]) -> None:
         self._alone = make(network)
         super().__init__(self._alone)
-        self.network = WindowNetwork(network, context)
-        self._among, self._context = make(self.network), context
+        among, self._windows = network.among(context)
+        self._among, self._context = make(among), context
         self._reported = False
 
     def score(self, questions: Sequence[Question]) -> list[TokenScores]:
@@ -160,7 +178,7 @@ class _AmongScorer(Wrapped):
         among = [
             rank
             for rank, question in enumerate(questions)
-            if (question.before or question.after[: self._context[1]]) and sizes[rank] <= self.network.longest
+            if (question.before or question.after[: self._context[1]]) and sizes[rank] <= self._windows.longest
         ]
         results = dict(zip(among, self._among.score([questions[rank] for rank in among]), strict=True))
         alone = [rank for rank in range(len(questions)) if rank not in results]
@@ -168,13 +186,13 @@ class _AmongScorer(Wrapped):
         return [results[rank] for rank in range(len(questions))]
 
     def _tell_once(self, longest: int) -> None:
-        if longest > self.network.longest and not self._reported:
+        if longest > self._windows.longest and not self._reported:
             self._reported = True
             log.warning(
                 "%s: a text has %d tokens, but the model only %d positions; long texts are scored without %s",
                 self.name,
                 longest,
-                self.network.longest,
+                self._windows.longest,
                 self._others,
             )
 

@@ -12,6 +12,7 @@ from tokenizers import Tokenizer as HuggingFaceTokenizer
 
 from rescore.errors import UserError
 from rescore.files import write_text
+from rescore.lms.options import NORMALISATIONS
 
 PAD, UNK, BOS, EOS, MASK = "[PAD]", "[UNK]", "[BOS]", "[EOS]", "[MASK]"
 SPECIAL = (PAD, UNK, BOS, EOS, MASK)
@@ -26,7 +27,6 @@ MASK_ID = SPECIAL.index(MASK)
 LONGEST_WORD = 100
 PROBE = "a \u9f98 \ue000"
 """Letters that no vocabulary has completely: a tokenizer that fails on these fails on any unknown word."""
-NORMALISATIONS = ("english", "speech", "text", "folded")
 
 
 class Tokenizer:

@@ -9,8 +9,8 @@ from rescore.errors import UserError, counted
 from rescore.lms.base import BOTH_SIDES, Capabilities, Spec
 from rescore.lms.neural.config import NetworkConfig
 from rescore.lms.neural.kind import NeuralKind
-from rescore.lms.neural.options import ContextOptions, HypernymOptions, OrderOptions, SourceOptions
-from rescore.lms.options import option
+from rescore.lms.neural.options import ContextOptions, SourceOptions
+from rescore.options import option
 
 if TYPE_CHECKING:
     from rescore.lms.neural.passes import Network, NetworkScorer
@@ -21,12 +21,13 @@ if TYPE_CHECKING:
 class TtaKind(NeuralKind):
     """Predicts every token from all the others, in one pass."""
 
+    scaled_embeddings = False
     capabilities = Capabilities(True, source=True, context=BOTH_SIDES, vectors=True, predicts_tokens=True)
     options = ("context=", "channel")
     shape = ("phrases", "source")
 
     @dataclass(frozen=True, kw_only=True)
-    class Options(OrderOptions, HypernymOptions, SourceOptions, ContextOptions):
+    class Options(SourceOptions, ContextOptions):
         title = "T-TA"
 
         phrases: int = option(

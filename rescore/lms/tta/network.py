@@ -177,9 +177,12 @@ class TTA(Transformer):
     def predict(self, batch: Batch) -> Tensor:
         """`forward` at the requested positions, without computations that cannot change them.
 
+        Returns:
+            (k, d), a hidden vector for each of the k positions `batch.at`.
+
         - Queries of other positions ([BOS], [EOS], padding, neighbouring sentences) are not used as keys: they are
-        skipped, and the computed queries are packed. - Keys and values depend on a token and its position alone, and
-        their sum separates, W (x + p) = W x + W p:
+          skipped, and the computed queries are packed.
+        - Keys and values depend on a token and its position alone, and their sum separates, W (x + p) = W x + W p:
           W x is computed once for each distinct token, W p once for each position. (With a LayerNorm on the embeddings
           it does not separate; they are computed once for each distinct pair.)
         - The first layer's query depends on the position alone, in the sentence and of the sentence (unless there are
@@ -189,41 +192,57 @@ class TTA(Transformer):
         packing, column = pack_positions(batch.at, rows, columns)
         visible = self.visible(batch.tokens, batch.lengths, packing.pad(column[:, None])[..., 0])
         batch = batch._replace(tokens=self.key_tokens(batch.tokens))
-        positions = self.position_embedding.weight[:columns]
         places = self.places(batch.tokens)
-        apart = not self.config.embedding_norm
         phrases = self._phrases(batch.tokens, batch.lengths, distinct=True)
-        if phrases:
-            memory = torch.cat([side.vectors for side in phrases])
-            which = torch.cat([phrases[0].which, phrases[1].which + len(phrases[0].vectors)], dim=1)
-        elif apart:
-            distinct, which = batch.tokens.unique(return_inverse=True)
-            memory = self.embed_tokens(distinct)
-        else:
-            pairs, which = (batch.tokens * len(positions) + places).unique(return_inverse=True)
-            memory = self.embed_pairs(pairs // len(positions), pairs % len(positions))
-        mask = additive(visible, positions.dtype)
-        sentence = batch.tokens.flatten()[batch.at] // self.config.vocab_size
-        asked = places.expand_as(batch.tokens).flatten()[batch.at] * self.config.sentences + sentence
-        asked, where = asked.unique(return_inverse=True)
-        first = self.initial_query(asked // self.config.sentences, asked % self.config.sentences)
-        query = first[where]
+        memory, which = self._memory(batch.tokens, places, phrases)
+        first, where = self._first_queries(batch, places)
+        query = first[where]  # (k, d)
         for side in phrases:
             query = query + F.embedding(side.beside.flatten()[batch.at], side.added)
+        positions = self.position_embedding.weight[:columns]
+        mask = additive(visible, positions.dtype)
         places = torch.cat([places.expand_as(batch.tokens)] * 2, dim=1) if phrases else places
         for number, block in enumerate(self.layers()):
             attention = block.attention
             alike = number == 0 and not phrases
             projected = attention.query(first)[where] if alike else attention.query(query)
-            key, value = (
-                F.embedding(which, F.linear(memory, linear.weight)) + F.embedding(places, linear(positions))
-                if apart
-                else F.embedding(which, linear(memory))
+            key, value = (  # (batch, keys, d)
+                F.embedding(which, linear(memory))
+                if self.config.embedding_norm
+                else F.embedding(which, F.linear(memory, linear.weight)) + F.embedding(places, linear(positions))
                 for linear in (attention.key, attention.value)
             )
             context = attend(attention.heads, packing.pad(projected), key, value, mask)
             query = block.finish(query, packing.pack(context))
         return cast(Tensor, self.output_transform(query))
+
+    def _memory(self, tokens: Tensor, places: Tensor, phrases: Sequence[Keys]) -> tuple[Tensor, Tensor]:
+        """The vectors (distinct, d) from which keys and values are computed, and the vector of each key (batch, keys).
+
+        The vectors are phrases (two keys per token), or distinct tokens, or with a LayerNorm on the embeddings distinct
+        pairs of token and position. For the tokens 5 7 5 of a sentence, the distinct tokens are 5 7, and `which` is
+        0 1 0.
+
+        Args:
+            tokens: (batch, n). places: (batch or 1, n), the position of each token in its sentence.
+        """
+        if phrases:
+            left, right = phrases
+            which = torch.cat([left.which, right.which + len(left.vectors)], dim=1)
+            return torch.cat([left.vectors, right.vectors]), which
+        if not self.config.embedding_norm:
+            distinct, which = tokens.unique(return_inverse=True)
+            return self.embed_tokens(distinct), which
+        columns = tokens.shape[1]
+        pairs, which = (tokens * columns + places).unique(return_inverse=True)
+        return self.embed_pairs(pairs // columns, pairs % columns), which
+
+    def _first_queries(self, batch: Batch, places: Tensor) -> tuple[Tensor, Tensor]:
+        """The distinct first queries (distinct, d), and which of them is that of each position in `batch.at` (k,)."""
+        sentences = batch.tokens.flatten()[batch.at] // self.config.vocab_size
+        pairs = places.expand_as(batch.tokens).flatten()[batch.at] * self.config.sentences + sentences
+        pairs, where = pairs.unique(return_inverse=True)
+        return self.initial_query(pairs // self.config.sentences, pairs % self.config.sentences), where
 
 
 def pack_positions(at: Tensor, rows: int, columns: int) -> tuple[Packing, Tensor]:

@@ -11,8 +11,8 @@ from rescore.lms.base import Capabilities, ComputeOptions, LanguageModel, Spec
 from rescore.lms.bilm import MASKED
 from rescore.lms.neural.config import NetworkConfig
 from rescore.lms.neural.kind import NeuralKind
-from rescore.lms.neural.options import HypernymOptions, Lesson, MaskingOptions, TranslationOptions
-from rescore.lms.options import option
+from rescore.lms.neural.options import Lesson, MaskingOptions, TranslationOptions
+from rescore.options import option
 
 if TYPE_CHECKING:
     from rescore.lms.neural.training.objectives import Task
@@ -34,7 +34,7 @@ class UnifiedKind(NeuralKind):
     shape = ("cloze", "bi_source")
 
     @dataclass(frozen=True, kw_only=True)
-    class Options(HypernymOptions, MaskingOptions, TranslationOptions):
+    class Options(MaskingOptions, TranslationOptions):
         title = "Readings"
 
         cloze: bool = option(

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from rescore.errors import UserError
-from rescore.lms.lstm.network import LSTM
+from rescore.lms.lstm import LSTM
 from rescore.lms.neural import checkpoint
 from rescore.lms.neural.blocks import Batch, Tree
 from rescore.lms.neural.config import NetworkConfig

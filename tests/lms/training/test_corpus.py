@@ -92,7 +92,7 @@ def test_windows_are_consecutive_sentences_of_a_document(tmp_path: Path, tokeniz
     (tmp_path / "text").write_text("\n\n\n".join("\n".join(some) for some in documents))
     encode_corpus(tmp_path / "text", tokenizer, tmp_path / "corpus", longest=60)
     corpus = Corpus(tmp_path / "corpus", tokenizer, HELD_OUT, seed=3, window=size)
-    windows = corpus.windows()
+    windows = corpus.windows([tokenizer.eos, tokenizer.bos])
     between = (tokenizer.eos, tokenizer.bos)
     expected = [
         tuple(token for ids in tokenizer.encode(some[start : start + size]) for token in (*between, *ids))[2:]

@@ -105,7 +105,7 @@ def test_a_twentieth_is_held_out(sentences: int, kept: int, tokenizer: Tokenizer
 
 
 def test_the_help_says_defaults() -> None:
-    said = " ".join(run_main("train", "--help").stdout.split())
+    said = " ".join(run_main("train", "--help-all").stdout.split())
     assert (
         "[default: 100,000, unless --minutes or --init is given]" in said
         and "a twentieth of the text, at most 2000" in said

@@ -37,10 +37,10 @@ from rescore.lms.neural.training.objectives import (
     tied_cross_entropy,
 )
 from rescore.lms.neural.training.optimizer import optimizers
-from rescore.lms.permutation.network import PermutationLanguageModelling
 from rescore.lms.tta.network import LanguageAutoencoding
 from rescore.lms.unified.network import SequenceToSequence, Unified
 from rescore.parts import KINDS
+from rescore.research.permutation import PermutationLanguageModelling
 from tests.conftest import SENTENCES, Run, assert_one_line_error
 
 CPU = Device(torch.device("cpu"), torch.float32, compiled=False)
@@ -135,9 +135,9 @@ def test_options_of_the_command_reach_the_objective(monkeypatch: pytest.MonkeyPa
     rescore("train", "--lm", "electra", "--confusions", "l.json", "--out", "x")
     pairs = (Path("a"), Path("b"))
     assert asked == [
-        KINDS["tta"].Options(phrases=8, pairs=pairs, out=Path("x")),
-        KINDS["bilm"].Options(mask_rate=0.2, mask_cap=4, out=Path("x"), compiled=False),
-        KINDS["electra"].Options(confusions="l.json", out=Path("x")),
+        KINDS["tta"].training_options()(phrases=8, pairs=pairs, out=Path("x")),
+        KINDS["bilm"].training_options()(mask_rate=0.2, mask_cap=4, out=Path("x"), compiled=False),
+        KINDS["electra"].training_options()(confusions="l.json", out=Path("x")),
     ]
 
 
@@ -172,7 +172,7 @@ def options_of(config: NetworkConfig, settings: dict[str, Any]) -> NeuralOptions
     more: dict[str, Any] = {"context": config.neighbours[0]} if config.sentences > 1 else {}
     if config.kind == "unified":
         more["pairs"] = (Path("text"), Path("swapped"))
-    options: NeuralOptions = KINDS[config.kind].Options(**settings, **more)
+    options: NeuralOptions = KINDS[config.kind].training_options()(**settings, **more)
     return options
 
 
@@ -360,30 +360,6 @@ def test_resume_refuses(tmp_path: Path, tokenizer: Tokenizer, config: NetworkCon
     (tmp_path / STATE).write_bytes(b"x" * 20)
     with pytest.raises(UserError, match="not a whole safetensors file"):
         made.resume()
-
-
-def test_states_of_former_versions(tmp_path: Path, tokenizer: Tokenizer, config: NetworkConfig) -> None:
-    """They name the options of all kinds."""
-    config = replace(config, kind="bilm")
-    made = trainer(tmp_path, tokenizer, config, {"steps": 1, "batch_tokens": 300, "mask_cap": 4})
-    made.save()
-    path = tmp_path / STATE
-    former = {"mask_rate": 0.15, "mask_cap": 4, "cloze": False, "predict_frame": False, "generator": None}
-    former |= {"confusions": None, "hypernyms": None}
-    recipe = {"steps": 1, "batch_tokens": 300, "optimizer": "muon", "seed": 0, "clip": 1.0}
-    belongs = {name: value for name, value in made.belongs_to.items() if name not in {*recipe, "objective"}}
-    for changed, message in (({}, None), ({"predict_frame": True}, "was made with predict_frame True, not False")):
-        with safe_open(path, framework="pt") as file:
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
-            progress = file.metadata()["progress"]
-        whole = json.dumps(recipe | {"objective": former | changed})
-        about = {"progress": progress, "recipe": whole, "belongs_to": json.dumps(belongs)}
-        checkpoint.write_tensors(path, tensors, about)
-        if message is None:
-            made.resume()
-        else:
-            with pytest.raises(UserError, match=message):
-                made.resume()
 
 
 def test_bfloat16_stays_close(tmp_path: Path, tokenizer: Tokenizer, config: NetworkConfig) -> None:

@@ -87,7 +87,7 @@ def test_options_of_another_kind(rescore: Run, tmp_path: Path) -> None:
         assert_one_line_error(rescore("train", "--lm", kind, "--text", "text.txt", "--out", "x", *option), able)
     assert_one_line_error(rescore("train", "--lm", "tta", "--out", "x", "--predict-frame"), "No such option")
     assert not (tmp_path / "x").exists()
-    helps = (rescore("train", "--lm", kind, "--help").stdout for kind in ("unified", "ngram"))
+    helps = (rescore("train", "--lm", kind, "--help-all").stdout for kind in ("unified", "ngram"))
     own, other = (text.partition("\nOptions:")[2] for text in helps)
     assert "--reading" in own and "--pairs" in own and "--steps" in own and "--order" not in own
     assert "--order" in other and "--steps" not in other and "--pairs" not in other

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Sequence
@@ -19,6 +20,8 @@ from rescore.lms.neural.tokenizer import Tokenizer
 PAIRS_READ = 10_000
 
 SentencePair = tuple[str, str]
+Sizes = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
 
 
 def read_pairs(source: Path, target: Path) -> Iterator[list[SentencePair]]:
@@ -97,15 +100,16 @@ class Corpus:
         self._training = _members(self._windows, self._training_windows)
         self.held_out_sentences = len(self._held_out)
         self._seed = seed
+        self._between: npt.NDArray[np.unsignedinteger] | None = None
 
     def __len__(self) -> int:
-        """Sentences to train on."""
+        """Number of sentences, or of windows, to train on."""
         return len(self._training)
 
     @property
     def training_tokens(self) -> int:
         """Tokens in one epoch, [BOS] and [EOS] not counted."""
-        held_out = sum(len(self._sentence(index)) for index in self._held_out)
+        held_out = sum(len(self._item(index)) for index in self._held_out)
         return len(self._ids) - held_out
 
     @property
@@ -116,33 +120,44 @@ class Corpus:
             counts += np.bincount(self._ids[start : start + (1 << 24)], minlength=len(counts))
         return counts
 
-    def windows(self) -> Corpus:
-        """The windows of the text, of consecutive sentences: first [EOS] [BOS] second, and so on."""
-        tokenizer = self._tokenizer
-        return _Windows(self, self._training_windows, self._held_out_windows, [tokenizer.eos, tokenizer.bos])
+    @property
+    def held_out_items(self) -> int:
+        """Number of sentences, or of windows, that are held out."""
+        return len(self._held_out)
 
-    def pairs(self, longest: int) -> Corpus:
-        """The windows of two sentences, as first [EOS] second with at most `longest` tokens.
+    def windows(self, between: Sequence[int], keep: Callable[[Sizes, Sizes], Mask] | None = None) -> Corpus:
+        """A corpus whose items are the windows of this corpus.
 
-        Raises:
-            UserError: no pairs are left to train on, or no pairs are held out.
+        With windows of two sentences, `between` [EOS] [BOS] gives items [BOS] first [EOS] [BOS] second [EOS].
+
+        Args:
+            between: the tokens between two sentences of a window.
+            keep: which windows are items, from their numbers of sentences and of tokens (windows,); None for all.
         """
-        begins, ends = self._windows[:-1], self._windows[1:]
-        before = np.concatenate([[0], self._ends])
-        fits = (ends - begins == 2) & (before[ends] - before[begins] < longest)
-        kept = [windows[fits[windows]] for windows in (self._training_windows, self._held_out_windows)]
-        if not all(map(len, kept)):
-            raise UserError(
-                f"the text has too few pairs of consecutive lines with fewer than {longest} tokens: "
-                f"{len(kept[0])} to train on, {len(kept[1])} held out; --held-out sets how many are"
-            )
-        return _Windows(self, kept[0], kept[1], [self._tokenizer.eos])
+        training, held_out = self._training_windows, self._held_out_windows
+        if keep is not None:
+            ends = np.concatenate([[0], self._ends])[self._windows]  # where the tokens of each window begin
+            kept = keep(np.diff(self._windows), np.diff(ends))
+            training, held_out = training[kept[training]], held_out[kept[held_out]]
+        windows = copy.copy(self)
+        windows._training, windows._held_out = training, held_out
+        windows._between = np.array(between, dtype=self._ids.dtype)
+        return windows
+
+    def _item(self, index: int) -> npt.NDArray[np.unsignedinteger]:
+        """The tokens of a sentence or window, without the first [BOS] and the last [EOS]."""
+        if self._between is None:
+            return self._sentence(index)
+        parts: list[npt.NDArray[np.unsignedinteger]] = []
+        for number in range(int(self._windows[index]), int(self._windows[index + 1])):
+            parts += [self._between, self._sentence(number)]
+        return np.concatenate(parts[1:])
 
     def _sentence(self, index: int) -> npt.NDArray[np.unsignedinteger]:
         return self._ids[self._ends[index - 1] if index else 0 : self._ends[index]]
 
     def _batch(self, indices: npt.NDArray[np.uint32]) -> SentenceBatch:
-        sentences = [self._sentence(int(index)) for index in indices]
+        sentences = [self._item(int(index)) for index in indices]
         lengths = np.array([len(sentence) + 2 for sentence in sentences], dtype=np.int64)
         tokens = np.full((len(sentences), lengths.max()), self._tokenizer.pad, dtype=np.int64)
         tokens[:, 0] = self._tokenizer.bos
@@ -153,7 +168,7 @@ class Corpus:
 
     def _pack(self, indices: npt.NDArray[np.uint32], budget: int) -> Iterator[npt.NDArray[np.uint32]]:
         """Cut `indices` into batches of about one length whose padded size is at most `budget` tokens."""
-        lengths = np.array([len(self._sentence(int(index))) + 2 for index in indices])
+        lengths = np.array([len(self._item(int(index))) + 2 for index in indices])
         by_length = np.argsort(lengths, kind="stable")
         start = 0
         for stop in range(1, len(by_length) + 1):
@@ -187,28 +202,6 @@ class Corpus:
                     yield self._batch(indices)
                 skip = max(0, skip - len(mine))
             epoch += 1
-
-
-class _Windows(Corpus):
-    """A corpus whose items are windows of consecutive sentences."""
-
-    def __init__(
-        self,
-        corpus: Corpus,
-        training: npt.NDArray[np.uint32],
-        held_out: npt.NDArray[np.uint32],
-        between: Sequence[int],
-    ) -> None:
-        """between: the tokens between two sentences."""
-        vars(self).update(vars(corpus))
-        self._held_out, self._training = held_out, training
-        self._between = np.array(between, dtype=self._ids.dtype)
-
-    def _sentence(self, index: int) -> npt.NDArray[np.unsignedinteger]:
-        parts: list[npt.NDArray[np.unsignedinteger]] = []
-        for number in range(int(self._windows[index]), int(self._windows[index + 1])):
-            parts += [self._between, super()._sentence(number)]
-        return np.concatenate(parts[1:])
 
 
 def _cut(documents: npt.NDArray[np.int64], size: int) -> npt.NDArray[np.int64]:

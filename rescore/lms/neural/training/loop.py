@@ -23,7 +23,6 @@ from tqdm import tqdm
 from rescore.errors import UserError, counted
 from rescore.lms.neural import checkpoint
 from rescore.lms.neural.blocks import Network
-from rescore.lms.neural.config import NetworkConfig
 from rescore.lms.neural.options import NeuralOptions
 from rescore.lms.neural.precision import choose_device
 from rescore.lms.neural.tokenizer import Tokenizer
@@ -33,7 +32,6 @@ from rescore.lms.neural.training.objectives import (
     Example,
     Objective,
     Task,
-    class_cross_entropy,
     tied_cross_entropy,
 )
 from rescore.lms.neural.training.optimizer import Interrupts, Pace, optimizers
@@ -317,9 +315,7 @@ class Trainer:
     def _cross_entropy(self, hidden: Tensor, example: Example) -> Tensor:
         """Sum of the losses of hidden vectors (k, d)."""
         weight, bias = self.network.output_weight, self.network.output_bias
-        if example.classes is not None:
-            return class_cross_entropy(hidden, weight, example.targets, example.classes, bias=bias)
-        return tied_cross_entropy(hidden, weight, example.targets, bias=bias)
+        return (example.loss or tied_cross_entropy)(hidden, weight, example.targets, bias=bias)
 
     @torch.no_grad()
     def validate(self, report: Callable[[str], None]) -> None:
@@ -398,10 +394,7 @@ class Trainer:
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
         except (SafetensorError, OSError) as error:
             raise UserError(f"{path}: not a whole safetensors file ({error})") from None
-        before = json.loads(about.get("recipe", "{}")) | json.loads(about.get("belongs_to", "{}"))
-        if "network" in before:  # fields that are younger than the file have their usual values
-            before["network"] = asdict(NetworkConfig()) | before["network"]
-        _check_same(path, before, self.belongs_to)
+        _check_same(path, json.loads(about.get("belongs_to", "{}")), self.belongs_to)
         self.progress = TrainingState(**json.loads(about["progress"]))
         self.network.load_state_dict(_with_prefix(tensors, "model."))
         if self._adapts:
@@ -442,16 +435,9 @@ def _with_prefix(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
     return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
 
 
-USUAL = {"mask_rate": 0.15, "mask_cap": None, "cloze": False, "predict_frame": False} | dict.fromkeys(
-    ("generator", "confusions", "hypernyms")
-)
-"""Options of objectives that every state had before each kind of network had its own, and their usual values."""
-
-
 def _check_same(path: Path, before: dict[str, Any], now: dict[str, Any]) -> None:
     # Length of training and frequency of saving may change; options that decide the batches or the network may not.
     decisive = ("batch_tokens", "seed", "optimizer", "objective", "network", "tokenizer", "text", "held_out")
-    before, now = (state | {"objective": USUAL | state.get("objective", {})} for state in (before, now))
     for name in ("tasks", *decisive, "replacements"):
         there, here = before.get(name), now[name]
         if there == here:

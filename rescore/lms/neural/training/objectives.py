@@ -16,6 +16,17 @@ from rescore.lms.neural.tokenizer import Tokenizer
 from rescore.lms.neural.training.corpus import Corpus
 
 
+class Loss(Protocol):
+    """The loss of targets that are no tokens."""
+
+    def __call__(self, hidden: Tensor, embeddings: Tensor, targets: Tensor, *, bias: Tensor | None) -> Tensor:
+        """The sum over positions, natural log.
+
+        Args:
+            hidden: (positions, d). embeddings: (vocabulary, d). targets: (positions,). bias: (vocabulary,).
+        """
+
+
 @dataclass(frozen=True, slots=True)
 class Example:
     """A batch as a network sees it, and its targets."""
@@ -24,15 +35,17 @@ class Example:
     lengths: Tensor  # (batch,)
     predicted: Tensor  # (batch, n), True at the positions whose hidden vector predicts a token
     targets: Tensor  # (number of predicted positions,), in row-major order
-    classes: Tensor | None = None  # (vocabulary,), the class of each token where targets are classes
     labels: Tensor | None = None  # (batch,), a head's target for each sequence
+    loss: Loss | None = None  # of the targets; None for the cross entropy of tokens
 
     def to(self, device: torch.device) -> Example:
         if device.type == "cpu":
             return self
-        parts = {name: getattr(self, name) for name in self.__slots__}
-        moved = {name: part.to(device, non_blocking=True) for name, part in parts.items() if part is not None}
-        return Example(**moved)
+        tokens, lengths, predicted, targets = (
+            part.to(device, non_blocking=True) for part in (self.tokens, self.lengths, self.predicted, self.targets)
+        )
+        labels = None if self.labels is None else self.labels.to(device, non_blocking=True)
+        return Example(tokens, lengths, predicted, targets, labels, self.loss)
 
 
 class Head(nn.Module):
@@ -212,23 +225,6 @@ class _TiedCrossEntropy(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         grad_hidden, grad_embeddings = ctx.saved_tensors
         return grad * grad_hidden, grad * grad_embeddings, None, None
-
-
-def class_cross_entropy(
-    hidden: Tensor, embeddings: Tensor, targets: Tensor, classes: Tensor, rows: int = 256, bias: Tensor | None = None
-) -> Tensor:
-    """Cross entropy with classes as targets: -log of the sum of the probabilities of a class's tokens.
-
-    Args:
-        classes: (vocabulary,), the class of each token.
-    """
-    total = hidden.new_zeros((), dtype=torch.float32)
-    for part, wanted in zip(hidden.split(rows), targets.split(rows), strict=True):
-        logits = (part @ embeddings.to(part.dtype).T).float()
-        logits = logits if bias is None else logits + bias
-        inside = logits.masked_fill(classes != wanted[:, None], -torch.inf)
-        total = total + (logits.logsumexp(-1) - inside.logsumexp(-1)).sum()
-    return total
 
 
 def tied_cross_entropy(

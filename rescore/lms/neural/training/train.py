@@ -110,8 +110,9 @@ def _run(
             + ", "
             f"{machine.device} {str(machine.precision).removeprefix('torch.')}"
         )
-        length = counted(options.steps or 0, "step") if options.minutes is None else f"{options.minutes:g} min"
-        report(f"training takes at most {length}, as --steps or --minutes say")
+        steps = f"{counted(options.steps or 0, 'step')} (--steps)"
+        length = steps if options.minutes is None else f"{options.minutes:g} min (--minutes)"
+        report(f"training stops after at most {length}")
     trainer.run(report)
     if machine.rank == 0:
         trainer.export()

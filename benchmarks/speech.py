@@ -1,0 +1,93 @@
+"""Speed of models that listen beside a loop of transformers calls for each hypothesis: python benchmarks/speech.py.
+
+Models have the sizes of wav2vec2-base (with four layers) and of Whisper tiny, and random weights; recordings are five
+seconds of noise. Times are CPU seconds of one thread, so that other work on the machine does not count.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import soundfile
+import torch
+import transformers
+
+from rescore.formats.audio import samples
+from rescore.lms import Question, load
+from rescore.nbest import Audio
+from tests.lms.speech_models import letters, subwords
+
+RATE, SECONDS, RECORDINGS, HYPOTHESES = 16_000, 5, 2, 10
+
+
+def ctc_model(folder: Path) -> None:
+    tokenizer = letters(folder)
+    config = transformers.Wav2Vec2Config(vocab_size=len(tokenizer), pad_token_id=0, num_hidden_layers=4)
+    transformers.Wav2Vec2ForCTC(config).eval().save_pretrained(folder)
+    transformers.Wav2Vec2FeatureExtractor().save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
+
+def speech_model(folder: Path) -> None:
+    tokenizer = subwords(folder, ["<|start|>", "<|notimestamps|>"])
+    config = transformers.WhisperConfig(
+        vocab_size=len(tokenizer), pad_token_id=0, bos_token_id=1, eos_token_id=2, decoder_start_token_id=260
+    )  # the other sizes are those of Whisper tiny
+    transformers.WhisperForConditionalGeneration(config).eval().save_pretrained(folder)
+    transformers.WhisperFeatureExtractor().save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
+
+def loop(folder: Path, library_class: str, questions: list[Question]) -> None:
+    """A call of the model with its own loss for each hypothesis."""
+    model = getattr(transformers, library_class).from_pretrained(folder).eval()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    features = transformers.AutoFeatureExtractor.from_pretrained(folder)
+    with torch.inference_mode():
+        for question in questions:
+            assert question.audio is not None
+            inputs = features(samples(question.audio, RATE), sampling_rate=RATE, return_tensors="pt")
+            labels = torch.tensor([tokenizer(question.text, add_special_tokens=False)["input_ids"]])
+            model(**inputs, labels=labels)
+
+
+def seconds(work: Callable[[], Any]) -> float:
+    began = time.process_time()
+    work()
+    return time.process_time() - began
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    with tempfile.TemporaryDirectory() as name:
+        audio = []
+        for number in range(RECORDINGS):
+            path = Path(name) / f"{number}.wav"
+            soundfile.write(path, 0.1 * np.random.default_rng(number).standard_normal(RATE * SECONDS), RATE)
+            audio.append(Audio(str(path), name=str(number)))
+        text = "the quick brown fox jumps over the lazy dog number "
+        questions = [Question(text + chr(97 + rank), audio=one) for one in audio for rank in range(HYPOTHESES)]
+        for kind, library_class, build in (
+            ("hf-ctc", "AutoModelForCTC", ctc_model),
+            ("hf-speech", "AutoModelForSpeechSeq2Seq", speech_model),
+        ):
+            folder = Path(name) / kind
+            folder.mkdir()
+            build(folder)
+            lm = load(f"{kind}:{folder}")
+            lm.score(questions[:1])
+            ours = seconds(lambda lm=lm: lm.score(questions))
+            theirs = seconds(lambda folder=folder, about=library_class: loop(folder, about, questions))
+            print(
+                f"{kind}: {RECORDINGS / ours:.2f} utterances and {len(questions) / ours:.1f} hypotheses a CPU second; "
+                f"a loop {len(questions) / theirs:.1f} hypotheses; {theirs / ours:.1f} times"
+            )
+
+
+if __name__ == "__main__":
+    main()

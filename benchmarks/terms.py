@@ -1,0 +1,213 @@
+"""The model of `rescore correct`: its training, and the texts for measuring it.
+
+    python benchmarks/terms.py train --out models/terms
+    python benchmarks/terms.py prepare --out /tmp/terms
+
+Data: Earnings-21 (`lists.jsonl`), of whose recordings, sorted, the first, third, fifth, ... are for training and the
+others for reports; LibriSpeech dev-clean and HyPoradise's training sets. `--data` names their folder.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from pathlib import Path
+
+import numpy as np
+from rapidfuzz.distance import Levenshtein
+
+from rescore.expansion.channel import Channel, learn
+from rescore.expansion.correct import FEATURES, Finder, Heard, Recording
+from rescore.expansion.sounds import sounds
+from rescore.expansion.terms import Term, read_terms, split
+from rescore.lms import shipped_models
+from rescore.lms.lexicon import Lexicon
+from rescore.metrics.normalise import WordList
+
+SYSTEMS = ("rev-espnet", "rev-kaldi", "speechmatics", "amazon", "google", "microsoft", "kaldi-librispeech")
+"""In the order of the hypotheses of lists.jsonl."""
+MONOTONE = {"share": -1, "channel": 1, "channel_mean": 1, "letters": 1, "term_elsewhere": 1, "near_elsewhere": 1}
+"""The direction in which a feature may change the odds; others may change them either way."""
+RARE = 12.0
+"""-log P from which on a word of a reference is listed as a term, natural log."""
+
+Sentence = tuple[str, str, str]
+"""Recording, reference, hypothesis."""
+
+
+def earnings(data: Path, train: bool) -> list[dict]:
+    with open(data / "earnings21/lists.jsonl", encoding="utf-8") as file:
+        lists = [json.loads(line) for line in file]
+    half = sorted({nbest["recording"] for nbest in lists})[0 if train else 1 :: 2]
+    return [nbest for nbest in lists if nbest["recording"] in half]
+
+
+def librispeech(data: Path, name: str, strong: bool = False) -> Iterator[tuple[str, str, str]]:
+    """Utterance, reference and best hypothesis."""
+    folder = data / ("librispeech-strong" if strong else "librispeech") / name
+    references = dict(_text(folder / "text"))
+    for path in sorted(folder.glob("**/1best_recog/text")):
+        yield from ((name, references[name], text) for name, text in _text(path) if name in references)
+
+
+def _text(path: Path) -> Iterator[tuple[str, str]]:
+    for line in path.read_text(encoding="utf-8").splitlines():
+        name, _, text = line.partition(" ")
+        yield name, text
+
+
+def hyporadise(data: Path) -> Iterator[Sentence]:
+    for path in sorted((data / "hyporadise").glob("*.json")):
+        if "test" in path.name:
+            continue
+        for number, entry in enumerate(json.loads(path.read_text(encoding="utf-8"))):
+            heard = entry.get("input", entry.get("input1"))
+            heard = heard[0] if isinstance(heard, list) else heard
+            if heard and entry.get("output"):
+                yield f"{path.stem}-{number // 50}", entry["output"], heard
+
+
+def keys(text: str) -> list[str]:
+    return [word.key for word in split(text)]
+
+
+def misheard(sentences: Iterable[Sentence]) -> Counter[tuple[str, str]]:
+    """The sounds of words, and of spans of up to four that were heard as others, with what was heard."""
+    pairs: Counter[tuple[str, str]] = Counter()
+    for _, reference, hypothesis in sentences:
+        meant, heard = keys(reference), keys(hypothesis)
+        for op in Levenshtein.opcodes(meant, heard):
+            ours, theirs = meant[op.src_start : op.src_end], heard[op.dest_start : op.dest_end]
+            spans = zip(ours, theirs, strict=True) if op.tag == "equal" else [(" ".join(ours), " ".join(theirs))]
+            for left, right in spans:
+                pair = sounds(left), sounds(right)
+                alike = all(pair) and max(map(len, pair)) <= 24 and Levenshtein.normalized_distance(*pair) <= 0.5
+                if alike and len(ours) <= 4 and (op.tag == "equal" or len(theirs) <= 5):
+                    pairs[pair] += 1
+    return pairs
+
+
+def labelled(finder: Finder, terms: list[Term], sentences: list[Sentence]) -> tuple[np.ndarray, np.ndarray]:
+    """(spans, features) and (spans,) whether the correction is right: it restores a term or leaves fewer errors."""
+    tables, labels = [np.zeros((0, len(FEATURES)))], []
+    for _, group in groupby(sentences, key=lambda sentence: sentence[0]):
+        recording, rows = Recording(), []
+        for _, reference, hypothesis in group:
+            heard = finder(hypothesis)
+            finder.add(recording, heard)
+            rows.append((reference, heard))
+        finder.weigh([span for _, heard in rows for span in heard.spans])
+        for reference, heard in rows:
+            if heard.spans:
+                tables.append(finder.features(heard, recording))
+                labels += _right(finder, terms, reference, heard)
+    return np.concatenate(tables), np.array(labels)
+
+
+def _right(finder: Finder, terms: list[Term], reference: str, heard: Heard) -> Iterator[bool]:
+    meant, written = keys(reference), [word.key for word in heard.words]
+    missing = Counter(number for _, _, number in finder.index.occurrences(split(reference)))
+    missing -= Counter(number for _, _, number in heard.present)
+    errors = Levenshtein.distance(meant, written)
+    for span in heard.spans:
+        words = list(terms[span.term].words)
+        words[-1] += "s" if span.possessive else ""
+        gain = errors - Levenshtein.distance(meant, [*written[: span.first], *words, *written[span.last :]])
+        yield gain > 0 or (gain == 0 and missing[span.term] > 0)
+
+
+def train(data: Path, out: Path) -> None:
+    """Learn the channel of sounds and the trees, and write both."""
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    lexicon = Lexicon.load(shipped_models() / "tta/lexicon.txt.xz")
+    calls = earnings(data, train=True)
+    spoken: dict[str, list[Sentence]] = {
+        name: [(nbest["recording"], nbest["ref"], nbest["hyps"][place]["text"]) for nbest in calls]
+        for place, name in enumerate(SYSTEMS)
+    }
+    read = [(name.rpartition("-")[0], *texts) for name, *texts in librispeech(data, "dev_clean")]
+    dictated = list(hyporadise(data))
+    source = "Earnings-21 (11 recordings, 7 recognisers), LibriSpeech dev-clean, HyPoradise (training sets)"
+    channel = learn(misheard([*read, *dictated, *(sentence for rows in spoken.values() for sentence in rows)]), source)
+    channel.save(out)
+    channel = Channel.load(out)
+    sets = []
+    for path, names in (("oracle", SYSTEMS), ("distractor", ("rev-kaldi", "speechmatics", "kaldi-librispeech"))):
+        terms, _ = read_terms(WordList.load(data / f"earnings21/terms.{path}.txt"))
+        sets += [(terms, spoken[name]) for name in names]
+    for rows in (read, dictated):
+        rare = {word for _, text, _ in rows for word in keys(text) if -lexicon.log_prob(word) > RARE and len(word) > 3}
+        sets.append(([Term(word) for word in sorted(rare)], rows))
+    tables, labels = [], []
+    for terms, rows in sets:
+        table, right = labelled(Finder(terms, lexicon, channel), terms, rows)
+        tables.append(table)
+        labels.append(right)
+        print(f"{len(terms)} terms, {len(rows)} texts: {len(table)} spans, {right.sum()} right", flush=True)
+    x, y = np.concatenate(tables), np.concatenate(labels)
+    trees = HistGradientBoostingClassifier(
+        max_iter=120, learning_rate=0.08, max_leaf_nodes=12, min_samples_leaf=30, l2_regularization=5.0,
+        monotonic_cst=[MONOTONE.get(name, 0) for name in FEATURES], early_stopping=False, random_state=0,
+    ).fit(x, y)  # fmt: skip
+    model = {
+        "features": FEATURES,
+        "baseline": float(np.ravel(trees._baseline_prediction)[0]),
+        "trees": [_nodes(predictor[0].nodes) for predictor in trees._predictors],
+        "threshold": 0.62,
+        "source": source,
+    }
+    (out / "terms.json").write_text(json.dumps(model, separators=(",", ":")) + "\n", encoding="utf-8")
+
+
+def _nodes(nodes: np.ndarray) -> list[list[float]]:
+    return [
+        [0, 0, 0, 0, round(float(node["value"]), 5)]
+        if node["is_leaf"]
+        else [int(node["feature_idx"]), float(node["num_threshold"]), int(node["left"]), int(node["right"]), 0]
+        for node in nodes
+    ]
+
+
+def prepare(data: Path, out: Path) -> None:
+    """Kaldi texts of both halves of Earnings-21, and of dev-other with lists of rare words for each utterance."""
+    for half in ("tune", "report"):
+        lists = earnings(data, half == "tune")
+        out.joinpath(half).mkdir(parents=True, exist_ok=True)
+        for place, name in enumerate(SYSTEMS):
+            _write(out / half / f"{name}.txt", ((nbest["id"], nbest["hyps"][place]["text"]) for nbest in lists))
+        _write(out / half / "ref.txt", ((nbest["id"], nbest["ref"]) for nbest in lists))
+    lexicon = Lexicon.load(shipped_models() / "tta/lexicon.txt.xz")
+    pool = sorted(word for word, count in lexicon.counts.items() if -lexicon.log_prob(word) > RARE and len(word) > 3)
+    for name in ("librispeech", "librispeech-strong"):
+        rows = sorted(librispeech(data, "dev_other", name.endswith("strong")))
+        out.joinpath(name).mkdir(parents=True, exist_ok=True)
+        _write(out / name / "hyp.txt", ((utterance, text) for utterance, _, text in rows))
+        _write(out / name / "ref.txt", ((utterance, text) for utterance, text, _ in rows))
+        for size in (100, 500, 1000):
+            draw = random.Random(size)
+            listed = (
+                (utterance, sorted({word for word in keys(text) if -lexicon.log_prob(word) > RARE and len(word) > 3}))
+                for utterance, text, _ in rows
+            )
+            _write(
+                out / name / f"words.{size}.txt",
+                ((utterance, " ".join([*rare, *draw.sample(pool, size)])) for utterance, rare in listed),
+            )
+
+
+def _write(path: Path, rows: Iterable[tuple[str, str]]) -> None:
+    path.write_text("".join(f"{name} {text}\n" for name, text in rows), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("command", choices=("train", "prepare"))
+    parser.add_argument("--data", type=Path, default=Path("../shared/data"))
+    parser.add_argument("--out", type=Path, required=True)
+    arguments = parser.parse_args()
+    {"train": train, "prepare": prepare}[arguments.command](arguments.data, arguments.out)

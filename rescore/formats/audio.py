@@ -1,0 +1,277 @@
+"""Recordings of utterances: where they are, and their samples. The only border between audio files and the package.
+
+recordings(["data/test/wav.scp"])["utt-1"]      an `Audio`, from wav.scp with segments, a folder, or a manifest
+samples(audio, 16_000)                          its samples, mono, at this rate
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import logging
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rescore.errors import UserError
+from rescore.files import loads
+from rescore.formats.lines import identity_of, json_number
+from rescore.formats.source import Source
+from rescore.nbest import NO_AUDIO, Audio, NbestList
+
+log = logging.getLogger(__name__)
+
+Samples = npt.NDArray[np.float32]
+
+ENDINGS = (".wav", ".flac", ".ogg", ".mp3")
+LONGEST, SHORTEST = 600.0, 0.025
+"""Seconds of an utterance."""
+SILENCE = 2.0**-15
+"""The largest sample of a recording without sound: less than a step of 16 bits."""
+HIGHEST_RATE, MOST_CHANNELS = 384_000, 16
+"""Limits of a file's header, which says how much memory its samples take."""
+
+
+def recordings(paths: Sequence[str]) -> Mapping[str, Audio]:
+    """The recordings of utterances by id.
+
+    Args:
+        paths: each is Kaldi's wav.scp (with `segments` in its folder, the utterances are these), a folder with such a
+            file, a folder of audio files called after their utterances, or a NeMo manifest (JSON Lines with
+            audio_filepath, and perhaps offset and duration in seconds).
+
+    Raises:
+        UserError: a file cannot be read, a line is damaged or names a command, or two files are of one utterance.
+    """
+    every: dict[str, Audio] = {}
+    for path in map(Path, paths):
+        scp = path / "wav.scp"
+        if path.is_dir() and not scp.is_file():
+            entries: Iterable[tuple[str, Audio]] = _folder(path)
+        else:
+            source = Source(scp if path.is_dir() else path)
+            entries = _manifest(source) if source.head.lstrip().startswith("{") else _scp(source)
+        for name, audio in entries:
+            if every.setdefault(name, audio) != audio:
+                raise UserError(f"{path}: utterance {name} has another recording, {every[name].path}; give only one")
+    return every
+
+
+def _folder(folder: Path) -> Iterator[tuple[str, Audio]]:
+    """Files called ID.wav, in the folder or in folders within it; links that lead out of it are left out."""
+    inside = folder.resolve()
+    for path in sorted(folder.rglob("*")):
+        if path.suffix.lower() in ENDINGS and path.is_file() and path.resolve().is_relative_to(inside):
+            yield path.stem, Audio(str(path), name=path.stem)
+
+
+def _scp(source: Source) -> Iterator[tuple[str, Audio]]:
+    from rescore.formats.references import read_segments
+
+    files: dict[str, Audio] = {}
+    for place, line in source.filled():
+        name, _, path = line.strip().replace("\t", " ").partition(" ")
+        path = path.strip()
+        if path.endswith("|") or path.startswith("|"):
+            raise UserError(
+                f"{place}: {name} is a command, which is not run; run it, write its output to a .wav or .flac file, "
+                "and name this file"
+            )
+        if not path:
+            raise UserError(f"{place}: expected `utterance path`")
+        if name in files:
+            raise UserError(f"{place}: {name} is duplicated; give each recording once")
+        files[name] = Audio(_located(path, source.path.parent), name=name)
+    segments = source.path.parent / "segments"
+    if not segments.is_file():
+        yield from files.items()
+        return
+    for name, segment in read_segments(segments).items():
+        place = f"{segments}: utterance {name}"
+        if segment.recording not in files:
+            raise UserError(f"{place}: recording {segment.recording} is not in {source.name}")
+        end = None if segment.end == -1 else segment.end
+        yield name, audio_part(replace(files[segment.recording], start=segment.start, end=end, name=name), place)
+
+
+def _manifest(source: Source) -> Iterator[tuple[str, Audio]]:
+    for place, line in source.filled():
+        value = loads(line, place, line=True)
+        if not isinstance(value, dict) or not isinstance(value.get("audio_filepath"), str):
+            raise UserError(f"{place}: expected an object with audio_filepath")
+        name = identity_of(value["id"] if "id" in value else value["audio_filepath"])
+        audio = entry_audio(value, "audio_filepath", name, place)
+        yield name, replace(audio, path=_located(audio.path, source.path.parent))
+
+
+def _located(path: str, folder: Path) -> str:
+    """A path as it is; a relative path that is not there, from the folder of the file that names it."""
+    return path if Path(path).is_absolute() or Path(path).exists() else str(folder / path)
+
+
+def entry_audio(value: Mapping[str, Any], key: str, name: str, place: str) -> Audio:
+    """The recording that a JSON object names; `offset` and `duration` beside the path say the part, as NeMo has it.
+
+    Raises:
+        UserError: the path is not a text, or there is no such part.
+    """
+    if not isinstance(value[key], str) or not value[key]:
+        raise UserError(f"{place}: {key}: expected the path of an audio file")
+    start = json_number(value["offset"], place, "offset") if value.get("offset") is not None else 0.0
+    length = json_number(value["duration"], place, "duration") if value.get("duration") is not None else None
+    whole = length is None or "offset" not in value  # without an offset, the duration describes the whole file
+    return audio_part(Audio(value[key], start, None if whole or length is None else start + length, name=name), place)
+
+
+def audio_part(audio: Audio, place: str) -> Audio:
+    """The same, if its start and end are a part of a recording.
+
+    Raises:
+        UserError: they are not.
+    """
+    end = math.inf if audio.end is None else audio.end
+    if not (0 <= audio.start < end and math.isfinite(audio.start)):
+        raise UserError(f"{place}: the part from {audio.start:g} s to {end:g} s is empty; give a start before its end")
+    return audio
+
+
+def with_audio(lists: Iterable[NbestList], paths: Sequence[str], allow_missing: bool) -> Iterator[NbestList]:
+    """The lists with their recordings, each of which is read and checked; a stream.
+
+    Args:
+        paths: see `recordings`. allow_missing: whether a list without a usable recording gets `NO_AUDIO` and a warning;
+            else it is an error.
+
+    Raises:
+        UserError: as `recordings` and `samples`; a list has no recording.
+    """
+    known = recordings(paths)
+    for nbest in lists:
+        audio = known.get(nbest.id, nbest.audio)
+        try:
+            if audio is None:
+                raise UserError(f"utterance {nbest.id}: no recording in {', '.join(paths)}")
+            audio = replace(audio, name=nbest.id)
+            digest(audio)
+        except UserError as error:
+            if not allow_missing:
+                raise UserError(f"{error}; --allow-missing goes on without it") from None
+            log.warning("%s", error)
+            audio = NO_AUDIO
+        yield replace(nbest, audio=audio)
+
+
+def confined(audio: Audio, folder: Path | None) -> Audio:
+    """A recording that a request names, if it may be read: its content, or a path within a folder.
+
+    Raises:
+        UserError: the path leads out of the folder, or no folder is allowed.
+    """
+    if audio.content is not None:
+        return audio
+    if folder is None:
+        raise UserError(f"utterance {audio.name}: paths of recordings are not allowed; send the file as base64")
+    path = (folder / audio.path).resolve()
+    if not path.is_relative_to(folder.resolve()):
+        raise UserError(f"utterance {audio.name}: {audio.path} is outside the folder of recordings")
+    return replace(audio, path=str(path))
+
+
+def samples(audio: Audio, rate: int) -> Samples:
+    """The samples of a recording, in [-1, 1], (samples,), at `rate` a second; several channels are averaged.
+
+    Raises:
+        UserError: the recording is missing, damaged, empty, too short, too long or silent, or soundfile is not
+            installed.
+    """
+    heard, own_rate = _read(audio)
+    if own_rate == rate:
+        return heard
+    import soxr
+
+    return np.asarray(soxr.resample(heard, own_rate, rate), dtype=np.float32)
+
+
+def digest(audio: Audio) -> str:
+    """The hash of a recording's samples and their rate, in hexadecimal, whatever its file is called; empty for
+    `NO_AUDIO`.
+
+    Raises:
+        UserError: as `samples`.
+    """
+    if audio == NO_AUDIO:
+        return ""
+    try:
+        about = None if audio.content is not None else Path(audio.path).stat()
+    except (OSError, ValueError):
+        about = None
+    state = about and (about.st_mtime_ns, about.st_size)
+    return _digest(audio, state)
+
+
+@lru_cache(maxsize=1 << 16)
+def _digest(audio: Audio, state: tuple[int, int] | None) -> str:
+    """`state` of the file: a file that changes is read again."""
+    heard, rate = _read(audio)
+    return hashlib.blake2b(heard.tobytes() + str(rate).encode(), digest_size=16).hexdigest()
+
+
+def _read(audio: Audio) -> tuple[Samples, int]:
+    """The samples at the file's own rate, and this rate."""
+    place = f"utterance {audio.name}: {'its audio' if audio.content is not None else audio.path}"
+    with _opened(audio, place) as file:
+        rate = file.samplerate
+        if not (0 < rate <= HIGHEST_RATE and 0 < file.channels <= MOST_CHANNELS):
+            raise UserError(
+                f"{place}: {rate:,} samples a second in {file.channels} channels; convert it to WAV or FLAC"
+            )
+        whole = file.frames / rate
+        first = round(audio.start * rate)
+        last = file.frames if audio.end is None else min(file.frames, round(audio.end * rate))
+        if audio.start and audio.start >= whole:
+            raise UserError(f"{place}: begins at {audio.start:g} s, but the file ends at {whole:.2f} s")
+        seconds = (last - first) / rate
+        if seconds < SHORTEST:
+            raise UserError(
+                f"{place}: {max(0, last - first)} samples ({max(0.0, seconds):.3f} s), too short for speech"
+            )
+        if seconds > LONGEST:
+            raise UserError(
+                f"{place}: {seconds:,.0f} s, more than {LONGEST:g} s; cut it into utterances with `segments` beside "
+                "wav.scp"
+            )
+        file.seek(first)
+        heard = file.read(last - first, dtype="float32", always_2d=True)
+    if len(heard) < last - first - rate * SHORTEST:
+        raise UserError(f"{place}: damaged: {len(heard) / rate:.2f} s of {seconds:.2f} s can be read")
+    if not np.isfinite(heard).all():
+        raise UserError(f"{place}: has samples that are not numbers (NaN or infinite); record or convert it again")
+    mono = heard[:, 0] if heard.shape[1] == 1 else heard.mean(axis=1)
+    if np.abs(mono).max() < SILENCE:
+        raise UserError(f"{place}: silent")
+    return mono, rate
+
+
+@contextmanager
+def _opened(audio: Audio, place: str) -> Iterator[Any]:
+    """The file as soundfile opens it; its errors become `UserError`."""
+    try:
+        import soundfile
+        import soxr  # noqa: F401 (missing packages are told together)
+    except (ImportError, OSError):
+        raise UserError("recordings need soundfile and soxr; install them with: pip install 'rescore[audio]'") from None
+    try:
+        if audio.content is None and not Path(audio.path).is_file():
+            raise UserError(f"{place}: no such file")
+        with soundfile.SoundFile(audio.path if audio.content is None else io.BytesIO(audio.content)) as file:
+            yield file
+    except (soundfile.SoundFileError, OSError, TypeError, ValueError, MemoryError) as error:
+        reason = " ".join(str(error).rpartition(": ")[2].split())[:100]
+        raise UserError(f"{place}: cannot be read as audio ({reason}); convert it to WAV or FLAC") from None

@@ -1,0 +1,415 @@
+"""1-best texts that are read piece by piece and written back in their own format, with words replaced and times kept.
+
+Formats: trn, Kaldi text, plain lines, CTM, STM, subtitles (SRT, VTT), and JSON or JSON Lines of services.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
+from itertools import pairwise
+from typing import IO, Any, NamedTuple
+
+from rescore.errors import UserError
+from rescore.files import loads
+from rescore.formats.references import begin_with_ids, is_stm
+from rescore.formats.source import Source, open_once
+
+KINDS = ("plain", "kaldi", "trn", "ctm", "stm", "srt", "vtt", "json")
+"""Formats that can be read and written back."""
+PAUSE, MOST_WORDS = 1.0, 200
+"""In a CTM, a text ends at a silence of this many seconds, or at this number of words."""
+
+
+class Replacement(NamedTuple):
+    """Characters of a text, and what is written in their place."""
+
+    start: int
+    end: int
+    new: str
+
+
+class Text(NamedTuple):
+    """A text that may be changed."""
+
+    id: str
+    """Of the utterance, or the number of the line or phrase from 1."""
+    recording: str
+    text: str
+    repeated: bool = False
+    """Whether its words are those of another text of the document, as a list of words beside their transcript."""
+
+
+class Part(NamedTuple):
+    """A stretch of a document: the texts in it, and a function that writes the stretch with their replacements."""
+
+    texts: Sequence[Text]
+    render: Callable[[Sequence[Sequence[Replacement]]], str]
+
+
+class LiveSource(Source):
+    """A source whose first line is enough to tell the format, so that a pipe's lines are answered as they come."""
+
+    @cached_property
+    def _once(self) -> tuple[bytes, IO[bytes]]:
+        raw = open_once(self.path, self.name)
+        read: Callable[[int], bytes] = getattr(raw, "read1", raw.read)
+        head = b""
+        while b"\n" not in head and (part := read(1 << 16)):
+            head += part
+        return head, raw
+
+
+def replaced(text: str, replacements: Iterable[Replacement]) -> str:
+    """The text with replacements, which are in order and do not overlap."""
+    pieces, last = [], 0
+    for start, end, new in replacements:
+        pieces += [text[last:start], new]
+        last = end
+    return "".join([*pieces, text[last:]])
+
+
+def kind_of(source: Source) -> str:
+    """The format of a document, from its beginning.
+
+    Raises:
+        UserError: the source is a folder.
+    """
+    if source.is_folder:
+        raise UserError(f"{source.name}: is a folder; give a file with texts")
+    head = source.head
+    lines = [line for line in head.split("\n") if line.strip()]
+    if len(head) >= 1 << 15 and len(lines) > 1:
+        lines.pop()  # it may be cut
+    if head.lstrip().startswith("WEBVTT"):
+        return "vtt"
+    if source.peek.root:
+        return "json"
+    if any(_CUE.match(line) for line in lines[:3]):
+        return "srt"
+    lines = [line for line in lines if not line.startswith(";;")]
+    if lines and all(_CTM.fullmatch(line.strip()) for line in lines):
+        return "ctm"
+    if is_stm(lines):
+        return "stm"
+    if lines and all(_TRN.search(line) for line in lines):
+        return "trn"
+    if begin_with_ids(lines) and (len(lines) > 1 or set(lines[0].split()[0]) & set("-_")):
+        return "kaldi"
+    return "plain"
+
+
+_CUE = re.compile(r"\s*(?:\d+:)?\d\d:\d\d[.,]\d{3} --> ")
+_CTM = re.compile(r"\S+\s+\S+\s+\d+(?:\.\d+)?\s+\d+(?:\.\d+)?\s+\S+(?:\s+-?[\d.]+)?(?:\s+\S+)*")
+_STM = re.compile(r"\s*(\S+)(?:\s+\S+){2}(?:\s+\d+(?:\.\d+)?){2}(?:\s+<[^>]*>)?\s*")
+_TRN = re.compile(r"\(([^\s()]+)\)\s*$")
+_ID = re.compile(r"\s*(\S+)\s*")
+
+
+def parts(source: Source, kind: str) -> Iterator[Part]:
+    """The parts of a document, which make up the document again when they are written.
+
+    Raises:
+        UserError: the source cannot be read, or is not of this format.
+    """
+    if kind == "json":
+        return _json_parts(source)
+    if kind == "ctm":
+        return _ctm_parts(source)
+    if kind in ("srt", "vtt"):
+        return _subtitle_parts(source)
+    return (_line_part(line, number, source.stem, kind) for number, line in enumerate(source.lines(), 1))
+
+
+def _verbatim(text: str) -> Part:
+    return Part((), lambda changes: text)
+
+
+def _line_part(line: str, number: int, stem: str, kind: str) -> Part:
+    """A line of trn, Kaldi text, STM, or a plain line."""
+    name, recording, begin, end = str(number), stem, 0, len(line)
+    if not line.strip() or (kind in ("trn", "stm") and line.startswith(";;")):
+        return _verbatim(f"{line}\n")
+    if kind == "trn" and (match := _TRN.search(line)):
+        name, end = match[1], match.start()
+    elif kind in ("kaldi", "stm") and (match := (_ID if kind == "kaldi" else _STM).match(line)):
+        name, begin = match[1], match.end()
+    if kind in ("trn", "kaldi"):
+        recording = re.sub(r"[-_][^-_]*$", "", name)
+    elif kind == "stm":
+        recording = name
+    return Part(
+        [Text(name, recording, line[begin:end])],
+        lambda changes: f"{line[:begin]}{replaced(line[begin:end], changes[0])}{line[end:]}\n",
+    )
+
+
+def _subtitle_parts(source: Source) -> Iterator[Part]:
+    """One part for each cue: its lines of text, as one text, up to the empty line."""
+    waiting: list[str] = []
+    number, inside = 0, False
+
+    def cue() -> Part:
+        text = "\n".join(waiting)
+        return Part([Text(str(number), source.stem, text)], lambda changes: replaced(text, changes[0]) + "\n")
+
+    for line in source.lines():
+        if inside and line.strip():
+            waiting.append(line)
+            continue
+        if waiting:
+            yield cue()
+            waiting = []
+        inside = bool(_CUE.match(line))
+        number += inside
+        yield _verbatim(f"{line}\n")
+    if waiting:
+        yield cue()
+
+
+class _Place(NamedTuple):
+    """Neighbouring words of a list, and the words that replace them."""
+
+    first: int
+    last: int
+    new: list[str]
+
+
+def _places(words: Sequence[str], changes: Sequence[Replacement]) -> list[_Place]:
+    """The replacements of the words' joined text, as whole words."""
+    starts, at = [], 0
+    for word in words:
+        starts.append(at)
+        at += len(word) + 1
+    text = " ".join(words)
+    places = []
+    for start, end, new in changes:
+        first = max(number for number, begin in enumerate(starts) if begin <= start)
+        last = min((number for number, begin in enumerate(starts) if begin >= end), default=len(words))
+        ending = starts[last] - 1 if last < len(words) else len(text)
+        places.append(_Place(first, last, (text[starts[first] : start] + new + text[end:ending]).split()))
+    return places
+
+
+def _retimed(spans: Sequence[tuple[float, float]], new: Sequence[str]) -> list[tuple[float, float]]:
+    """Start and end of each new word in the place of words with these times; by letters if their numbers differ."""
+    if len(spans) == len(new):
+        return list(spans)
+    start, total = spans[0][0], spans[-1][1] - spans[0][0]
+    ends = [sum(map(len, new[: place + 1])) / sum(map(len, new)) for place in range(len(new))]
+    bounds = [start, *(start + total * end for end in ends)]
+    return list(pairwise(bounds))
+
+
+def _ctm_parts(source: Source) -> Iterator[Part]:
+    waiting: list[list[str]] = []
+    end = 0.0
+    for place, line in enumerate(source.lines(), 1):
+        fields = line.split()
+        if len(fields) < 5 or line.startswith(";;"):
+            if waiting:
+                yield _ctm_part(waiting)
+                waiting = []
+            yield _verbatim(f"{line}\n")
+            continue
+        try:
+            start, duration = float(fields[2]), float(fields[3])
+        except ValueError:
+            raise UserError(f"{source.name}: line {place}: expected `recording channel start duration word`") from None
+        same = waiting and waiting[-1][:2] == fields[:2]
+        if waiting and (not same or start - end > PAUSE or len(waiting) >= MOST_WORDS):
+            yield _ctm_part(waiting)
+            waiting = []
+        waiting.append(fields)
+        end = start + duration
+    if waiting:
+        yield _ctm_part(waiting)
+
+
+def _ctm_part(rows: list[list[str]]) -> Part:
+    words = [row[4] for row in rows]
+
+    def render(changes: Sequence[Sequence[Replacement]]) -> str:
+        lines, done = [], 0
+        for first, last, new in _places(words, changes[0]):
+            lines += rows[done:first]
+            spans = [(float(row[2]), float(row[2]) + float(row[3])) for row in rows[first:last]]
+            rest = rows[first][5:]
+            if rest and len(spans) > 1:  # the confidence of several words is the lowest
+                rest = [min((row[5] for row in rows[first:last] if len(row) > 5), key=_confidence), *rest[1:]]
+            for word, (start, end) in zip(new, _retimed(spans, new), strict=True):
+                lines.append([*rows[first][:2], f"{start:.2f}", f"{end - start:.2f}", word, *rest])
+            done = last
+        return "".join(" ".join(row) + "\n" for row in [*lines, *rows[done:]])
+
+    recording = rows[0][0]
+    return Part([Text(f"{recording}-{rows[0][2]}", recording, " ".join(words))], render)
+
+
+def _confidence(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return 1.0
+
+
+_TEXTS = (
+    "text",
+    "transcript",
+    "Display",
+    "DisplayText",
+    "Lexical",
+    "ITN",
+    "MaskedITN",
+    "display",
+    "lexical",
+    "itn",
+    "maskedITN",
+)
+_WORD_LISTS = ("words", "Words", "result")
+_WORD = ("word", "Word", "text")
+_TIMES = (("start", "end"), ("startTime", "endTime"), ("startOffset", "endOffset"), ("start_time", "end_time"))
+_DURATION = ("Offset", "Duration")
+_IDS = ("id", "utt_id", "utterance", "key", "audio_filepath")
+
+
+def _json_parts(source: Source) -> Iterator[Part]:
+    if source.peek.root == "{" and source.peek.lines:
+        for number, line in enumerate(source.lines(), 1):
+            if not line.strip():
+                yield _verbatim(f"{line}\n")
+                continue
+            yield _json_part(loads(line, f"{source.name}: line {number}", line=True), source.stem, str(number), None)
+        return
+    text = source.read_all()
+    indent = re.match(r"\s*[\[{]\n( +|\t+)", text)
+    step: str | None = indent[1] if indent else None
+    yield _json_part(loads(text, source.name), source.stem, source.stem, step)
+
+
+def _json_part(document: Any, stem: str, name: str, indent: str | None) -> Part:
+    """A document, whose texts and lists of words are replaced where they stand."""
+    texts: list[Text] = []
+    writers: list[Callable[[Sequence[Replacement]], None]] = []
+    wholes: list[tuple[dict[str, Any], list[Any]]] = []
+
+    def visit(value: Any, name: str, recording: str) -> None:
+        if isinstance(value, list):
+            for entry in value:
+                visit(entry, name, recording)
+        if not isinstance(value, dict):
+            return
+        name = next((str(value[key]) for key in _IDS if isinstance(value.get(key), str)), name)
+        recording = str(value.get("recording") or recording)
+        segments = value.get("segments")
+        whole = isinstance(segments, list) and isinstance(value.get("text"), str) and _joins(segments, value["text"])
+        if whole:
+            wholes.append((value, list(segments or ())))
+        lists = [key for key in _WORD_LISTS if _is_words(value.get(key))]
+        for key in _TEXTS:
+            if isinstance(value.get(key), str) and not whole:
+                repeated = any(other in value for other in _TEXTS[: _TEXTS.index(key)])
+                texts.append(Text(name, recording, value[key], repeated))
+                writers.append(_text_writer(value, key))
+        for key in lists:
+            words = [_word_of(entry).strip() for entry in value[key]]
+            texts.append(Text(name, recording, " ".join(words), any(other in value for other in _TEXTS)))
+            writers.append(_words_writer(value, key, words))
+        for key, entry in value.items():
+            if key not in lists:
+                visit(entry, name, recording)
+
+    visit(document, name, stem)
+
+    def render(changes: Sequence[Sequence[Replacement]]) -> str:
+        for write, change in zip(writers, changes, strict=True):
+            if change:
+                write(change)
+        for value, segments in wholes:
+            value["text"] = "".join(segment["text"] for segment in segments)
+        return json.dumps(document, ensure_ascii=False, indent=indent) + "\n"
+
+    return Part(texts, render)
+
+
+def _joins(segments: list[Any], text: str) -> bool:
+    """Whether the texts of segments make up a text."""
+    pieces = [segment.get("text") if isinstance(segment, dict) else None for segment in segments]
+    return bool(pieces) and all(isinstance(piece, str) for piece in pieces) and "".join(map(str, pieces)) == text
+
+
+def _is_words(value: Any) -> bool:
+    return (
+        isinstance(value, list) and bool(value) and all(isinstance(entry, dict) and _word_key(entry) for entry in value)
+    )
+
+
+def _word_key(entry: dict[str, Any]) -> str | None:
+    return next((key for key in _WORD if isinstance(entry.get(key), str) and entry[key].strip()), None)
+
+
+def _word_of(entry: dict[str, Any]) -> str:
+    return str(entry[_word_key(entry) or ""])
+
+
+def _text_writer(value: dict[str, Any], key: str) -> Callable[[Sequence[Replacement]], None]:
+    def write(changes: Sequence[Replacement]) -> None:
+        value[key] = replaced(value[key], changes)
+
+    return write
+
+
+def _words_writer(value: dict[str, Any], key: str, words: list[str]) -> Callable[[Sequence[Replacement]], None]:
+    def write(changes: Sequence[Replacement]) -> None:
+        old, new, done = value[key], [], 0
+        for first, last, replacement in _places(words, changes):
+            new += [*old[done:first], *_entries(old[first:last], replacement)]
+            done = last
+        value[key] = [*new, *old[done:]]
+
+    return write
+
+
+def _entries(old: list[dict[str, Any]], words: list[str]) -> list[dict[str, Any]]:
+    """New words in the place of old ones, each with what the old ones have: fields, times, the least confidence."""
+    key = _word_key(old[0]) or ""
+    blank = old[0][key][: len(old[0][key]) - len(old[0][key].lstrip())]
+    same = len(old) == len(words)
+    entries = [{**(old[place] if same else old[0]), key: blank + word} for place, word in enumerate(words)]
+    for name in ("confidence", "Confidence", "conf", "probability"):
+        if name in old[0] and not same:
+            lowest = min((entry[name] for entry in old if name in entry), key=lambda value: _confidence(str(value)))
+            entries = [{**entry, name: lowest} for entry in entries]
+    spans = [span for entry in old if (span := _times_of(entry)) is not None]
+    if not same and len(spans) == len(old):
+        for entry, (start, end) in zip(entries, _retimed(spans, words), strict=True):
+            _set_times(entry, start, end)
+    return entries
+
+
+def _times_of(entry: dict[str, Any]) -> tuple[float, float] | None:
+    try:
+        if _DURATION[1] in entry and _DURATION[0] in entry:
+            return float(entry["Offset"]), float(entry["Offset"]) + float(entry["Duration"])
+        for first, last in _TIMES:
+            if last in entry:
+                begin, end = (float(str(entry.get(name, 0)).removesuffix("s")) for name in (first, last))
+                return begin, end
+    except (TypeError, ValueError):
+        return None
+    return None
+
+
+def _set_times(entry: dict[str, Any], start: float, end: float) -> None:
+    """Set the times of a word, in the form that they have."""
+    if _DURATION[1] in entry:
+        entry["Offset"], entry["Duration"] = round(start), round(end - start)
+        return
+    for first, last in _TIMES:
+        if last in entry:
+            for name, value in ((first, start), (last, end)):
+                before = entry.get(name, entry[last])
+                rounded = round(value, 3)
+                entry[name] = f"{rounded}{'s' if before.endswith('s') else ''}" if isinstance(before, str) else rounded

@@ -1,0 +1,293 @@
+"""Options, declared once: a field of a dataclass with its help, range, group and flag.
+
+The command line (`rescore.cli.options.base`), checks of values in Python, and the lists of options in the docs are made
+from these declarations.
+
+Example:
+    >>> @dataclass(frozen=True, kw_only=True)
+    ... class Cutting(Declared):
+    ...     size: int = option(10, "Words per line.", metavar="N", low=1)
+    >>> [(field.name, field.about.help) for field in Cutting.declared()]
+    [('size', 'Words per line.')]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import MISSING, dataclass, field, fields
+from functools import cache
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, ClassVar, NamedTuple, TypeVar, get_type_hints
+
+from rescore.errors import UserError
+from rescore.files import parsed_text
+from rescore.parts import Registry
+
+Group = TypeVar("Group")
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """What the command line says of a field. The field's annotation gives the type, its default the default."""
+
+    help: str = ""
+    names: tuple[str, ...] = ()
+    """`--name`, `-n`, or `--name/--no-name`; made from the field's name if empty. `--no-name` alone turns a field off
+    whose default is True."""
+    metavar: str | None = None
+    choices: tuple[str, ...] | Registry[Any] = ()
+    describes: Registry[Any] | None = None
+    """A table whose parts the help describes."""
+    low: float | None = None
+    high: float | None = None
+    open_low: bool = False
+    open_high: bool = False
+    """Bounds of a number; open bounds are not allowed values."""
+    required: bool = False
+    group: str = ""
+    """Title of the group in the help; the class's title if empty."""
+    common: bool = False
+    """Whether the option is among the few that most people need."""
+    value: str = ""
+    """The field is true if the option, which several fields share, has this value."""
+    repeated: bool = False
+    """Whether this option may be given several times."""
+    needs: str = ""
+    """The field without which this option has no meaning."""
+    parse: Callable[[str], Any] | None = None
+    """Makes the value from what was typed. A ValueError or UserError says what is wrong with it."""
+    read: Callable[[Any], Any] | None = None
+    """Makes the field's value from the parsed value, after all options are checked: reads the file, for example."""
+    nested: type[Any] | None = None
+    """A declared class whose options stand in the place of this field."""
+    parts: Registry[Any] | None = None
+    """A table whose parts declare the options that stand in the place of this field, each in its class `Options`."""
+
+    def check(self, name: str, value: Any) -> None:
+        """
+        Raises:
+            UserError: the option does not take this value.
+        """
+        flag = self.flag(name)
+        if isinstance(self.choices, Registry):
+            self.choices.check(value)
+        elif self.choices and value not in self.choices:
+            raise UserError(f"{flag} {value}: expected one of {', '.join(self.choices)}")
+        low = self.low is not None and (value <= self.low if self.open_low else not value >= self.low)
+        high = self.high is not None and (value >= self.high if self.open_high else not value <= self.high)
+        if low or high:
+            bounds = [f"{bound:g}" for bound in (self.low, self.high) if bound is not None]
+            raise UserError(f"{flag} {value}: expected a number from {' to '.join(bounds)}{' on' * (len(bounds) < 2)}")
+
+    def flag(self, name: str) -> str:
+        """The option as users type it, for a field of this name."""
+        return max(self.names or (f"--{name.replace('_', '-')}",), key=len)
+
+
+def option(default: Any, help: str = "", *names: str, **about: Any) -> Any:  # noqa: A002 (as click calls it)
+    """A field that is an option; `about` as in `Option`. A mapping or a class as default is made anew each time."""
+    metadata = {"option": Option(help, names, **about)}
+    if isinstance(default, type):
+        return field(default_factory=default, metadata=metadata)
+    if isinstance(default, Mapping):
+        return field(default_factory=lambda: MappingProxyType(dict(default)), metadata=metadata)
+    return field(default=default, metadata=metadata)
+
+
+class Field(NamedTuple):
+    """A field that is an option."""
+
+    name: str
+    title: str
+    """Of its group in the help."""
+    about: Option
+    hint: Any
+    """Its type."""
+    default: Any
+
+
+class Declared:
+    """The base of dataclasses whose fields are options."""
+
+    title: ClassVar[str] = "Options"
+    """Of the fields' group in the help, where they name no group."""
+
+    def __post_init__(self) -> None:
+        """Subclasses check how their fields fit together, and call this method.
+
+        Raises:
+            UserError: an option does not take the value, or options do not fit together.
+        """
+        for declared_field in type(self).declared():
+            value = getattr(self, declared_field.name)
+            for element in value if type(value) is tuple else () if value is None else (value,):
+                declared_field.about.check(declared_field.name, element)
+
+    @classmethod
+    def declared(cls) -> tuple[Field, ...]:
+        """The fields that are options; those of base classes come first."""
+        return _declared(cls)  # type: ignore[arg-type]  # a class is hashable
+
+
+@cache
+def _declared(cls: type[Any]) -> tuple[Field, ...]:
+    titles: dict[str, str] = {}
+    for base in reversed(cls.__mro__):
+        if issubclass(base, Declared):
+            titles |= dict.fromkeys(vars(base).get("__annotations__", {}), base.title)
+    hints = get_type_hints(cls)
+    return tuple(
+        Field(
+            entry.name,
+            about.group or titles[entry.name],
+            about,
+            hints[entry.name],
+            entry.default if entry.default is not MISSING else None,
+        )
+        for entry in fields(cls)
+        if (about := entry.metadata.get("option")) is not None
+    )
+
+
+def options_of(part: Any) -> type[Declared] | None:
+    """The class `Options` of a part; None if the part has no options of its own."""
+    options: type[Declared] | None = getattr(part, "Options", None)
+    return options
+
+
+def owners(entry: Field) -> list[type[Declared]]:
+    """The classes whose options stand in the place of a field."""
+    if entry.about.nested:
+        return [entry.about.nested]
+    table = entry.about.parts
+    every = [options_of(table[name]) for name in table.names] if table else []
+    return [options for options in every if options is not None]
+
+
+def flattened(declared: Iterable[Field]) -> Iterator[Field]:
+    """The options with those of nested classes and of parts in their places. A name that several parts share is one
+    option."""
+    seen = set[str]()
+    for entry in declared:
+        if entry.about.nested or entry.about.parts:
+            inner = flattened(inner for owner in owners(entry) for inner in owner.declared())
+            entries = [one._replace(title=entry.title) for one in inner]
+        else:
+            entries = [entry]
+        for one in entries:
+            if one.name not in seen:
+                seen.add(one.name)
+                yield one
+
+
+class OptionValues:
+    """OptionValues of the options of parts by name, as far as they are set. Each part takes the options that its class
+    `Options` declares."""
+
+    def __init__(self, **values: Any) -> None:
+        self.values = {name: value for name, value in values.items() if value is not None}
+
+    def of(self, options: type[Group]) -> Group:
+        """The options of one part."""
+        names = [entry.name for entry in fields(options)]  # type: ignore[arg-type]
+        return options(**{name: self.values[name] for name in names if name in self.values})
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and vars(other) == vars(self)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self.values.items())})"
+
+
+def made(group: type[Group], declared: Iterable[Field], typed: Mapping[str, Any]) -> Group:
+    """An object of the values that were typed, under the names of `parameter_name`."""
+    return group(**dict(_values(declared, typed)))
+
+
+def _values(declared: Iterable[Field], typed: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    for entry in declared:
+        name, about = entry.name, entry.about
+        if about.nested:
+            yield name, made(about.nested, about.nested.declared(), typed)
+        elif about.parts:
+            inner = [inner for owner in owners(entry) for inner in owner.declared()]
+            values = {inner.name: (value, inner.default) for inner in inner for _, value in _values([inner], typed)}
+            kind: type[OptionValues] = entry.hint
+            yield name, kind(**{name: value for name, (value, default) in values.items() if value not in ((), default)})
+        elif (key := parameter_name(entry)) in typed:
+            value = typed[key]
+            if about.value:
+                value = about.value in value if isinstance(value, tuple) else about.value == value
+            read = about.read or (_as_path if "Path" in str(entry.hint) else None)
+            yield name, read(value) if read and value not in (None, ()) else value
+
+
+def _as_path(value: Any) -> Any:
+    return tuple(map(_as_path, value)) if isinstance(value, tuple) else Path(value)
+
+
+def parameter_name(entry: Field) -> str:
+    """The name of the command line's parameter for a field: several fields with a `value` share one."""
+    return entry.about.flag(entry.name).removeprefix("--").replace("-", "_") if entry.about.value else entry.name
+
+
+def as_json(options: Declared) -> dict[str, Any]:
+    """The options that are set, flat, as JSON holds them: a file that was read by its path and digest."""
+    result: dict[str, Any] = {}
+    for entry in options.declared():
+        value = getattr(options, entry.name)
+        if entry.about.nested:
+            result |= as_json(value)
+        elif value != entry.default:
+            result[entry.name] = {"path": value.path, "digest": value.digest} if entry.about.read else value
+    return result
+
+
+def from_json(group: type[Group], values: Mapping[str, Any]) -> Group:
+    """The options that `as_json` wrote.
+
+    Raises:
+        UserError: a name is no option of the class, or a file changed since it was read.
+    """
+    fields_of: tuple[Field, ...] = group.declared()  # type: ignore[attr-defined]
+    known = [entry.name for entry in flattened(fields_of)]
+    if unknown := values.keys() - set(known):
+        raise UserError(f"option {min(unknown)} is none of {', '.join(known)}")
+    made_of: dict[str, Any] = {}
+    for entry in fields_of:
+        if entry.about.nested:
+            inner = {one.name for one in flattened([entry])}
+            made_of[entry.name] = from_json(entry.about.nested, {n: v for n, v in values.items() if n in inner})
+        elif entry.name in values:
+            value = values[entry.name]
+            made_of[entry.name] = _same_file(entry.about.read, value) if entry.about.read else value
+    return group(**made_of)
+
+
+def from_text(group: type[Group], text: str) -> Group:
+    """The options of `NAME=VALUE:NAME=VALUE`.
+
+    Raises:
+        UserError: a name is no option of the class, or the option does not take the value.
+    """
+    values: dict[str, Any] = dict(part.split("=", 1) for part in text.split(":") if "=" in part)
+    for entry in flattened(group.declared()):  # type: ignore[attr-defined]
+        if entry.name in values:
+            values[entry.name] = parsed_text(values[entry.name], entry.hint, entry.about.flag(entry.name))
+    return from_json(group, values)
+
+
+def as_text(values: Mapping[str, Any]) -> str:
+    """What `from_text` reads."""
+    return ":".join(f"{name}={value}" for name, value in sorted(values.items()))
+
+
+def _same_file(read: Callable[[Any], Any], recorded: Mapping[str, str]) -> Any:
+    """The content of a file, if it is the recorded content."""
+    content = read(recorded["path"])
+    if content.digest != recorded["digest"]:
+        raise UserError(f"{recorded['path']}: the file or the rules for reading it changed after tuning; tune again")
+    return content

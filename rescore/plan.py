@@ -1,0 +1,560 @@
+"""What will be done: `resolve` decides every default of an experiment, once, for every road.
+
+    config  what was asked (`rescore.config.RunConfig`): None means "what suits"
+    plan    what will be done (`Plan`): nothing is open, and `Plan.reasons` says why
+
+`rescore run`, the stages, `compare`, recipes, Python, `Rescorer` and the service make a plan and execute it with the
+stages of `rescore.pipeline`. A stage asks the plan, and neither the config, nor a model's class, nor a column's name.
+
+    config = RunConfig(lms=("tta",), dev="dev.json")
+    plan = resolve(config, lists, dev)
+    print(*plan.reasons, sep="\\n")
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from rescore.config import RunConfig
+from rescore.decision import DECISIONS, Decision
+from rescore.engines.cascade import weights_of_cards, weights_of_cascade
+from rescore.errors import UserError
+from rescore.expansion import Respelling, recombine
+from rescore.expansion.recombine import lacking
+from rescore.expansion.respell import find_lexicon
+from rescore.lms import (
+    LanguageModel,
+    capabilities_of,
+    column_name,
+    each,
+    is_pseudo,
+    load_all,
+    parse,
+    recommended_weight,
+    with_own_columns,
+)
+from rescore.lms.base import selecting
+from rescore.metrics import METRICS, Metric, choose_metric
+from rescore.metrics.base import remembered
+from rescore.metrics.significance import Folds, split
+from rescore.nbest import (
+    CHANNEL,
+    EDITS,
+    FIRST_PASS,
+    LISTED,
+    TOKENS,
+    WORDS,
+    NbestList,
+    Role,
+    component_columns,
+    ranked_by_means,
+)
+from rescore.tuning import FIRST_PASS_ALONE, TuningOptions, Weights
+from rescore.tuning.folds import LARGE_SET, choose_columns, respelling_columns, suits_word_bonus
+from rescore.tuning.weights import check_condition
+
+log = logging.getLogger(__name__)
+
+Load = Callable[[], Sequence[LanguageModel]]
+"""Loads the language models of an experiment."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """One decision of a plan, as `--explain` prints it."""
+
+    subject: str
+    """The thing decided about, such as `metric`."""
+    decision: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.subject}: {self.decision} ({self.why})"
+
+
+class Expansion:
+    """Adds the new hypotheses of an experiment; made once for all its lists, so that a channel is learned once."""
+
+    def __init__(self, config: RunConfig, dev: Sequence[NbestList] | None = None) -> None:
+        """
+        Args:
+            dev: the lists that a channel may be learned from.
+        """
+        self._number, self._respelling, self._proposing = config.recombine, None, None
+        self.learns_from_decided = bool(config.respell) and config.channel == "folds"
+        """Whether a channel is learned from the references of the lists themselves."""
+        if config.propose:
+            from rescore.expansion.propose import Proposing  # here: most runs ask no server
+
+            self._proposing = Proposing(config.propose, config.max_new, config.propose_prompt, config.cache)
+        if config.respell:
+            lexicon = find_lexicon(config.lexicon, config.lms, config.measuring.words)
+            self._respelling = Respelling(config.respell, lexicon, config.channel, dev)
+
+    def __call__(self, lists: Iterable[NbestList], dev: bool = False) -> Iterator[NbestList]:
+        """The lists with new hypotheses, as a stream; the dev lists themselves with channels of folds."""
+        if self._number:
+            lists = (recombine(nbest, self._number) for nbest in lists)
+        if self._proposing:
+            lists = self._proposing(lists)
+        return self._respelling(lists, dev) if self._respelling else iter(lists)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """All decisions about one experiment. The stages of `rescore.pipeline` execute it."""
+
+    models: tuple[LanguageModel, ...] = ()
+    """The language models. Each has a name, and so a column, of its own, and its selection of hypotheses."""
+    norm: str = "sum"
+    """How token scores become the score of a hypothesis: `sum`, `mean` or `length^A`."""
+    counted: tuple[LanguageModel, ...] = ()
+    """The model whose tokens are counted in the column `tokens`, or no model."""
+    expansion: Expansion
+    """Adds new hypotheses to lists before they are scored."""
+    metrics: tuple[Metric, ...] = ()
+    """The first metric is the objective of tuning; all are reported. Empty if nothing is decided or measured."""
+    decision: Decision = field(default_factory=Decision)
+    """How a text is chosen from a list. The scale of posteriors is absent if it is tuned."""
+    columns: tuple[str, ...] = ()
+    """The columns whose weights are tuned, in the order in which they were named."""
+    tuning: TuningOptions = field(default_factory=TuningOptions)
+    """How these weights are tuned."""
+    tuned_on: str = ""
+    """The name of the lists on which weights are tuned; empty if nothing is tuned."""
+    folds: tuple[Folds, ...] = ()
+    """How the lists are cut into parts, if each part is decided with weights of the others."""
+    weights: Weights = FIRST_PASS_ALONE
+    """The weights that decide if nothing is tuned."""
+    force_weights: bool = False
+    """Whether weights are applied that were tuned on scores of another model."""
+    measured_in_vain: tuple[str, ...] = ()
+    """Metrics that were asked for explicitly; a warning names them if the lists have no references."""
+    reasons: tuple[Reason, ...] = ()
+    """Why: one line for each decision."""
+
+    @property
+    def metric(self) -> Metric:
+        """The objective of tuning, and the first metric of reports."""
+        return self.metrics[0]
+
+    @property
+    def model_columns(self) -> list[str]:
+        """The columns of the models' scores."""
+        return [column_name(lm, self.norm) for lm in self.models]
+
+    def decision_with(self, weights: Weights) -> Decision:
+        """The decision under weights: the weights bring the scale of posteriors if the plan has none."""
+        tuned = weights.decision.name == self.decision.name and self.decision.scale is None
+        return weights.decision if tuned else self.decision
+
+
+def check(config: RunConfig) -> RunConfig:
+    """The config, if a whole run can be made of it; called before anything is read or scored.
+
+    Raises:
+        UserError: two decisions contradict each other, or one lacks another.
+    """
+    if config.dev is not None and config.weights:
+        raise UserError("--dev and --weight exclude each other: --dev tunes the weights that --weight sets")
+    if config.folds and (config.dev is not None or config.weights):
+        raise UserError("--folds tunes on the test lists themselves; leave out --dev and --weight")
+    for option, is_set in (("--respell", config.respell), ("--propose", config.propose)):
+        if is_set and not config.tunes:
+            raise UserError(f"{option} needs --dev lists (or --folds): the weights of its columns are tuned")
+        if is_set and config.plateau:
+            raise UserError(f"--plateau cannot be combined with {option}")
+    decision = decision_of(config)
+    if decision.needs_scale and not config.tunes:
+        raise UserError(f"--decide {decision.name} needs --dev lists to tune the scale of posteriors on, or --scale")
+    if (
+        config.plateau or not config.bagging or config.condition or config.negative or config.components
+    ) and not config.tunes:
+        raise UserError(
+            "--plateau, --no-bagging, --allow-negative, --condition, --components are about tuning; "
+            "give --dev or --folds"
+        )
+    check_condition(config.condition)
+    for option, bonus in (("--word-bonus", config.word_bonus), ("--token-bonus", config.token_bonus)):
+        if bonus is True and not config.tunes:
+            raise UserError(f"{option} tune needs --dev lists to tune on")
+        if config.tunes and bonus is not None and not isinstance(bonus, bool):
+            raise UserError(f"{option} NUMBER needs --weight; --dev and --folds tune this bonus")
+    if not config.tunes and (internal := [spec for spec in each(config.lms) if parse(spec).internal]):
+        raise UserError(f"--lm {internal[0]}: the weight of an internal LM is tuned; give --dev or --folds")
+    if not config.tunes and config.lms:
+        given_weights(config, each(config.lms))
+    return config
+
+
+def resolve(
+    config: RunConfig,
+    lists: Sequence[NbestList] = (),
+    dev: Sequence[NbestList] | None = None,
+    load: Load | None = None,
+    specs: Sequence[str | None] = (),
+    weights: Weights | None = None,
+    measures: bool = True,
+) -> Plan:
+    """Decide everything that `config` leaves open.
+
+    Args:
+        lists: the lists of the experiment, or the first lists of a stream. dev: the dev lists, if there are any.
+        load: loads the models; None if `config.lms` names them. specs: the name of each loaded model, None for a model
+            without a name. weights: weights that were tuned before; None to tune weights or to take the config's.
+        measures: whether texts are decided or measured; a plan for scores alone has no metrics.
+
+    Raises:
+        UserError: what `config` says cannot be done with these lists.
+    """
+    plan = _Resolver(config, lists, dev, weights).plan(load, specs, measures)
+    for reason in plan.reasons:
+        log.debug("%s", reason)
+    return plan
+
+
+def metrics_of(
+    config: RunConfig,
+    lists: Sequence[NbestList],
+    dev: Sequence[NbestList] | None = None,
+    weights: Weights | None = None,
+) -> tuple[Metric, ...]:
+    """The metrics of a plan for these lists: the objective of tuning first."""
+    return _Resolver(config, lists, dev, weights).metrics()
+
+
+class _Resolver:
+    """Makes one plan; `reasons` grows with each decision."""
+
+    def __init__(
+        self, config: RunConfig, lists: Sequence[NbestList], dev: Sequence[NbestList] | None, weights: Weights | None
+    ) -> None:
+        self._config, self._lists, self._dev, self._tuned = config, lists, dev, weights
+        self._basis = dev if dev else lists  # what weights are tuned on
+        self._tunes = dev is not None or config.folds is not None
+        self._heads = [some[0] for some in (lists, dev or ()) if some]
+        self._reasons: list[Reason] = []
+
+    def _decide(self, subject: str, decision: object, why: str) -> None:
+        self._reasons.append(Reason(subject, str(decision), why))
+
+    def plan(self, load: Load | None, specs: Sequence[str | None], measures: bool) -> Plan:
+        """The whole plan: what is cheap to refuse comes first, then the models are loaded."""
+        config = self._config
+        metrics = self.metrics() if measures else ()
+        decision = self._decision() if measures else Decision()
+        components = self._components()
+        expansion = Expansion(config, self._dev)
+        loaded = list(load() if load else load_all(config.lms) if config.lms else ())
+        norm = self._norm(loaded)
+        models = self._models(loaded, norm, specs)
+        plan = Plan(
+            models=tuple(models),
+            norm=norm,
+            counted=self._counted(models),
+            expansion=expansion,
+            metrics=metrics,
+            decision=decision,
+            force_weights=config.force_weights,
+            measured_in_vain=config.metrics[self._tunes or decision.name != "best" :],
+        )
+        if not measures:
+            return replace(plan, reasons=tuple(self._reasons))
+        if self._tunes:
+            plan = self._to_tune(plan, components)
+        elif self._tuned is not None:
+            plan = replace(plan, weights=self._tuned)
+            self._decide("weights", self._tuned.origin, "as tuned before")
+        else:
+            plan = replace(plan, weights=self._given(plan))
+        return replace(plan, reasons=tuple(self._reasons))
+
+    def _to_tune(self, plan: Plan, components: Sequence[str]) -> Plan:
+        """The plan with the columns to tune, and how."""
+        config = self._config
+        columns = [*self._columns(plan), *components]
+        columns = list(dict.fromkeys(columns))
+        if components:
+            self._decide("components", ", ".join(components), "--components: parts of the toolkit's score")
+        folds = split([nbest.id for nbest in self._lists], config.folds, config.speaker) if config.folds else None
+        name = config.dev or "dev"
+        if folds:
+            name = f"{folds.number} folds by {folds.unit}"
+        self._decide("weights", f"tuned on {name}", f"{len(self._basis):,} lists")
+        self._decide("columns", ", ".join(columns) or "none", "their weights are tuned")
+        return replace(
+            plan,
+            columns=tuple(columns),
+            tuning=self._tuning(plan, columns),
+            tuned_on=name,
+            folds=(folds,) if folds else (),
+        )
+
+    def metrics(self) -> tuple[Metric, ...]:
+        """The objective of tuning, and the further metrics of reports."""
+        config, tuned = self._config, self._tuned.tuned_for if self._tuned else None
+        measuring = config.measuring
+        if tuned is not None and (not config.metrics or METRICS.check(config.metrics[0]) == tuned.metric):
+            measuring = tuned.options.merged_with(config.measuring)
+        name = config.metrics[0] if config.metrics else tuned.metric if tuned else None
+        if self._dev and any(nbest.references for nbest in self._lists):
+            choose_metric(name, self._lists, measuring)  # dev lists may have words that test lists lack
+        keep = remembered if self._tunes else (lambda metric: metric)  # a stream must not fill the memory
+        metric = keep(choose_metric(name, self._basis, measuring))
+        translation = any(nbest.source is not None for nbest in self._basis)
+        why = f"the lists have {'' if translation else 'no '}source texts"
+        if config.metrics:
+            why = "--metric"
+        elif tuned:
+            why = "the weights were tuned for it"
+        self._decide("metric", metric.name, why)
+        names = dict.fromkeys(map(METRICS.check, config.metrics[1:]))
+        if not config.metrics and metric.companion:
+            names = dict.fromkeys([metric.companion])
+            self._decide("further metric", metric.companion, f"tuning for {metric.name} flatters {metric.name}")
+        return metric, *(keep(choose_metric(other, self._lists or self._basis, measuring)) for other in names)
+
+    def _decision(self) -> Decision:
+        """The decision that was asked for; else the decision that the weights were tuned for; else the best score."""
+        decision = decision_of(self._config, self._tuned or FIRST_PASS_ALONE)
+        why = "--decide" if self._config.decide else "the weights were tuned for it" if self._tuned else "the default"
+        scale = "" if decision.scale is None else f" with scale {decision.scale:g}"
+        self._decide("decision", decision.name + (" with a tuned scale" if decision.needs_scale else scale), why)
+        return decision
+
+    def _components(self) -> list[str]:
+        """The columns of the toolkit's own parts whose weights are tuned."""
+        if not self._config.components:
+            return []
+        columns = component_columns(self._basis[0]) if self._basis else []
+        if not columns:
+            raise UserError(
+                "--components: the lists have no parts of the first-pass score; of ESPnet2 these are in "
+                "{n}best_recog/scores, of Kaldi and SRILM the acoustic and the LM score"
+            )
+        if self._config.recombine and (absent := [name for name in columns if name not in lacking(self._basis[0])]):
+            raise UserError(
+                f"--components and --recombine exclude each other: recombined hypotheses have no score {absent[0]}"
+            )
+        return columns
+
+    def _norm(self, models: Sequence[LanguageModel]) -> str:
+        """The normalisation that was asked for; else that of the weights' columns; else the one of the first pass."""
+        if self._config.norm:
+            self._decide("normalisation", self._config.norm, "--lm-norm")
+            return self._config.norm
+        if norm := _norm_of(models, self._tuned):
+            self._decide("normalisation", norm, "the weights were tuned on such scores")
+            return norm
+        means = ranked_by_means(self._lists[:1]) if self._lists else ranked_by_means(self._dev or ())
+        if models:
+            self._decide(
+                "normalisation", "mean" if means else "sum", f"first-pass scores are {'means' if means else 'sums'}"
+            )
+        return "mean" if means else "sum"
+
+    def _models(self, loaded: Sequence[LanguageModel], norm: str, specs: Sequence[str | None]) -> list[LanguageModel]:
+        """The models, each with its column, and with the weights that choose the hypotheses it scores."""
+        names = specs or each(self._config.lms)
+        if len(names) != len(loaded):
+            names = [None] * len(loaded)
+        given = [name for name in names if name is not None]
+        tuned = self._tuned.columns if self._tuned else {}
+        named = {name: tuned.get(name) for name in self._tuned.weights} if self._tuned else {}
+        models = with_own_columns(loaded, norm, self._heads, given if len(given) == len(loaded) else (), named)
+        result: list[LanguageModel] = []
+        for lm in models:
+            selection = capabilities_of(lm).selection
+            if selection is not None and not selection.weights:
+                known = tuned.get(column_name(lm, norm))
+                again = known.selection if known else None
+                weights = again.weights if again else self._selecting(lm, result, norm, names)
+                lm = selecting(lm, weights)
+                why = "as the weights were tuned" if again else "--cascade" if self._config.cascade else "model cards"
+                self._decide(column_name(lm, norm), str(capabilities_of(lm).selection), why)
+            elif self._config.lms or specs:
+                self._decide(column_name(lm, norm), lm.model, "all hypotheses")
+            result.append(lm)
+        return result
+
+    def _selecting(
+        self, lm: LanguageModel, before: Sequence[LanguageModel], norm: str, names: Sequence[str | None]
+    ) -> Mapping[str, float]:
+        """The weights by which hypotheses are chosen that `lm` scores."""
+        if self._config.cascade is None:
+            return weights_of_cards(lm, list(zip(before, names, strict=False)), norm, self._heads)
+        return weights_of_cascade(self._config.cascade, before, norm, self._heads, self._config.force_weights)
+
+    def _counted(self, models: Sequence[LanguageModel]) -> tuple[LanguageModel, ...]:
+        """The model whose tokens are counted, for a bonus: the first model of pseudo-log-likelihoods.
+
+        If a count is asked for and no model gives pseudo-log-likelihoods, the first model. If the lists have a count
+        and no other count is asked for, none.
+        """
+        config = self._config
+        complete = [lm for lm in models if capabilities_of(lm).selection is None]  # which score all hypotheses
+        pseudo = [lm for lm in complete if is_pseudo(lm.model)]
+        wanted = config.count_tokens
+        if wanted is None and config.token_bonus is not None:
+            wanted = bool(config.token_bonus)
+        known = self._tuned.columns.get(TOKENS) if self._tuned else None
+        if wanted is None and known is not None:
+            counted = [lm for lm in complete if lm.fingerprint == known.fingerprint]
+            why = "the weights were tuned with its tokens"
+        elif wanted is None:
+            counted = [] if any(TOKENS in nbest.provenance for nbest in self._heads[:1]) else pseudo
+            why = "pseudo-log-likelihoods say little about length"
+        else:
+            counted = (pseudo or complete) if wanted else []
+            why = "asked for"
+        if counted:
+            self._decide("tokens", f"counted by {counted[0].name}", why)
+        return tuple(counted[:1])
+
+    def _columns(self, plan: Plan) -> list[str]:
+        """The columns of language models whose weights are tuned: of the plan's models, else of the lists."""
+        if plan.models:
+            return plan.model_columns
+        if not self._basis:
+            return []
+        columns = choose_columns(self._basis, self._config.columns, self._config.nth)
+        nothing = not (columns or self._config.components or self._lists)  # `run` may tune bonuses alone
+        if nothing and plan.decision.name == "best":
+            raise UserError(_no_columns(self._config.dev or "the lists", self._basis))
+        return columns
+
+    def _tuning(self, plan: Plan, columns: Sequence[str]) -> TuningOptions:
+        """How weights of columns are tuned."""
+        config = self._config
+        new = self._new_columns()
+        internal = [column_name(lm, plan.norm) for lm in plan.models if capabilities_of(lm).internal]
+        internal += [name for name in columns if self._basis and self._basis[0].role(name) is Role.INTERNAL_LM]
+        free = [name for name in columns if name in internal or self._is_component(name)]
+        for name in dict.fromkeys(free):
+            self._decide(name, "a weight without bounds", "internal LM" if name in internal else "component")
+        bonuses = (*self._length_bonuses(plan, columns), *new)
+        negative = tuple(dict.fromkeys([*config.negative, *free]))
+        return TuningOptions(
+            bonuses, config.plateau, config.bagging, negative, config.condition, plan.decision, config.folds,
+            config.speaker,
+        )  # fmt: skip
+
+    def _is_component(self, name: str) -> bool:
+        return self._config.components and bool(self._basis) and self._basis[0].role(name) is Role.COMPONENT
+
+    def _new_columns(self) -> list[str]:
+        """The columns of respelled and proposed hypotheses: those that the expansion will add, or the lists have."""
+        there = respelling_columns(self._basis[:1])
+        added = {EDITS} if self._config.respell or self._config.propose else set()
+        if self._config.respell:
+            added |= {CHANNEL} | ({LISTED} if self._config.measuring.words else set())
+        return [name for name in (CHANNEL, EDITS, LISTED) if name in added or name in there]
+
+    def _length_bonuses(self, plan: Plan, columns: Sequence[str]) -> list[str]:
+        """The bonuses for each word and each token, as asked for or as they suit the columns and the metric."""
+        config, bonuses = self._config, []
+        words = suits_word_bonus(columns, plan.metric) if config.word_bonus is None else bool(config.word_bonus)
+        why = "several columns" if words else "one column"
+        if config.word_bonus is not None:
+            why = "--word-bonus"
+        elif plan.metric.length_ratio is not None:
+            why = f"{plan.metric.name} has a brevity penalty"
+        self._decide("word bonus", "tuned" if words else "off", why)
+        if words:
+            bonuses.append(WORDS)
+        tokens, why = self._token_bonus(plan, columns)
+        self._decide("token bonus", "tuned" if tokens else "off", why)
+        if tokens:
+            bonuses.append(TOKENS)
+        return bonuses
+
+    def _token_bonus(self, plan: Plan, columns: Sequence[str]) -> tuple[bool, str]:
+        """Whether a bonus for each token is tuned, and why.
+
+        By default it is on `LARGE_SET` lists or more, with their tokens counted, beside a column of
+        pseudo-log-likelihoods: these say little about how long a sentence should be. Not for BLEU.
+        """
+        if self._config.token_bonus is not None:
+            return bool(self._config.token_bonus), "--token-bonus"
+        if plan.metric.length_ratio is not None:
+            return False, f"{plan.metric.name} has a brevity penalty"
+        head = self._basis[0] if self._basis else None
+        known = {name: column.model for name, column in head.provenance.items()} if head else {}
+        known |= {column_name(lm, plan.norm): lm.model for lm in plan.models}
+        if not any(is_pseudo(known[name]) for name in columns if name in known):
+            return False, "no pseudo-log-likelihoods"
+        if not plan.counted and not (head and TOKENS in head.hypotheses[0].scores):
+            return False, "no column of token counts"
+        large = len(self._basis) >= LARGE_SET
+        return large, f"{LARGE_SET} lists or more" if large else f"fewer than {LARGE_SET} lists"
+
+    def _given(self, plan: Plan) -> Weights:
+        """The weights where nothing is tuned: as given, else the weight that the model's card recommends."""
+        columns = plan.model_columns or (
+            choose_columns(self._lists, self._config.columns, self._config.nth) if self._config.weights else []
+        )
+        weights = given_weights(self._config, columns)
+        self._decide("weights", weights.origin, "neither --dev nor --folds")
+        return weights
+
+
+def _norm_of(models: Sequence[LanguageModel], weights: Weights | None) -> str | None:
+    """The normalisation of the columns that weights were tuned on, if a model gave one of them."""
+    if weights is None:
+        return None
+    fingerprints = {lm.fingerprint for lm in models}
+    for column in weights.columns.values():
+        if column.fingerprint and column.fingerprint in fingerprints:
+            return column.norm
+    for lm in models:
+        for name in weights.weights:
+            norm = name.removeprefix(f"{lm.name}.")
+            if norm != name and (norm == "mean" or norm.startswith("length^")):  # else it names one of several models
+                return norm
+    return None
+
+
+def decision_of(config: RunConfig, weights: Weights = FIRST_PASS_ALONE) -> Decision:
+    """The decision that was asked for; else the decision that the weights were tuned for.
+
+    Raises:
+        UserError: a scale is given, and the decision needs none.
+    """
+    name = weights.decision.name if config.decide is None else DECISIONS.check(config.decide)
+    if config.scale is not None:
+        if not DECISIONS[name].needs_scale:
+            able = [other for other in DECISIONS.names if DECISIONS[other].needs_scale]
+            raise UserError(f"--scale needs --decide {' or '.join(able)}")
+        return Decision(name, config.scale)
+    return weights.decision if name == weights.decision.name else Decision(name)
+
+
+def given_weights(config: RunConfig, columns: Sequence[str]) -> Weights:
+    """The weights where nothing is tuned: as given, else the weight that the model's card recommends.
+
+    Raises:
+        UserError: there are more or fewer weights than models, a weight is out of range, or the card has none.
+    """
+    bonuses = {WORDS: float(config.word_bonus or 0), TOKENS: float(config.token_bonus or 0)}
+    if not (columns or config.weights):
+        return Weights.interpolation({}, "first pass", "given", bonuses)
+    numbers, source, tuned = list(config.weights), "given", "given"
+    if not numbers:
+        if len(columns) > 1:
+            raise UserError("several --lm need --dev lists to tune on, or one --weight per --lm")
+        if not config.lms:
+            raise UserError(f"{columns[0]}: neither dev lists nor a weight; give one of them")
+        numbers, source = [recommended_weight(config.lms[0])], "recommended by the model card"
+        tuned = "card"
+    if len(numbers) != len(columns):
+        raise UserError(f"{len(columns)} --lm, but {len(numbers)} --weight; give one --weight per --lm")
+    return Weights.interpolation(dict(zip(columns, numbers, strict=True)), source, tuned, bonuses)
+
+
+def _no_columns(name: str, lists: Sequence[NbestList]) -> str:
+    """What to do about lists without a language model's column: perhaps they have scores of the toolkit's own."""
+    there = [column for column in lists[0].hypotheses[0].scores if column not in (FIRST_PASS, TOKENS)]
+    own = f", or tune toolkit scores with --components, or --column {there[0]} ({', '.join(there)})" if there else ""
+    return f"{name}: no column of LM scores; add one with `rescore score`{own}"

@@ -1,0 +1,1 @@
+"""A wing for the experiments of papers that no rescoring needs; the core never imports it."""

@@ -1,0 +1,203 @@
+"""Training of A3T: spans of letters are masked, and their frames reconstructed (thesis, equation 4.1)."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import shutil
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from rescore.errors import UserError, counted
+from rescore.files import parsed, read_json
+from rescore.formats.audio import recordings, samples
+from rescore.formats.lines import table
+from rescore.lms.base import Report
+from rescore.lms.folders import card_head, claimed
+from rescore.nbest import Audio
+from rescore.research.a3t.alignment import CtcAligner, Ctm, aligner, letters_of, owners
+from rescore.research.a3t.network import MOST_TOKENS, A3tConfig, A3tNetwork, Batch, Example
+from rescore.research.a3t.options import A3tOptions
+from rescore.research.a3t.sound import Mel
+
+ALIGNER = "aligner"
+"""The folder of the CTC model within a model's folder."""
+LONGEST_SPAN = 12
+"""Letters that are masked together, at most."""
+
+
+def read_examples(
+    audio: Sequence[str], texts: Sequence[Path], places: Ctm | CtcAligner, mel: Mel, letters: str = ""
+) -> tuple[list[Example], str]:
+    """The utterances of a text with their spectrograms, not normalised, and the letters.
+
+    Args:
+        letters: in the order of their numbers; empty for the letters of the text.
+
+    Raises:
+        UserError: an utterance has no usable recording, or no letters, or other letters.
+    """
+    words_of = {name: words for path in texts for name, words in table(path).items()}
+    heard = recordings(audio)
+    letters = letters or "".join(sorted(set("".join(map(letters_of, words_of.values())))))
+    examples = []
+    for name, words in words_of.items():
+        if name not in heard:
+            raise UserError(f"utterance {name} has no recording in {', '.join(audio) or '--audio'}")
+        examples.append(example(replace(heard[name], name=name), words, places, mel, letters))
+    return examples, letters
+
+
+def example(audio: Audio, text: str, places: Ctm | CtcAligner, mel: Mel, letters: str) -> Example:
+    """An utterance under a text, its spectrogram not normalised. Letters that are not known count as the first.
+
+    Raises:
+        UserError: the recording cannot be used, or the text has too many letters or cannot be aligned.
+    """
+    own = letters_of(text)
+    if len(own) >= MOST_TOKENS:
+        raise UserError(f"utterance {audio.name}: {counted(len(own), 'letter')}; at most {MOST_TOKENS - 1} are read")
+    frames = mel.spectrogram(samples(audio, mel.rate))
+    numbers = torch.tensor([max(1, letters.find(letter) + 1) for letter in own], dtype=torch.long)
+    return Example(frames, numbers, owners(places.spans(audio, text), len(frames), mel.hop / mel.rate))
+
+
+def normalised(examples: Sequence[Example], mean: float, deviation: float) -> list[Example]:
+    """The examples as the network reads them."""
+    return [replace(one, frames=(one.frames - mean) / deviation) for one in examples]
+
+
+def masked_frames(example: Example, share: float, randomness: random.Random) -> Tensor:
+    """Frames of random spans of letters, about `share` of all letters: (frames,)."""
+    number = len(example.letters)
+    hidden = torch.zeros(number + 1, dtype=torch.bool)
+    while number and int(hidden.sum()) < max(1, round(share * number)):
+        start = randomness.randint(1, number)
+        hidden[start : start + randomness.randint(1, LONGEST_SPAN)] = True
+    return hidden[example.owners]
+
+
+def middle_third(example: Example) -> Tensor:
+    """Frames of the middle third of the letters, with silence between them: (frames,). The thesis measures these."""
+    number = len(example.letters)
+    first, last = number // 3 + 1, max(number // 3 + 1, 2 * number // 3)
+    places = ((example.owners >= first) & (example.owners <= last)).nonzero()[:, 0]
+    hidden = torch.zeros(len(example.owners), dtype=torch.bool)
+    if len(places):
+        hidden[int(places[0]) : int(places[-1]) + 1] = True
+    return hidden
+
+
+def loss_of(network: A3tNetwork, batch: Batch, hidden: Tensor, squared: bool) -> Tensor:
+    """The mean error of masked frames before the Post-Net, and of those behind it (equation 4.1)."""
+    first, refined = network(batch, hidden)
+    errors = [(result - batch.frames)[hidden] for result in (first, refined)]
+    if network.post_net is None:
+        errors = errors[:1]
+    return torch.stack([error.square().mean() if squared else error.abs().mean() for error in errors]).sum()
+
+
+def batches(examples: Sequence[Example], frames: int, randomness: random.Random) -> list[list[Example]]:
+    """Examples of about one length, padded to at most `frames`, in random order."""
+    result: list[list[Example]] = [[]]
+    for one in sorted(examples, key=lambda one: (len(one.frames), randomness.random())):
+        if result[-1] and (len(result[-1]) + 1) * len(one.frames) > frames:
+            result.append([])
+        result[-1].append(one)
+    randomness.shuffle(result)
+    return result
+
+
+def train(options: A3tOptions, report: Report = lambda line: None) -> None:
+    """Train a network and write its folder, with the CTC model that aligns hypotheses, if it is known.
+
+    Raises:
+        UserError: files are missing or do not fit together.
+    """
+    options.out.mkdir(parents=True, exist_ok=True)
+    with claimed(options.out):
+        places, mel = aligner(options.align), Mel(options.rate, options.mels)
+        own = aligner(options.aligner) if options.aligner else places
+        if options.d_model % options.heads or options.d_model % 2:
+            raise UserError(f"--d-model {options.d_model}: cannot be divided among {options.heads} heads, or is odd")
+        examples, letters = read_examples(options.audio, options.text, places, mel)
+        if not examples:
+            raise UserError("no utterances to train on; give --audio PATH and --text FILE")
+        every = torch.cat([one.frames for one in examples])
+        names = ("rate", "mels", "d_model", "layers", "heads", "alignment", "conformer", "post_net")
+        sizes = {name: getattr(options, name) for name in names}
+        mean, deviation = float(every.mean()), float(every.std())
+        config = A3tConfig(letters=letters, mean=mean, deviation=deviation, **sizes)
+        report(f"{counted(len(examples), 'utterance')}, {len(every) * mel.hop / mel.rate / 60:.1f} minutes of speech")
+        network, last = _fitted(config, normalised(examples, mean, deviation), options, report)
+        save(options.out, network, own.folder if isinstance(own, CtcAligner) else None, last, len(examples))
+
+
+def _fitted(
+    config: A3tConfig, examples: Sequence[Example], options: A3tOptions, report: Report
+) -> tuple[A3tNetwork, float]:
+    """The trained network, and its mean loss on the last hundred batches."""
+    torch.manual_seed(options.seed)
+    randomness = random.Random(options.seed)
+    network = A3tNetwork(config)
+    optimizer = torch.optim.AdamW(network.parameters(), lr=options.learning_rate, betas=(0.9, 0.98))
+    waiting: list[list[Example]] = []
+    losses: list[float] = []
+    for step in range(1, options.steps + 1):
+        waiting = waiting or batches(examples, options.batch_frames, randomness)
+        chosen = waiting.pop()
+        hidden = [masked_frames(one, options.mask, randomness) for one in chosen]
+        loss = loss_of(network, Batch.of(chosen), torch.nn.utils.rnn.pad_sequence(hidden, True), options.loss == "l2")
+        if not math.isfinite(loss.item()):
+            raise UserError(f"the loss is {loss.item()} at step {step}; give a smaller --learning-rate")
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
+        warm = min(1.0, step / max(1, min(200, options.steps // 10)))
+        for group in optimizer.param_groups:
+            group["lr"] = options.learning_rate * warm * (1 - (step - 1) / options.steps)
+        optimizer.step()
+        optimizer.zero_grad()
+        losses.append(loss.item())
+        if step % 100 == 0 or step == options.steps:
+            report(f"step {step:,} of {options.steps:,}: loss {sum(losses[-100:]) / len(losses[-100:]):.4f}")
+    return network.eval(), sum(losses[-100:]) / len(losses[-100:])
+
+
+def save(out: Path, network: A3tNetwork, aligning: Path | None, loss: float, utterances: int) -> None:
+    """Write weights, configuration, card, and a copy of the CTC model."""
+    save_file({name: tensor.contiguous() for name, tensor in network.state_dict().items()}, out / "model.safetensors")
+    values = {"kind": "a3t", **asdict(network.config)}
+    (out / "config.json").write_text(json.dumps(values, indent=1) + "\n", encoding="utf-8")
+    if aligning is not None and aligning.resolve() != (out / ALIGNER).resolve():
+        shutil.rmtree(out / ALIGNER, ignore_errors=True)
+        shutil.copytree(aligning, out / ALIGNER)
+    head = card_head("automatic-speech-recognition", {"kind": "a3t", "trained_on": counted(utterances, "utterance")})
+    text = f"{head}\n\n# A3T\n\nLoss of masked frames at the end of training: {loss:.4f}.\n"
+    (out / "README.md").write_text(text, encoding="utf-8")
+
+
+def load(folder: Path) -> A3tNetwork:
+    """The network in a folder.
+
+    Raises:
+        UserError: files are missing or damaged.
+    """
+    path = folder / "config.json"
+    values = read_json(path)
+    if not isinstance(values, dict) or values.pop("kind", None) != "a3t":
+        raise UserError(f"{path}: describes no A3T; train one with `rescore train --lm a3t`")
+    config = parsed(values, A3tConfig, str(path))
+    if not (0 < config.d_model <= 4_096 and 0 < config.layers <= 64 and config.heads > 0 and 0 < config.mels <= 512):
+        raise UserError(f"{path}: sizes of no real network")
+    network = A3tNetwork(config)
+    try:
+        network.load_state_dict(load_file(folder / "model.safetensors"))
+    except Exception as error:  # safetensors and PyTorch raise several kinds of errors
+        raise UserError(f"{folder}: no weights of this network ({' '.join(str(error).split())[:120]})") from None
+    return network.eval()

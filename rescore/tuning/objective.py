@@ -1,0 +1,274 @@
+"""The objective of tuning: the metric of the texts that a decision chooses, as a function of the weights of columns.
+
+Columns are standardised: each is divided by its `spreads`, the standard deviation of its scores within a list. A search
+over standardised columns is the same whatever the unit of each score is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from rescore.decision.rules import Losses
+from rescore.metrics.base import Counts, Metric, list_statistics
+from rescore.nbest import COUNTS, NbestList, in_tie_order
+from rescore.tuning.line import Envelopes, Floats, Indices, swept, upper_envelopes
+
+Flags = npt.NDArray[np.bool_]
+Scalar = TypeVar("Scalar", bound=np.generic)
+MAX_SQUARED = 1e150
+"""Largest number whose square is a float."""
+ROUNDING = 1e-12
+"""Weights of standardised columns below are 0: what is left of the middle of an interval around 0."""
+CACHED = 2_000
+"""Points whose choices, of 8 bytes per list, are kept."""
+
+
+def padded(rows: Sequence[npt.NDArray[Scalar]]) -> npt.NDArray[Scalar]:
+    """Arrays (hypotheses, ...) of lists of different lengths as one (lists, most hypotheses, ...), with zeros after."""
+    result = np.zeros((len(rows), max(map(len, rows)), *rows[0].shape[1:]), dtype=rows[0].dtype)
+    for target, row in zip(result, rows, strict=True):
+        target[: len(row)] = row
+    return result
+
+
+def spreads(features: Floats, present: Flags) -> Floats:
+    """(columns,) the standard deviation of scores within a list, the mean over lists; 1 for a column without any.
+
+    Impossible hypotheses (-inf in a column) do not count. Values are added in ascending order, so that the order of
+    hypotheses does not change the last digit.
+
+    Args:
+        features: (lists, hypotheses, columns). present: (lists, hypotheses).
+    """
+    away, number = centred(features, present)
+    with np.errstate(under="ignore"):
+        deviations = np.sqrt(np.sort(away**2, axis=1).sum(axis=1) / number).mean(axis=0)
+    return np.where(deviations > 0, deviations, 1.0)
+
+
+def centred(features: Floats, present: Flags) -> tuple[Floats, Floats]:
+    """(lists, hypotheses, columns) scores less their mean in the list, 0 for what is impossible; (lists, 1) numbers."""
+    possible = (present & np.isfinite(features).all(axis=-1))[..., None]
+    number = np.maximum(possible.sum(axis=1), 1).astype(np.float64)
+    values = np.where(possible, features, 0.0)
+    with np.errstate(over="ignore"):
+        means = np.sort(values / number[:, None], axis=1).sum(axis=1, keepdims=True)
+        away = np.where(possible, values - means, 0.0)
+    return away.clip(-MAX_SQUARED, MAX_SQUARED), number
+
+
+def by_content(features: Floats, present: Flags) -> list[int]:
+    """The columns in an order that depends on their values alone: neither on their names nor on their units.
+
+    Sorted by the covariance of the standardised column with the first column, plus a part of its skewness for lists
+    whose first column is constant.
+
+    Args:
+        features: (lists, hypotheses, columns). present: (lists, hypotheses).
+    """
+    away = centred(features, present)[0] / spreads(features, present)
+    keys = (away * (away[..., :1] + 0.1 * away**2)).sum(axis=(0, 1))
+    return np.argsort(keys, kind="stable").tolist()
+
+
+@dataclass(frozen=True, slots=True)
+class Objective:
+    """The metric of chosen texts at a point, the (columns,) weights of standardised columns.
+
+    Without `losses` the hypothesis with the best score is chosen. With them a point is scale times weights, and the
+    hypothesis of least expected loss under the posteriors exp(score) is chosen: minimum Bayes risk, of which the best
+    score is the limit of an infinite scale.
+
+    Hypotheses stand in the order in which equals win (`rescore.nbest.tie_order`): of equals the first is right.
+
+    Example: one list, s2s = (-1, -3), lm = (-4, -1). At the point (1, 0) the first hypothesis has the best score; at
+    (0.5, 0.5) the scores are -2.5 and -2, so the second is chosen.
+    """
+
+    metric: Metric
+    columns: tuple[str, ...]
+    """The first pass, then the others."""
+    statistics: Counts
+    """(lists, hypotheses, k)"""
+    features: Floats
+    """(lists, hypotheses, columns) standardised scores"""
+    present: Flags
+    """(lists, hypotheses): False where a list is shorter than the longest"""
+    units: Floats
+    """(columns,) what scores were divided by"""
+    free: Flags
+    """(columns,) whether a weight may be negative"""
+    times: Counts
+    """(lists,) how often each list counts: once, except in a bootstrap sample"""
+    losses: Floats | None = None
+    """(lists, hypotheses, hypotheses) loss of choosing the hypothesis of the row where that of the column is right"""
+    choices: dict[bytes, Indices] = field(default_factory=dict)
+    """The choices at points that were looked up before; shared by all samples"""
+    envelopes: dict[bytes, Envelopes] = field(default_factory=dict)
+    """The envelopes of lines that were swept before; shared by all samples"""
+
+    @classmethod
+    def of(
+        cls,
+        metric: Metric,
+        lists: Sequence[NbestList],
+        columns: Sequence[str],
+        free: Sequence[str] = (),
+        losses: Losses | None = None,
+        standardise: bool = True,
+    ) -> Objective:
+        """The objective on lists with references.
+
+        Args:
+            columns: the first pass, then the others. free: columns whose weights may be negative; counts always may.
+
+        Raises:
+            UserError: a list has no reference, or lacks a column.
+        """
+        lists = [in_tie_order(nbest) for nbest in lists]
+        features = padded([np.array([nbest.column(name) for name in columns]).T for nbest in lists])
+        present = padded([np.ones(len(nbest.hypotheses), dtype=bool) for nbest in lists])
+        units = spreads(features, present) if standardise else np.ones(len(columns))
+        return cls(
+            metric,
+            tuple(columns),
+            padded(list_statistics(metric, lists)),
+            features / units,
+            present,
+            units,
+            np.array([name in COUNTS or name in free for name in columns]),
+            np.ones(len(lists), dtype=np.int64),
+            _padded_losses(losses(metric, lists)) if losses else None,
+        )
+
+    def sample(self, random: np.random.Generator) -> Objective:
+        """As many lists, drawn with replacement."""
+        number = len(self.times)
+        return replace(self, times=np.bincount(random.integers(0, number, number), minlength=number))
+
+    def over(self, columns: Sequence[str]) -> Objective:
+        """The objective over some of its columns, in their order."""
+        keep = [self.columns.index(name) for name in columns]
+        return replace(
+            self, columns=tuple(columns), features=self.features[..., keep], units=self.units[keep],
+            free=self.free[keep], choices={}, envelopes={},
+        )  # fmt: skip
+
+    @property
+    def best_score(self) -> Objective:
+        """The objective of the same columns for the best score."""
+        return replace(self, losses=None, choices={}, envelopes={})
+
+    @property
+    def sign(self) -> float:
+        """1 where higher values are better, -1 where lower ones are."""
+        return 1.0 if self.metric.higher_is_better else -1.0
+
+    @property
+    def first_pass(self) -> Floats:
+        """(columns,) the point at which the first pass decides alone."""
+        return np.eye(len(self.columns))[0]
+
+    def scores(self, point: Floats) -> Floats:
+        """(lists, hypotheses) weighted sums; -inf for what is impossible, and after the end of a list.
+
+        Columns are added one after another, as `rescore.decision.combine` adds them, so that hypotheses with equal
+        features have equal sums. A column of weight 0 does not count, not even where it is -inf; what has -inf in
+        another column is impossible, whatever the sign of the weight.
+        """
+        scores = np.zeros(self.features.shape[:-1])
+        with np.errstate(invalid="ignore", over="ignore"):
+            for column in np.flatnonzero(point).tolist():
+                scores += point[column] * self.features[..., column]
+        return np.where(self.present & np.isfinite(scores), scores, -np.inf)
+
+    def posteriors(self, point: Floats) -> Floats:
+        """(lists, hypotheses) exp(score) in proportion, adding up to 1; all alike where a whole list is impossible."""
+        scores = self.scores(point)
+        highest = scores.max(axis=1, keepdims=True)
+        with np.errstate(invalid="ignore", over="ignore"):
+            shares = np.exp(np.where(np.isfinite(highest), scores - highest, np.where(self.present, 0.0, -np.inf)))
+        return np.asarray(shares / shares.sum(axis=1, keepdims=True))
+
+    def value(self, point: Floats) -> float:
+        """The metric's value at a point, in percent."""
+        return float(self.metric.values((self.times @ self.chosen(point))[None])[0])
+
+    def chosen(self, point: Floats) -> Counts:
+        """(lists, k) the statistics of what is chosen at a point, each list once."""
+        key = point.tobytes()
+        if key not in self.choices:
+            if len(self.choices) == CACHED:
+                self.choices.clear()
+            self.choices[key] = self._choose(point)
+        return self.statistics[np.arange(len(self.statistics)), self.choices[key]]
+
+    def _choose(self, point: Floats) -> Indices:
+        if self.losses is None:
+            return np.asarray(self.scores(point).argmax(axis=1))
+        posteriors = self.posteriors(point)
+        risk = np.einsum("lij,lj->li", self.losses, posteriors)
+        risk[~self.present] = np.inf
+        # Of equal risks the more probable, then the first, as `rescore.decision.mbr.least_risk` chooses.
+        least = risk <= risk.min(axis=1, keepdims=True) + 1e-12
+        return np.asarray(np.where(least, posteriors, -1.0).argmax(axis=1))
+
+    def line(self, start: Floats, direction: Floats, low: float, high: float) -> tuple[Floats, Floats]:
+        """Edges (m + 1,) and values (m,) of the objective along `start + x * direction`: the best score alone.
+
+        The value is a step function of x in [low, high] (`rescore.tuning.line.swept`).
+        """
+        key = b"".join(part.tobytes() for part in (start, direction, np.array([low, high])))
+        if key not in self.envelopes:
+            if len(self.envelopes) == CACHED // 50:
+                self.envelopes.clear()
+            self.envelopes[key] = upper_envelopes(self.scores(start), self.scores(direction), low, high)
+        return swept(self.metric, self.statistics, self.envelopes[key], low, high, self.times)
+
+    def gradient(self, point: Floats) -> Floats:
+        """(columns,) where the expected loss under the posteriors of a point falls fastest.
+
+        The value itself is a step function. The expected loss, the sum of p * loss over hypotheses with p = exp(score)
+        in proportion, has the derivative sum of p * (loss - expected loss) * feature.
+        """
+        posteriors = self.posteriors(point)
+        shape = posteriors.shape
+        losses = self.metric.losses(self.statistics.reshape(-1, self.statistics.shape[-1])).reshape(shape)
+        losses = np.where(self.present, losses, 0.0)
+        slope = posteriors * (losses - (posteriors * losses).sum(axis=1, keepdims=True)) * self.times[:, None]
+        features = np.where(np.isfinite(self.features), self.features, 0.0)
+        return np.asarray(-np.einsum("lh,lhc->c", slope, features))
+
+    @property
+    def reach(self) -> float:
+        """The largest weight of a free column that a search tries: there it outweighs any difference of scores."""
+        possible = (self.present & np.isfinite(self.features).all(axis=-1))[..., None]
+        highest = np.where(possible, self.features, -np.inf).max(axis=1)
+        lowest = np.where(possible, self.features, np.inf).min(axis=1)
+        with np.errstate(over="ignore", invalid="ignore"):
+            widest = np.where(np.isfinite(highest), highest - lowest, 0.0)[:, ~self.free].max()
+        return float(min(1.0 + widest, MAX_SQUARED))
+
+    def weights(self, point: Floats) -> tuple[dict[str, float], float]:
+        """The weights of the columns as they are, those that are not free adding up to 1; and the scale."""
+        raw = np.where(np.abs(point) < ROUNDING, 0.0, point) / self.units
+        scale = math.fsum(raw[~self.free].tolist())
+        return dict(zip(self.columns, (raw / scale).tolist(), strict=True)), scale
+
+    def point(self, weights: Mapping[str, float]) -> Floats:
+        """The point of weights of the columns as they are."""
+        return np.array([weights.get(name, 0.0) for name in self.columns]) * self.units
+
+
+def _padded_losses(losses: Sequence[Floats]) -> Floats:
+    longest = max(map(len, losses))
+    every = np.zeros((len(losses), longest, longest))
+    for target, loss in zip(every, losses, strict=True):
+        target[: len(loss), : len(loss)] = loss
+    return every

@@ -1,0 +1,73 @@
+"""The scale of posteriors for a decision whose weights are there already, and the metric of chosen texts."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+import numpy as np
+
+from rescore.decision import Decision, WeightsOf
+from rescore.decision.rules import Decider
+from rescore.metrics.base import Counts, Metric, list_statistics
+from rescore.nbest import Hypothesis, NbestList
+from rescore.tuning.line import Floats
+from rescore.tuning.objective import padded, spreads
+
+log = logging.getLogger(__name__)
+
+SCALES = tuple(2.0 ** (exponent / 2) for exponent in range(-10, 15))
+"""The posterior scales that are tried, in units of 1 / spread of the combined scores: from 1/32 to 128."""
+
+
+def scale_grid(scores: Sequence[Floats]) -> list[float]:
+    """`SCALES` for the combined scores (hypotheses,) of lists: a posterior scale has the inverse unit of the scores."""
+    features = padded([list_scores[:, None] for list_scores in scores])
+    unit = float(spreads(features, padded([np.ones(len(each), dtype=bool) for each in scores]))[0])
+    return [scale / unit for scale in SCALES]
+
+
+def warn_at_end(scale: float, grid: Sequence[float], what: str) -> None:
+    """Say so where the best scale is the first or the last that was tried."""
+    if scale in (grid[0], grid[-1]):
+        log.warning(
+            "%s: the best scale of the posteriors, %.4g, is at the end of the searched range (%.4g to %.4g)",
+            what,
+            scale,
+            grid[0],
+            grid[-1],
+        )
+
+
+def tune_scale(name: str, metric: Metric, lists: Sequence[NbestList], weights: WeightsOf) -> tuple[Decision, Counts]:
+    """The decision with the scale of `scale_grid` whose texts are best on lists with references.
+
+    Of equally good scales next to each other the middle one, in the longest run of them.
+
+    Returns:
+        the decision, and the statistics (lists, k) of its texts.
+    """
+    decider = Decider(name, metric, lists, weights)
+    grid = scale_grid(decider.scores)
+    chosen = [text_statistics(metric, lists, decider.texts(scale)) for scale in grid]
+    values = metric.values(np.stack([counts.sum(axis=0) for counts in chosen]))
+    good = values == (values.max() if metric.higher_is_better else values.min())
+    runs = np.split(np.flatnonzero(good), np.flatnonzero(np.diff(np.flatnonzero(good)) > 1) + 1)
+    longest = max(runs, key=len)
+    place = int(longest[(len(longest) - 1) // 2])
+    warn_at_end(grid[place], grid, f"--decide {name}")
+    return Decision(name, grid[place]), chosen[place]
+
+
+def text_statistics(metric: Metric, lists: Sequence[NbestList], texts: Sequence[str]) -> Counts:
+    """(lists, k) the statistics of the text that is chosen from each list."""
+    chosen = [
+        NbestList(nbest.id, [Hypothesis(text)], nbest.references, nbest.source)
+        for nbest, text in zip(lists, texts, strict=True)
+    ]
+    return np.concatenate(list_statistics(metric, chosen))
+
+
+def text_value(metric: Metric, lists: Sequence[NbestList], texts: Sequence[str]) -> float:
+    """The metric's value where these texts are chosen, in percent."""
+    return float(metric.values(text_statistics(metric, lists, texts).sum(axis=0)[None])[0])

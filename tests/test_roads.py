@@ -1,0 +1,266 @@
+"""One experiment by every road: `run`, the stages, a recipe, Python, `Rescorer`, the service and Ray give equal texts
+and an equal signature, for every pair of features."""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import json
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rescore
+from rescore import Rescorer, UserError, Weights, formats, pipeline
+from rescore.config import RunConfig
+from rescore.formats import native
+from rescore.lms.base import DEFAULT
+from rescore.metrics import MetricOptions
+from rescore.metrics.normalise import WordList
+from rescore.nbest import FIRST_PASS, SUM, Column, Hypothesis, NbestList
+from tests.cli.test_recipe import make
+from tests.conftest import Run
+
+WORDS = {"a": -0.4, "b": -0.6, "c": -0.8, "d": -1.0, "x": -1.6, "y": -1.9, "</s>": -0.7, "<unk>": -2.5}
+
+
+def arpa(shift: float) -> str:
+    """A model whose word probabilities depend on `shift`; base 10."""
+    ones = [f"{value * (1 + shift):.4f}\t{word}\t0" for word, value in WORDS.items()]
+    head = ["\\data\\", f"ngram 1={len(ones) + 1}", "ngram 2=1", "", "\\1-grams:", "0\t<s>\t0"]
+    return "\n".join([*head, *ones, "", "\\2-grams:", "-0.2\ta b", "", "\\end\\", ""])
+
+
+@dataclass(frozen=True)
+class Feature:
+    """What a user may ask for: options of the command line, and the same as fields of `RunConfig`."""
+
+    name: str
+    lms: tuple[str, ...] = ("ngram:one",)
+    scoring: tuple[str, ...] = ()
+    """Options of `run` and `score`."""
+    tuning: tuple[str, ...] = ()
+    """Options of `run` and `tune`."""
+    measuring: tuple[str, ...] = ()
+    """Options of `run`, `tune` and `rerank`."""
+    fields: dict[str, Any] = field(default_factory=dict)
+    means: bool = False
+    """Whether first-pass scores are means over tokens."""
+    parts: bool = False
+    """Whether lists have parts of the first-pass score."""
+
+
+FEATURES = [
+    Feature("means", means=True),
+    Feature("two models", lms=("ngram:one", "ngram:two")),
+    Feature("cascade", lms=("ngram:one", "ngram:top=3:three")),
+    Feature("recombination", scoring=("--recombine", "3"), fields={"recombine": 3}),
+    Feature("mbr", tuning=("--decide", "mbr"), fields={"decide": "mbr"}),
+    Feature("rover", tuning=("--decide", "rover"), fields={"decide": "rover"}),
+    Feature("bwer", measuring=("--metric", "bwer", "--words", "words"), fields={"metrics": ("bwer",)}),
+    Feature("components", tuning=("--components",), fields={"components": True}, parts=True),
+    Feature("conditions", tuning=("--condition", "^."), fields={"condition": "^."}),
+    Feature("token bonus", scoring=("--count-tokens",), tuning=("--token-bonus",), fields={"token_bonus": True}),
+]
+BOTH_DECIDE = {"mbr", "rover"}
+PAIRS = [pair for pair in itertools.combinations(FEATURES, 2) if {one.name for one in pair} != BOTH_DECIDE]
+REFUSED = {frozenset({"recombination", "components"})}
+"""New hypotheses have no parts of the first-pass score: each road says so."""
+
+
+def joined(one: Feature, other: Feature) -> Feature:
+    return Feature(
+        f"{one.name}, {other.name}", max(one.lms, other.lms, key=lambda lms: (len(lms), "top" in lms[-1])),
+        one.scoring + other.scoring, one.tuning + other.tuning, one.measuring + other.measuring,
+        one.fields | other.fields, one.means or other.means, one.parts or other.parts,
+    )  # fmt: skip
+
+
+def lists(feature: Feature, number: int, seed: int) -> list[NbestList]:
+    """Lists of five hypotheses with errors, ids of two conditions."""
+    chance = random.Random(seed)
+    components = {"am": Column.component("test"), "graph": Column.component("test")} if feature.parts else {}
+    result = []
+    for index in range(number):
+        reference = [chance.choice("abcd") for _ in range(chance.randint(3, 6))]
+        texts: dict[str, None] = {}
+        while len(texts) < 5:
+            texts[" ".join(chance.choice("xy") if chance.random() < 0.3 else word for word in reference)] = None
+        hypotheses = []
+        for text in texts:
+            errors = sum(word != right for word, right in zip(text.split(), reference, strict=True))
+            total = -errors - chance.gauss(0, 1.5)
+            scores = {FIRST_PASS: total / len(reference), SUM: total} if feature.means else {FIRST_PASS: total}
+            if feature.parts:
+                scores |= {"am": -errors - chance.gauss(0, 1), "graph": chance.gauss(0, 1)}
+            hypotheses.append(Hypothesis(text, scores))
+        result.append(NbestList(f"{'mn'[index % 2]}{index:03d}", hypotheses, (" ".join(reference),), None, components))
+    return result
+
+
+@pytest.fixture(autouse=True)
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    _models(tmp_path)
+    (tmp_path / "words").write_text("b\nd\n")
+
+
+def _models(folder: Path) -> None:
+    for name, shift in (("one", 0.0), ("two", 0.3), ("three", 0.3)):
+        (folder / name).mkdir()
+        (folder / name / "lm.arpa").write_text(arpa(shift))
+        (folder / name / "README.md").write_text("---\nrecommended_weight: 0.2\n---\n")
+
+
+@pytest.fixture(scope="module")
+def remote(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
+    """The models on workers of a Ray cluster, by name."""
+    if importlib.util.find_spec("ray") is None:
+        pytest.skip("needs Ray: pip install 'rescore[ray]'")
+    from rescore.engines.cluster import Cluster, ClusterOptions
+
+    folder = tmp_path_factory.mktemp("models")
+    _models(folder)
+    specs = {"ngram:one": f"ngram:{folder}/one", "ngram:two": f"ngram:{folder}/two"}
+    specs["ngram:top=3:three"] = f"ngram:top=3:{folder}/three"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_worker_niceness", "0")
+        cluster = Cluster(list(specs.values()), DEFAULT, None, ClusterOptions(workers=1))
+        try:
+            yield dict(zip(specs, cluster.models, strict=True))
+        finally:
+            cluster.close()
+
+
+def write(feature: Feature) -> tuple[list[NbestList], list[NbestList]]:
+    """Dev and test lists, also as files."""
+    dev, test = lists(feature, 40, 1), lists(feature, 24, 2)
+    formats.write(dev, "dev.jsonl")
+    formats.write(test, "test.jsonl")
+    return dev, test
+
+
+def lm_options(feature: Feature) -> list[str]:
+    return [option for lm in feature.lms for option in ("--lm", lm)]
+
+
+def outcome(results: str | Path, texts: str | Path) -> tuple[str, list[str]]:
+    """The signature in a results file, and the lines of a file of texts."""
+    return json.loads(Path(results).read_text())["signature"], Path(texts).read_text().splitlines()
+
+
+def by_run(rescore: Run, feature: Feature, *more: str) -> tuple[str, list[str]]:
+    options = [*lm_options(feature), *feature.measuring, *_of_run(feature.scoring + feature.tuning), *more]
+    done = rescore("test.jsonl", "--dev", "dev.jsonl", *options, "--report", "run.json", "--best", "run.text")
+    assert done.returncode == 0, done.stderr
+    return outcome("run.json", "run.text")
+
+
+def _of_run(options: Sequence[str]) -> list[str]:
+    """Options of `score` and `tune` as `run` has them: it counts tokens if a token bonus is tuned."""
+    return [
+        "--token-bonus=tune" if option == "--token-bonus" else option
+        for option in options
+        if option != "--count-tokens"
+    ]
+
+
+def by_stages(rescore: Run, feature: Feature) -> tuple[str, list[str]]:
+    for name in ("dev", "test"):
+        done = rescore("score", f"{name}.jsonl", *lm_options(feature), *feature.scoring, "-o", f"{name}.s.jsonl")
+        assert done.returncode == 0, done.stderr
+    done = rescore("tune", "dev.s.jsonl", *feature.tuning, *feature.measuring, "-o", "w.json")
+    assert done.returncode == 0, done.stderr
+    reranked = "rerank", "test.s.jsonl", "--weights", "w.json", *feature.measuring
+    done = rescore(*reranked, "--report", "stages.json", "--best", "stages.text")
+    assert done.returncode == 0, done.stderr
+    return outcome("stages.json", "stages.text")
+
+
+def config_of(feature: Feature) -> RunConfig:
+    words = WordList.load(Path("words")) if "--words" in feature.measuring else None
+    return RunConfig(lms=feature.lms, measuring=MetricOptions(words=words), **feature.fields)
+
+
+def by_python(feature: Feature, dev: list[NbestList], test: list[NbestList]) -> tuple[str, list[str]]:
+    options = dict(feature.fields)
+    if number := options.pop("recombine", 0):
+        dev, test = (rescore.recombine(some, number) for some in (dev, test))
+    count = {"count_tokens": True} if options.get("token_bonus") else {}
+    words = "words" if "--words" in feature.measuring else None
+    scored = [rescore.score(some, *feature.lms, **count) for some in (dev, test)]
+    metric, decision = next(iter(options.pop("metrics", ())), None), options.pop("decide", None)
+    weights = rescore.tune(scored[0], metric=metric, decision=decision, words=words, **options)
+    results = rescore.evaluate(scored[1], weights, metric=metric, words=words)
+    plan = pipeline.resolve(RunConfig(), scored[1], weights=weights)
+    return results.signature, lines_of(pipeline.decide(plan, weights, scored[1]))
+
+
+def lines_of(decided: Any) -> list[str]:
+    return [f"{nbest.id} {text}" for nbest, text in decided]
+
+
+def by_rescorer(feature: Feature, test: list[NbestList]) -> list[str]:
+    config = RunConfig(recombine=feature.fields.get("recombine", 0))
+    choices = Rescorer(list(feature.lms), Weights.load(Path("w.json")), config).choose_all(test)
+    return [f"{choice.nbest.id} {choice.text}" for choice in choices]
+
+
+def by_service(feature: Feature, test: list[NbestList]) -> list[str]:
+    from rescore import service
+
+    config = RunConfig(recombine=feature.fields.get("recombine", 0))
+    rescorer = Rescorer(list(feature.lms), Weights.load(Path("w.json")), config)
+    limits = service.Limits()
+    batcher = service.Batcher(rescorer, limits)
+    try:
+        body = json.dumps([native.as_json(nbest) for nbest in test]).encode()
+        answers = batcher.submit(service.lists_of(body, limits)[0]).result(60)
+    finally:
+        batcher.close()
+    return [f"{answer['id']} {answer['text']}" for answer in answers]
+
+
+def by_ray(feature: Feature, dev: list[NbestList], test: list[NbestList], remote: dict[str, Any]) -> Any:
+    run = pipeline.run(test, replace(config_of(feature), dev="dev"), dev, lambda: [remote[lm] for lm in feature.lms])
+    texts = [f"{nbest.id} {text}" for nbest, text in zip(run.lists, run.texts, strict=True)]
+    return run.results.signature, texts
+
+
+@pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: f"{pair[0].name}+{pair[1].name}")
+def test_every_road_gives_the_same(rescore: Run, remote: dict[str, Any], pair: tuple[Feature, Feature]) -> None:
+    feature = joined(*pair)
+    dev, test = write(feature)
+    if frozenset(one.name for one in pair) in REFUSED:
+        done = rescore("test.jsonl", "--dev", "dev.jsonl", *lm_options(feature), *feature.tuning, *feature.scoring)
+        assert done.returncode == 2 and "--components" in done.stderr and "--recombine" in done.stderr
+        with pytest.raises(UserError, match="--components and --recombine"):
+            by_ray(feature, dev, test, remote)
+        return
+    expected = by_run(rescore, feature)
+    assert by_stages(rescore, feature) == expected
+    assert by_python(feature, dev, test) == expected
+    assert by_rescorer(feature, test) == expected[1]
+    assert by_service(feature, test) == expected[1]
+    assert by_ray(feature, dev, test, remote) == expected
+
+
+@pytest.mark.parametrize("names", [("cascade", "mbr"), ("two models", "conditions"), ("means", "token bonus")])
+def test_a_recipe_gives_the_same(rescore: Run, tmp_path: Path, names: tuple[str, str]) -> None:
+    one, other = (next(feature for feature in FEATURES if feature.name == name) for name in names)
+    feature = joined(one, other)
+    write(feature)
+    expected = by_run(rescore, feature)
+    lines = ["DEV := dev.jsonl", "TEST := test.jsonl", f"LM := {' '.join(feature.lms)}"]
+    lines += [f"SCORE_OPTIONS := {' '.join(feature.scoring)}", f"TUNE_OPTIONS := {' '.join(feature.tuning)}"]
+    lines += [f"MEASURE_OPTIONS := {' '.join(feature.measuring)}", "include $(shell rescore recipe)"]
+    (tmp_path / "Makefile").write_text("\n".join(lines) + "\n")
+    made = make(tmp_path)
+    assert made.returncode == 0, made.stderr
+    signature, texts = outcome("rescored/test.results.json", "rescored/test.trn")
+    assert signature == expected[0]
+    assert texts == [f"{text} ({name})" for name, _, text in (line.partition(" ") for line in expected[1])]

@@ -1,0 +1,15 @@
+"""The plain optimum of lists, without averages and without a test of gain."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rescore.metrics.base import Metric
+from rescore.nbest import NbestList
+from rescore.tuning import Tuned, TuningOptions, tune
+
+
+def best_weights(
+    metric: Metric, lists: list[NbestList], columns: list[str], bonuses: Sequence[str] = (), plateau: bool = False
+) -> Tuned:
+    return tune(metric, lists, columns, options=TuningOptions(tuple(bonuses), plateau, bagging=False))[1]
