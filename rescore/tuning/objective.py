@@ -24,7 +24,7 @@ Scalar = TypeVar("Scalar", bound=np.generic)
 MAX_SQUARED = 1e150
 """Largest number whose square is a float."""
 ROUNDING = 1e-12
-"""Weights of standardised columns below are 0: what is left of the middle of an interval around 0."""
+"""A weight below this share of the largest weight (of standardised columns) is 0: a rest of the middle around 0."""
 CACHED = 2_000
 """Points whose choices, of 8 bytes per list, are kept."""
 
@@ -257,7 +257,7 @@ class Objective:
 
     def weights(self, point: Floats) -> tuple[dict[str, float], float]:
         """The weights of the columns as they are, those that are not free adding up to 1; and the scale."""
-        raw = np.where(np.abs(point) < ROUNDING, 0.0, point) / self.units
+        raw = np.where(np.abs(point) < ROUNDING * np.abs(point[~self.free]).max(), 0.0, point) / self.units
         scale = math.fsum(raw[~self.free].tolist())
         return dict(zip(self.columns, (raw / scale).tolist(), strict=True)), scale
 

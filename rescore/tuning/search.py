@@ -92,27 +92,26 @@ def optimise(objective: Objective, bagging: bool = True, equal: bool = False) ->
 def without_useless(best: Optimum, columns: Collection[str], again: Callable[[Objective], Optimum]) -> Optimum:
     """The optimum over the columns that gain something significant beside the others.
 
-    Columns are looked at in turn: bonuses and other weights without bounds first, then the column without which the
-    value is best. A column stays if the best weights of all columns are significantly better than the best weights
-    without it and without the columns that were left out before; so nothing significant is lost step by step.
+    Columns leave in turn: bonuses and other weights without bounds first, then the column without which the best weights
+    of the others have the best value. A column stays if the best weights of all columns are significantly better than
+    the best weights without it and without the columns that left before; so nothing significant is lost step by step.
 
     Args:
         columns: that may be left out. again: the search over fewer columns.
     """
-    objective, point = best.objective, best.point
-
-    def value_without(column: str) -> float:
-        zeroed = np.where(np.array(objective.columns) == column, 0.0, point)
-        return objective.sign * objective.value(zeroed) if zeroed[~objective.free].any() else -np.inf
-
-    every, free = best, {name for name, is_free in zip(objective.columns, objective.free, strict=True) if is_free}
-    removable = [name for name in objective.columns if name in columns]
-    for column in sorted(removable, key=lambda name: (name in free, value_without(name)), reverse=True):
-        if len(best.objective.columns) == 2 or not best.helps:
-            break
-        less = again(best.objective.over([name for name in best.objective.columns if name != column]))
-        if not significantly_better(objective.metric, every.chosen, less.chosen):
-            best = less
+    every, objective = best, best.objective
+    free = {name for name, is_free in zip(objective.columns, objective.free, strict=True) if is_free}
+    undecided = [name for name in objective.columns if name in columns]
+    while undecided and len(best.objective.columns) > 2 and best.helps:
+        first = [name for name in undecided if name in free] or undecided
+        without = {
+            column: again(best.objective.over([name for name in best.objective.columns if name != column]))
+            for column in first
+        }
+        column = max(first, key=lambda name: objective.sign * without[name].value)
+        undecided.remove(column)
+        if not significantly_better(objective.metric, every.chosen, without[column].chosen):
+            best = without[column]
     return best
 
 

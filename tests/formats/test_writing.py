@@ -37,7 +37,7 @@ def test_no_name_leads_out_of_the_folder(column: str, rescore: Run, tmp_path: Pa
 def test_a_format_of_texts_names_the_command_that_writes_it(rescore: Run, tmp_path: Path) -> None:
     lists(tmp_path / "l.jsonl", hyp("a", -1), hyp("b", -2))
     done = rescore("convert", "l.jsonl", "--to", "trn")
-    assert done.returncode == 2 and "rescore rerank NBEST --best FILE.trn" in done.stderr
+    assert done.returncode == 2 and "rescore rerank NBEST --best out.trn" in done.stderr
     assert rescore("rerank", "l.jsonl", "--best", "best.trn").returncode == 0 and (tmp_path / "best.trn").exists()
 
 
