@@ -93,9 +93,9 @@ def without_useless(best: Optimum, columns: Collection[str], again: Callable[[Ob
     """The optimum over the columns that gain something significant beside the others.
 
     Columns leave in turn: bonuses and other weights without bounds first, then the column without which the best
-    weights of the others have the best value. A column stays if the best weights of all columns are significantly better
-    than the best weights without it and without the columns that left before; so nothing significant is lost step by
-    step.
+    weights of the others have the best value. A column stays if the best weights of all columns are significantly
+    better than the best weights without it and without the columns that left before; so nothing significant is lost
+    step by step.
 
     Args:
         columns: that may be left out. again: the search over fewer columns.
