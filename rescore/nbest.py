@@ -364,6 +364,11 @@ def component_columns(nbest: NbestList) -> list[str]:
     return nbest.columns(Role.COMPONENT)
 
 
+def vote_columns(lists: Sequence[NbestList]) -> list[str]:
+    """The columns whose weights are votes of systems; empty for other lists."""
+    return [name for name, column in lists[0].provenance.items() if column.model == VOTE] if lists else []
+
+
 def content_hash(lists: Iterable[NbestList]) -> str:
     """Eight hexadecimal digits that say which lists these are: ids, references, sources, texts and first-pass scores.
 

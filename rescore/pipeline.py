@@ -21,12 +21,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
+from typing import TYPE_CHECKING
 
 from rescore import decision
 from rescore.config import RunConfig
 from rescore.decision import Decision
 from rescore.engines import OnProgress, OnScores, add_columns, windows
-from rescore.engines.shards import Shards
 from rescore.errors import UserError
 from rescore.lms import LanguageModel, column_name, origin, parse
 from rescore.lms.cache import Cached
@@ -36,12 +36,14 @@ from rescore.metrics import Metric
 from rescore.metrics.significance import PairedTest
 from rescore.nbest import EMPTY, NbestList, without_copies
 from rescore.plan import Load, Plan, check, resolve
-from rescore.reports import comparison
 from rescore.reports.results import Dev, Results, system_name
 from rescore.reports.results import evaluate as evaluate_weights
 from rescore.tuning import Tuned, Weights, suited, tuned_in_folds
 from rescore.tuning import tune as tune_weights
 from rescore.tuning.folds import respelling_columns, warn_of_overlap, warn_of_scales, warn_of_single
+
+if TYPE_CHECKING:
+    from rescore.reports import comparison
 
 __all__ = ["Outcome", "Plan", "RunConfig", "compare", "decide", "evaluate", "expand", "resolve", "run", "score", "tune"]
 
@@ -200,6 +202,8 @@ def score_in_parts(
     plan: Plan, lists: Iterable[NbestList], output: str, progress: OnProgress = lambda done: None
 ) -> None:
     """`score`, written to a file in parts, so that an interrupted command continues where it stopped."""
+    from rescore.engines.shards import Shards
+
     made_by = [f"{lm.name} {origin(lm, plan.norm).short} {lm.fingerprint}" for lm in plan.models]
     shards = Shards(output, [*made_by, plan.norm, *(lm.name for lm in plan.counted)])
     missing = shards.missing(windows(in_place(plan.models, lists)), progress)
@@ -357,6 +361,8 @@ def compare(
     Args:
         leave_out: whether all but one follow, for each one. specs: the names of the loaded models, as in `resolve`.
     """
+    from rescore.reports import comparison
+
     warn_of_overlap(lists, dev)
     plan = resolve(config, lists, dev, load, specs)
     warn_of_seen(config.lms, lists, dev)
@@ -377,13 +383,15 @@ def _entries(
     """Without a model (for decisions other than the best score), each model alone, and all together, tuned; one after
     another, as columns are added. Each entry is an experiment with a plan of its own; all share the metric."""
 
+    from rescore.reports.comparison import Entry
+
     def entry(
         models: Sequence[LanguageModel], speed: float | None = None, missing: LanguageModel | None = None
-    ) -> comparison.Entry:
+    ) -> Entry:
         own = resolve(replace(config, norm=plan.norm, columns=()), lists, dev, lambda: models)
         weights, tuned = tune(replace(own, metrics=plan.metrics), dev)
         name = " + ".join(lm.name for lm in models) if missing is None else f"without {missing.name}"
-        return comparison.Entry(name or plan.decision.name, lists, weights, tuned.value, speed, missing is not None)
+        return Entry(name or plan.decision.name, lists, weights, tuned.value, speed, missing is not None)
 
     if plan.decision.name != "best":
         yield entry([])

@@ -21,9 +21,6 @@ from rescore.config import RunConfig
 from rescore.decision import DECISIONS, Decision
 from rescore.engines.cascade import weights_of_cards, weights_of_cascade
 from rescore.errors import UserError
-from rescore.expansion import Respelling, recombine
-from rescore.expansion.recombine import lacking
-from rescore.expansion.respell import find_lexicon
 from rescore.lms import (
     LanguageModel,
     capabilities_of,
@@ -90,12 +87,16 @@ class Expansion:
 
             self._proposing = Proposing(config.propose, config.max_new, config.propose_prompt, config.cache)
         if config.respell:
+            from rescore.expansion.respell import Respelling, find_lexicon
+
             lexicon = find_lexicon(config.lexicon, config.lms, config.measuring.words)
             self._respelling = Respelling(config.respell, lexicon, config.channel, dev)
 
     def __call__(self, lists: Iterable[NbestList], dev: bool = False) -> Iterator[NbestList]:
         """The lists with new hypotheses, as a stream; the dev lists themselves with channels of folds."""
         if self._number:
+            from rescore.expansion.recombine import recombine
+
             lists = (recombine(nbest, self._number) for nbest in lists)
         if self._proposing:
             lists = self._proposing(lists)
@@ -334,10 +335,13 @@ class _Resolver:
                 "--components: the lists have no parts of the first-pass score; of ESPnet2 these are in "
                 "{n}best_recog/scores, of Kaldi and SRILM the acoustic and the LM score"
             )
-        if self._config.recombine and (absent := [name for name in columns if name not in lacking(self._basis[0])]):
-            raise UserError(
-                f"--components and --recombine exclude each other: recombined hypotheses have no score {absent[0]}"
-            )
+        if self._config.recombine:
+            from rescore.expansion.recombine import lacking
+
+            if absent := [name for name in columns if name not in lacking(self._basis[0])]:
+                raise UserError(
+                    f"--components and --recombine exclude each other: recombined hypotheses have no score {absent[0]}"
+                )
         return columns
 
     def _norm(self, models: Sequence[LanguageModel]) -> str:
