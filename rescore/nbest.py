@@ -325,7 +325,7 @@ def ranking(nbest: NbestList, scores: Sequence[float]) -> list[int]:
 
 
 def in_tie_order(nbest: NbestList) -> NbestList:
-    """The list with its hypotheses in `tie_order`: whatever takes the first of equals in it, keeps the rule."""
+    """The list with its hypotheses in `tie_order`, so that the first of equals is the right choice."""
     order = tie_order(nbest)
     if order == list(range(len(order))):
         return nbest

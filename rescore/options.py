@@ -86,7 +86,7 @@ class Option:
 
 
 def option(default: Any, help: str = "", *names: str, **about: Any) -> Any:  # noqa: A002 (as click calls it)
-    """A field that is an option; `about` as in `Option`. A mapping or a class as default is made anew each time."""
+    """A field that is an option; `about` as in `Option`. A mapping or a class as default is made for each object."""
     metadata = {"option": Option(help, names, **about)}
     if isinstance(default, type):
         return field(default_factory=default, metadata=metadata)

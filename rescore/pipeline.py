@@ -299,7 +299,7 @@ def decide(
     """Each list, sorted by the combined score, with the text chosen for it; a stream.
 
     Args:
-        texts: whether texts are chosen; else the text is that of the first hypothesis. waits: whether the next list has
+        texts: whether texts are chosen; else the text of the first hypothesis stands. waits: whether the next list has
             yet to come: then the lists that are there are answered now. expanded: whether the lists have the new
             hypotheses of the plan already.
 

@@ -345,7 +345,7 @@ class _Resolver:
         return columns
 
     def _norm(self, models: Sequence[LanguageModel]) -> str:
-        """The normalisation that was asked for; else that of the weights' columns; else the one of the first pass."""
+        """The normalisation of the config; else of the weights' columns; else of the first pass."""
         if self._config.norm:
             self._decide("normalisation", self._config.norm, "--lm-norm")
             return self._config.norm

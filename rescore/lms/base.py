@@ -427,7 +427,7 @@ class Kind:
     """The kind's own options of a training; None for a kind that is not trained here."""
 
     def __init__(self, name: str) -> None:
-        """name: that of the kind in `KINDS`."""
+        """name: the name of the kind in `KINDS`."""
         self.name = name
 
     def is_pseudo(self, options: Sequence[str]) -> bool:

@@ -37,7 +37,7 @@ class Row:
     value: float
     """The metric on test, in percent."""
     gain: float
-    """The improvement of the first pass on test, in percent of it; a loss is negative, whatever the metric."""
+    """The improvement of the first pass on test, in percent of it; a loss is negative, for every metric."""
     p_value: float
     """Two-sided, against the row `against`."""
     speed: float | None

@@ -285,7 +285,7 @@ class Dev:
         """What weights record of their tuning; None where they were given.
 
         Args:
-            held_out: the figures of the texts that folds decided, which stand for those of the weights of all lists.
+            held_out: the figures of the texts that folds decided, in place of figures of the weights of all lists.
         """
         about = weights.tuned_for
         if about is None or about.utterances is None or about.first_pass is None or about.value is None:
@@ -591,6 +591,6 @@ def _unequal(one: MetricResult) -> Iterator[str]:
         rate = 100 * sum(counts.get(name, 0) for name in ERRORS)
         rate /= max(1, sum(counts.get(name, 0) for name in names - ERRORS))
         if choice not in CHOICES or set(counts) != names:
-            yield f"{one.metric}: the counts of {choice} are not those of the first pass"
+            yield f"{one.metric}: the counts of {choice} differ from the counts of the first pass"
         elif names > ERRORS and abs(rate - getattr(one, choice)) > 0.005:
             yield f"{one.metric}: {choice} is {getattr(one, choice):.2f}, but its counts give {rate:.2f}"

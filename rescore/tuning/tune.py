@@ -103,7 +103,7 @@ def tune(
     The objective is the metric of the texts that the decision chooses. Weights are averaged over bootstrap samples. A
     column whose gain beside the others is within chance is left out, and so are all of them (or as `options` say).
     For a decision by expected loss, weights and scale are tuned together; for another decision that needs a scale, the
-    weights are those of the best score.
+    weights are tuned for the best score.
 
     For BLEU, word and token bonuses are left out if with them the length of the chosen texts is further from the
     length of the references than without.

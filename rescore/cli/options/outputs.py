@@ -116,7 +116,7 @@ class RunOutputs(WordOutputs, RerankedOutputs, CurveOption):
     )
 
     def check(self, respell: int) -> Times:
-        """Refuse a file of no known style, or of what is not asked for, before anything is read.
+        """Refuse a file of an unknown style, or for an output that the command does not make, before anything is read.
 
         Returns:
             what --segments says.
