@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from itertools import chain, islice
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from rescore import decision
@@ -213,16 +213,13 @@ def score_in_parts(
 def first_lists(
     lists: Iterable[NbestList], waits: Callable[[], bool] = lambda: False
 ) -> tuple[list[NbestList], Iterator[NbestList]]:
-    """The first lists of a stream, by which a plan is made (none of an empty stream), and the whole stream."""
+    """The first lists of a stream, by which a plan is made (none of an empty stream), and the whole stream.
+
+    Args:
+        waits: whether the next list has yet to come; then the lists so far are enough.
+    """
     stream = iter(lists)
     first = next(_chunks(stream, waits), [])
-    return first, chain(first, stream)
-
-
-def first_list(lists: Iterable[NbestList]) -> tuple[list[NbestList], Iterator[NbestList]]:
-    """The first list of a stream that is scored (none of an empty stream), and the whole stream."""
-    stream = iter(lists)
-    first = list(islice(stream, 1))
     return first, chain(first, stream)
 
 

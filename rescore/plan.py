@@ -275,8 +275,7 @@ class _Resolver:
     def _to_tune(self, plan: Plan, components: Sequence[str]) -> Plan:
         """The plan with the columns to tune, and how."""
         config = self._config
-        columns = [*self._columns(plan), *components]
-        columns = list(dict.fromkeys(columns))
+        columns = list(dict.fromkeys([*self._columns(plan), *components]))
         if components:
             self._decide("components", ", ".join(components), "--components: parts of the toolkit's score")
         folds = split([nbest.id for nbest in self._lists], config.folds, config.speaker) if config.folds else None
