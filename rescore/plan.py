@@ -235,7 +235,7 @@ class _Resolver:
         self._config, self._lists, self._dev, self._tuned = config, lists, dev, weights
         self._basis = dev if dev else lists  # what weights are tuned on
         self._tunes = dev is not None or config.folds is not None
-        self._heads = [some[0] for some in (lists, dev or ()) if some]
+        self._heads = [known[0] for known in (lists, dev or ()) if known]
         self._reasons: list[Reason] = []
 
     def _decide(self, subject: str, decision: object, why: str) -> None:

@@ -233,7 +233,7 @@ def render(comparison: Comparison, style: str, names: Mapping[str, str] | None =
         return table
     signatures = [(row.name, row.signature) for row in comparison.rows]
     about = _about(comparison)
-    shares = {one.column: line for row in comparison.rows for one, line in _shares(row, comparison.metric)}
+    shares = {share.column: line for row in comparison.rows for share, line in _shares(row, comparison.metric)}
     if style == "latex":
         return f"{table}\n% {about.partition('; ')[2]}"
     if style == "markdown":
