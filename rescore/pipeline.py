@@ -28,8 +28,7 @@ from rescore.config import RunConfig
 from rescore.decision import Decision
 from rescore.engines import OnProgress, OnScores, add_columns, windows
 from rescore.errors import UserError
-from rescore.lms import LanguageModel, column_name, origin, parse
-from rescore.lms.cache import Cached
+from rescore.lms import LanguageModel, capabilities_of, column_name, origin, parse
 from rescore.lms.context import in_place
 from rescore.lms.lexicon import SUSPICIOUS, share_seen
 from rescore.metrics import Metric
@@ -399,8 +398,8 @@ def _entries(
         seconds = time.perf_counter() - began
         column = column_name(lm, plan.norm)
         number = sum(not math.isinf(score) for nbest in [*lists, *dev] for score in nbest.column(column))
-        yield entry([lm], None if isinstance(lm, Cached) else number / seconds)
-    together = [lm for lm in plan.models if "intact" not in lm.name.split(":")]
+        yield entry([lm], None if capabilities_of(lm).cached else number / seconds)
+    together = [lm for lm in plan.models if not capabilities_of(lm).intact]
     if len(together) > 1:
         yield entry(together)
         for missing in together if leave_out else ():

@@ -211,6 +211,10 @@ class Capabilities:
     """Which hypotheses of each list it scores; None for all."""
     internal: bool = False
     """It stands for the recogniser's internal LM, which is subtracted."""
+    intact: bool = False
+    """It reads each token while it predicts it: its scores are for comparison, not for a combination of models."""
+    cached: bool = False
+    """It looks up earlier scores, so its speed says nothing."""
 
 
 class LanguageModel(Protocol):
