@@ -10,6 +10,7 @@ import sqlite3
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 
@@ -54,6 +55,7 @@ class Cached(Wrapped):
 
     def __init__(self, lm: LanguageModel, folder: Path) -> None:
         super().__init__(lm)
+        self.capabilities = replace(self.capabilities, cached=True)
         self._folder = folder
         self._read_only = False
         self.looked_up = self.computed = 0
