@@ -71,19 +71,6 @@ def test_words_are_mended(config: RunConfig) -> None:
     assert f"lm:channel=respell:10:v{SELECTION}@{digest},lexicon:{LEXICON.digest},float32" in signature
 
 
-@pytest.mark.parametrize("order", [("plain", "respelled"), ("respelled", "plain")])
-def test_all_dev_files_are_respelled_or_none(order: tuple[str, str], config: RunConfig, rescore: Run) -> None:
-    """Whichever of the files comes first, on each road."""
-    plain = [replace(nbest, id=f"other-{nbest.id}") for nbest in made(20, 4)]
-    respelled = Respelling(4, LEXICON, "shipped")(made(20, 3))
-    for name, lists in (("plain", plain), ("respelled", respelled), ("test", made(5, 5))):
-        formats.write(stages.scored(list(lists), [FunctionModel(known)], RunConfig()), f"{name}.jsonl")
-    files = [f"{name}.jsonl" for name in order]
-    told = "the column channel, unlike the lists before; respell all lists, or none"
-    assert_one_line_error(rescore("tune", *files), told)
-    assert_one_line_error(rescore("test.jsonl", "--dev", files[0], "--dev", files[1]), told)
-
-
 def test_words_of_a_list_have_a_bonus(config: RunConfig, rescore: Run) -> None:
     """What is said is always one of the listed words; first pass and language model do not know that."""
     draw = random.Random(5)
