@@ -7,7 +7,6 @@ of the hypotheses.
 
 from __future__ import annotations
 
-import math
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeVar
@@ -31,20 +30,22 @@ class Rover:
     """The words with the highest posteriors, place by place."""
 
     needs_scale = True
-    empty = 0.0
-    """The natural log of what votes for no word count for."""
 
     def prepare(self, lists: Sequence[NbestList], metric: Metric | None) -> Ballots:
         """Words are the same where the metric counts them as the same."""
         normaliser = (metric and metric.words) or EXACT
         return Ballots([[normaliser.tokens(hypothesis.text) for hypothesis in nbest.hypotheses] for nbest in lists])
 
-    def choose_all(self, preferences: Sequence[Floats], prepared: Ballots) -> list[str]:
-        """The texts of all lists, as `choose` gives them."""
-        return prepared.vote(preferences)
+    def choose_all(self, preferences: Sequence[Floats], prepared: Ballots, empty: Sequence[float]) -> list[str]:
+        """The texts of all lists, as `choose` gives them.
+
+        Args:
+            empty: the natural log of what a vote for no word counts for, for each list.
+        """
+        return prepared.vote(preferences, np.exp(np.array(empty)))
 
     def choose(self, nbest: NbestList, preference: npt.NDArray[np.float64], prepared: list[list[Token]]) -> str:
-        return rewritten(vote(confusion_network(prepared, preference.tolist()), math.exp(self.empty)))
+        return rewritten(vote(confusion_network(prepared, preference.tolist())))
 
 
 def confusion_network(hypotheses: Sequence[Sequence[Word]], posteriors: Sequence[float]) -> list[Slot[Word]]:

@@ -9,7 +9,6 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from rescore.decision.rover import Rover
 from rescore.errors import UserError
 from rescore.metrics.base import Metric
 from rescore.nbest import EMPTY, NEW_WORDS, NbestList, Origin, Selection, in_tie_order, ranking, without_copies
@@ -121,8 +120,9 @@ Losses = Callable[[Metric, Sequence[NbestList]], list[Floats]]
 """Of each list the (hypotheses, hypotheses) loss of choosing one where the other is right."""
 
 
-ChooseAll = Callable[[Sequence[Floats], Any], list[str]]
-"""The texts chosen from all lists, given the preferences (hypotheses,) of each list and what `prepare` returned."""
+ChooseAll = Callable[[Sequence[Floats], Any, Sequence[float]], list[str]]
+"""The texts chosen from all lists, given the preferences (hypotheses,) of each list, what `prepare` returned, and the
+natural log of what a vote for no word counts for in each list."""
 
 
 class DecisionRule(Protocol):
@@ -274,13 +274,6 @@ class Decider:
                 )
             preferences = [posteriors(scores, scale) for scores in self.scores]
         at_once: ChooseAll | None = getattr(self._rule, "choose_all", None)
-        if at_once and not any(self._empty):
-            return at_once(preferences, self._prepared)
-        texts = []
-        for nbest, preference, prepared, empty in zip(
-            self._lists, preferences, self._prepared, self._empty, strict=True
-        ):
-            if isinstance(self._rule, Rover):
-                self._rule.empty = empty
-            texts.append(self._rule.choose(nbest, preference, prepared))
-        return texts
+        if at_once:
+            return at_once(preferences, self._prepared, self._empty)
+        return [self._rule.choose(*each) for each in zip(self._lists, preferences, self._prepared, strict=True)]
