@@ -15,9 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from rescore.decision.ballots import NEARLY, Ballots
+from rescore.decision.rules import DecisionRule, ListWeights
 from rescore.metrics.base import Metric
 from rescore.metrics.normalise import EXACT, Token, rewritten
-from rescore.nbest import NbestList
+from rescore.nbest import EMPTY, NbestList
 
 Floats = npt.NDArray[np.float64]
 Word = TypeVar("Word", bound=str)
@@ -26,8 +27,9 @@ Slot = dict[Word | None, float]
 probable hypothesis is kept."""
 
 
-class Rover:
-    """The words with the highest posteriors, place by place."""
+class Rover(DecisionRule):
+    """The words with the highest posteriors, place by place. The weight of the column `EMPTY` is the natural log of a
+    factor for the posterior of no word."""
 
     needs_scale = True
 
@@ -36,15 +38,17 @@ class Rover:
         normaliser = (metric and metric.words) or EXACT
         return Ballots([[normaliser.tokens(hypothesis.text) for hypothesis in nbest.hypotheses] for nbest in lists])
 
-    def choose_all(self, preferences: Sequence[Floats], prepared: Ballots, empty: Sequence[float]) -> list[str]:
-        """The texts of all lists, as `choose` gives them.
+    def choose_all(
+        self,
+        lists: Sequence[NbestList],
+        preferences: Sequence[Floats],
+        prepared: Ballots,
+        weights: Sequence[ListWeights],
+    ) -> list[str]:
+        """The texts of all lists, as `choose` gives them."""
+        return prepared.vote(preferences, np.exp([each.columns.get(EMPTY, 0.0) for each in weights]))
 
-        Args:
-            empty: the natural log of what a vote for no word counts for, for each list.
-        """
-        return prepared.vote(preferences, np.exp(np.array(empty)))
-
-    def choose(self, nbest: NbestList, preference: npt.NDArray[np.float64], prepared: list[list[Token]]) -> str:
+    def choose(self, nbest: NbestList, preference: Floats, prepared: list[list[Token]]) -> str:
         return rewritten(vote(confusion_network(prepared, preference.tolist())))
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from rescore.decision import ListWeights
 from rescore.decision.rover import Rover, confusion_network, vote
 from rescore.metrics.normalise import rewritten
 from rescore.metrics.wer import ErrorRate
-from rescore.nbest import Hypothesis, NbestList
+from rescore.nbest import EMPTY, Hypothesis, NbestList
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -28,11 +29,12 @@ def test_all_lists_at_once_as_one_after_another(seed: int) -> None:
     rule = Rover()
     prepared = rule.prepare(lists, ErrorRate())
     single = [rule.choose(*each) for each in zip(lists, posteriors, prepared, strict=True)]
-    assert rule.choose_all(posteriors, prepared, [0.0] * len(lists)) == single
-    empty = random.choice([-0.7, -0.1, 0.0, 0.4], len(lists))
+    assert rule.choose_all(lists, posteriors, prepared, [ListWeights({})] * len(lists)) == single
+    logs = random.choice([-0.7, -0.1, 0.0, 0.4], len(lists)).tolist()
     weighed = [
         rewritten(vote(confusion_network(tokens, shares.tolist()), float(np.exp(log))))
-        for tokens, shares, log in zip(prepared, posteriors, empty, strict=True)
+        for tokens, shares, log in zip(prepared, posteriors, logs, strict=True)
     ]
-    assert rule.choose_all(posteriors, prepared, empty.tolist()) == weighed != single
+    weights = [ListWeights({EMPTY: log}) for log in logs]
+    assert rule.choose_all(lists, posteriors, prepared, weights) == weighed != single
     assert len(set(single)) > 20
