@@ -69,11 +69,11 @@ def configured(
         more["force_weights"] = weights.force_weights
     more["decide"] = with_options(config.decide, config.deciding.values)
     config = replace(config, dev=shown(", ".join(dev)) or None, **more)
-    readers = listed_metrics()
     weighs = config.metrics or "respell" in click.get_current_context().params
-    used = config.respell or (weights and not config.metrics) or set(readers) & {*config.metrics}
-    if config.measuring.words and weighs and not used:
-        log.warning("--words changes nothing here: it is for --respell N and for --metric %s", " or ".join(readers))
+    if config.measuring.words and weighs and not config.respell and (config.metrics or not weights):
+        readers = listed_metrics()
+        if not set(readers) & {*config.metrics}:
+            log.warning("--words changes nothing here: it is for --respell N and for --metric %s", " or ".join(readers))
     return config
 
 
