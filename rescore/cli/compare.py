@@ -56,7 +56,9 @@ class CompareCommand(GroupedCommand):
 @options.takes(
     lms=options.SCORING,
     dev=options.Offer(options.DevLists, required=("dev",)),
-    config=options.config(options.MODELS, options.EXPANSION, options.DECISION, options.MEASURES, names=("components",)),
+    config=options.config(
+        options.MODELS, options.EXPANSION, options.DECISION, options.MEASURES, names=("components", "boost")
+    ),
     significance=options.TestOptions,
     inputs=options.InputOptions,
 )

@@ -21,7 +21,7 @@ from rescore.formats.source import Source
 from rescore.metrics import Metric, list_statistics, oracle, total, value
 from rescore.metrics.base import Counts, is_better, metric_input, settings_on, warn_of_unspaced
 from rescore.metrics.significance import PairedTest, ScoredText, confidence_interval
-from rescore.nbest import FIRST_PASS, Column, NbestList, first_pass_indices, tie_order
+from rescore.nbest import FIRST_PASS, LISTED, Column, NbestList, first_pass_indices, tie_order
 from rescore.reports.cascades import Cascade, cascades
 from rescore.reports.cascades import lines as cascade_lines
 from rescore.reports.proposals import Proposed, proposed
@@ -208,16 +208,16 @@ def choose(lists: Sequence[NbestList], statistics: Sequence[Counts], choice: Seq
 
 def cells(found: MetricResult) -> list[list[str]]:
     """The rows of a table: the three figures with their confidence intervals and counts."""
-    names = [name for name in next(iter(found.counts.values())) if name not in ("ref_words", "ref_characters")]
+    names = [name for name in found.counts["first_pass"] if name not in ("ref_words", "ref_characters")]
     rows = [["", found.metric, "95 % CI", *(SHORT.get(name, name) for name in names)]]
     for choice in CHOICES:
         bounds = "{:.2f}-{:.2f}".format(*found.intervals[choice]) if choice in found.intervals else ""
         counts = (f"{found.counts[choice][name]:,}" for name in names)
         rows.append([choice.replace("_", " "), f"{getattr(found, choice):.2f}", bounds, *counts])
-        if choice == "oracle" and found.own_oracle is not None:
-            rows.append(["oracle of the toolkit's own", f"{found.own_oracle:.2f}", "", *("" for _ in names)])
-        if choice == "oracle" and found.lattice_oracle is not None:
-            rows.append(["lattice oracle", f"{found.lattice_oracle:.2f}", *[""] * (len(names) + 1)])
+        others = (("oracle of the toolkit's own", found.own_oracle), ("lattice oracle", found.lattice_oracle))
+        for name, figure in others if choice == "oracle" else ():
+            if figure is not None:
+                rows.append([name, f"{figure:.2f}", *[""] * (len(names) + 1)])
     return rows
 
 
@@ -256,7 +256,7 @@ def worse(figures: MetricResult, tuned_for: bool = False) -> Iterator[str]:
 
 
 SCHEMA = "rescore/results/3"
-"""Format and version of a results file; the number changes where old readers would fail."""
+"""Of a results file; the number changes where old readers would fail."""
 
 
 @dataclass(slots=True)
@@ -290,12 +290,10 @@ class Dev:
         about = weights.tuned_for
         if about is None or about.utterances is None or about.first_pass is None or about.value is None:
             return None
-        source = weights.origin.removeprefix("tuned on ")
+        source, number = weights.origin.removeprefix("tuned on "), about.utterances
         if held_out is not None:
-            return cls(
-                source, about.utterances, held_out.first_pass, held_out.reranked, fold_weights=weights.fold_weights
-            )
-        return cls(source, about.utterances, about.first_pass, about.value, about.low, about.high, weights.unproven)
+            return cls(source, number, held_out.first_pass, held_out.reranked, fold_weights=weights.fold_weights)
+        return cls(source, number, about.first_pass, about.value, about.low, about.high, weights.unproven)
 
 
 @dataclass(slots=True, repr=False)
@@ -340,6 +338,9 @@ class Results:
     ] = None
     seconds: Annotated[float, described("Scoring, tuning and evaluation together, in seconds.")] = 0.0
     stages: Annotated[dict[str, float], described("The seconds of each.")] = field(default_factory=dict)
+    unboosted: Annotated[
+        dict[str, float], described("The metrics of the same weights without the bonus for listed words, in percent.")
+    ] = field(default_factory=dict)
     proposed: Annotated[Proposed | None, described("What became of proposed hypotheses, if there are any.")] = None
     plan: Annotated[list[str], described("The decisions, and why.")] = field(default_factory=list)
 
@@ -393,14 +394,9 @@ class Results:
 
     def __repr__(self) -> str:
         """One line: the rest is in the fields."""
-        figures = ", ".join(
-            f"{one.metric} {one.first_pass:.2f} -> {one.reranked:.2f} (oracle {one.oracle:.2f})" for one in self.metrics
-        )
-        return (
-            f"<Results: {figures}, {counted(self.utterances, 'list')}>"
-            if figures
-            else f"<Results: {counted(self.utterances, 'list')} without references>"
-        )
+        number = counted(self.utterances, "list")
+        figures = [f"{m.metric} {m.first_pass:.2f} -> {m.reranked:.2f} (oracle {m.oracle:.2f})" for m in self.metrics]
+        return f"<Results: {', '.join(figures)}, {number}>" if figures else f"<Results: {number} without references>"
 
 
 def evaluate(
@@ -420,8 +416,8 @@ def evaluate(
     """
     decide = decide or weights.decision
     first = decision.best(lists, {FIRST_PASS: 1.0})
-    if texts is None:
-        texts = decide.texts(metric, lists, weights.of)
+    boosted = texts is None and weights.weighs(LISTED)
+    texts = decide.texts(metric, lists, weights.of) if texts is None else texts
     before = [nbest.hypotheses[index].text for nbest, index in zip(lists, first, strict=True)]
     if not any(nbest.references for nbest in lists):
         metric = None
@@ -444,6 +440,10 @@ def evaluate(
     if metric is None:
         return results, texts
     results.metrics = [measure(one, lists, weights, decide, first, texts) for one in (metric, *also)]
+    if boosted:
+        plain = decide.texts(metric, lists, weights.without(LISTED).of)
+        sums = {one: np.sum([text.counts for text in measured(one, lists, plain)], axis=0) for one in (metric, *also)}
+        results.unboosted = {one.name: value(one, counts) for one, counts in sums.items()}
     words = results.metrics[0].counts["first_pass"].get("ref_words")
     results.ref_words = int(sum(len(nbest.references[0].split()) for nbest in lists) if words is None else words)
     return results, texts
@@ -471,6 +471,9 @@ def render(results: Results) -> str:
     lines += cascade_lines(results.cascades, results.metric, list(_deciding(results)))
     if results.scale is not None:
         lines.append(f"decision: {results.decision}, posteriors exp({results.scale:.4g} * score)")
+    if results.unboosted:
+        changes = (f"{one.metric} {results.unboosted[one.metric]:.2f} -> {one.reranked:.2f}" for one in results.metrics)
+        lines.append(f"the boost changes {', '.join(changes)}")
     words = "" if results.ref_words is None else f", {counted(results.ref_words, 'reference word')}"
     lines.append(f"{results.size}{words}; {counted(results.changed, 'utterance')} changed")
     lines += [str(results.proposed)] if results.proposed else []

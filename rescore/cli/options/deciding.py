@@ -70,10 +70,12 @@ def configured(
     more["decide"] = with_options(config.decide, config.deciding.values)
     config = replace(config, dev=shown(", ".join(dev)) or None, **more)
     readers = listed_metrics()
-    weighs = config.metrics or "respell" in click.get_current_context().params
-    used = config.respell or (weights and not config.metrics) or set(readers) & {*config.metrics}
+    weighs = config.metrics or "boost" in click.get_current_context().params
+    used = config.respell or config.boost or (weights and not config.metrics) or set(readers) & {*config.metrics}
     if config.measuring.words and weighs and not used:
-        log.warning("--words changes nothing here: it is for --respell N and for --metric %s", " or ".join(readers))
+        log.warning(
+            "--words changes nothing here: it is for --respell N, for --boost and for --metric %s", " or ".join(readers)
+        )
     return config
 
 
