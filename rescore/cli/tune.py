@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     "-o", "--output", default="-", show_default=True, metavar="FILE", help="Write the weights as JSON; - is stdout."
 )
 @options.takes(
-    config=options.config(options.TUNING, options.EXPANSION, options.DECISION, options.MEASURES, names=("boost",)),
+    config=options.config(options.TUNING, options.DECISION, options.MEASURES, names=("boost", "recombine")),
     curve=options.CurveOption,
     inputs=options.InputOptions,
 )
