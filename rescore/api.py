@@ -471,8 +471,8 @@ def merge(first: Iterable[NbestList], others: Mapping[str, Iterable[NbestList]])
     from rescore.expansion.recombine import merge as merged
 
     every = checked_lists("merge", first)
-    some = {name: checked_lists("merge", lists) for name, lists in others.items()}
-    return [*merged(every, some, pipeline.resolve(pipeline.RunConfig(), every).metric.words)]
+    systems = {name: checked_lists("merge", lists) for name, lists in others.items()}
+    return [*merged(every, systems, pipeline.resolve(pipeline.RunConfig(), every).metric.words)]
 
 
 def load_weights(path: str | Path) -> Weights:

@@ -326,7 +326,7 @@ def ranking(nbest: NbestList, scores: Sequence[float]) -> list[int]:
 
 
 def in_tie_order(nbest: NbestList) -> NbestList:
-    """The list with its hypotheses in `tie_order`: whatever takes the first of equals in it, keeps the rule."""
+    """The list with its hypotheses in `tie_order`, so that the first of equals is the right choice."""
     order = tie_order(nbest)
     if order == list(range(len(order))):
         return nbest
@@ -363,6 +363,11 @@ def score_columns(nbest: NbestList) -> list[str]:
 def component_columns(nbest: NbestList) -> list[str]:
     """The columns that are parts of the toolkit's own score (decoder, ctc, lm, ...), in the order of the file."""
     return nbest.columns(Role.COMPONENT)
+
+
+def vote_columns(lists: Sequence[NbestList]) -> list[str]:
+    """The columns whose weights are votes of systems; empty for other lists."""
+    return [name for name, column in lists[0].provenance.items() if column.model == VOTE] if lists else []
 
 
 def content_hash(lists: Iterable[NbestList]) -> str:

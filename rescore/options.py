@@ -86,7 +86,7 @@ class Option:
 
 
 def option(default: Any, help: str = "", *names: str, **about: Any) -> Any:  # noqa: A002 (as click calls it)
-    """A field that is an option; `about` as in `Option`. A mapping or a class as default is made anew each time."""
+    """A field that is an option; `about` as in `Option`. A mapping or a class as default is made for each object."""
     metadata = {"option": Option(help, names, **about)}
     if isinstance(default, type):
         return field(default_factory=default, metadata=metadata)
@@ -172,13 +172,13 @@ def flattened(declared: Iterable[Field]) -> Iterator[Field]:
     for entry in declared:
         if entry.about.nested or entry.about.parts:
             inner = flattened(inner for owner in owners(entry) for inner in owner.declared())
-            entries = [one._replace(title=entry.title) for one in inner]
+            entries = [option_field._replace(title=entry.title) for option_field in inner]
         else:
             entries = [entry]
-        for one in entries:
-            if one.name not in seen:
-                seen.add(one.name)
-                yield one
+        for option_field in entries:
+            if option_field.name not in seen:
+                seen.add(option_field.name)
+                yield option_field
 
 
 class OptionValues:
@@ -259,7 +259,7 @@ def from_json(group: type[Group], values: Mapping[str, Any]) -> Group:
     made_of: dict[str, Any] = {}
     for entry in fields_of:
         if entry.about.nested:
-            inner = {one.name for one in flattened([entry])}
+            inner = {inner_entry.name for inner_entry in flattened([entry])}
             made_of[entry.name] = from_json(entry.about.nested, {n: v for n, v in values.items() if n in inner})
         elif entry.name in values:
             value = values[entry.name]

@@ -250,7 +250,7 @@ DECISIONS: RegistryWithOptions[Any] = RegistryWithOptions(
         "rover": ("rescore.decision.rover:Rover", "a vote on each word"),
     },
 )
-"""How a text is chosen from a list: classes with the methods of `rescore.decision.DecisionRule`."""
+"""How a text is chosen from a list: subclasses of `rescore.decision.DecisionRule`."""
 
 TESTS: Registry[Any] = Registry(
     "test",

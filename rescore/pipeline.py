@@ -20,28 +20,29 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from itertools import chain, islice
+from itertools import chain
+from typing import TYPE_CHECKING
 
 from rescore import decision
 from rescore.config import RunConfig
 from rescore.decision import Decision
 from rescore.engines import OnProgress, OnScores, add_columns, windows
-from rescore.engines.shards import Shards
 from rescore.errors import UserError
-from rescore.lms import LanguageModel, column_name, origin, parse
-from rescore.lms.cache import Cached
+from rescore.lms import LanguageModel, capabilities_of, column_name, origin, parse
 from rescore.lms.context import in_place
 from rescore.lms.lexicon import SUSPICIOUS, share_seen
 from rescore.metrics import Metric
 from rescore.metrics.significance import PairedTest
 from rescore.nbest import EMPTY, NbestList, without_copies
 from rescore.plan import Load, Plan, check, resolve
-from rescore.reports import comparison
 from rescore.reports.results import Dev, Results, system_name
 from rescore.reports.results import evaluate as evaluate_weights
 from rescore.tuning import Tuned, Weights, suited, tuned_in_folds
 from rescore.tuning import tune as tune_weights
 from rescore.tuning.folds import respelling_columns, warn_of_overlap, warn_of_scales, warn_of_single
+
+if TYPE_CHECKING:
+    from rescore.reports import comparison
 
 __all__ = ["Outcome", "Plan", "RunConfig", "compare", "decide", "evaluate", "expand", "resolve", "run", "score", "tune"]
 
@@ -200,6 +201,8 @@ def score_in_parts(
     plan: Plan, lists: Iterable[NbestList], output: str, progress: OnProgress = lambda done: None
 ) -> None:
     """`score`, written to a file in parts, so that an interrupted command continues where it stopped."""
+    from rescore.engines.shards import Shards
+
     made_by = [f"{lm.name} {origin(lm, plan.norm).short} {lm.fingerprint}" for lm in plan.models]
     shards = Shards(output, [*made_by, plan.norm, *(lm.name for lm in plan.counted)])
     missing = shards.missing(windows(in_place(plan.models, lists)), progress)
@@ -209,16 +212,13 @@ def score_in_parts(
 def first_lists(
     lists: Iterable[NbestList], waits: Callable[[], bool] = lambda: False
 ) -> tuple[list[NbestList], Iterator[NbestList]]:
-    """The first lists of a stream, by which a plan is made (none of an empty stream), and the whole stream."""
+    """The first lists of a stream, by which a plan is made (none of an empty stream), and the whole stream.
+
+    Args:
+        waits: whether the next list has yet to come; then the lists so far are enough.
+    """
     stream = iter(lists)
     first = next(_chunks(stream, waits), [])
-    return first, chain(first, stream)
-
-
-def first_list(lists: Iterable[NbestList]) -> tuple[list[NbestList], Iterator[NbestList]]:
-    """The first list of a stream that is scored (none of an empty stream), and the whole stream."""
-    stream = iter(lists)
-    first = list(islice(stream, 1))
     return first, chain(first, stream)
 
 
@@ -295,7 +295,7 @@ def decide(
     """Each list, sorted by the combined score, with the text chosen for it; a stream.
 
     Args:
-        texts: whether texts are chosen; else the text is that of the first hypothesis. waits: whether the next list has
+        texts: whether texts are chosen; else the text of the first hypothesis stands. waits: whether the next list has
             yet to come: then the lists that are there are answered now. expanded: whether the lists have the new
             hypotheses of the plan already.
 
@@ -357,6 +357,8 @@ def compare(
     Args:
         leave_out: whether there are the last entries. specs: the names of the loaded models, as in `resolve`.
     """
+    from rescore.reports import comparison
+
     warn_of_overlap(lists, dev)
     plan = resolve(config, lists, dev, load, specs)
     warn_of_seen(config.lms, lists, dev)
@@ -377,18 +379,20 @@ def _entries(
     """Without a model (for decisions other than the best score), each model alone, and all together, tuned; one after
     another, as columns are added. Each entry is an experiment with a plan of its own; all share the metric."""
 
+    from rescore.reports.comparison import Entry
+
     tuned_before: dict[tuple[str, ...], tuple[Weights, Tuned]] = {}
 
     def entry(
         models: Sequence[LanguageModel], speed: float | None = None, missing: LanguageModel | None = None
-    ) -> comparison.Entry:
+    ) -> Entry:
         names = tuple(lm.name for lm in models)
         if names not in tuned_before:
             own = resolve(replace(config, norm=plan.norm, columns=()), lists, dev, lambda: models)
             tuned_before[names] = tune(replace(own, metrics=plan.metrics), dev)
         weights, tuned = tuned_before[names]
         name = " + ".join(names) if missing is None else f"without {missing.name}"
-        return comparison.Entry(name or plan.decision.name, lists, weights, tuned.value, speed, missing is not None)
+        return Entry(name or plan.decision.name, lists, weights, tuned.value, speed, missing is not None)
 
     if plan.decision.name != "best":
         yield entry([])
@@ -399,8 +403,8 @@ def _entries(
         seconds = time.perf_counter() - began
         column = column_name(lm, plan.norm)
         number = sum(not math.isinf(score) for nbest in [*lists, *dev] for score in nbest.column(column))
-        yield entry([lm], None if isinstance(lm, Cached) else number / seconds)
-    together = [lm for lm in plan.models if "intact" not in lm.name.split(":")]
+        yield entry([lm], None if capabilities_of(lm).cached else number / seconds)
+    together = [lm for lm in plan.models if not capabilities_of(lm).intact]
     if len(together) > 1:
         yield entry(together)
         for missing in together if leave_out else ():

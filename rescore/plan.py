@@ -21,9 +21,6 @@ from rescore.config import RunConfig
 from rescore.decision import DECISIONS, Decision
 from rescore.engines.cascade import weights_of_cards, weights_of_cascade
 from rescore.errors import UserError
-from rescore.expansion import Respelling, recombine, with_listed
-from rescore.expansion.recombine import lacking
-from rescore.expansion.respell import find_lexicon
 from rescore.lms import (
     LanguageModel,
     capabilities_of,
@@ -93,18 +90,26 @@ class Expansion:
 
             self._proposing = Proposing(config.propose, config.max_new, config.propose_prompt, config.cache)
         if config.respell:
+            from rescore.expansion.respell import Respelling, find_lexicon
+
             lexicon = find_lexicon(config.lexicon, config.lms, config.measuring.words)
             self._respelling = Respelling(config.respell, lexicon, config.channel, dev)
 
     def __call__(self, lists: Iterable[NbestList], dev: bool = False) -> Iterator[NbestList]:
         """The lists with new hypotheses, as a stream; the dev lists themselves with channels of folds."""
         if self._number:
+            from rescore.expansion.recombine import recombine
+
             lists = (recombine(nbest, self._number) for nbest in lists)
         if self._proposing:
             lists = self._proposing(lists)
         if self._respelling:
             lists = self._respelling(lists, dev)
-        return with_listed(lists, self._listed) if self._listed else iter(lists)
+        if self._listed:
+            from rescore.expansion.respell import with_listed
+
+            lists = with_listed(lists, self._listed)
+        return iter(lists)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -241,7 +246,7 @@ class _Resolver:
         self._config, self._lists, self._dev, self._tuned = config, lists, dev, weights
         self._basis = dev if dev else lists  # what weights are tuned on
         self._tunes = dev is not None or config.folds is not None
-        self._heads = [some[0] for some in (lists, dev or ()) if some]
+        self._heads = [known[0] for known in (lists, dev or ()) if known]
         self._reasons: list[Reason] = []
         self._boost: bool | float = False
 
@@ -288,8 +293,7 @@ class _Resolver:
     def _to_tune(self, plan: Plan, components: Sequence[str]) -> Plan:
         """The plan with the columns to tune, and how."""
         config = self._config
-        columns = [*self._columns(plan), *components]
-        columns = list(dict.fromkeys(columns))
+        columns = list(dict.fromkeys([*self._columns(plan), *components]))
         if components:
             self._decide("components", ", ".join(components), "--components: parts of the toolkit's score")
         folds = split([nbest.id for nbest in self._lists], config.folds, config.speaker) if config.folds else None
@@ -352,14 +356,17 @@ class _Resolver:
                 "--components: the lists have no parts of the first-pass score; of ESPnet2 these are in "
                 "{n}best_recog/scores, of Kaldi and SRILM the acoustic and the LM score"
             )
-        if self._config.recombine and (absent := [name for name in columns if name not in lacking(self._basis[0])]):
-            raise UserError(
-                f"--components and --recombine exclude each other: recombined hypotheses have no score {absent[0]}"
-            )
+        if self._config.recombine:
+            from rescore.expansion.recombine import lacking
+
+            if absent := [name for name in columns if name not in lacking(self._basis[0])]:
+                raise UserError(
+                    f"--components and --recombine exclude each other: recombined hypotheses have no score {absent[0]}"
+                )
         return columns
 
     def _norm(self, models: Sequence[LanguageModel]) -> str:
-        """The normalisation that was asked for; else that of the weights' columns; else the one of the first pass."""
+        """The normalisation of the config; else of the weights' columns; else of the first pass."""
         if self._config.norm:
             self._decide("normalisation", self._config.norm, "--lm-norm")
             return self._config.norm

@@ -24,7 +24,7 @@ FINGERPRINT_DIGITS = 12
 """How many hexadecimal digits of a fingerprint are shown."""
 DIGITS = 5
 """Significant digits of weights: more differ between machines."""
-SAFE = " !#$&'()*+-./:;<>?[]^_`{}~\"\\"  # all but % | = , @ and what is not printable
+SAFE = " !#$&'()*+-./:;<>?[]^_`{}~\"\\"  # all printable characters but % | = , @
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from rescore import formats, parts
-from rescore.decision import Decision
+from rescore.decision import Decision, DecisionRule
 from rescore.errors import UserError
 from rescore.formats import ReadOptions
 from rescore.formats.source import Source
@@ -215,10 +215,8 @@ def as_file(content: WordList) -> dict[str, str]:
     return {"path": content.path, "digest": content.digest}
 
 
-class Last:
+class Last(DecisionRule):
     """A decision rule: the last hypothesis, or one before."""
-
-    needs_scale = False
 
     @dataclass(frozen=True, kw_only=True)
     class Options(Declared):
@@ -226,9 +224,6 @@ class Last:
 
     def __init__(self, options: Options) -> None:
         self.before = options.before
-
-    def prepare(self, lists: Sequence[NbestList], metric: Metric | None) -> Sequence[None]:
-        return [None] * len(lists)
 
     def choose(self, nbest: NbestList, preference: np.ndarray, prepared: None) -> str:
         return nbest.hypotheses[-1 - self.before].text
@@ -253,7 +248,7 @@ def test_a_decision(rescore: Run, register: object, lists: Path, tmp_path: Path)
             Decision(wrong)
 
 
-class LeastLoss:
+class LeastLoss(DecisionRule):
     """A decision rule with a loss of its own: by how many letters two texts differ in length."""
 
     needs_scale = True

@@ -38,7 +38,7 @@ def command(
     from rescore import formats
     from rescore.plan import metrics_of
     from rescore.reports import analysis
-    from rescore.reports.results import lattice_oracle
+    from rescore.reports.analysis import lattice_oracle
     from rescore.tuning import suited
 
     lists = inputs.read(nbest, need_references=True)

@@ -57,8 +57,8 @@ def command(
     """
     from rescore import formats, pipeline
     from rescore.plan import check, metrics_of
-    from rescore.reports import confidences
-    from rescore.reports.results import lattice_oracle, render
+    from rescore.reports.analysis import lattice_oracle
+    from rescore.reports.results import render
 
     reporting.check()
     inputs.check([*nbest, *weights.dev, *systems.others, *systems.dev_with])
@@ -87,8 +87,11 @@ def command(
         formats.write_best("-", zip(outcome.lists, outcome.texts, strict=True), sys.stdout)
         to_stdout = True
     click.echo(render(outcome.results), err=to_stdout)
-    if certain and (quality := confidences.render(certain)):
-        click.echo(f"\n{quality}", err=to_stdout)
+    if certain:
+        from rescore.reports import confidences
+
+        if quality := confidences.render(certain):
+            click.echo(f"\n{quality}", err=to_stdout)
 
 
 def _explain(plan: Plan) -> None:

@@ -111,7 +111,7 @@ def command(
             return
         measuring = MetricOptions(words=listed.words)
         config = options.configured(config, lms, measuring=measuring, count_tokens=count_tokens)
-        head, lists = pipeline.first_list(inputs.iterate(nbest, skip=on_error == "skip"))
+        head, lists = pipeline.first_lists(inputs.iterate(nbest, skip=on_error == "skip"), lambda: True)
         plan = pipeline.resolve(config, head, load=lambda: lms.load(skip=on_error == "skip"), measures=False)
         number = None if config.expands else inputs.count(nbest)
         total = None if number is None else number * len(plan.models)

@@ -243,7 +243,7 @@ def _described(argument: str) -> list[str]:
 
 
 def _files_of(name: str) -> list[Path]:
-    """The file of that name, the files in the folder of that name, or those of the files that match a pattern."""
+    """The file of that name, the files in the folder of that name, or the files that match the pattern."""
     place = Path(name)
     if not place.exists():
         places = map(Path, sorted(glob.glob(name))) if set(name) & set("*?[") else ()  # noqa: PTH207

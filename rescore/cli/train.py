@@ -24,7 +24,7 @@ def trained_kinds() -> dict[str, Kind]:
 
 
 class TrainCommand(GroupedCommand):
-    """A command whose options are those of the kind that --lm names; without it, those of all networks."""
+    """A command with the options of the kind that --lm names; without --lm, with the options of all networks."""
 
     def declared_params(self, ctx: click.Context) -> list[click.Option]:
         return list(Offer(ctx.meta.get(DECLARED, NeuralOptions)).parameters())

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from rescore.decision.rules import DecisionRule
 from rescore.errors import UserError
 from rescore.metrics.base import CachedMetric, Metric, Values, metric_input
 from rescore.nbest import NbestList
@@ -18,7 +19,7 @@ from rescore.nbest import NbestList
 CHUNK = 100_000  # pairs compared together: bounds memory
 
 
-class AggregatedBayesRisk:
+class AggregatedBayesRisk(DecisionRule):
     """Minimum Bayes risk against an aggregate of all hypotheses, their expected n-grams: linear in the length of the
     list."""
 
@@ -70,11 +71,11 @@ def _loss(metric: Metric, pairs: Sequence[tuple[str, str]]) -> Values:
     return metric.losses(metric.statistics([choice for choice, _ in pairs], [(reference,) for _, reference in pairs]))
 
 
-class MinimumBayesRisk:
+class MinimumBayesRisk(DecisionRule):
     """The hypothesis of least expected loss under the posteriors; the loss is the metric's."""
 
     needs_scale = True
-    losses = staticmethod(losses)
+    losses = staticmethod(losses)  # type: ignore[assignment]  # mypy takes a ClassVar of functions for a method
 
     def prepare(self, lists: Sequence[NbestList], metric: Metric | None) -> Sequence[Values]:
         if metric is None:

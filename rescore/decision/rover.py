@@ -16,9 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from rescore.decision.ballots import NEARLY, Ballots
+from rescore.decision.rules import DecisionRule, ListWeights
 from rescore.metrics.base import Metric
 from rescore.metrics.normalise import EXACT, Token, rewritten
-from rescore.nbest import NbestList
+from rescore.nbest import EMPTY, NbestList
 
 Floats = npt.NDArray[np.float64]
 Word = TypeVar("Word", bound=str)
@@ -27,24 +28,37 @@ Slot = dict[Word | None, float]
 probable hypothesis is kept."""
 
 
-class Rover:
-    """The words with the highest posteriors, place by place."""
+class Rover(DecisionRule):
+    """The words with the highest posteriors, place by place. The weight of the column `EMPTY` is the natural log of a
+    factor for the posterior of no word."""
 
     needs_scale = True
-    empty = 0.0
-    """The natural log of what votes for no word count for."""
 
     def prepare(self, lists: Sequence[NbestList], metric: Metric | None) -> Ballots:
         """Words are the same where the metric counts them as the same."""
         normaliser = (metric and metric.words) or EXACT
         return Ballots([[normaliser.tokens(hypothesis.text) for hypothesis in nbest.hypotheses] for nbest in lists])
 
-    def choose_all(self, preferences: Sequence[Floats], prepared: Ballots) -> list[str]:
+    def choose_all(
+        self,
+        lists: Sequence[NbestList],
+        preferences: Sequence[Floats],
+        prepared: Ballots,
+        weights: Sequence[ListWeights],
+    ) -> list[str]:
         """The texts of all lists, as `choose` gives them."""
-        return prepared.vote(preferences)
+        factors = [math.exp(each.columns.get(EMPTY, 0.0)) for each in weights]
+        if all(factor == 1 for factor in factors):
+            return prepared.vote(preferences)
+        return [elect(*each) for each in zip(prepared.tokens, preferences, factors, strict=True)]
 
-    def choose(self, nbest: NbestList, preference: npt.NDArray[np.float64], prepared: list[list[Token]]) -> str:
-        return rewritten(vote(confusion_network(prepared, preference.tolist()), math.exp(self.empty)))
+    def choose(self, nbest: NbestList, preference: Floats, prepared: list[list[Token]]) -> str:
+        return elect(prepared, preference)
+
+
+def elect(hypotheses: list[list[Token]], posteriors: Floats, empty: float = 1.0) -> str:
+    """The text that the words of a list's hypotheses elect; `empty` as in `vote`."""
+    return rewritten(vote(confusion_network(hypotheses, posteriors.tolist()), empty))
 
 
 def confusion_network(hypotheses: Sequence[Sequence[Word]], posteriors: Sequence[float]) -> list[Slot[Word]]:

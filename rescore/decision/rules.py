@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from rescore.decision.rover import Rover
 from rescore.errors import UserError
 from rescore.metrics.base import Metric
-from rescore.nbest import EMPTY, NEW_WORDS, NbestList, Origin, Selection, in_tie_order, ranking, without_copies
+from rescore.nbest import NEW_WORDS, NbestList, Origin, Selection, in_tie_order, ranking, without_copies
 from rescore.options import as_text, from_text, options_of
 from rescore.parts import DECISIONS
 
@@ -121,39 +121,35 @@ Losses = Callable[[Metric, Sequence[NbestList]], list[Floats]]
 """Of each list the (hypotheses, hypotheses) loss of choosing one where the other is right."""
 
 
-ChooseAll = Callable[[Sequence[Floats], Any], list[str]]
-"""The texts chosen from all lists, given the preferences (hypotheses,) of each list and what `prepare` returned."""
+class DecisionRule(ABC):
+    """Chooses a text for each list."""
 
-
-class DecisionRule(Protocol):
-    """Chooses a text for each list.
-
-    A rule that chooses the least expected loss has `losses`, a function as `Losses`, too: weights and scale are then
-    tuned together. A rule that is faster over all lists at once has `choose_all`, a function as `ChooseAll`, too.
-    """
-
-    needs_scale: bool
+    needs_scale: ClassVar[bool] = False
     """Whether `choose` takes posteriors exp(scale * score); else it takes the scores themselves."""
+    losses: ClassVar[Losses | None] = None
+    """The losses of a rule that chooses the least expected loss: weights and scale are then tuned together."""
 
-    def prepare(self, lists: Sequence[NbestList], metric: Metric | None) -> Sequence[Any]:
-        """What `choose` needs to know of each list, whatever the scale: computed once for all scales."""
-        ...
+    def prepare(self, lists: Sequence[NbestList], metric: Metric | None) -> Any:
+        """What `choose` needs to know of each list, in their order: computed once for all scales."""
+        return [None] * len(lists)
 
+    @abstractmethod
     def choose(self, nbest: NbestList, preference: Floats, prepared: Any) -> str:
         """The text chosen from a list, given the posterior or score (hypotheses,) of each hypothesis.
 
         The list has the hypotheses that may win, in the order in which equals win: of equals the first is right.
         """
-        ...
+
+    def choose_all(
+        self, lists: Sequence[NbestList], preferences: Sequence[Floats], prepared: Any, weights: Sequence[ListWeights]
+    ) -> list[str]:
+        """The text chosen from each list; `prepared` is what `prepare` returned. A rule that is faster over all lists
+        at once, or that has weights of its own, overrides this method."""
+        return [self.choose(*each) for each in zip(lists, preferences, prepared, strict=True)]
 
 
-class Best:
+class Best(DecisionRule):
     """The hypothesis with the best score, the first of equals."""
-
-    needs_scale = False
-
-    def prepare(self, lists: Sequence[NbestList], metric: Metric | None) -> Sequence[Any]:
-        return [None] * len(lists)
 
     def choose(self, nbest: NbestList, preference: Floats, prepared: Any) -> str:
         return nbest.hypotheses[int(np.argmax(preference))].text
@@ -217,8 +213,7 @@ class Decision:
     @property
     def losses(self) -> Losses | None:
         """Those of a rule that chooses the least expected one."""
-        losses: Losses | None = getattr(DECISIONS[self.name], "losses", None)
-        return losses
+        return DECISIONS[self.name].losses
 
     def texts(self, metric: Metric | None, lists: Sequence[NbestList], weights: WeightsOf) -> list[str]:
         """The text that is chosen for each list.
@@ -255,9 +250,10 @@ class Decider:
     def __init__(self, name: str, metric: Metric | None, lists: Sequence[NbestList], weights: WeightsOf) -> None:
         self._name = name
         self._rule = rule_of(name)
-        self._lists = [without_copies(candidates(nbest, weights_for(nbest, weights).excluded)) for nbest in lists]
+        self._weights = [weights_for(nbest, weights) for nbest in lists]
+        pairs = zip(lists, self._weights, strict=True)
+        self._lists = [without_copies(candidates(nbest, weight.excluded)) for nbest, weight in pairs]
         self.scores = [combine(nbest, weights) for nbest in self._lists]
-        self._empty = [weights_for(nbest, weights).columns.get(EMPTY, 0.0) for nbest in self._lists]
         self._prepared = self._rule.prepare(self._lists, metric)
 
     def texts(self, scale: float | None) -> list[str]:
@@ -273,14 +269,4 @@ class Decider:
                     f"{self._name} needs the scale of posteriors; give --scale, or --dev lists to tune it on"
                 )
             preferences = [posteriors(scores, scale) for scores in self.scores]
-        at_once: ChooseAll | None = getattr(self._rule, "choose_all", None)
-        if at_once and not any(self._empty):
-            return at_once(preferences, self._prepared)
-        texts = []
-        for nbest, preference, prepared, empty in zip(
-            self._lists, preferences, self._prepared, self._empty, strict=True
-        ):
-            if isinstance(self._rule, Rover):
-                self._rule.empty = empty
-            texts.append(self._rule.choose(nbest, preference, prepared))
-        return texts
+        return self._rule.choose_all(self._lists, preferences, self._prepared, self._weights)

@@ -7,7 +7,7 @@ import math
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol, runtime_checkable
+from typing import Protocol, cast, runtime_checkable
 
 import numpy as np
 
@@ -165,8 +165,8 @@ def score_windows(
             return lm.score(questions)
 
     looked_at_case = isinstance(lm, Streaming)
-    # What has a `stream` gets batches before the results of those before are taken.
-    results = lm.stream(batches()) if isinstance(lm, Streaming) else map(scores_of, batches())
+    # A streaming model gets further batches before the results of earlier batches are taken.
+    results = cast(Streaming, lm).stream(batches()) if looked_at_case else map(scores_of, batches())
     for result in results:
         window, places = begun.popleft()
         if result is None:

@@ -82,7 +82,7 @@ KEPT = 1 << 17
 
 
 class Proposer:
-    """Looks for candidates; those of the last words are kept."""
+    """Looks for candidates; keeps the candidates of recent words."""
 
     def __init__(self, channel: Channel, lexicon: Lexicon) -> None:
         self._channel, self._lexicon = channel, lexicon

@@ -200,7 +200,7 @@ def samples(audio: Audio, rate: int) -> Samples:
 
 
 def digest(audio: Audio) -> str:
-    """The hash of a recording's samples and their rate, in hexadecimal, whatever its file is called; empty for
+    """The hash of a recording's samples and their rate, in hexadecimal; the file's name does not count. Empty for
     `NO_AUDIO`.
 
     Raises:

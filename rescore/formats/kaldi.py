@@ -104,7 +104,7 @@ def _lists(words: Source, costs: dict[str, dict[str, str]], scale: float) -> Ite
 
 
 def _column(name: str) -> str:
-    """The column of a file such as `lmwt.nolm`, which is not the first pass whatever it is called."""
+    """The column of a file such as `lmwt.nolm`; a name like `s2s` does not make it the first pass."""
     column = name.removeprefix("lmwt.")
     return free_name(column) if column == FIRST_PASS else column
 

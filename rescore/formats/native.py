@@ -102,7 +102,7 @@ class _About(msgspec.Struct):
     audio: str | _Audio | None = None
 
     def as_list(self, name: str, hypotheses: list[Hypothesis], columns: Mapping[str, Column], place: str) -> NbestList:
-        """The list with this id; `columns` are those of the file, where the list has no record of its own."""
+        """The list with this id; `columns` is the record of the file, for a list without a record of its own."""
         provenance = columns if self.columns is None else self.columns
         audio = _audio(self.audio, name, place)
         return NbestList(name, hypotheses, _references(self.ref), self.src, provenance, self.recording, audio)

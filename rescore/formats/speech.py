@@ -29,7 +29,7 @@ _TICKS = 1e-7
 
 
 def _timed(text: str, scores: dict[str, float], words: Sequence[_Word]) -> Hypothesis:
-    """A hypothesis, with times where the toolkit's words are those of the text."""
+    """A hypothesis, with times if the toolkit's words are the words of the text."""
     return Hypothesis(text, scores, times=piece_times(text, words))
 
 

@@ -47,7 +47,7 @@ def timed_pieces(text: str) -> list[str]:
 def piece_times(text: str, words: Sequence[tuple[str, float, float]]) -> tuple[tuple[float, float], ...]:
     """Start and end of each of a text's `timed_pieces`, given those of its words as a toolkit cuts them.
 
-    Empty where the words are not those of the text, or a word ends before it starts. The letters of a word share its
+    Empty if the text has other words, or a word ends before it starts. The letters of a word share its
     time evenly.
     """
     pieces = [piece.strip() for piece in timed_pieces(text)]

@@ -211,6 +211,10 @@ class Capabilities:
     """Which hypotheses of each list it scores; None for all."""
     internal: bool = False
     """It stands for the recogniser's internal LM, which is subtracted."""
+    intact: bool = False
+    """It reads each token while it predicts it: its scores are for comparison, not for a combination of models."""
+    cached: bool = False
+    """It looks up earlier scores, so its speed says nothing."""
 
 
 class LanguageModel(Protocol):
@@ -427,7 +431,7 @@ class Kind:
     """The kind's own options of a training; None for a kind that is not trained here."""
 
     def __init__(self, name: str) -> None:
-        """name: that of the kind in `KINDS`."""
+        """name: the name of the kind in `KINDS`."""
         self.name = name
 
     def is_pseudo(self, options: Sequence[str]) -> bool:

@@ -9,6 +9,7 @@ import os
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
@@ -50,6 +51,7 @@ class Cached(Wrapped):
 
     def __init__(self, lm: LanguageModel, folder: Path) -> None:
         super().__init__(lm)
+        self.capabilities = replace(self.capabilities, cached=True)
         self._folder = folder
         self._read_only = False
         self.looked_up = self.computed = 0

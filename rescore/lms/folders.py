@@ -233,7 +233,7 @@ def _download(model: str, revision: str | None) -> Path:
     os.environ.setdefault("HF_HUB_ETAG_TIMEOUT", "10")
     try:
         return Path(snapshot_download(model, revision=revision, allow_patterns=FILES))
-    except Exception as error:  # the library's own, those of two HTTP libraries, those of the system
+    except Exception as error:  # of the library, of two HTTP libraries, and of the system
         reason = " ".join(str(error).split())[:200]
         raise UserError(f"{nowhere}; downloading it failed: {type(error).__name__}: {reason}") from None
 

@@ -125,10 +125,10 @@ class Lexicon:
         except ValueError:
             number = len(counts) + 2 if total else 1
             raise UserError(
-                f"{path}: line {number}: expected a word and its count; write the file anew with `rescore train`"
+                f"{path}: line {number}: expected a word and its count; write the file again with `rescore train`"
             ) from None
         if not counts:
-            raise UserError(f"{path}: has no words; write the file anew with `rescore train`")
+            raise UserError(f"{path}: has no words; write the file again with `rescore train`")
         return cls(counts, max(total, sum(counts.values())), str(path))
 
 
@@ -190,7 +190,7 @@ class Sketch:
         except (OSError, ValueError, EOFError):
             hashes = np.empty(0)
         if hashes.dtype != np.uint64 or hashes.ndim != 1:
-            raise UserError(f"{path}: damaged; remove the file, or train the model anew")
+            raise UserError(f"{path}: damaged; remove the file, or train the model again")
         return cls(hashes)
 
     def share_of(self, sentences: Iterable[Sequence[str]]) -> float:
@@ -208,7 +208,7 @@ def _hash(words: Sequence[str]) -> int:
 def write(texts: Sequence[Path], tokenizer: Tokenizer, out: Path) -> None:
     """Write the lexicon and the `Sketch` of training texts into a model's folder.
 
-    Words are those of the tokenizer's normalisation, in lower case.
+    Words are normalised as the tokenizer does, in lower case.
     """
     sketch = Sketch()
     with tqdm(

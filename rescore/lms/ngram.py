@@ -220,7 +220,7 @@ def _is_text(path: Path) -> bool:
 
 
 def _plain(sentence: str) -> str:
-    """With blanks for whatever Python, but not KenLM, takes for the end of a word."""
+    """With blanks for characters that end a word in Python, but not in KenLM."""
     return sentence if sentence.isascii() and sentence.isprintable() else " ".join(sentence.split())
 
 

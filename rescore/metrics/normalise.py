@@ -228,7 +228,7 @@ class Normaliser(Declared):
 
     @property
     def settings(self) -> dict[str, str]:
-        """For the signature: the case, and what is not the default."""
+        """For the signature: the case, and settings other than the default."""
         return {
             "case": "mixed" if self.case_sensitive else "lc",
             **{name.replace("_", "-"): "yes" for name in YES if getattr(self, name)},

@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import IO
 
 import numpy as np
 
 from rescore import decision
 from rescore.errors import counted
+from rescore.formats import ReadOptions, sniff
+from rescore.formats.source import Source
 from rescore.metrics import Metric, Normaliser, list_statistics, value
 from rescore.metrics.significance import ScoredText, spearman
 from rescore.nbest import FIRST_PASS, NbestList, Origin, new_word_origins, score_columns
@@ -132,11 +135,13 @@ def analyse(
     )
     result.proposed = proposed(metric, lists, texts)
     if lists and Origin.RESPELLED in new_word_origins(lists, lists[0].hypotheses[0].scores):
-        counts = [(one.times, *(one.effects or (0, 0, 0))) for one in respellings(metric, lists, texts)]
+        counts = [
+            (respelling.times, *(respelling.effects or (0, 0, 0))) for respelling in respellings(metric, lists, texts)
+        ]
         result.respelled = Changes(*np.sum([(0, 0, 0, 0), *counts], axis=0).tolist())
     if metric.words is not None and metric.unit == "word":
         references = [nbest.references for nbest in lists]
-        outputs = [one.text for one in first], [one.text for one in reranked]
+        outputs = [output.text for output in first], [output.text for output in reranked]
         result.by_position = by_position(metric.words, references, *outputs)
         result.corrected = pairs_of(metric.words, references, wrong=outputs[0], right=outputs[1])
         result.broken = pairs_of(metric.words, references, wrong=outputs[1], right=outputs[0])
@@ -149,7 +154,7 @@ def _by_length(
     metric: Metric, lists: Sequence[NbestList], first: Sequence[ScoredText], reranked: Sequence[ScoredText]
 ) -> list[Length]:
     words = metric.words or Normaliser()
-    references = [words.closest(nbest.references, one.text) for nbest, one in zip(lists, first, strict=True)]
+    references = [words.closest(nbest.references, output.text) for nbest, output in zip(lists, first, strict=True)]
     lengths = np.array([len(words.reference(reference)) for reference in references])
     classes = []
     for above, to in zip((0, *LENGTHS), (*LENGTHS, None), strict=True):
@@ -172,9 +177,9 @@ def _moves(metric: Metric, first: Sequence[ScoredText], reranked: Sequence[Score
 def _correlations(
     metric: Metric, lists: Sequence[NbestList], best: Sequence[int], first: Sequence[ScoredText]
 ) -> list[Correlation]:
-    errors = metric.sentence_values(np.stack([one.counts for one in first]))
+    errors = metric.sentence_values(np.stack([output.counts for output in first]))
     count = metric.words or Normaliser()
-    found = []
+    correlations = []
     for column in score_columns(lists[0]):
         scores = []
         for nbest, index in zip(lists, best, strict=True):
@@ -184,8 +189,8 @@ def _correlations(
         values = np.array(scores)
         scored = np.isfinite(values)
         if scored.any():
-            found.append(Correlation(column, spearman(values[scored], errors[scored]), int((~scored).sum())))
-    return found
+            correlations.append(Correlation(column, spearman(values[scored], errors[scored]), int((~scored).sum())))
+    return correlations
 
 
 def _is_sum(column: str, nbest: NbestList) -> bool:
@@ -203,21 +208,21 @@ def render(analysis: Analysis) -> str:
     """What a person wants to know first."""
     moves = analysis.moves
     rows = [["words", "utterances", "first pass", "reranked"]]
-    for one in analysis.by_length:
-        name = f"{one.above + 1}-{one.to}" if one.to else f"over {one.above}"
-        rows.append([name, f"{one.utterances:,}", f"{one.first_pass:.2f}", f"{one.reranked:.2f}"])
-    depths = [one for one in analysis.by_depth if one.n in (1, 2, 3, 5, 10, 20, 50, 100, len(analysis.by_depth))]
+    for group in analysis.by_length:
+        name = f"{group.above + 1}-{group.to}" if group.to else f"over {group.above}"
+        rows.append([name, f"{group.utterances:,}", f"{group.first_pass:.2f}", f"{group.reranked:.2f}"])
+    depths = [depth for depth in analysis.by_depth if depth.n in (1, 2, 3, 5, 10, 20, 50, 100, len(analysis.by_depth))]
     lines = [
         f"changed utterances: {moves.moved:,}, better {moves.better:,}, worse {moves.worse:,}, "
         f"as many errors {moves.same:,}",
-        "oracle by depth: " + ", ".join(f"{one.n}: {one.oracle:.2f}" for one in depths),
+        "oracle by depth: " + ", ".join(f"{depth.n}: {depth.oracle:.2f}" for depth in depths),
         *([f"oracle of the lattices: {oracle:.2f}"] if (oracle := analysis.lattice_oracle) is not None else []),
         "",
         text(rows),
     ]
-    if found := analysis.respelled:
+    if words := analysis.respelled:
         lines.append(
-            f"respelled words: {found.moved:,}, better {found.better:,}, worse {found.worse:,}, neither {found.same:,}"
+            f"respelled words: {words.moved:,}, better {words.better:,}, worse {words.worse:,}, neither {words.same:,}"
         )
     lines += [str(analysis.proposed)] if analysis.proposed else []
     if analysis.corrected or analysis.broken:
@@ -225,8 +230,32 @@ def render(analysis: Analysis) -> str:
     if analysis.by_class:
         lines += ["", text(class_rows(analysis.by_class)), ""]
     lines += [
-        f"perplexity of the first pass by {found.column} and its {analysis.metric}: Spearman {found.spearman:.3f}"
-        + (f"; left out {counted(found.unscored, 'utterance')} without a score" if found.unscored else "")
-        for found in analysis.correlations
+        f"perplexity of the first pass by {rank.column} and its {analysis.metric}: Spearman {rank.spearman:.3f}"
+        + (f"; left out {counted(rank.unscored, 'utterance')} without a score" if rank.unscored else "")
+        for rank in analysis.correlations
     ]
     return "\n".join([*lines, "", outlook_lines(analysis.outlook), "", analysis.signature])
+
+
+def lattice_oracle(
+    metric: Metric, lists: Sequence[NbestList], paths: Sequence[str], options: ReadOptions
+) -> float | None:
+    """The WER of the path nearest to the reference in each lattice, in percent; the files are read once more.
+
+    None for other metrics, for normalisation beyond single words, and for lists that no file of word lattices has.
+    """
+    normaliser = metric.words
+    if metric.name != "WER" or normaliser is None or normaliser.glm or normaliser.whisper_english:
+        return None
+    references = {nbest.id: nbest.references for nbest in lists}
+    errors: dict[str, tuple[int, int]] = {}
+    for path in paths:
+        if not Path(path).exists() or sniff(source := Source(path)) != "lattice":
+            return None
+        from rescore.formats import lattices  # here: most runs read no lattice
+
+        errors |= lattices.fewest_errors(source, options, references, normaliser)
+    if errors.keys() != references.keys():
+        return None
+    wrong, words = np.sum(list(errors.values()), axis=0).tolist()
+    return 100.0 * wrong / words if words else None

@@ -37,7 +37,7 @@ class Row:
     value: float
     """The metric on test, in percent."""
     gain: float
-    """The improvement of the first pass on test, in percent of it; a loss is negative, whatever the metric."""
+    """The improvement of the first pass on test, in percent of it; a loss is negative, for every metric."""
     p_value: float
     """Two-sided, against the row `against`."""
     speed: float | None
@@ -233,7 +233,7 @@ def render(comparison: Comparison, style: str, names: Mapping[str, str] | None =
         return table
     signatures = [(row.name, row.signature) for row in comparison.rows]
     about = _about(comparison)
-    shares = {one.column: line for row in comparison.rows for one, line in _shares(row, comparison.metric)}
+    shares = {share.column: line for row in comparison.rows for share, line in _shares(row, comparison.metric)}
     if style == "latex":
         return f"{table}\n% {about.partition('; ')[2]}"
     if style == "markdown":

@@ -85,7 +85,7 @@ def describe_utterances(
     tokens = dict(zip(questions, lm.score(questions), strict=True))
     utterances = []
     for nbest, chosen, about in zip(lists, chosen_texts, asked, strict=True):
-        # One reference, and one reading of it, for all outputs, which stand below each other: that of the last.
+        # All outputs stand below each other, beside one reading of one reference: the reading for the last output.
         closest = normaliser.closest(nbest.references, chosen[-1])
         reference = normaliser.nearest(closest, chosen[-1])[0]
         sides = []

@@ -64,7 +64,7 @@ def _answer(results: Results) -> str:
     """One sentence and one table: whether reranking helped, and by how much."""
     main = results.metrics[0]
     lines = [("answer worse" if main.is_worse else "answer", verdict(main))]
-    lines += [("answer worse", line) for one in results.metrics[1:] for line in worse(one)]
+    lines += [("answer worse", line) for measured in results.metrics[1:] for line in worse(measured)]
     sentences = "".join(f'<p class="{style}">{escape(line)}</p>' for style, line in lines)
     return sentences + _sheet(html(overview(results)))
 

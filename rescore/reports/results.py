@@ -16,8 +16,6 @@ from rescore import decision
 from rescore.decision import Decision
 from rescore.errors import UserError, counted
 from rescore.files import parsed, read_json
-from rescore.formats import ReadOptions, sniff
-from rescore.formats.source import Source
 from rescore.metrics import Metric, list_statistics, oracle, total, value
 from rescore.metrics.base import Counts, is_better, metric_input, settings_on, warn_of_unspaced
 from rescore.metrics.significance import PairedTest, ScoredText, confidence_interval
@@ -101,7 +99,7 @@ def measure(
         "oracle": choose(lists, statistics, best),
         "reranked": measured(metric, lists, texts),
     }
-    sums = {name: np.sum([one.counts for one in choice], axis=0) for name, choice in chosen.items()}
+    sums = {name: np.sum([output.counts for output in choice], axis=0) for name, choice in chosen.items()}
     values = {name: value(metric, counts) for name, counts in sums.items()}
     changed = any(old.text != new.text for old, new in zip(chosen["first_pass"], chosen["reranked"], strict=True))
     return MetricResult(
@@ -111,12 +109,12 @@ def measure(
         p_value=PairedTest().p_value(metric, lists, chosen["first_pass"], chosen["reranked"]) if changed else None,
         counts={name: metric.details(counts) for name, counts in sums.items()},
         sentence_errors={
-            name: int((metric.losses(np.stack([one.counts for one in choice])) > 0).sum())
+            name: int((metric.losses(np.stack([output.counts for output in choice])) > 0).sum())
             for name, choice in chosen.items()
             if metric.words is not None
         },
         intervals={
-            name: confidence_interval(metric, [one.counts for one in chosen[name]])
+            name: confidence_interval(metric, [output.counts for output in chosen[name]])
             for name in ("first_pass", "reranked")
         },
         signature=str(sign(metric, lists, weights, decide)),
@@ -137,30 +135,6 @@ def own_oracle_places(metric: Metric, lists: Sequence[NbestList], statistics: Se
 def _best_of(metric: Metric, statistics: Sequence[Counts], places: Sequence[list[int]]) -> list[int]:
     best = oracle(metric, [rows[own] for rows, own in zip(statistics, places, strict=True)])
     return [own[index] for own, index in zip(places, best, strict=True)]
-
-
-def lattice_oracle(
-    metric: Metric, lists: Sequence[NbestList], paths: Sequence[str], options: ReadOptions
-) -> float | None:
-    """The WER of the path nearest to the reference in each lattice, in percent; the files are read once more.
-
-    None for other metrics, for normalisation beyond single words, and for lists that no file of word lattices has.
-    """
-    normaliser = metric.words
-    if metric.name != "WER" or normaliser is None or normaliser.glm or normaliser.whisper_english:
-        return None
-    references = {nbest.id: nbest.references for nbest in lists}
-    errors: dict[str, tuple[int, int]] = {}
-    for path in paths:
-        if not Path(path).exists() or sniff(source := Source(path)) != "lattice":
-            return None
-        from rescore.formats import lattices  # here: most runs read no lattice
-
-        errors |= lattices.fewest_errors(source, options, references, normaliser)
-    if errors.keys() != references.keys():
-        return None
-    wrong, words = np.sum(list(errors.values()), axis=0).tolist()
-    return 100.0 * wrong / words if words else None
 
 
 def sign(
@@ -206,15 +180,15 @@ def choose(lists: Sequence[NbestList], statistics: Sequence[Counts], choice: Seq
     ]
 
 
-def cells(found: MetricResult) -> list[list[str]]:
+def cells(measured: MetricResult) -> list[list[str]]:
     """The rows of a table: the three figures with their confidence intervals and counts."""
-    names = [name for name in found.counts["first_pass"] if name not in ("ref_words", "ref_characters")]
-    rows = [["", found.metric, "95 % CI", *(SHORT.get(name, name) for name in names)]]
+    names = [name for name in measured.counts["first_pass"] if name not in ("ref_words", "ref_characters")]
+    rows = [["", measured.metric, "95 % CI", *(SHORT.get(name, name) for name in names)]]
     for choice in CHOICES:
-        bounds = "{:.2f}-{:.2f}".format(*found.intervals[choice]) if choice in found.intervals else ""
-        counts = (f"{found.counts[choice][name]:,}" for name in names)
-        rows.append([choice.replace("_", " "), f"{getattr(found, choice):.2f}", bounds, *counts])
-        others = (("oracle of the toolkit's own", found.own_oracle), ("lattice oracle", found.lattice_oracle))
+        bounds = "{:.2f}-{:.2f}".format(*measured.intervals[choice]) if choice in measured.intervals else ""
+        counts = (f"{measured.counts[choice][name]:,}" for name in names)
+        rows.append([choice.replace("_", " "), f"{getattr(measured, choice):.2f}", bounds, *counts])
+        others = (("oracle of the toolkit's own", measured.own_oracle), ("lattice oracle", measured.lattice_oracle))
         for name, figure in others if choice == "oracle" else ():
             if figure is not None:
                 rows.append([name, f"{figure:.2f}", *[""] * (len(names) + 1)])
@@ -224,21 +198,23 @@ def cells(found: MetricResult) -> list[list[str]]:
 def overview(results: Results) -> list[list[str]]:
     """A row for each metric: what reranking changed, and what the best hypotheses would give."""
     rows = [["", FIRST, "reranked", "change", "p", ORACLE]]
-    for one in results.metrics:
-        first, reranked, best = (f"{value:.2f}" for value in (one.first_pass, one.reranked, one.oracle))
-        change = f"{one.reranked - one.first_pass:+.2f}"
-        rows.append([one.metric, first, reranked, marked_worse(change, one.is_worse), p_value(one.p_value), best])
+    for measured in results.metrics:
+        first, reranked, best = (f"{value:.2f}" for value in (measured.first_pass, measured.reranked, measured.oracle))
+        change = f"{measured.reranked - measured.first_pass:+.2f}"
+        rows.append(
+            [measured.metric, first, reranked, marked_worse(change, measured.is_worse), p_value(measured.p_value), best]
+        )
     return rows
 
 
-def gain(found: MetricResult) -> str:
+def gain(measured: MetricResult) -> str:
     """By how much reranking changed the figure, and how sure that is: one line."""
-    difference = found.reranked - found.first_pass
-    if found.p_value is None and not difference:
-        return f"{found.metric} unchanged"
-    relative = f", {100 * difference / found.first_pass:+.1f} % relative" if found.first_pass else ""
-    p = "" if found.p_value is None else f", p = {p_value(found.p_value)}".replace("= <", "< ")
-    return f"{found.metric} {difference:+.2f}{relative}{p}"
+    difference = measured.reranked - measured.first_pass
+    if measured.p_value is None and not difference:
+        return f"{measured.metric} unchanged"
+    relative = f", {100 * difference / measured.first_pass:+.1f} % relative" if measured.first_pass else ""
+    p = "" if measured.p_value is None else f", p = {p_value(measured.p_value)}".replace("= <", "< ")
+    return f"{measured.metric} {difference:+.2f}{relative}{p}"
 
 
 SIGNIFICANT = 0.05
@@ -285,7 +261,7 @@ class Dev:
         """What weights record of their tuning; None where they were given.
 
         Args:
-            held_out: the figures of the texts that folds decided, which stand for those of the weights of all lists.
+            held_out: the figures of the texts that folds decided, in place of figures of the weights of all lists.
         """
         about = weights.tuned_for
         if about is None or about.utterances is None or about.first_pass is None or about.value is None:
@@ -439,11 +415,12 @@ def evaluate(
     )
     if metric is None:
         return results, texts
-    results.metrics = [measure(one, lists, weights, decide, first, texts) for one in (metric, *also)]
+    results.metrics = [measure(reported, lists, weights, decide, first, texts) for reported in (metric, *also)]
     if boosted:
         plain = decide.texts(metric, lists, weights.without(LISTED).of)
-        sums = {one: np.sum([text.counts for text in measured(one, lists, plain)], axis=0) for one in (metric, *also)}
-        results.unboosted = {one.name: value(one, counts) for one, counts in sums.items()}
+        chosen = {each: measured(each, lists, plain) for each in (metric, *also)}
+        sums = {each: np.sum([one.counts for one in every], axis=0) for each, every in chosen.items()}
+        results.unboosted = {each.name: value(each, counts) for each, counts in sums.items()}
     words = results.metrics[0].counts["first_pass"].get("ref_words")
     results.ref_words = int(sum(len(nbest.references[0].split()) for nbest in lists) if words is None else words)
     return results, texts
@@ -463,9 +440,11 @@ def system_name(weights: Weights, columns: Mapping[str, Column], decision: str) 
 
 def render(results: Results) -> str:
     """The table of one run, its weights, its sets, and the signature."""
-    lines = [line for one in results.metrics for line in (text(cells(one)), "", gain(one), "")][:-1]
+    lines = [line for measured in results.metrics for line in (text(cells(measured)), "", gain(measured), "")][:-1]
     lines += [
-        line for rank, one in enumerate(results.metrics) for line in worse(one, not rank and results.dev is not None)
+        line
+        for rank, measured in enumerate(results.metrics)
+        for line in worse(measured, not rank and results.dev is not None)
     ]
     lines.append(_weights(results))
     lines += cascade_lines(results.cascades, results.metric, list(_deciding(results)))
@@ -477,15 +456,15 @@ def render(results: Results) -> str:
     words = "" if results.ref_words is None else f", {counted(results.ref_words, 'reference word')}"
     lines.append(f"{results.size}{words}; {counted(results.changed, 'utterance')} changed")
     lines += [str(results.proposed)] if results.proposed else []
-    lines += [one.signature for one in results.metrics] or [results.signature]
+    lines += [measured.signature for measured in results.metrics] or [results.signature]
     return "\n".join(lines)
 
 
 def _deciding(results: Results) -> Iterator[Mapping[str, float]]:
     """The weights that decided: of each fold and condition, where there are some."""
     folds = results.dev.fold_weights if results.dev else ()
-    for one in folds or (results,):
-        yield from one.conditions.values() or (one.weights,)
+    for fold in folds or (results,):
+        yield from fold.conditions.values() or (fold.weights,)
 
 
 def _weights(results: Results) -> str:
@@ -513,12 +492,15 @@ def _weights(results: Results) -> str:
 
 def _excluded_in(condition: str, excluded: Sequence[str]) -> list[str]:
     """The origins that are excluded under one condition."""
-    return [one.removesuffix(f"@{condition}") for one in excluded if one.endswith(f"@{condition}")]
+    return [name.removesuffix(f"@{condition}") for name in excluded if name.endswith(f"@{condition}")]
 
 
 def _of_fold(fold: FoldWeights) -> str:
     """The weights that decided one fold, by condition where there is one."""
-    each = [f"{name}: {named_weights(one, _excluded_in(name, fold.excluded))}" for name, one in fold.conditions.items()]
+    each = [
+        f"{name}: {named_weights(weights, _excluded_in(name, fold.excluded))}"
+        for name, weights in fold.conditions.items()
+    ]
     return ", ".join(each) or named_weights(fold.weights, fold.excluded)
 
 
@@ -562,7 +544,7 @@ def read(path: Path) -> Results:
     for fault in _faults(results):
         raise UserError(f"{path}: {fault}; write it again with --report")
     try:
-        for signature in (results.signature, *(one.signature for one in results.metrics)):
+        for signature in (results.signature, *(measured.signature for measured in results.metrics)):
             Signature.parse(signature)
     except UserError as error:
         raise UserError(f"{path}: {error}") from None
@@ -571,29 +553,30 @@ def read(path: Path) -> Results:
 
 def _faults(results: Results) -> Iterator[str]:
     """What a table or a check would miss, or could not show."""
-    for one in results.metrics:
+    for measured in results.metrics:
         for choice in CHOICES:
-            if not math.isfinite(getattr(one, choice)):
-                yield f"{one.metric}: {choice} is {getattr(one, choice)}, not a number"
-            if choice not in one.counts:
-                yield f"{one.metric}: no counts of {choice}"
-        yield from _unequal(one)
-        if not all(math.isfinite(bound) for interval in one.intervals.values() for bound in interval):
-            yield f"{one.metric}: a confidence interval without end"
+            if not math.isfinite(getattr(measured, choice)):
+                yield f"{measured.metric}: {choice} is {getattr(measured, choice)}, not a number"
+            if choice not in measured.counts:
+                yield f"{measured.metric}: no counts of {choice}"
+        yield from _unequal(measured)
+        if not all(math.isfinite(bound) for interval in measured.intervals.values() for bound in interval):
+            yield f"{measured.metric}: a confidence interval without end"
     if results.utterances < 1:
         yield f"utterances is {results.utterances}"
 
 
-def _unequal(one: MetricResult) -> Iterator[str]:
-    names = set(one.counts.get("first_pass", ()))
+def _unequal(measured: MetricResult) -> Iterator[str]:
+    names = set(measured.counts.get("first_pass", ()))
     if names & ERRORS:
         names |= ERRORS if names - ERRORS else {*ERRORS, "ref_words"}
-        if set(one.sentence_errors) != set(CHOICES):
-            yield f"{one.metric}: sentence_errors lacks {', '.join(sorted(set(CHOICES) - set(one.sentence_errors)))}"
-    for choice, counts in one.counts.items():
+        if set(measured.sentence_errors) != set(CHOICES):
+            lacking = sorted(set(CHOICES) - set(measured.sentence_errors))
+            yield f"{measured.metric}: sentence_errors lacks {', '.join(lacking)}"
+    for choice, counts in measured.counts.items():
         rate = 100 * sum(counts.get(name, 0) for name in ERRORS)
         rate /= max(1, sum(counts.get(name, 0) for name in names - ERRORS))
         if choice not in CHOICES or set(counts) != names:
-            yield f"{one.metric}: the counts of {choice} are not those of the first pass"
-        elif names > ERRORS and abs(rate - getattr(one, choice)) > 0.005:
-            yield f"{one.metric}: {choice} is {getattr(one, choice):.2f}, but its counts give {rate:.2f}"
+            yield f"{measured.metric}: the counts of {choice} differ from the counts of the first pass"
+        elif names > ERRORS and abs(rate - getattr(measured, choice)) > 0.005:
+            yield f"{measured.metric}: {choice} is {getattr(measured, choice):.2f}, but its counts give {rate:.2f}"

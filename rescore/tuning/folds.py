@@ -27,7 +27,7 @@ SCALE_RATIO = 5.0
 def model_columns(nbest: NbestList) -> list[str]:
     """The columns that language models gave, as far as the list records it; else all beside the first pass.
 
-    A toolkit's own features are not tuned beside a language model that was added, by whatever road it was added.
+    A toolkit's own features are not tuned beside a language model that was added.
     """
     columns = score_columns(nbest)
     return [name for name in columns if name in nbest.provenance] or columns

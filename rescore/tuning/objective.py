@@ -1,7 +1,7 @@
 """The objective of tuning: the metric of the texts that a decision chooses, as a function of the weights of columns.
 
 Columns are standardised: each is divided by its `spreads`, the standard deviation of its scores within a list. A search
-over standardised columns is the same whatever the unit of each score is.
+over standardised columns does not depend on the unit of a score.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class Objective:
     times: Counts
     """(lists,) how often each list counts: once, except in a bootstrap sample"""
     losses: Floats | None = None
-    """(lists, hypotheses, hypotheses) loss of choosing the hypothesis of the row where that of the column is right"""
+    """(lists, hypotheses, hypotheses) loss of choosing the row's hypothesis where the column's hypothesis is right"""
     choices: dict[bytes, Indices] = field(default_factory=dict)
     """The choices at points that were looked up before; shared by all samples"""
     envelopes: dict[bytes, Envelopes] = field(default_factory=dict)
@@ -180,7 +180,7 @@ class Objective:
 
         Columns are added one after another, as `rescore.decision.combine` adds them, so that hypotheses with equal
         features have equal sums. A column of weight 0 does not count, not even where it is -inf; what has -inf in
-        another column is impossible, whatever the sign of the weight.
+        another column is impossible, for weights of either sign.
         """
         scores = np.zeros(self.features.shape[:-1])
         with np.errstate(invalid="ignore", over="ignore"):

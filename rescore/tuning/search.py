@@ -132,7 +132,7 @@ def line_search(objective: Objective) -> Floats:
         best = best_interval(*objective.line(alone, direction, 0.0, 1.0), objective.metric.higher_is_better)
         starts.append(alone + best.middle * direction)
     if len(alone) > 2 or objective.free.any():
-        middles = [(one + other) / 2 for one, other in combinations(corners, 2)]
+        middles = [(corner + other) / 2 for corner, other in combinations(corners, 2)]
         points = [*starts, *corners[1:], *middles, corners.mean(axis=0)]
         starts = [alone, *(climb(objective, point) for point in points)]
     return max(starts, key=lambda point: objective.sign * objective.value(point))  # of equals the first

@@ -28,6 +28,7 @@ from rescore.nbest import (
     content_hash,
     new_word_origins,
     ranking,
+    vote_columns,
     without_copies,
 )
 from rescore.signature import origins
@@ -43,7 +44,6 @@ from rescore.tuning.search import (
     significantly_better,
     without_useless,
 )
-from rescore.tuning.votes import tune_votes, vote_columns
 from rescore.tuning.weights import TunedFor, TuningOptions, Unproven, Weights, condition_of
 
 log = logging.getLogger(__name__)
@@ -104,7 +104,7 @@ def tune(
     The objective is the metric of the texts that the decision chooses. Weights are averaged over bootstrap samples. A
     column whose gain beside the others is within chance is left out, and so are all of them (or as `options` say).
     For a decision by expected loss, weights and scale are tuned together; for another decision that needs a scale, the
-    weights are those of the best score.
+    weights are tuned for the best score.
 
     For BLEU, word and token bonuses are left out if with them the length of the chosen texts is further from the
     length of the references than without.
@@ -153,6 +153,8 @@ def _votes(
     metric: Metric, lists: Sequence[NbestList], columns: Sequence[str], source: str, options: TuningOptions
 ) -> tuple[Weights, Tuned]:
     """The votes of systems on lists of `rescore combine`, as `tune` returns weights."""
+    from rescore.tuning.votes import tune_votes  # here: most runs combine no systems
+
     votes = tune_votes(metric, lists, columns)
     weights = Weights(votes, f"tuned on {source}", f"{len(lists)}@{content_hash(lists)}", origins(lists, votes))
     decide = Decision("rover", 1.0)

@@ -15,7 +15,7 @@ from rescore.decision import Decision
 from rescore.decision.rover import network_rows
 from rescore.metrics.base import Metric
 from rescore.metrics.normalise import EXACT, Normaliser
-from rescore.nbest import EMPTY, FIRST_PASS, VOTE, NbestList, component_columns
+from rescore.nbest import EMPTY, FIRST_PASS, NbestList, component_columns, vote_columns
 from rescore.tuning.scale import text_value
 
 log = logging.getLogger(__name__)
@@ -33,11 +33,6 @@ POWERS, EMPTIES = (0, 1, 2, 3, 5), (1.0, 1.1, 0.9, 0.8, 0.7, 0.6, 0.5)
 counts for."""
 MARGIN = 1e-3
 """The share of errors that a change must save: smaller gains are those of dev alone."""
-
-
-def vote_columns(lists: Sequence[NbestList]) -> list[str]:
-    """The columns whose weights are votes of systems; empty for other lists."""
-    return [name for name, column in lists[0].provenance.items() if column.model == VOTE] if lists else []
 
 
 def tune_votes(metric: Metric, lists: Sequence[NbestList], columns: Sequence[str]) -> dict[str, float]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from rescore.decision import ListWeights
 from rescore.decision.rover import Rover
 from rescore.metrics.wer import ErrorRate
 from rescore.nbest import Hypothesis, NbestList
@@ -27,5 +28,5 @@ def test_all_lists_at_once_as_one_after_another(seed: int) -> None:
     rule = Rover()
     prepared = rule.prepare(lists, ErrorRate())
     single = [rule.choose(*each) for each in zip(lists, posteriors, prepared, strict=True)]
-    assert rule.choose_all(posteriors, prepared) == single
+    assert rule.choose_all(lists, posteriors, prepared, [ListWeights({})] * len(lists)) == single
     assert len(set(single)) > 20

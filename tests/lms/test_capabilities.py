@@ -53,7 +53,8 @@ def test_wrappers_pass_on_what_a_model_reads(tmp_path: Path, models: dict[str, P
     for lm in (Reader(), load(f"tta:{models['tta']}")):
         inner = capabilities_of(lm)
         for wrapped in (Cached(lm, tmp_path), Recased(lm, "lower"), FromHub(lm, "a@b"), Public(lm)):
-            expected = Capabilities(pseudo=inner.pseudo, source=inner.source, context=inner.context)
+            cached = isinstance(wrapped, Cached)
+            expected = Capabilities(pseudo=inner.pseudo, source=inner.source, context=inner.context, cached=cached)
             assert capabilities_of(wrapped) == expected, wrapped  # type: ignore[arg-type]
 
 

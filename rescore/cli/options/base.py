@@ -179,7 +179,7 @@ class Offer:
 
     @property
     def fields(self) -> list[Field]:
-        every = self.declared.declared()
+        every = [entry for entry in self.declared.declared() if entry.about.parts is None or _parts_are_asked()]
         offered = [entry for entry in every if entry.title in self.groups or entry.name in self.names]
         return [
             entry._replace(about=self._about(entry))
@@ -214,6 +214,12 @@ class Offer:
             if needed and given and not typed[needed.name]:
                 flag = f"{needed.about.flag(needed.name)} {needed.about.metavar or ''}".strip()
                 raise click.UsageError(f"{entry.about.flag(name)} needs {flag}")
+
+
+def _parts_are_asked() -> bool:
+    """Whether the command line may hold options of parts; else no part is imported for them."""
+    context = click.get_current_context(silent=True)
+    return context is None or bool(context.meta.get(PARTS, True))
 
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -297,6 +303,8 @@ def _type(kind: Any, about: Option) -> Any:
 MAIN = "Options"
 WHOLE = "rescore.help.whole"
 """Key of a context: whether the whole help is shown."""
+PARTS = "rescore.options.parts"
+"""Key of a context: whether the options of parts (metrics, formats, decisions) are read."""
 SCREEN = 45
 """Lines of a help text that is shown in full. Longer texts show the common options; `--help-all` shows all."""
 
@@ -338,6 +346,14 @@ class GroupedCommand(click.Command):
         for parameter in self.params:
             if isinstance(parameter.type, click.types.StringParamType):
                 parameter.type = Words(parameter.metavar or "", [])
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.meta[PARTS] = False
+        usual = {name for parameter in self.get_params(ctx) for name in (*parameter.opts, *parameter.secondary_opts)}
+        usual -= {*ctx.help_option_names, "--help-all"}
+        typed = {argument.partition("=")[0] for argument in args if argument.startswith("-")}
+        ctx.meta[PARTS] = ctx.resilient_parsing or not typed <= usual
+        return super().parse_args(ctx, args)
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         arguments = [parameter for parameter in self.params if isinstance(parameter, click.Argument)]

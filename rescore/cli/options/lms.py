@@ -126,9 +126,10 @@ class LanguageModelOptions(Declared):
         """The models, here or in a cluster, which ends with the command; `skip` as in `ClusterOptions`."""
         from rescore.lms import load_all
 
-        able = [name for name in KINDS.names if KINDS[name].prompted]
-        if self.computing.prompt and not any(spec.partition(":")[0] in able for spec in self.lm):
-            raise click.UsageError(f"--prompt needs --lm {' or '.join(able)}")
+        if self.computing.prompt:
+            able = [name for name in KINDS.names if KINDS[name].prompted]
+            if not any(spec.partition(":")[0] in able for spec in self.lm):
+                raise click.UsageError(f"--prompt needs --lm {' or '.join(able)}")
         name, _, address = self.engine.partition(":")
         if name == "local" or not self.specs:
             if self.workers:

@@ -116,7 +116,7 @@ class RunOutputs(WordOutputs, RerankedOutputs, CurveOption):
     )
 
     def check(self, respell: int) -> Times:
-        """Refuse a file of no known style, or of what is not asked for, before anything is read.
+        """Refuse a file of an unknown style, or for an output that the command does not make, before anything is read.
 
         Returns:
             what --segments says.
@@ -150,13 +150,14 @@ class RunOutputs(WordOutputs, RerankedOutputs, CurveOption):
         """
         from rescore.errors import UserError
         from rescore.formats.best import check
-        from rescore.reports import confidences
 
         if self.best:
             check(self.best, times, lists)
         if self.html and not any(nbest.references for nbest in lists):
             raise UserError("--html needs references; give --ref FILE")
         if self.confidence:
+            from rescore.reports import confidences
+
             confidences.check(metric)
 
     @property
@@ -172,9 +173,6 @@ class RunOutputs(WordOutputs, RerankedOutputs, CurveOption):
             times: what `check` returned.
         """
         from rescore import formats
-        from rescore.reports.details import details, weight_curve, write_curve
-        from rescore.reports.page import page
-        from rescore.styles import style_of
 
         if self.output:
             formats.write((nbest for nbest, _ in outcome.ranked()), self.output)
@@ -182,12 +180,15 @@ class RunOutputs(WordOutputs, RerankedOutputs, CurveOption):
             with formats.opened(self.best) as file:
                 formats.write_best(self.best, zip(outcome.lists, outcome.texts, strict=True), file, times)
         if self.curve and outcome.dev:
+            from rescore.reports.details import weight_curve, write_curve
+
             steps = weight_curve(outcome.metric, outcome.dev, outcome.weights)
             with formats.opened(self.curve) as file:
                 write_curve(steps, outcome.metric.name, file)
         if self.respellings:
             from rescore.reports.words import render_respellings as render
             from rescore.reports.words import respellings
+            from rescore.styles import style_of
 
             table = render(respellings(outcome.metric, outcome.lists, outcome.texts), str(style_of(self.respellings)))
             with formats.opened(self.respellings) as file:
@@ -198,6 +199,9 @@ class RunOutputs(WordOutputs, RerankedOutputs, CurveOption):
         if self.confidence and certain:
             ConfidenceFile(self.confidence, self.alternatives, self.segments).write(outcome.lists, certain, times)
         if self.html:
+            from rescore.reports.details import details
+            from rescore.reports.page import page
+
             run = (outcome.metric, outcome.lists, outcome.texts, outcome.weights, outcome.lms[0], outcome.dev)
             content = page(outcome.results, details(*run, certain.words if certain else None))
             with formats.opened(self.html) as file:
@@ -206,11 +210,11 @@ class RunOutputs(WordOutputs, RerankedOutputs, CurveOption):
 
     def _confidences(self, outcome: Outcome) -> Confidences | None:
         """Of the decided texts, calibrated on dev lists; of a page's words, where there are some and they can be."""
+        if not (self.confidence or (self.html and outcome.metric.words)):
+            return None
         from rescore.errors import UserError
         from rescore.reports.confidences import confidences
 
-        if not (self.confidence or (self.html and outcome.metric.words)):
-            return None
         run = (outcome.metric, outcome.lists, outcome.texts, outcome.weights, outcome.decision)
         dev = outcome.dev if outcome.dev is not outcome.lists else None  # folds leave none that is not in `lists`
         try:

@@ -1,6 +1,6 @@
 """Phrases of a lexical model (Koehn, Och and Marcu 2003): pairs are aligned, phrases counted, and sources scored.
 
-Arrays hold all texts side by side, so a word has one place in `Texts.ids`, whatever its text. An example with one pair
+Arrays hold all texts side by side, so a word has one place in `Texts.ids`. An example with one pair
 of texts, source `das alte haus` (places 0 1 2) and target `the old house` (places 0 1 2), and a table with the phrases
 `das`/`the` and `alte haus`/`old house`:
 

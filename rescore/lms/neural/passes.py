@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple, Protocol, TypeVar, cast
@@ -312,7 +313,9 @@ class Wanted(NamedTuple):
 def masked_scorer(spec: Spec, network: Network) -> NetworkScorer:
     """The scorer that the options of a masked model ask for; with `intact`, the plain scorer without masks."""
     if "intact" in spec.options:
-        return NetworkScorer(spec.name, network)
+        scorer = NetworkScorer(spec.name, network)
+        scorer.capabilities = replace(scorer.capabilities, intact=True)
+        return scorer
     return MaskedScorer(spec.name, network, within_word="within-word-l2r" in spec.options)
 
 

@@ -59,7 +59,7 @@ class SentenceBatch:
 
 
 class Corpus:
-    """Encoded sentences on disk. Memory: 6 bytes per sentence and one pool, whatever the size of the text."""
+    """Encoded sentences on disk. Memory: 6 bytes per sentence and one pool; the length of sentences does not count."""
 
     def __init__(self, folder: Path, tokenizer: Tokenizer, held_out: int | None, seed: int, window: int = 1) -> None:
         """Open what `encode_corpus` wrote; `held_out` sentences, chosen by `seed`, are kept for validation.

@@ -446,5 +446,5 @@ def _check_same(path: Path, before: dict[str, Any], now: dict[str, Any]) -> None
             name = next(key for key in there | here if there.get(key) != here.get(key))
             there, here = there.get(name), here.get(name)
         raise UserError(
-            f"{path}: was made with {name} {there}, not {here}; resume with the same, or start anew in another folder"
+            f"{path}: was made with {name} {there}, not {here}; resume with the same, or start in another folder"
         )
