@@ -299,7 +299,7 @@ def tune(
         columns: None for those that `score` added; else all beside the first pass. metric: wer, cer, bleu, chrf or ter;
             None for BLEU where lists have a source text, else WER.
         decision: best, mbr, mbr-aggregate or rover: what the weights (and the scale of posteriors) are tuned for.
-        words: a file of words, as `--words`: what the metrics bwer and uwer count.
+        words: a file of words, as `--words`: what the metrics bwer and uwer count, and what `boost=NUMBER` boosts.
         normaliser: what counts as the same word, such as `rescore.Normaliser(split_hyphens=True)`; the weights keep it.
         options: further fields of `rescore.RunConfig`, such as `components=True` or `condition="^(.)"`.
 
@@ -312,7 +312,8 @@ def tune(
         raise UserError(f"columns is the text {columns!r}; give a list of names, such as [{columns!r}]")
     config = _config(metric, decision, words, normaliser, columns=tuple(columns or ()), **options)
     every = checked_lists("tune", lists)
-    return pipeline.tune(pipeline.resolve(config, dev=every), every)[0]
+    plan = pipeline.resolve(config, dev=every)
+    return pipeline.tune(plan, [*pipeline.expand(plan, every, dev=True)])[0]
 
 
 def rerank(lists: Iterable[NbestList], weights: Weights | Mapping[str, float] | float) -> list[NbestList]:
@@ -524,8 +525,7 @@ def evaluate(
 
     every = checked_lists("evaluate", lists)
     config = _config(metric, decision, words, normaliser, scale=scale)
-    fitting = as_weights(weights, every)
-    return pipeline.evaluate(pipeline.resolve(config, every, weights=fitting), fitting, every)[0]
+    return pipeline.apply(every, as_weights(weights, every), config).results
 
 
 def compare(

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 )
 @options.output_option("Write the weights as JSON; - is stdout.")
 @options.takes(
-    config=options.config(options.TUNING, options.EXPANSION, options.DECISION, options.MEASURES),
+    config=options.config(options.TUNING, options.DECISION, options.MEASURES, names=("boost", "recombine")),
     curve=options.CurveOption,
     inputs=options.InputOptions,
 )
