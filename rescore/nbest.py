@@ -78,8 +78,8 @@ EMPTY = "empty"
 VOTE = "combine"
 """What the record of a column says where its weight is the natural log of a system's votes (`rescore combine`)."""
 
-RESPELLING = (CHANNEL, EDITS, LISTED)
-"""Columns of respelled lists; the last where there is such a list. `EDITS` is of lists with proposals, too."""
+RESPELLING = (CHANNEL, EDITS)
+"""Columns of respelled lists. `EDITS` is of lists with proposals, too."""
 
 NEW_WORDS = {Origin.RESPELLED: RESPELLING, Origin.PROPOSED: (EDITS,)}
 """The origins whose hypotheses have words that the toolkit did not write, and the columns that they bring. They may win
@@ -268,6 +268,7 @@ class NbestList:
         except KeyError:
             present = ", ".join(sorted({key for hypothesis in self.hypotheses for key in hypothesis.scores})) or "none"
             how = "with --respell" if name in RESPELLING else "with `rescore score`"
+            how += " --words FILE" if name == LISTED else ""
             how += " or --propose" if name == EDITS else ""
             raise UserError(f"utterance {self.id}: no score {name!r} (found: {present}); add it {how}") from None
 

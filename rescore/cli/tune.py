@@ -37,11 +37,9 @@ if TYPE_CHECKING:
     help="Also tune a token bonus; the lists need `score --count-tokens`.  [default: if a column has "
     "pseudo-log-likelihoods and 500 lists or more have token counts, not for BLEU]",
 )
-@click.option(
-    "-o", "--output", default="-", show_default=True, metavar="FILE", help="Write the weights as JSON; - is stdout."
-)
+@options.output_option("Write the weights as JSON; - is stdout.")
 @options.takes(
-    config=options.config(options.TUNING, options.EXPANSION, options.DECISION, options.MEASURES),
+    config=options.config(options.TUNING, options.DECISION, options.MEASURES, names=("boost", "recombine")),
     curve=options.CurveOption,
     inputs=options.InputOptions,
 )

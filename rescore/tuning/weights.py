@@ -87,6 +87,8 @@ class TuningOptions:
     """Into how many parts the lists were cut, each decided with weights of the others; None where they were not."""
     speaker: str | None = None
     """Where an id has its speaker, whom a fold keeps whole."""
+    boost: float = 0.0
+    """A bonus for each listed word that is given; the others are tuned beside it."""
 
     def __post_init__(self) -> None:
         check_condition(self.condition)
@@ -168,6 +170,15 @@ class Weights:
     def language_models(self) -> list[str]:
         """The columns that language models gave."""
         return [name for name in self.weights if name not in (FIRST_PASS, *COUNTS)]
+
+    def without(self, name: str) -> Weights:
+        """The same weights, without a column."""
+        of_conditions = {key: {**columns, name: 0.0} for key, columns in self.conditions.items()}
+        return replace(self, weights={**self.weights, name: 0.0}, conditions=of_conditions)
+
+    def weighs(self, name: str) -> bool:
+        """Whether a column has a weight, under any condition."""
+        return any(columns.get(name) for columns in self.conditions.values() or [self.weights])
 
     def __repr__(self) -> str:
         """One line: the rest is in the fields."""
