@@ -209,7 +209,8 @@ def _agrees(pivot: _Track, track: _Track, places: Ints) -> Ints:
 
 
 def _word_before(pivot: _Track, track: _Track, places: Ints, cut: int, own: bool) -> int:
-    """The words of a track before the cut: by the alignment, else by time, else by the next aligned token."""
+    """The words of a track before the cut: by the alignment, else by time, else by the next aligned token, else in
+    proportion between the last and the next aligned token."""
     if own:
         return pivot.starts[cut]
     if places[cut] < 0 and pivot.clock is not None and track.clock is not None:
@@ -218,8 +219,12 @@ def _word_before(pivot: _Track, track: _Track, places: Ints, cut: int, own: bool
     if len(behind):
         token = int(places[cut + behind[0]])
     else:
-        before = np.flatnonzero(places[:cut] >= 0)
-        token = int(places[before[-1]]) + 1 if len(before) else 0
+        aligned = np.flatnonzero(places >= 0)
+        ends = (
+            np.concatenate([[0], aligned, [len(pivot.tokens)]]),
+            np.concatenate([[0], places[aligned], [len(track.tokens)]]),
+        )
+        token = int(np.interp(cut, *ends))
     while track.starts[token] < 0:  # never within words that are normalised together
         token += 1
     return track.starts[token]
