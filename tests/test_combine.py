@@ -318,6 +318,12 @@ def test_times_that_run_backwards_or_overlap(tmp_path: Path, caplog: pytest.LogC
     assert joined(lists, "a") == joined(lists, "b") == words
 
 
+def test_output_of_nist_rover_has_no_confidences(tmp_path: Path) -> None:
+    (tmp_path / "x.ctm").write_text("x a 0 1 hello -1.000000\nx a 1 1 world -1.000000\n", encoding="utf-8")
+    read = read_recordings(tmp_path)["x"]
+    assert (read.words, read.confidences) == (["hello", "world"], [])
+
+
 def test_channels_are_recordings(tmp_path: Path) -> None:
     (tmp_path / "x.ctm").write_text("r A 0 1 hello\nr B 0 1 world\n", encoding="utf-8")
     assert {name: one.text for name, one in read_recordings(tmp_path).items()} == {"r-A": "hello", "r-B": "world"}
