@@ -209,15 +209,18 @@ def _agrees(pivot: _Track, track: _Track, places: Ints) -> Ints:
 
 
 def _word_before(pivot: _Track, track: _Track, places: Ints, cut: int, own: bool) -> int:
-    """The words of a track before the cut: by the alignment, else by time, else by the next aligned token, else in
-    proportion between the last and the next aligned token."""
+    """The words of a track before the cut: by the alignment, else by time, else by the next or the last aligned token,
+    or in proportion if both are far away."""
     if own:
         return pivot.starts[cut]
     if places[cut] < 0 and pivot.clock is not None and track.clock is not None:
         return int(np.searchsorted(track.clock, pivot.clock[pivot.starts[cut]]))
     behind = np.flatnonzero(places[cut : cut + HARD_LIMIT] >= 0)
+    before = np.flatnonzero(places[max(0, cut - HARD_LIMIT) : cut][::-1] >= 0)
     if len(behind):
         token = int(places[cut + behind[0]])
+    elif len(before):
+        token = int(places[cut - 1 - before[0]]) + 1
     else:
         aligned = np.flatnonzero(places >= 0)
         ends = (
