@@ -11,10 +11,9 @@ import pytest
 
 import rescore
 from rescore.errors import UserError
-from rescore.expansion.correct import FEATURES, Candidate, Change, Corrector, Rarity, Trees, choose, log_odds
+from rescore.expansion.correct import FEATURES, Candidate, Change, Corrector, Trees, choose, log_odds
 from rescore.expansion.thresholds import tuned
 from rescore.formats.documents import Text
-from rescore.lms.lexicon import Lexicon
 from rescore.metrics.normalise import Normaliser, WordList
 from tests.conftest import ROOT
 
@@ -25,12 +24,10 @@ def corrected(text: str, *terms: str, threshold: float | None = None) -> str:
     return rescore.correct([text], terms, threshold=threshold)[0].text
 
 
-SHORT_LIST = ("kubectl", "Claude Code", "eefa => Aoife", "Goldman Sachs")
-
-
 def test_the_sentences_of_users() -> None:
+    terms = DATA / "terms.txt"
     texts = ["Run cube cuttle get pods.", "I used cloud code yesterday.", "Ask eefa about it.", "gold man sacks called"]
-    assert [text.text for text in rescore.correct(texts, SHORT_LIST)] == [
+    assert [text.text for text in rescore.correct(texts, terms, threshold=0.15)] == [
         "Run kubectl get pods.", "I used Claude Code yesterday.", "Ask Aoife about it.", "Goldman Sachs called",
     ]  # fmt: skip
 
@@ -38,25 +35,8 @@ def test_the_sentences_of_users() -> None:
 def test_ordinary_sentences_stay() -> None:
     lines = (DATA / "harmless.txt").read_text(encoding="utf-8").splitlines()
     assert len(lines) == 200
-    assert not any(row.changes for row in rescore.correct(lines, SHORT_LIST))
     harmed = [row for row in rescore.correct(lines, DATA / "terms.txt") if row.changes]
     assert len(harmed) <= 6, harmed
-
-
-def test_longer_lists_make_corrections_less_likely() -> None:
-    text = Text("1", "a", "I used cloud code yesterday")
-    others = [first + second for first in ("qua", "vro", "zhi") for second in ("xolt", "jimph", "thrusk", "gwelb")]
-    alone, among = (Corrector(terms).candidates([text])[0] for terms in (["Claude Code"], ["Claude Code", *others]))
-    assert [own.change.meant for own in alone] == [own.change.meant for own in among] == ["Claude Code"]
-    assert alone[0].change.log_odds > among[0].change.log_odds
-
-
-def test_rarity_is_of_texts_in_equal_shares() -> None:
-    novels, talks = Lexicon({"whale": 50, "don't": 50}, 100), Lexicon({"online": 1, "dont": 1}, 10)
-    rarity = Rarity([novels, talks])
-    assert rarity("whale") == pytest.approx(-np.log(0.25)) and rarity("dont") == pytest.approx(-np.log(0.3))
-    assert rarity("absent") == pytest.approx(-np.log(0.025)) == rarity("whale absent")
-    assert rarity.knows("whale online") and not rarity.knows("whale absent")
 
 
 def test_what_is_ordered_is_always_corrected() -> None:
