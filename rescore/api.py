@@ -60,6 +60,7 @@ def read(
     nbest_size: int | None = None,
     strict: bool = False,
     allow_missing: bool = False,
+    audio: str | Path | Sequence[str | Path] | None = None,
 ) -> list[NbestList]:
     """N-best lists of any known format, which is found out by looking inside.
 
@@ -70,7 +71,9 @@ def read(
         field: JSON, CSV, TSV: which key or column is text, score, id, ref or src, such as `{"text": "hyp"}`.
         nbest_size: hypotheses per list, where a file does not say it.
         strict: whether what is else repaired (bytes that are not UTF-8, repeated hypotheses) is an error.
-        allow_missing: whether references without a list are left out, with a warning; else they are an error.
+        allow_missing: whether references without a list are left out, and lists without a usable recording kept, with
+            a warning; else these are errors.
+        audio: recordings for models that listen, as `--audio`: wav.scp, a folder of ID.wav, or a NeMo manifest.
 
     Raises:
         UserError: something is missing, damaged, or of no known format.
@@ -81,9 +84,10 @@ def read(
         (117, 20)
     """
     from rescore import formats
+    from rescore.formats.audio import with_audio
 
     files = [references] if isinstance(references, (str, Path)) else list(references or ())
-    return formats.read(
+    lists = formats.read(
         [paths] if isinstance(paths, (str, Path)) else paths,
         references=formats.References(tuple(map(str, files))) if files else None,
         format_name=format,
@@ -92,6 +96,8 @@ def read(
         allow_missing=allow_missing,
         options=formats.ReadOptions(size=nbest_size, fields=dict(field or {})),
     )
+    sounds = [audio] if isinstance(audio, (str, Path)) else list(audio or ())
+    return list(with_audio(lists, list(map(str, sounds)), allow_missing)) if sounds else lists
 
 
 def load(
@@ -442,14 +448,14 @@ def propose(
     prompt: str | Path | None = None,
     cache: str | Path | None = None,
 ) -> list[NbestList]:
-    """The lists, each with up to `number` corrections that an instruction model writes, which reads the list.
+    """The lists, each with up to `number` corrections that a model writes, which reads the list or its recording.
 
     Args:
-        model: `server:URL#MODEL`, of a server for chat completions. prompt: a file; see `--propose-prompt`.
-        cache: a folder in which answers are kept.
+        model: `server:URL#MODEL`, of a server for chat completions, or a model that listens, such as `hf-ctc:DIR`.
+        prompt: a file; see `--propose-prompt`. cache: a folder in which answers are kept.
 
     Raises:
-        UserError: the lists are scored already; the server fails.
+        UserError: the lists are scored already, or have no recordings for a model that listens; the server fails.
     """
     file, folder = str(prompt) if prompt else None, str(cache) if cache else None
     config = _config(propose=model, max_new=number, propose_prompt=file, cache=folder)

@@ -152,8 +152,9 @@ class RunConfig(Declared):
     propose: str | None = option(
         None,
         "Add corrections of each list as hypotheses, after --recombine. An instruction model on a chat completions "
-        "server writes the corrections.",
-        group=EXPANSION, metavar="server:URL#MODEL",
+        "server (server:URL#MODEL) writes the corrections, or a model that listens to --audio (hf-ctc:DIR, "
+        "hf-speech:DIR).",
+        group=EXPANSION, metavar="MODEL",
     )  # fmt: skip
     max_new: int = option(
         3,
@@ -162,8 +163,8 @@ class RunConfig(Declared):
     )  # fmt: skip
     propose_prompt: str | None = option(
         None,
-        "With --propose: prompt template. {list} is required; {number} and {src} are optional.  [default: built-in "
-        "prompts for speech and translation]",
+        "With --propose server: prompt template. {list} is required; {number} and {src} are optional.  [default: "
+        "built-in prompts for speech and translation]",
         group=EXPANSION, metavar="FILE", needs="propose",
     )  # fmt: skip
 

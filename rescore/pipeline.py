@@ -203,7 +203,10 @@ def score_in_parts(
     """`score`, written to a file in parts, so that an interrupted command continues where it stopped."""
     from rescore.engines.shards import Shards
 
-    made_by = [f"{lm.name} {origin(lm, plan.norm).short} {lm.fingerprint}" for lm in plan.models]
+    made_by = []
+    for lm in plan.models:
+        content = lm.fingerprint.partition("~")[0]  # without the probe of a served model, which differs by process
+        made_by.append(f"{lm.name} {replace(origin(lm, plan.norm), fingerprint=content).short} {content}")
     shards = Shards(output, [*made_by, plan.norm, *(lm.name for lm in plan.counted)])
     missing = shards.missing(windows(in_place(plan.models, lists)), progress)
     shards.write(add_columns(plan.models, missing, plan.norm, plan.counted, progress))

@@ -48,6 +48,7 @@ from rescore.nbest import (
     Role,
     component_columns,
     ranked_by_means,
+    same_model,
 )
 from rescore.tuning import FIRST_PASS_ALONE, TuningOptions, Weights
 from rescore.tuning.folds import LARGE_SET, choose_columns, respelling_columns, suits_word_bonus
@@ -426,7 +427,7 @@ class _Resolver:
             wanted = bool(config.token_bonus)
         known = self._tuned.columns.get(TOKENS) if self._tuned else None
         if wanted is None and known is not None:
-            counted = [lm for lm in complete if lm.fingerprint == known.fingerprint]
+            counted = [lm for lm in complete if same_model(lm.fingerprint, known.fingerprint)]
             why = "the weights were tuned with its tokens"
         elif wanted is None:
             counted = [] if any(TOKENS in nbest.provenance for nbest in self._heads[:1]) else pseudo
@@ -540,9 +541,8 @@ def _norm_of(models: Sequence[LanguageModel], weights: Weights | None) -> str | 
     """The normalisation of the columns that weights were tuned on, if a model gave one of them."""
     if weights is None:
         return None
-    fingerprints = {lm.fingerprint for lm in models}
     for column in weights.columns.values():
-        if column.fingerprint and column.fingerprint in fingerprints:
+        if any(same_model(lm.fingerprint, column.fingerprint) for lm in models):
             return column.norm
     for lm in models:
         for name in weights.weights:

@@ -250,10 +250,20 @@ def test_every_road_gives_the_same(rescore: Run, remote: dict[str, Any], pair: t
     assert by_ray(feature, dev, test, remote) == expected
 
 
-@pytest.mark.parametrize("names", [("cascade", "mbr"), ("two models", "conditions"), ("means", "token bonus")])
-def test_a_recipe_gives_the_same(rescore: Run, tmp_path: Path, names: tuple[str, str]) -> None:
-    one, other = (next(feature for feature in FEATURES if feature.name == name) for name in names)
-    feature = joined(one, other)
+QUICK = [{"cascade", "mbr"}, {"two models", "conditions"}, {"means", "token bonus"}]
+"""Pairs whose recipes run in the quick tests: each recipe starts the tool a dozen times."""
+
+
+def recipes() -> Iterator[Any]:
+    for one, other in PAIRS:
+        names = {one.name, other.name}
+        if names not in REFUSED:
+            marks = [] if names in QUICK else [pytest.mark.slow]
+            yield pytest.param(joined(one, other), id=f"{one.name}+{other.name}", marks=marks)
+
+
+@pytest.mark.parametrize("feature", recipes())
+def test_a_recipe_gives_the_same(rescore: Run, tmp_path: Path, feature: Feature) -> None:
     write(feature)
     expected = by_run(rescore, feature)
     lines = ["DEV := dev.jsonl", "TEST := test.jsonl", f"LM := {' '.join(feature.lms)}"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import http.client
 import json
 import logging
@@ -32,6 +33,7 @@ from rescore.config import RunConfig
 from rescore.formats import native
 from rescore.lms import load
 from rescore.lms.base import Question, TokenScores
+from rescore.nbest import Audio
 from tests.conftest import ROOT, Run, assert_one_line_error, near
 from tests.lms.test_ngram import ARPA
 
@@ -655,3 +657,53 @@ def test_answers_are_sent_without_delay() -> None:
 
     with _bound("127.0.0.1", 0) as listening:
         assert listening.proto == socket.IPPROTO_TCP
+
+
+def test_recordings(tmp_path: Path) -> None:
+    """As base64 or as a path in the allowed folder; a bad recording is the fault of its own request."""
+    pytest.importorskip("transformers")
+    from tests.lms.speech_models import build_ctc, sound
+
+    wav, model = tmp_path / "wav", build_ctc("hubert", tmp_path)
+    wav.mkdir()
+    path = sound(wav / "a.wav", seed=1)
+    sound(tmp_path / "secret.wav", seed=2)
+    (wav / "text.wav").write_text("this is not a sound")
+    texts = {"the cat": -1.0, "a cab": -1.5}
+    hypotheses = [Hypothesis(text, {"s2s": score}) for text, score in texts.items()]
+    (expected,) = rescore.score([NbestList("u", hypotheses, audio=Audio(str(path)))], f"hf-ctc:{model}")
+    hyps = [{"text": text, "score": score} for text, score in texts.items()]
+    content = {"base64": base64.b64encode(path.read_bytes()).decode()}
+    listening = Rescorer(f"hf-ctc:{model}", {"s2s": 0.5, "hf-ctc": 0.5})
+
+    def entry(audio: Any) -> dict[str, Any]:
+        return {"id": "u", "hyps": hyps, "audio": audio}
+
+    with serving(listening, service.Limits(audio=wav, body=100_000)) as client:
+        for audio in content, "a.wav", {"path": "a.wav", "start": 0, "end": 9}:
+            status, answer = client.rescore(entry(audio))
+            assert status == 200 and "audio" not in answer
+            scores = [hyp["scores"]["hf-ctc"] for hyp in answer["hyps"]]
+            assert sorted(scores) == pytest.approx(sorted(expected.column("hf-ctc")), abs=1e-4)
+        refused = {
+            "../secret.wav": "is outside the folder",
+            str(tmp_path / "secret.wav"): "is outside the folder",
+            "text.wav": "cannot be read as audio",
+            "none.wav": "no such file",
+        }
+        asked = [*refused, "a.wav", {"base64": "AAAA"}, {"base64": "?"}]
+        with ThreadPoolExecutor(len(asked)) as pool:
+            answers = dict(
+                zip(map(str, asked), pool.map(lambda audio: client.rescore(entry(audio)), asked), strict=True)
+            )
+        assert answers.pop("a.wav")[0] == 200
+        assert {status for status, _ in answers.values()} == {400}
+        for audio, message in refused.items():
+            assert message in answers[audio][1]["error"] and "utterance u" in answers[audio][1]["error"]
+        assert "no recording" in client.rescore({"id": "u", "hyps": hyps})[1]["error"]
+        long = {"base64": base64.b64encode(sound(tmp_path / "long.wav", 3.0).read_bytes()).decode()}
+        status, answer = client.rescore(entry(long))
+        assert status == 413 and "more than 100,000 bytes" in answer["error"]
+    with serving(listening) as client:
+        assert client.rescore(entry(content))[0] == 200
+        assert "paths of recordings are not allowed" in client.rescore(entry("a.wav"))[1]["error"]

@@ -10,47 +10,16 @@ from __future__ import annotations
 import argparse
 import json
 import math
-from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
 from rescore.formats.audio import recordings
 from rescore.lms.base import ComputeOptions
-from rescore.lms.huggingface.speech import CtcModel
+from rescore.lms.huggingface.speech import CtcModel, prefix_beam_search
 
-BEAM, BEST = 16, 10
-LEAST = math.log(1e-4)
-"""Tokens of a frame that are less probable are not followed."""
-Prefix = tuple[int, ...]
-
-
-def prefix_beam_search(frames: npt.NDArray[np.float64], blank: int) -> list[tuple[Prefix, float]]:
-    """The best texts and their log-probabilities, the best first (Hannun et al. 2014).
-
-    Args:
-        frames: log-probabilities, (frames, vocabulary).
-    """
-    nothing = -math.inf
-    beam: dict[Prefix, tuple[float, float]] = {(): (0.0, nothing)}  # of paths that end in a blank, and that do not
-    for row in frames:
-        following: dict[Prefix, list[float]] = defaultdict(lambda: [nothing, nothing])
-        likely = [int(token) for token in np.flatnonzero(row > LEAST) if token != blank]
-        for prefix, (silent, voiced) in beam.items():
-            whole = float(np.logaddexp(silent, voiced))
-            own = following[prefix]
-            own[0] = float(np.logaddexp(own[0], whole + row[blank]))
-            if prefix:
-                own[1] = float(np.logaddexp(own[1], voiced + row[prefix[-1]]))
-            for token in likely:
-                before = silent if prefix and prefix[-1] == token else whole
-                longer = following[*prefix, token]
-                longer[1] = float(np.logaddexp(longer[1], before + row[token]))
-        ranked = sorted(following.items(), key=lambda entry: -float(np.logaddexp(*entry[1])))
-        beam = {prefix: (silent, voiced) for prefix, (silent, voiced) in ranked[:BEAM]}
-    return [(prefix, float(np.logaddexp(*both))) for prefix, both in beam.items()]
+BEST = 10
 
 
 def main() -> None:

@@ -31,7 +31,8 @@ def main() -> None:
         network = load(folder)
         config, mel = network.config, Mel(network.config.rate, network.config.mels)
         places = aligner(str(arguments.data / "words.ctm"))
-        examples, _ = read_examples([str(arguments.data)], [arguments.data / "text"], places, mel, config.letters)
+        text = arguments.data / "text"
+        examples, _ = read_examples([str(arguments.data)], [text], places, mel, config.lexicon, config.units)
         examples = normalised(examples, config.mean, config.deviation)[:: max(1, len(examples) // arguments.number)]
         first, refined, silence = [], [], []
         for number, one in enumerate(examples):

@@ -1,4 +1,7 @@
-"""Proposals: an instruction model behind a server reads each list and writes corrections, which join the list."""
+"""Proposals: a model writes texts that join each list.
+
+An instruction model behind a server reads the list and corrects it; a speech model reads the recording.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from rapidfuzz.distance import Levenshtein
@@ -21,12 +25,26 @@ from rescore.errors import UserError, counted
 from rescore.expansion.channel import ALIKE
 from rescore.expansion.recombine import refuse_scored
 from rescore.formats.source import read_lines
-from rescore.lms import LanguageModel, Question, TokenScores, parse
+from rescore.lms import LanguageModel, Question, TokenScores, load, parse
 from rescore.lms.base import in_order, kind_of
 from rescore.lms.cache import Cached
 from rescore.lms.http_client import RefusedError
 from rescore.lms.server import NonsenseError, connect, served_model
-from rescore.nbest import EDITS, FIRST_PASS, Column, Hypothesis, NbestList, Origin, Role, first_pass_indices, ranking
+from rescore.nbest import (
+    EDITS,
+    FIRST_PASS,
+    NO_AUDIO,
+    Column,
+    Hypothesis,
+    NbestList,
+    Origin,
+    Role,
+    first_pass_indices,
+    ranking,
+)
+
+if TYPE_CHECKING:
+    from rescore.lms.huggingface.speech import ListeningModel
 
 log = logging.getLogger(__name__)
 
@@ -101,23 +119,20 @@ class Writer:
         """
         self._number = number
         self._templates = [SPEECH, TRANSLATION] if prompt is None else [_template(prompt)]
-        try:
-            server = parse(spec)
-            odd = [option for option in server.options if not option.startswith(("parallel=", "timeout="))]
-            if not kind_of(server.kind).remote or odd:
-                raise UserError(f"--lm {spec}: give server:[parallel=N:][timeout=N:]URL#MODEL")
-            self._client, model = connect(server)
-            self._served, revision = served_model(self._client, model)
-        except UserError as error:
-            raise UserError(str(error).replace("--lm ", "--propose ", 1)) from None
+        server = parse(spec)
+        odd = [option for option in server.options if not option.startswith(("parallel=", "timeout="))]
+        if not kind_of(server.kind).remote or odd:
+            raise UserError(f"--lm {spec}: give server:[parallel=N:][timeout=N:]URL#MODEL, hf-ctc:DIR or hf-speech:DIR")
+        self._client, model = connect(server)
+        self._served, revision = served_model(self._client, model)
         # The address, too: servers say no more of a model than its name, and two models may share it.
         told = [self._served, revision, self._client.url, number, self._templates]
         self.fingerprint = hashlib.sha256(json.dumps(told).encode()).hexdigest()
 
     @property
-    def prompt_digest(self) -> str:
+    def norm(self) -> str:
         """Twelve hexadecimal digits that say which prompt this is, for signatures."""
-        return hashlib.sha256(json.dumps(self._templates).encode()).hexdigest()[:12]
+        return f"prompt:{hashlib.sha256(json.dumps(self._templates).encode()).hexdigest()[:12]}"
 
     def score(self, questions: Sequence[Question]) -> list[TokenScores]:
         """One answer per question, in their order."""
@@ -162,6 +177,38 @@ class Writer:
         return PLACES.sub(lambda place: values[place[1]], template)
 
 
+class Listener:
+    """A speech model that writes what it hears in the recording; it answers as `Writer` does."""
+
+    name = model = "propose"
+    norm = "heard"
+
+    def __init__(self, spec: str, number: int) -> None:
+        """
+        Args:
+            spec: such as `hf-ctc:DIR`. number: of texts to write.
+
+        Raises:
+            UserError: as `load`.
+        """
+        self._number, self._model = number, cast("ListeningModel", load(spec))
+        self.precision = self._model.precision
+        self.fingerprint = hashlib.sha256(json.dumps([self._model.fingerprint, number]).encode()).hexdigest()
+
+    def score(self, questions: Sequence[Question]) -> list[TokenScores]:
+        """One answer per question, in their order; an empty answer where the recording is `NO_AUDIO`.
+
+        Raises:
+            UserError: a recording cannot be used.
+        """
+        answers = []
+        for question in questions:
+            assert question.audio is not None
+            texts = [] if question.audio == NO_AUDIO else self._model.transcripts(question.audio, self._number)
+            answers.append(TokenScores(["\n".join(texts)], np.zeros(0)))
+        return answers
+
+
 def _template(path: Path) -> str:
     text = "\n".join(read_lines(path, empty=True))
     if "{list}" not in text:
@@ -193,16 +240,23 @@ class Proposing:
     def __init__(self, spec: str, number: int, prompt: str | None = None, cache: str | None = None) -> None:
         """
         Args:
-            spec, number, prompt: see `Writer`. cache: a folder in which answers are kept.
+            spec, number, prompt: see `Writer` and `Listener`. cache: a folder in which answers are kept.
 
         Raises:
-            UserError: as `Writer`.
+            UserError: as `Writer` and `Listener`; the model writes nothing.
         """
-        writer = Writer(spec, number, Path(prompt) if prompt else None)
+        try:
+            self._listens = kind_of(parse(spec).kind).capabilities.writes
+            if self._listens and prompt:
+                raise UserError(f"--lm {spec}: a model that listens has no prompt; leave out --propose-prompt")
+            writer = Listener(spec, number) if self._listens else Writer(spec, number, Path(prompt) if prompt else None)
+        except UserError as error:
+            raise UserError(str(error).replace("--lm ", "--propose ", 1)) from None
         self._number = number
         self._writer: LanguageModel = Cached(writer, Path(cache)) if cache else writer
-        norm = f"prompt:{writer.prompt_digest}"
-        self._column = Column(f"propose:{number}:v{SELECTION}", writer.fingerprint, norm, writer.precision, Role.COUNT)
+        self._column = Column(
+            f"propose:{number}:v{SELECTION}", writer.fingerprint, writer.norm, writer.precision, Role.COUNT
+        )
 
     def __call__(self, lists: Iterable[NbestList]) -> Iterator[NbestList]:
         """Copies of the lists with new hypotheses behind the old hypotheses; at the end, a line gives the counts.
@@ -215,7 +269,12 @@ class Proposing:
         while window := list(islice(stream, WINDOW)):
             for nbest in window:
                 refuse_scored(nbest, "propose corrections of")
-            questions = [Question("\n".join(_shown(nbest)), nbest.source) for nbest in window]
+                if self._listens and nbest.audio is None:
+                    raise UserError(f"utterance {nbest.id}: no recording, which --propose listens to; give --audio")
+            questions = [
+                Question("\n".join(_shown(nbest)), nbest.source, audio=nbest.audio if self._listens else None)
+                for nbest in window
+            ]
             asked = [question for question in dict.fromkeys(questions) if question.text]
             answers = dict(zip(asked, self._writer.score(asked), strict=True))
             for nbest, question in zip(window, questions, strict=True):

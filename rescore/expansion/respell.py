@@ -175,11 +175,12 @@ def _deletions(words: Iterable[str]) -> dict[str, list[str]]:
 
 
 DEFAULT_NUMBER = 20
-SELECTION = 2
-"""Raised when other new hypotheses are chosen than before: it is in signatures. 1 weighed the changed words alone."""
+SELECTION = 3
+"""Raised when other new hypotheses are chosen than before: it is in signatures. 1 weighed the changed words alone, 2
+added first-pass scores, whose unit differs by toolkit."""
 LEXICON_WEIGHT, CHANNEL_WEIGHT, EDIT_BONUS = 0.65, 0.7, 3.0
-"""Beside the first pass, where a list's new hypotheses are chosen: of the words' log-probabilities in the lexicon, of
-the channel, and for each respelled word. They had the best oracle on a third of LibriSpeech dev-other."""
+"""Beside -log(rank) of the original, where a list's new hypotheses are chosen: of the words' log-probabilities in the
+lexicon, of the channel, and for each respelled word. They had the best oracle on a third of LibriSpeech dev-other."""
 WINDOW = 200
 """Lists whose words are looked up together."""
 
@@ -238,6 +239,8 @@ class Respeller:
         original = {CHANNEL: 0.0, EDITS: 0.0}
         old = [replace(hypothesis, scores=original | hypothesis.scores) for hypothesis in nbest.hypotheses]
         texts = [hypothesis.text.split() for hypothesis in nbest.hypotheses]
+        scores = nbest.column(FIRST_PASS)
+        ranks = {score: rank for rank, score in enumerate(sorted(set(scores), reverse=True), 1)}
         if self._lexicon.by_utterance:
             candidates = {
                 word: [
@@ -246,21 +249,21 @@ class Respeller:
                 for word in {word.lower() for words in texts for word in words} & candidates.keys()
             }
         versions = [
-            (version, rank)
-            for rank, words in enumerate(texts)
-            if nbest.hypotheses[rank].origin is not Origin.PROPOSED  # it is chosen, or not, as it is
-            and math.isfinite(first := nbest.hypotheses[rank].scores[FIRST_PASS])
-            for version in self._versions(words, first, candidates, self._number + len(texts))
+            (version, place)
+            for place, (words, first) in enumerate(zip(texts, scores, strict=True))
+            if nbest.hypotheses[place].origin is not Origin.PROPOSED  # it is chosen, or not, as it is
+            and math.isfinite(first)
+            for version in self._versions(words, -math.log(ranks[first]), candidates, self._number + len(texts))
         ]
         versions.sort(key=lambda item: -item[0].score)
         seen = {" ".join(words).lower() for words in texts}
         new: list[Hypothesis] = []
-        for version, rank in versions:
-            text = version.applied(texts[rank])
+        for version, place in versions:
+            text = version.applied(texts[place])
             if text.lower() not in seen and len(new) < self._number:
                 seen.add(text.lower())
                 columns = {CHANNEL: version.channel, EDITS: float(len(version.chosen))}
-                new.append(Hypothesis(text, old[rank].scores | columns, Origin.RESPELLED))
+                new.append(Hypothesis(text, old[place].scores | columns, Origin.RESPELLED))
         return replace(nbest, hypotheses=[*old, *new])
 
     def _versions(

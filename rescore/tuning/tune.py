@@ -236,9 +236,8 @@ class Tuner:
         chosen = fit.chosen if self._own_scale else self._texts(self.lists, weights.decision, weights.of)
         tuned = replace(self._tuned(self.lists, fit, self._value(chosen)), conditions=conditions)
         if conditions:
-            each = (choice.unproven for choice in conditions.values())
-            tuned = replace(tuned, low=None, high=None, unproven=tuned.unproven or next(filter(None, each), None))
-            tuned = replace(tuned, unproven=None if tuned.helps else tuned.unproven)
+            each = [replace(own.unproven, condition=name) for name, own in conditions.items() if own.unproven]
+            tuned = replace(tuned, low=None, high=None, unproven=None if tuned.helps or not each else each[0])
             weights = replace(weights, unproven=tuned.unproven)
         about = TunedFor.by(self.metric, tuned.value, tuned.first_pass, len(self.lists))
         return replace(weights, tuned_for=replace(about, low=tuned.low, high=tuned.high)), tuned

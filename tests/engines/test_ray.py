@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import importlib.util
 import json
 import os
@@ -102,6 +103,33 @@ def test_equal_bytes_of_lexical_models(rescore: Run, nodes: Any, small_windows: 
     done = rescore("score", "l.json", *lms, "-o", "ray.jsonl", "--engine", "ray", "--workers", "2")
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "local.jsonl").read_bytes() == (tmp_path / "ray.jsonl").read_bytes()
+
+
+@installed
+def test_equal_bytes_of_models_that_listen(
+    rescore: Run, nodes: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Workers read the recordings themselves, or get them with the lists."""
+    pytest.importorskip("transformers")
+    from tests.lms.speech_models import build_ctc, sound
+
+    monkeypatch.setattr(local, "WINDOW", 6)
+    build_ctc("hubert", tmp_path)
+    lines = []
+    for number in range(5):
+        path = sound(tmp_path / f"u{number}.wav", seed=number)
+        content = {"base64": base64.b64encode(path.read_bytes()).decode()}
+        hyps = [{"text": text, "score": -rank} for rank, text in enumerate(["the cat", "the cab", "a cat"])]
+        lines.append({"id": f"u{number}", "hyps": hyps, "audio": content if number % 2 else str(path)})
+    (tmp_path / "l.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    lm = ("--lm", f"hf-ctc:{tmp_path}")
+    assert rescore("score", "l.jsonl", *lm, "-o", "local.jsonl").returncode == 0
+    done = rescore("score", "l.jsonl", *lm, "-o", "ray.jsonl", "--engine", "ray", "--workers", "2")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "local.jsonl").read_bytes() == (tmp_path / "ray.jsonl").read_bytes()
+    (tmp_path / "u2.wav").write_text("this is not a sound")
+    broken = rescore("score", "l.jsonl", *lm, "-o", "bad.jsonl", "--engine", "ray", "--workers", "2")
+    assert_one_line_error(broken, "utterance u2", "u2.wav: cannot be read as audio")
 
 
 def questions() -> list[list[Question]]:

@@ -26,8 +26,8 @@ RATE = 8_000
 PITCH = {"a": 300, "b": 700, "c": 1_500}
 """The tone of each letter."""
 CONFIG = A3tConfig(
-    letters="abc", rate=RATE, mels=20, d_model=16, layers=1, heads=2, alignment=True, conformer=True, post_net=True,
-    mean=0.0, deviation=1.0,
+    units=("a", "b", "c"), lexicon={}, rate=RATE, mels=20, d_model=16, layers=1, heads=2, alignment=True, conformer=True,
+    post_net=True, mean=0.0, deviation=1.0,
 )  # fmt: skip
 
 
@@ -52,11 +52,15 @@ def test_mel_cepstral_distortion_is_the_formula() -> None:
         total = 0.0
         for order in range(1, CEPSTRA + 1):
             cosines = [math.cos(math.pi * order * (band + 0.5) / 20) for band in range(20)]
-            difference = math.sqrt(2 / 20) * sum(c * (x - y) for c, x, y in zip(cosines, a, b, strict=True))
+            difference = 2 / 20 * sum(c * (x - y) for c, x, y in zip(cosines, a, b, strict=True))
             total += difference**2
         expected.append(10 / math.log(10) * math.sqrt(2 * total))
     assert mel_cepstral_distortion(one, other) == pytest.approx(sum(expected) / 5)
     assert mel_cepstral_distortion(one, one + 3) == pytest.approx(0, abs=1e-9)
+    for bands in 20, 80:  # a ripple of 1 neper in one cepstrum: its root mean square, in decibel
+        ripple = torch.cos(3 * math.pi * (torch.arange(bands) + 0.5) / bands)[None]
+        decibel = 20 / math.log(10) * ripple.square().mean().sqrt()
+        assert mel_cepstral_distortion(ripple, torch.zeros(1, bands)) == pytest.approx(float(decibel), rel=1e-6)
 
 
 def test_griffin_lim_gives_the_spectrogram_back() -> None:

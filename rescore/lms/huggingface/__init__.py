@@ -57,7 +57,7 @@ class Seq2SeqKind(Kind):
 class CtcKind(Kind):
     """log p of the hypothesis given its recording, of a CTC model."""
 
-    capabilities = Capabilities(audio=True)
+    capabilities = Capabilities(audio=True, writes=True)
     options = ("language=",)
     on_hub = uses_torch = True
 
@@ -71,7 +71,7 @@ class CtcKind(Kind):
 class SpeechKind(Kind):
     """log p of the hypothesis given its recording, of a sequence-to-sequence model."""
 
-    capabilities = Capabilities(audio=True)
+    capabilities = Capabilities(audio=True, writes=True)
     options = ("language=", "task=")
     on_hub = uses_torch = True
 

@@ -10,7 +10,9 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
+import math
 from abc import ABC, abstractmethod
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -34,6 +37,10 @@ LOGITS = 2**25
 CACHED = 2**27
 """The most numbers in the keys and values of one batch: 512 MiB in float32."""
 IMPOSSIBLE = -torch.inf
+BEAM = 16
+"""Prefixes that the search of a CTC model keeps."""
+UNLIKELY = math.log(1e-4)
+"""Tokens of a frame that are less probable are not followed."""
 
 
 class ListeningModel(ABC):
@@ -140,6 +147,14 @@ class ListeningModel(ABC):
         }
 
     @abstractmethod
+    def transcripts(self, audio: Audio, number: int) -> list[str]:
+        """At most `number` texts for a recording by beam search, the best first.
+
+        Raises:
+            UserError: as `inputs`.
+        """
+
+    @abstractmethod
     def _scores(self, audio: Audio, texts: Sequence[Sequence[int]]) -> list[TokenScores]:
         """The scores of texts about a recording, each as its tokens."""
 
@@ -207,6 +222,12 @@ class CtcModel(ListeningModel):
                 if hasattr(owner, count):  # features are padded to a multiple of the step
                     return log_probs[: int(getattr(owner, count)(kept.sum(-1))[0])]
         return log_probs
+
+    def transcripts(self, audio: Audio, number: int) -> list[str]:
+        with torch.inference_mode():
+            found = prefix_beam_search(self.frames(audio).numpy(), self.blank, max(number, BEAM))
+        texts = (" ".join(self.text(prefix).split()) for prefix, _ in found)
+        return list(dict.fromkeys(texts))[:number]
 
     def tokens(self, text: str) -> list[str]:
         """The tokens of a text, as `align` places them."""
@@ -323,6 +344,33 @@ def viterbi(frames: Tensor, ids: Sequence[int], blank: int) -> list[tuple[int, i
     return [(int(own[0]), int(own[-1]) + 1) for own in frames_of]
 
 
+def prefix_beam_search(
+    frames: npt.NDArray[np.float64], blank: int, beam: int = BEAM
+) -> list[tuple[tuple[int, ...], float]]:
+    """At most `beam` texts as tokens and their log-probabilities, the best first (Hannun et al. 2014).
+
+    Args:
+        frames: log-probabilities, (frames, vocabulary).
+    """
+    kept: dict[tuple[int, ...], tuple[float, float]] = {(): (0.0, -np.inf)}  # of paths that end in a blank, and others
+    for row in frames:
+        following: dict[tuple[int, ...], list[float]] = defaultdict(lambda: [-np.inf, -np.inf])
+        likely = [int(token) for token in np.flatnonzero(row > UNLIKELY) if token != blank]
+        for prefix, (silent, voiced) in kept.items():
+            whole = np.logaddexp(silent, voiced)
+            own = following[prefix]
+            own[0] = np.logaddexp(own[0], whole + row[blank])
+            if prefix:
+                own[1] = np.logaddexp(own[1], voiced + row[prefix[-1]])
+            for token in likely:
+                before = silent if prefix and prefix[-1] == token else whole
+                longer = following[*prefix, token]
+                longer[1] = np.logaddexp(longer[1], before + row[token])
+        ranked = sorted(following.items(), key=lambda entry: -np.logaddexp(entry[1][0], entry[1][1]))
+        kept = {prefix: (silent, voiced) for prefix, (silent, voiced) in ranked[:beam]}
+    return [(prefix, float(np.logaddexp(*both))) for prefix, both in kept.items()]
+
+
 @dataclass(frozen=True, slots=True)
 class _Prompted:
     """The decoder after it has read the prompt, for one recording."""
@@ -414,6 +462,24 @@ class SpeechModel(ListeningModel):
     def _settings(self) -> list[Any]:
         return [self.prompt, self.leading]
 
+    def transcripts(self, audio: Audio, number: int) -> list[str]:
+        import transformers
+
+        with torch.inference_mode():
+            heard = self._heard(self.inputs(audio))
+            # The general search: Whisper's own cuts long recordings into windows, and chooses another prompt.
+            rows = transformers.GenerationMixin.generate(
+                self._model,
+                encoder_outputs=heard,
+                decoder_input_ids=torch.tensor([self.prompt], device=heard.last_hidden_state.device),
+                num_beams=number,
+                num_return_sequences=number,
+                do_sample=False,
+                max_new_tokens=self._most_tokens() - len(self.prompt),
+            )
+        texts = self._tokenizer.batch_decode(rows[:, len(self.prompt) :], skip_special_tokens=True)
+        return list(dict.fromkeys(" ".join(text.split()) for text in texts))
+
     def _scores(self, audio: Audio, texts: Sequence[Sequence[int]]) -> list[TokenScores]:
         prompted = self._prompted(audio)
         most = self._most_tokens() - len(self.prompt)
@@ -432,15 +498,18 @@ class SpeechModel(ListeningModel):
         names = ("max_target_positions", "max_text_positions", "max_position_embeddings")
         return next((int(getattr(config, name)) for name in names if getattr(config, name, None)), 1 << 20)
 
-    def _prompted(self, audio: Audio) -> _Prompted:
-        inputs = self.inputs(audio)
+    def _heard(self, inputs: dict[str, Tensor]) -> Any:
+        """The output of the encoder for the features of a recording."""
         known = {
             key: value for key, value in inputs.items() if key == self._model.main_input_name or key == "attention_mask"
         }
         if (mask := known.get("attention_mask")) is not None and bool(mask.all()):
             del known["attention_mask"]
         heard = self._model.get_encoder()(**known, return_dict=True)
-        heard = type(heard)(last_hidden_state=heard.last_hidden_state)
+        return type(heard)(last_hidden_state=heard.last_hidden_state)
+
+    def _prompted(self, audio: Audio) -> _Prompted:
+        heard = self._heard(self.inputs(audio))
         prompt = torch.tensor([self.prompt], device=heard.last_hidden_state.device)
         result = self._model(encoder_outputs=heard, decoder_input_ids=prompt, use_cache=True)
         return _Prompted(heard, result.past_key_values, result.logits[0, -1])

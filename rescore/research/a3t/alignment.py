@@ -1,10 +1,10 @@
-"""Which letter each frame of a spectrogram belongs to: from a CTM, or from a CTC model."""
+"""Which letter or phone each frame of a spectrogram belongs to: from a CTM, or from a CTC model."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,6 +37,41 @@ def letters_of(text: str) -> str:
     return "".join(text.lower().split())
 
 
+Lexicon = Mapping[str, tuple[str, ...]]
+"""The phones of each word, in lower case; empty if the letters of words are read."""
+
+
+def read_lexicon(path: Path) -> Lexicon:
+    """`word phone phone ...` a line, as Kaldi has it; of several pronunciations the first.
+
+    Raises:
+        UserError: a line has no phones.
+    """
+    lexicon: dict[str, tuple[str, ...]] = {}
+    for place, line in Source(path).filled():
+        word, *phones = line.split()
+        if not phones:
+            raise UserError(f"{place}: expected `word phone phone ...`")
+        lexicon.setdefault(word.lower(), tuple(phones))
+    return lexicon
+
+
+def units_of(text: str, lexicon: Lexicon) -> list[str]:
+    """The letters of a text, or the phones; a word that is not in the lexicon is a phone of its own."""
+    return [unit for word in text.lower().split() for unit in (lexicon.get(word, (word,)) if lexicon else word)]
+
+
+def unit_spans(spans: Sequence[Span], text: str, lexicon: Lexicon) -> list[Span]:
+    """The spans of the units of a text from the spans of its letters: a word's phones are equally long."""
+    if not lexicon:
+        return list(spans)
+    result, letters = [], iter(spans)
+    for word in text.lower().split():
+        own = list(islice(letters, len(word)))
+        result += equal_parts((own[0][0], own[-1][1]), len(units_of(word, lexicon)))
+    return result
+
+
 def owners(spans: Sequence[Span], frames: int, seconds: float) -> Tensor:
     """The letter that each frame belongs to, from 1; 0 before the first and behind the last: (frames,).
 
@@ -55,13 +90,15 @@ def owners(spans: Sequence[Span], frames: int, seconds: float) -> Tensor:
     return torch.where(distance <= 0.05, nearest + 1, 0)
 
 
+def equal_parts(span: Span, number: int) -> list[Span]:
+    """A span cut into parts of one length."""
+    step = (span[1] - span[0]) / number
+    return [(span[0] + place * step, span[0] + (place + 1) * step) for place in range(number)]
+
+
 def divided(words: Sequence[tuple[Span, str]]) -> list[Span]:
     """The spans of letters whose words' spans are known: a word's letters are equally long."""
-    spans = []
-    for (start, end), word in words:
-        step = (end - start) / len(letters := letters_of(word))
-        spans += [(start + place * step, start + (place + 1) * step) for place in range(len(letters))]
-    return spans
+    return [part for span, word in words for part in equal_parts(span, len(letters_of(word)))]
 
 
 def read_ctm(path: Path) -> dict[str, list[tuple[Span, str]]]:

@@ -16,7 +16,7 @@ from rescore.lms import base
 from rescore.lms.base import Capabilities, ComputeOptions, Question, TokenScores
 from rescore.lms.folders import content_digest
 from rescore.nbest import NO_AUDIO, Audio
-from rescore.research.a3t.alignment import CtcAligner, TooShortError, letters_of
+from rescore.research.a3t.alignment import CtcAligner, TooShortError, units_of
 from rescore.research.a3t.network import Batch, Example
 from rescore.research.a3t.sound import Mel
 from rescore.research.a3t.training import ALIGNER, example, load, normalised
@@ -58,7 +58,7 @@ class A3tModel:
             UserError: the recording cannot be used, or is too short for the text.
         """
         config = self.network.config
-        raw = example(audio, text, self.aligner, self.mel, config.letters)
+        raw = example(audio, text, self.aligner, self.mel, config.units, config.lexicon)
         return normalised([raw], config.mean, config.deviation)[0]
 
     def reconstructed(self, examples: Sequence[Example], hidden: Sequence[Tensor]) -> list[Tensor]:
@@ -97,7 +97,8 @@ class A3tModel:
                     except TooShortError:
                         results[place] = TokenScores([], np.zeros(0), total=-np.inf)
             for place, errors in zip(examples, self._errors(list(examples.values())), strict=True):
-                results[place] = _by_letter(questions[place].text, examples[place].owners, errors)
+                units = units_of(questions[place].text, self.network.config.lexicon)
+                results[place] = _by_unit(units, examples[place].owners, errors)
             base.report(min(start + BATCH, len(questions)), len(questions))
         return [results[place] for place in range(len(questions))]
 
@@ -115,8 +116,7 @@ class A3tModel:
         return errors
 
 
-def _by_letter(text: str, owners: Tensor, errors: Tensor) -> TokenScores:
-    """Minus the errors of each letter's frames, and of silence, as shares of the mean over all frames."""
-    letters = list(letters_of(text))
-    sums = torch.zeros(len(letters) + 1, dtype=torch.float64).index_add(0, owners, errors.double()) / len(errors)
-    return TokenScores([*letters, "<silence>"], -torch.roll(sums, -1).numpy())
+def _by_unit(units: Sequence[str], owners: Tensor, errors: Tensor) -> TokenScores:
+    """Minus the errors of each letter's or phone's frames, and of silence, as shares of the mean over all frames."""
+    sums = torch.zeros(len(units) + 1, dtype=torch.float64).index_add(0, owners, errors.double()) / len(errors)
+    return TokenScores([*units, "<silence>"], -torch.roll(sums, -1).numpy())

@@ -20,7 +20,10 @@ KERNELS = (7, 31)
 class A3tConfig:
     """Sizes and parts of a network, and what its spectrograms are."""
 
-    letters: str
+    units: tuple[str, ...]
+    """Letters, or phones."""
+    lexicon: dict[str, tuple[str, ...]]
+    """The phones of words; empty for a network that reads letters."""
     rate: int
     mels: int
     d_model: int
@@ -36,7 +39,7 @@ class A3tConfig:
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """An utterance: its frames, its letters, and the letter that each frame belongs to."""
+    """An utterance: its frames, its letters (or phones), and the letter that each frame belongs to."""
 
     frames: Tensor
     """Log-mel, normalised: (frames, mels)."""
@@ -152,7 +155,7 @@ class A3tNetwork(nn.Module):
         self.config, width = config, config.d_model
         self.acoustic = nn.Linear(config.mels, width)
         self.masked = nn.Parameter(torch.randn(config.mels))
-        self.text = nn.Embedding(len(config.letters) + 1, width, padding_idx=0)
+        self.text = nn.Embedding(len(config.units) + 1, width, padding_idx=0)
         self.kind = nn.Embedding(2, width)
         self.aligned = nn.Embedding(MOST_TOKENS, width, padding_idx=0) if config.alignment else None
         kernels = [kernel if config.conformer else None for kernel in KERNELS for _ in range(config.layers)]

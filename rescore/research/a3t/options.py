@@ -29,6 +29,9 @@ class A3tOptions(TrainingOptions):
     aligner: str | None = option(
         None, "With times from a CTM: the CTC model that places the letters of hypotheses.", metavar="hf-ctc:DIR"
     )
+    lexicon: Path | None = option(
+        None, "Read phones instead of letters: lines of `word phone phone ...`, as Kaldi has them.", metavar="FILE"
+    )
     alignment: bool = option(True, "Read cross-modal alignment embeddings.", "--alignment/--no-alignment")
     conformer: bool = option(True, "Conformer blocks; without, Transformer blocks.", "--conformer/--no-conformer")
     post_net: bool = option(True, "Refine spectrograms by a Post-Net.", "--post-net/--no-post-net")

@@ -10,8 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-FLOOR = 1e-5
-"""The least magnitude that a logarithm is taken of."""
+FLOOR = 1e-2
+"""The least magnitude that a logarithm is taken of: at 8 kHz a tone of -80 dB. Digital silence and the last bits of
+samples would dominate the errors of a spectrogram."""
 
 
 @dataclass(frozen=True)
@@ -90,11 +91,13 @@ CEPSTRA = 13
 def mel_cepstral_distortion(spectrogram: Tensor, reference: Tensor) -> float:
     """The mean distance of frames in decibel, of mel cepstra 1 to 13 (Kubichek 1993): 10 / ln 10 sqrt(2 sum d^2).
 
+    Cepstra are those of log|H| = sum of c_m cos(m w), so that the distance does not depend on the number of bands.
+
     Args:
         spectrogram, reference: log-mel, (frames, bands) each.
     """
     bands = reference.shape[1]
     places = math.pi * (torch.arange(bands).double() + 0.5) / bands
-    cosines = math.sqrt(2 / bands) * torch.cos(torch.arange(1, CEPSTRA + 1).double()[:, None] * places)
+    cosines = 2 / bands * torch.cos(torch.arange(1, CEPSTRA + 1).double()[:, None] * places)
     distance = (spectrogram.double() - reference.double()) @ cosines.T
     return float((10 / math.log(10) * (2 * distance.square().sum(1)).sqrt()).mean())

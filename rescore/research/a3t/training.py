@@ -21,7 +21,16 @@ from rescore.formats.lines import table
 from rescore.lms.base import Report
 from rescore.lms.folders import card_head, claimed
 from rescore.nbest import Audio
-from rescore.research.a3t.alignment import CtcAligner, Ctm, aligner, letters_of, owners
+from rescore.research.a3t.alignment import (
+    CtcAligner,
+    Ctm,
+    Lexicon,
+    aligner,
+    owners,
+    read_lexicon,
+    unit_spans,
+    units_of,
+)
 from rescore.research.a3t.network import MOST_TOKENS, A3tConfig, A3tNetwork, Batch, Example
 from rescore.research.a3t.options import A3tOptions
 from rescore.research.a3t.sound import Mel
@@ -33,39 +42,45 @@ LONGEST_SPAN = 12
 
 
 def read_examples(
-    audio: Sequence[str], texts: Sequence[Path], places: Ctm | CtcAligner, mel: Mel, letters: str = ""
-) -> tuple[list[Example], str]:
-    """The utterances of a text with their spectrograms, not normalised, and the letters.
+    audio: Sequence[str], texts: Sequence[Path], places: Ctm | CtcAligner, mel: Mel, lexicon: Lexicon,
+    units: Sequence[str] = (),
+) -> tuple[list[Example], Sequence[str]]:  # fmt: skip
+    """The utterances of a text with their spectrograms, not normalised, and the letters or phones.
 
     Args:
-        letters: in the order of their numbers; empty for the letters of the text.
+        units: in the order of their numbers; empty for the units of the text.
 
     Raises:
-        UserError: an utterance has no usable recording, or no letters, or other letters.
+        UserError: an utterance has no usable recording, or no letters, or a word is not in the lexicon.
     """
     words_of = {name: words for path in texts for name, words in table(path).items()}
     heard = recordings(audio)
-    letters = letters or "".join(sorted(set("".join(map(letters_of, words_of.values())))))
+    if lexicon and (strange := {word for text in words_of.values() for word in text.lower().split()} - lexicon.keys()):
+        raise UserError(f"--lexicon: {counted(len(strange), 'word')} not in it, such as {min(strange)!r}; add them")
+    units = units or tuple(sorted({unit for text in words_of.values() for unit in units_of(text, lexicon)}))
     examples = []
     for name, words in words_of.items():
         if name not in heard:
             raise UserError(f"utterance {name} has no recording in {', '.join(audio) or '--audio'}")
-        examples.append(example(replace(heard[name], name=name), words, places, mel, letters))
-    return examples, letters
+        examples.append(example(replace(heard[name], name=name), words, places, mel, units, lexicon))
+    return examples, units
 
 
-def example(audio: Audio, text: str, places: Ctm | CtcAligner, mel: Mel, letters: str) -> Example:
-    """An utterance under a text, its spectrogram not normalised. Letters that are not known count as the first.
+def example(
+    audio: Audio, text: str, places: Ctm | CtcAligner, mel: Mel, units: Sequence[str], lexicon: Lexicon
+) -> Example:
+    """An utterance under a text, its spectrogram not normalised. Units that are not known count as the first.
 
     Raises:
         UserError: the recording cannot be used, or the text has too many letters or cannot be aligned.
     """
-    own = letters_of(text)
+    own, number_of = units_of(text, lexicon), {unit: number for number, unit in enumerate(units, 1)}
     if len(own) >= MOST_TOKENS:
         raise UserError(f"utterance {audio.name}: {counted(len(own), 'letter')}; at most {MOST_TOKENS - 1} are read")
     frames = mel.spectrogram(samples(audio, mel.rate))
-    numbers = torch.tensor([max(1, letters.find(letter) + 1) for letter in own], dtype=torch.long)
-    return Example(frames, numbers, owners(places.spans(audio, text), len(frames), mel.hop / mel.rate))
+    numbers = torch.tensor([number_of.get(unit, 1) for unit in own], dtype=torch.long)
+    spans = unit_spans(places.spans(audio, text), text, lexicon)
+    return Example(frames, numbers, owners(spans, len(frames), mel.hop / mel.rate))
 
 
 def normalised(examples: Sequence[Example], mean: float, deviation: float) -> list[Example]:
@@ -77,9 +92,10 @@ def masked_frames(example: Example, share: float, randomness: random.Random) -> 
     """Frames of random spans of letters, about `share` of all letters: (frames,)."""
     number = len(example.letters)
     hidden = torch.zeros(number + 1, dtype=torch.bool)
+    longest = max(1, min(LONGEST_SPAN, number // 3))  # a span that is the whole text leaves no sound to go by
     while number and int(hidden.sum()) < max(1, round(share * number)):
         start = randomness.randint(1, number)
-        hidden[start : start + randomness.randint(1, LONGEST_SPAN)] = True
+        hidden[start : start + randomness.randint(1, longest)] = True
     return hidden[example.owners]
 
 
@@ -126,14 +142,15 @@ def train(options: A3tOptions, report: Report = lambda line: None) -> None:
         own = aligner(options.aligner) if options.aligner else places
         if options.d_model % options.heads or options.d_model % 2:
             raise UserError(f"--d-model {options.d_model}: cannot be divided among {options.heads} heads, or is odd")
-        examples, letters = read_examples(options.audio, options.text, places, mel)
+        lexicon = dict(read_lexicon(options.lexicon)) if options.lexicon else {}
+        examples, units = read_examples(options.audio, options.text, places, mel, lexicon)
         if not examples:
             raise UserError("no utterances to train on; give --audio PATH and --text FILE")
         every = torch.cat([one.frames for one in examples])
         names = ("rate", "mels", "d_model", "layers", "heads", "alignment", "conformer", "post_net")
         sizes = {name: getattr(options, name) for name in names}
         mean, deviation = float(every.mean()), float(every.std())
-        config = A3tConfig(letters=letters, mean=mean, deviation=deviation, **sizes)
+        config = A3tConfig(units=tuple(units), lexicon=lexicon, mean=mean, deviation=deviation, **sizes)
         report(f"{counted(len(examples), 'utterance')}, {len(every) * mel.hop / mel.rate / 60:.1f} minutes of speech")
         network, last = _fitted(config, normalised(examples, mean, deviation), options, report)
         save(options.out, network, own.folder if isinstance(own, CtcAligner) else None, last, len(examples))
