@@ -592,14 +592,8 @@ def to_frame(lists: Iterable[NbestList]) -> Any:
     from rescore.styles import as_frame
 
     rows = [
-        {
-            "id": nbest.id,
-            "rank": rank,
-            "text": hypothesis.text,
-            **hypothesis.scores,
-            "reference": nbest.references[0] if nbest.references else None,
-            "source": nbest.source,
-        }
+        {"id": nbest.id, "rank": rank, "text": hypothesis.text, **hypothesis.scores}
+        | {"reference": nbest.references[0] if nbest.references else None, "source": nbest.source}
         for nbest in checked_lists("to_frame", lists)
         for rank, hypothesis in enumerate(nbest.hypotheses, 1)
     ]

@@ -55,7 +55,7 @@ COLUMN = {"model": "tta", "fingerprint": "ab" * 32, "norm": "sum", "precision": 
 WEIGHTS = {"weights": {"s2s": 0.7, "tta": 0.3}, "origin": "dev", "tuned": "5@ab", "columns": {"tta": COLUMN},
            "decision": {"name": "mbr", "scale": 1.0}, "condition": "^(a|b)",
            "conditions": {"a": {"s2s": 1.0}}}  # fmt: skip
-SIGNATURE = "WER|case:lc|w:s2s=0.5|if:a@s2s=1|lm:tta=tta@abc,sum,float32|decide:mbr,2|tuned:5@ab|p:x|rescore:0.1.0"
+SIGNATURE = "WER|case:lc|w:s2s=0.5|if:a@s2s=1|lm:tta=tta@abc,sum,float32|decide:mbr,2|tuned:5@ab|p:x|rescore:0.2.0"
 ERRORS = {"substitutions": 1, "deletions": 0, "insertions": 0, "ref_words": 2}
 FIGURES = {
     "metric": "WER", "higher_is_better": False, "first_pass": 1.0, "oracle": 0.5, "reranked": 0.7, "p_value": None,
