@@ -68,9 +68,12 @@ torch:
 	.venv/torch-$(TORCH)/bin/rescore data/test.json --lm tta --dev data/dev.json --report .venv/torch-$(TORCH)/results.json
 	.venv/torch-$(TORCH)/bin/rescore check .venv/torch-$(TORCH)/results.json --golden data/golden.json
 
+# Files beside docs/ that pages link to.
+SITE_FILES := examples models/tta-small/README.md
 site: .venv/installed-dev  ## docs/ as a web site, in site/
 	$(BIN)/pip install --quiet "mkdocs-material>=9.5,<10"
 	$(BIN)/mkdocs build --strict
+	tar cf - $(SITE_FILES) | tar xf - -C site
 
 clean:
 	rm -rf .venv dist

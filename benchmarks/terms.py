@@ -1,7 +1,8 @@
 """The model of `rescore correct`: its training, and the texts for measuring it.
 
     python benchmarks/terms.py train --out models/terms
-    python benchmarks/terms.py prepare --out /tmp/terms
+    python benchmarks/terms.py prepare --out work
+    python benchmarks/terms.py plain work/report/rev-kaldi.txt --words terms.oracle.txt --out work/plain.txt
 
 Data: Earnings-21 (`lists.jsonl`), of whose recordings, sorted, the first, third, fifth, ... are for training and the
 others for reports; LibriSpeech dev-clean and HyPoradise's training sets. `--data` names their folder.
@@ -13,7 +14,7 @@ import argparse
 import json
 import random
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 
@@ -21,17 +22,25 @@ import numpy as np
 from rapidfuzz.distance import Levenshtein
 
 from rescore.expansion.channel import Channel, learn
-from rescore.expansion.correct import FEATURES, Finder, Heard, Recording
+from rescore.expansion.correct import FEATURES, Finder, Heard, Rarity, Recording
 from rescore.expansion.sounds import sounds
-from rescore.expansion.terms import Term, read_terms, split
+from rescore.expansion.terms import Term, TermIndex, read_terms, split
+from rescore.formats.source import read_lines
 from rescore.lms import shipped_models
-from rescore.lms.lexicon import Lexicon
+from rescore.lms.lexicon import NAME, Lexicon
 from rescore.metrics.normalise import WordList
 
 SYSTEMS = ("rev-espnet", "rev-kaldi", "speechmatics", "amazon", "google", "microsoft", "kaldi-librispeech")
 """In the order of the hypotheses of lists.jsonl."""
-MONOTONE = {"share": -1, "channel": 1, "channel_mean": 1, "letters": 1, "term_elsewhere": 1, "near_elsewhere": 1}
+MONOTONE = {"share": -1, "channel": 1, "channel_mean": 1, "letters": 1, "term_elsewhere": 1, "near_elsewhere": 1,
+            "consonants": -1, "neighbours_elsewhere": 1, "terms_listed": -1}  # fmt: skip
 """The direction in which a feature may change the odds; others may change them either way."""
+SHORT_LISTS = (3, 5, 10, 20, 50)
+"""Numbers of terms of short lists."""
+ALIKE = 0.15
+"""Share of sounds that may differ in plain phonetic replacement."""
+FREQUENT_WORDS = 5_000
+"""The most frequent words of novels, which the lists of rare words for each utterance do not have."""
 RARE = 12.0
 """-log P from which on a word of a reference is listed as a term, natural log."""
 
@@ -91,21 +100,52 @@ def misheard(sentences: Iterable[Sentence]) -> Counter[tuple[str, str]]:
     return pairs
 
 
-def labelled(finder: Finder, terms: list[Term], sentences: list[Sentence]) -> tuple[np.ndarray, np.ndarray]:
-    """(spans, features) and (spans,) whether the correction is right: it restores a term or leaves fewer errors."""
+Labelled = tuple[np.ndarray, np.ndarray]
+"""(spans, features) and (spans,) whether the correction is right."""
+
+
+def labelled(finder: Finder, terms: list[Term], sentences: list[Sentence], heard: Sequence[Heard]) -> Labelled:
+    """The spans of sentences; a correction is right if it restores a term or leaves fewer errors."""
     tables, labels = [np.zeros((0, len(FEATURES)))], []
-    for _, group in groupby(sentences, key=lambda sentence: sentence[0]):
-        recording, rows = Recording(), []
-        for _, reference, hypothesis in group:
-            heard = finder(hypothesis)
-            finder.add(recording, heard)
-            rows.append((reference, heard))
-        finder.weigh([span for _, heard in rows for span in heard.spans])
-        for reference, heard in rows:
-            if heard.spans:
-                tables.append(finder.features(heard, recording))
-                labels += _right(finder, terms, reference, heard)
-    return np.concatenate(tables), np.array(labels)
+    for _, group in groupby(zip(sentences, heard, strict=True), key=lambda item: item[0][0]):
+        rows = list(group)
+        if not any(own.spans for _, own in rows):
+            continue
+        recording = Recording()
+        for _, own in rows:
+            finder.add(recording, own)
+        finder.weigh([span for _, own in rows for span in own.spans])
+        for (_, reference, _), own in rows:
+            if own.spans:
+                tables.append(finder.features(own, recording))
+                labels += _right(finder, terms, reference, own)
+    return np.concatenate(tables), np.array(labels, dtype=bool)
+
+
+def short(finder: Finder, terms: list[Term], sentences: list[Sentence], heard: Sequence[Heard]) -> Iterator[Labelled]:
+    """The spans of sentences by themselves, in tens and in whole recordings, with lists of 3 to 50 terms said there."""
+    draw, whole = random.Random(0), finder.index
+    for _, group in groupby(zip(sentences, heard, strict=True), key=lambda item: item[0][0]):
+        rows = list(group)
+        said = sorted({n for (_, reference, _), _ in rows for *_, n in whole.occurrences(split(reference))})
+        draw.shuffle(said)
+        size = draw.choice(SHORT_LISTS)
+        for start in range(0, len(said), size):
+            listed = frozenset(said[start : start + size])
+            finder.index = TermIndex(terms, listed)
+            fewer = [
+                Heard(
+                    own.text,
+                    own.words,
+                    [there for there in own.present if there[2] in listed],
+                    [span for span in own.spans if span.term in listed],
+                )
+                for _, own in rows
+            ]
+            for length in (1, 10, len(rows)):
+                cut = [(f"{place // length}", *texts) for place, ((_, *texts), _) in enumerate(rows)]
+                yield labelled(finder, terms, cut, fewer)
+    finder.index = whole
 
 
 def _right(finder: Finder, terms: list[Term], reference: str, heard: Heard) -> Iterator[bool]:
@@ -120,11 +160,23 @@ def _right(finder: Finder, terms: list[Term], reference: str, heard: Heard) -> I
         yield gain > 0 or (gain == 0 and missing[span.term] > 0)
 
 
+def modern(data: Path) -> Lexicon:
+    """The words of talks, debates and phrases for learners."""
+    lines = (
+        line.lower().replace(" '", "'").replace(" n't", "n't")
+        for name in ("parallel-ted", "parallel-deen")
+        for line in read_lines(data / name / "train.en.xz")
+    )
+    return Lexicon.count(map(keys, lines), least=2)
+
+
 def train(data: Path, out: Path) -> None:
-    """Learn the channel of sounds and the trees, and write both."""
+    """Learn the lexicon, the channel of sounds and the trees, and write them."""
     from sklearn.ensemble import HistGradientBoostingClassifier
 
-    lexicon = Lexicon.load(shipped_models() / "tta/lexicon.txt.xz")
+    out.mkdir(parents=True, exist_ok=True)
+    modern(data).save(out / NAME)
+    rarity = Rarity.load(out)
     calls = earnings(data, train=True)
     spoken: dict[str, list[Sentence]] = {
         name: [(nbest["recording"], nbest["ref"], nbest["hyps"][place]["text"]) for nbest in calls]
@@ -141,14 +193,20 @@ def train(data: Path, out: Path) -> None:
         terms, _ = read_terms(WordList.load(data / f"earnings21/terms.{path}.txt"))
         sets += [(terms, spoken[name]) for name in names]
     for rows in (read, dictated):
-        rare = {word for _, text, _ in rows for word in keys(text) if -lexicon.log_prob(word) > RARE and len(word) > 3}
+        rare = {word for _, text, _ in rows for word in keys(text) if rarity(word) > RARE and len(word) > 3}
         sets.append(([Term(word) for word in sorted(rare)], rows))
     tables, labels = [], []
-    for terms, rows in sets:
-        table, right = labelled(Finder(terms, lexicon, channel), terms, rows)
-        tables.append(table)
-        labels.append(right)
-        print(f"{len(terms)} terms, {len(rows)} texts: {len(table)} spans, {right.sum()} right", flush=True)
+    for number, (terms, rows) in enumerate(sets):
+        finder = Finder(terms, rarity, channel)
+        finder.look_up(text for _, _, text in rows)
+        heard = [finder(text) for _, _, text in rows]
+        parts = [labelled(finder, terms, rows, heard)]
+        if number < len(SYSTEMS):
+            parts += short(finder, terms, rows, heard)
+        tables += [table for table, _ in parts]
+        labels += [right for _, right in parts]
+        spans, right = (sum(len(part) for _, part in parts), sum(part.sum() for _, part in parts))
+        print(f"{len(terms)} terms, {len(rows)} texts: {spans} spans, {right} right", flush=True)
     x, y = np.concatenate(tables), np.concatenate(labels)
     trees = HistGradientBoostingClassifier(
         max_iter=120, learning_rate=0.08, max_leaf_nodes=12, min_samples_leaf=30, l2_regularization=5.0,
@@ -181,8 +239,9 @@ def prepare(data: Path, out: Path) -> None:
         for place, name in enumerate(SYSTEMS):
             _write(out / half / f"{name}.txt", ((nbest["id"], nbest["hyps"][place]["text"]) for nbest in lists))
         _write(out / half / "ref.txt", ((nbest["id"], nbest["ref"]) for nbest in lists))
-    lexicon = Lexicon.load(shipped_models() / "tta/lexicon.txt.xz")
-    pool = sorted(word for word, count in lexicon.counts.items() if -lexicon.log_prob(word) > RARE and len(word) > 3)
+    counts = Lexicon.load(shipped_models() / "tta" / NAME).counts
+    frequent = set(sorted(counts, key=lambda word: -counts[word])[:FREQUENT_WORDS])
+    pool = sorted(counts.keys() - frequent)
     for name in ("librispeech", "librispeech-strong"):
         rows = sorted(librispeech(data, "dev_other", name.endswith("strong")))
         out.joinpath(name).mkdir(parents=True, exist_ok=True)
@@ -190,14 +249,28 @@ def prepare(data: Path, out: Path) -> None:
         _write(out / name / "ref.txt", ((utterance, text) for utterance, text, _ in rows))
         for size in (100, 500, 1000):
             draw = random.Random(size)
-            listed = (
-                (utterance, sorted({word for word in keys(text) if -lexicon.log_prob(word) > RARE and len(word) > 3}))
-                for utterance, text, _ in rows
-            )
+            listed = ((utterance, sorted(set(text.lower().split()) - frequent)) for utterance, text, _ in rows)
             _write(
                 out / name / f"words.{size}.txt",
                 ((utterance, " ".join([*rare, *draw.sample(pool, size)])) for utterance, rare in listed),
             )
+
+
+def plain(texts: Path, words: Path, out: Path) -> None:
+    """Plain phonetic replacement in a Kaldi text: the spans with the nearest sounds become terms, without a model."""
+    terms, _ = read_terms(WordList.load(words))
+    index = TermIndex(terms)
+    rows = []
+    for name, text in _text(texts):
+        heard, new = split(text), [word.text for word in split(text)]
+        taken = {place for first, last, _ in index.occurrences(heard) for place in range(first, last)}
+        spans = list(index.spans(text, heard, lambda *span: ALIKE))
+        for span in sorted(spans, key=lambda span: (span.distance / len(span.sound), span.first - span.last)):
+            if taken.isdisjoint(places := range(span.first, span.last)):
+                taken.update(places)
+                new[span.first : span.last] = [terms[span.term].text, *[""] * (len(places) - 1)]
+        rows.append((name, " ".join(filter(None, new))))
+    _write(out, rows)
 
 
 def _write(path: Path, rows: Iterable[tuple[str, str]]) -> None:
@@ -206,8 +279,13 @@ def _write(path: Path, rows: Iterable[tuple[str, str]]) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("command", choices=("train", "prepare"))
+    parser.add_argument("command", choices=("train", "prepare", "plain"))
+    parser.add_argument("text", nargs="?", type=Path, help="plain: a Kaldi text")
+    parser.add_argument("--words", type=Path, help="plain: the list")
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     parser.add_argument("--out", type=Path, required=True)
     arguments = parser.parse_args()
-    {"train": train, "prepare": prepare}[arguments.command](arguments.data, arguments.out)
+    if arguments.command == "plain":
+        plain(arguments.text, arguments.words, arguments.out)
+    else:
+        {"train": train, "prepare": prepare}[arguments.command](arguments.data, arguments.out)

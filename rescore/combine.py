@@ -18,6 +18,7 @@ import numpy.typing as npt
 from rapidfuzz.distance import Levenshtein
 
 from rescore.errors import UserError
+from rescore.formats.text import piece_times, spread
 from rescore.formats.whole import Recording
 from rescore.metrics.normalise import Normaliser
 from rescore.nbest import EMPTY, FIRST_PASS, VOTE, Column, Hypothesis, NbestList, Origin, free_name
@@ -78,6 +79,9 @@ class _Track:
     """A recording of one system, and its words as they are compared."""
 
     recording: Recording
+    """Text without blanks is split as the normaliser splits it."""
+    glued: list[bool]
+    """For each word, whether no blank stands before it."""
     tokens: list[str]
     starts: list[int]
     """For each token and the end, the written word with which it begins; -1 within a normalised piece."""
@@ -87,18 +91,37 @@ class _Track:
 
     @classmethod
     def of(cls, recording: Recording, normaliser: Normaliser) -> _Track:
+        recording, glued = _split(recording, normaliser)
         pieces = normaliser.pieces(recording.text)
-        begins = accumulate((len(" ".join(piece.written).split()) for piece in pieces), initial=0)
-        glued = any(piece.glued for piece in pieces)
+        begins = accumulate((len(piece.written) for piece in pieces), initial=0)
         starts: list[int] = []
         for piece, begin in zip(pieces, begins, strict=False):
-            starts += [-1 if glued or place else begin for place in range(len(piece.words))]
+            starts += [-1 if place else begin for place in range(len(piece.words))]
         clock = None
         if recording.times:
             clock = np.maximum.accumulate(np.array([round(1000 * start) for start, _ in recording.times]))
         tokens = [word for piece in pieces for word in piece.words]
         mean = fmean(recording.confidences) if recording.confidences else 1.0
-        return cls(recording, tokens, [*starts, len(recording.words)], clock, mean)
+        return cls(recording, glued, tokens, [*starts, len(recording.words)], clock, mean)
+
+    def text(self, span: tuple[int, int]) -> str:
+        """The words from the first to the last (exclusive), as they are written."""
+        words = zip(self.recording.words[slice(*span)], self.glued[slice(*span)], strict=True)
+        return "".join(word if glued else f" {word}" for word, glued in words).strip()
+
+
+def _split(recording: Recording, normaliser: Normaliser) -> tuple[Recording, list[bool]]:
+    """The recording with the words that the normaliser splits, and for each word whether no blank stands before it."""
+    parts = [normaliser.split(word) for word in recording.words]
+    glued = [place > 0 for part in parts for place in range(len(part))]
+    if len(glued) == len(parts):
+        return recording, glued
+    parted = Recording([], [], [])
+    for number, part in enumerate(parts):
+        times = spread(part, recording.times[number]) if recording.times else []
+        sure = [recording.confidences[number]] * len(part) if recording.confidences else []
+        parted.add(" ".join(part), times, sure)
+    return parted, glued
 
 
 def _pieces(tracks: Sequence[_Track], reference: _Track | None) -> Iterator[tuple[list[tuple[int, int]], str | None]]:
@@ -109,7 +132,7 @@ def _pieces(tracks: Sequence[_Track], reference: _Track | None) -> Iterator[tupl
     for now in _cuts(every, central, len(tracks)):
         ends = [max(first, end) for first, end in zip(last, now, strict=True)]
         spans = list(zip(last, ends, strict=True))
-        text = " ".join(reference.recording.words[slice(*spans[-1])]) if reference else None
+        text = reference.text(spans[-1]) if reference else None
         yield spans[: len(tracks)], text
         last = ends
 
@@ -208,6 +231,7 @@ def _hypothesis(track: _Track, span: tuple[int, int], column: str, columns: Sequ
     if recording.confidences and span[0] < span[1] and track.mean_confidence > 0:
         share = fmean(recording.confidences[slice(*span)]) / track.mean_confidence
         scores[CONFIDENCE] = math.log(max(share, 1e-3))
-    text = " ".join(recording.words[slice(*span)])
-    times = tuple(recording.times[slice(*span)])
+    text = track.text(span)
+    timed = zip(recording.words[slice(*span)], recording.times[slice(*span)], strict=False)
+    times = piece_times(text, [(word, start, end) for word, (start, end) in timed])
     return Hypothesis(text, scores, Origin.MERGED if rank else Origin.FIRST_PASS, times)

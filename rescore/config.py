@@ -77,6 +77,12 @@ class RunConfig(Declared):
         "hf-masked).  [default: tune if there are such an --lm and 500 dev lists or more; off for BLEU]",
         group=WEIGHTS, metavar="tune|off|NUMBER", parse=_bonus,
     )  # fmt: skip
+    boost: Bonus = option(
+        None,
+        "Score added for each word of --words in a hypothesis. Give NUMBER if dev lists have few of these words.  "
+        "[default: tune with --respell, else off]",
+        group=WEIGHTS, metavar="tune|off|NUMBER", parse=_bonus,
+    )  # fmt: skip
     folds: int | None = option(
         None,
         "Tune by K-fold cross-validation on the test lists, instead of on --dev.",

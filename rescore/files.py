@@ -74,23 +74,23 @@ def read_json(path: Path) -> Any:
         raise UserError(f"{path}: cannot be read ({error.strerror or error})") from None
     if len(data) > LARGEST_JSON:
         raise UserError(f"{path}: more than {LARGEST_JSON:,} bytes; expected one JSON document")
-    try:
-        return loads(data.decode(), str(path))
-    except UnicodeDecodeError as error:
-        raise UserError(f"{path}: not UTF-8 ({error})") from None
+    return loads(data, str(path))
 
 
-def loads(text: str, place: str, line: bool = False) -> Any:
-    """One JSON document from a text; `place` is named in errors, and is that of a single line where `line` says so.
+def loads(text: str | bytes, place: str, line: bool = False) -> Any:
+    """One JSON document; `place` is named in errors, and is that of a single line where `line` says so.
 
     Raises:
-        UserError: it is not JSON, an object has a key twice, or it is nested too deeply.
+        UserError: it is not UTF-8, not JSON, an object has a key twice, or it is nested too deeply.
     """
     try:
+        text = text.decode() if isinstance(text, bytes) else text
         value = json.loads(text, object_pairs_hook=_object)
         if "\\ud" in text or "\\uD" in text:
             json.dumps(value, ensure_ascii=False).encode()
         return value
+    except UnicodeDecodeError as error:
+        raise UserError(f"{place}: not UTF-8 ({error.reason} at byte {error.start})") from None
     except UnicodeEncodeError:
         raise UserError(f"{place}: half of a surrogate pair (\\ud800 to \\udfff), which is no character") from None
     except json.JSONDecodeError as error:

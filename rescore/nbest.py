@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -77,8 +78,8 @@ EMPTY = "empty"
 VOTE = "combine"
 """What the record of a column says where its weight is the natural log of a system's votes (`rescore combine`)."""
 
-RESPELLING = (CHANNEL, EDITS, LISTED)
-"""Columns of respelled lists; the last where there is such a list. `EDITS` is of lists with proposals, too."""
+RESPELLING = (CHANNEL, EDITS)
+"""Columns of respelled lists. `EDITS` is of lists with proposals, too."""
 
 NEW_WORDS = {Origin.RESPELLED: RESPELLING, Origin.PROPOSED: (EDITS,)}
 """The origins whose hypotheses have words that the toolkit did not write, and the columns that they bring. They may win
@@ -139,6 +140,20 @@ class Selection:
         return f"top {self.top} by {', '.join(f'{name} {weight:.5g}' for name, weight in self.weights.items())}"
 
 
+PROBED = re.compile(r"(.*)~(-?\d{1,9}\.\d{2})", re.DOTALL)
+"""The fingerprint of a served model: the hash of its name and settings, and the score of a probe."""
+PROBE_TOLERANCE = 0.25
+"""Scores of the probe may differ by this much, natural log, because batches on a server differ."""
+
+
+def same_model(fingerprint: str, other: str) -> bool:
+    """Whether two fingerprints are of one model: equal, or with scores of the probe that differ little."""
+    mine, theirs = PROBED.fullmatch(fingerprint), PROBED.fullmatch(other)
+    if mine is None or theirs is None:
+        return fingerprint == other
+    return mine[1] == theirs[1] and abs(float(mine[2]) - float(theirs[2])) <= PROBE_TOLERANCE
+
+
 @dataclass(frozen=True, slots=True)
 class Column:
     """Where a column of scores comes from; kept once for all lists of a file."""
@@ -146,7 +161,8 @@ class Column:
     model: str
     """The back-end and its options, such as `bilm:intact`."""
     fingerprint: str
-    """Content hash of weights, tokenizer and settings, in hexadecimal; empty where no model gave the column."""
+    """Content hash of weights, tokenizer and settings, in hexadecimal; empty where no model gave the column. Compare
+    fingerprints by `same_model`."""
     norm: str
     """`sum`, `mean` or `length^A` over tokens."""
     precision: str
@@ -161,6 +177,10 @@ class Column:
         """A part of the toolkit's own score, such as its acoustic score: no language model's, and tuned where asked."""
         return cls(toolkit, "", SUM, "", Role.COMPONENT)
 
+    def matches(self, other: Column) -> bool:
+        """Whether one model gave both columns in the same way."""
+        return same_model(self.fingerprint, other.fingerprint) and replace(self, fingerprint=other.fingerprint) == other
+
     @property
     def is_component(self) -> bool:
         return self.role is Role.COMPONENT
@@ -168,7 +188,8 @@ class Column:
     @property
     def short(self) -> str:
         """For one line of text."""
-        about = f"{self.model}@{self.fingerprint[:12]} {self.norm} {self.precision}"
+        content, mark, probe = self.fingerprint.partition("~")
+        about = f"{self.model}@{content[:12]}{mark}{probe} {self.norm} {self.precision}"
         return f"{about} ({self.selection})" if self.selection else about
 
 
@@ -247,6 +268,7 @@ class NbestList:
         except KeyError:
             present = ", ".join(sorted({key for hypothesis in self.hypotheses for key in hypothesis.scores})) or "none"
             how = "with --respell" if name in RESPELLING else "with `rescore score`"
+            how += " --words FILE" if name == LISTED else ""
             how += " or --propose" if name == EDITS else ""
             raise UserError(f"utterance {self.id}: no score {name!r} (found: {present}); add it {how}") from None
 

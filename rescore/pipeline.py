@@ -203,7 +203,10 @@ def score_in_parts(
     """`score`, written to a file in parts, so that an interrupted command continues where it stopped."""
     from rescore.engines.shards import Shards
 
-    made_by = [f"{lm.name} {origin(lm, plan.norm).short} {lm.fingerprint}" for lm in plan.models]
+    made_by = []
+    for lm in plan.models:
+        content = lm.fingerprint.partition("~")[0]  # without the probe of a served model, which differs by process
+        made_by.append(f"{lm.name} {replace(origin(lm, plan.norm), fingerprint=content).short} {content}")
     shards = Shards(output, [*made_by, plan.norm, *(lm.name for lm in plan.counted)])
     missing = shards.missing(windows(in_place(plan.models, lists)), progress)
     shards.write(add_columns(plan.models, missing, plan.norm, plan.counted, progress))
@@ -346,16 +349,16 @@ def compare(
     test: PairedTest | None = None,
     source: str = "test",
     progress: OnProgress = lambda done: None,
-    leave_out: bool = False,
+    leave_out: bool = True,
     specs: Sequence[str | None] = (),
 ) -> comparison.Comparison:
     """Score both sets with every model, tune each on `dev`, and all together, and compare them on `lists`.
 
-    The last entry, if there are several models, combines all models but the intact readings of masked models (which are
-    there to be looked at).
+    If there are several models, the next entry combines all models but the intact readings of masked models (which are
+    there to be looked at), and the last entries all of these but one, for each one.
 
     Args:
-        leave_out: whether all but one follow, for each one. specs: the names of the loaded models, as in `resolve`.
+        leave_out: whether there are the last entries. specs: the names of the loaded models, as in `resolve`.
     """
     from rescore.reports import comparison
 
@@ -381,12 +384,17 @@ def _entries(
 
     from rescore.reports.comparison import Entry
 
+    tuned_before: dict[tuple[str, ...], tuple[Weights, Tuned]] = {}
+
     def entry(
         models: Sequence[LanguageModel], speed: float | None = None, missing: LanguageModel | None = None
     ) -> Entry:
-        own = resolve(replace(config, norm=plan.norm, columns=()), lists, dev, lambda: models)
-        weights, tuned = tune(replace(own, metrics=plan.metrics), dev)
-        name = " + ".join(lm.name for lm in models) if missing is None else f"without {missing.name}"
+        names = tuple(lm.name for lm in models)
+        if names not in tuned_before:
+            own = resolve(replace(config, norm=plan.norm, columns=()), lists, dev, lambda: models)
+            tuned_before[names] = tune(replace(own, metrics=plan.metrics), dev)
+        weights, tuned = tuned_before[names]
+        name = " + ".join(names) if missing is None else f"without {missing.name}"
         return Entry(name or plan.decision.name, lists, weights, tuned.value, speed, missing is not None)
 
     if plan.decision.name != "best":

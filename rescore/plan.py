@@ -41,12 +41,14 @@ from rescore.nbest import (
     EDITS,
     FIRST_PASS,
     LISTED,
+    RESPELLING,
     TOKENS,
     WORDS,
     NbestList,
     Role,
     component_columns,
     ranked_by_means,
+    same_model,
 )
 from rescore.tuning import FIRST_PASS_ALONE, TuningOptions, Weights
 from rescore.tuning.folds import LARGE_SET, choose_columns, respelling_columns, suits_word_bonus
@@ -74,11 +76,13 @@ class Reason:
 class Expansion:
     """Adds the new hypotheses of an experiment; made once for all its lists, so that a channel is learned once."""
 
-    def __init__(self, config: RunConfig, dev: Sequence[NbestList] | None = None) -> None:
+    def __init__(self, config: RunConfig, dev: Sequence[NbestList] | None = None, counts_listed: bool = False) -> None:
         """
         Args:
             dev: the lists that a channel may be learned from.
+            counts_listed: whether listed words become a column.
         """
+        self._listed = config.measuring.words if counts_listed else None
         self._number, self._respelling, self._proposing = config.recombine, None, None
         self.learns_from_decided = bool(config.respell) and config.channel == "folds"
         """Whether a channel is learned from the references of the lists themselves."""
@@ -100,7 +104,13 @@ class Expansion:
             lists = (recombine(nbest, self._number) for nbest in lists)
         if self._proposing:
             lists = self._proposing(lists)
-        return self._respelling(lists, dev) if self._respelling else iter(lists)
+        if self._respelling:
+            lists = self._respelling(lists, dev)
+        if self._listed:
+            from rescore.expansion.respell import with_listed
+
+            lists = with_listed(lists, self._listed)
+        return iter(lists)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,6 +193,8 @@ def check(config: RunConfig) -> RunConfig:
             raise UserError(f"{option} tune needs --dev lists to tune on")
         if config.tunes and bonus is not None and not isinstance(bonus, bool):
             raise UserError(f"{option} NUMBER needs --weight; --dev and --folds tune this bonus")
+    if config.boost is True and not config.tunes:
+        raise UserError("--boost tune needs --dev lists to tune on; or give --boost NUMBER")
     if not config.tunes and (internal := [spec for spec in each(config.lms) if parse(spec).internal]):
         raise UserError(f"--lm {internal[0]}: the weight of an internal LM is tuned; give --dev or --folds")
     if not config.tunes and config.lms:
@@ -237,6 +249,7 @@ class _Resolver:
         self._tunes = dev is not None or config.folds is not None
         self._heads = [known[0] for known in (lists, dev or ()) if known]
         self._reasons: list[Reason] = []
+        self._boost: bool | float = False
 
     def _decide(self, subject: str, decision: object, why: str) -> None:
         self._reasons.append(Reason(subject, str(decision), why))
@@ -247,7 +260,13 @@ class _Resolver:
         metrics = self.metrics() if measures else ()
         decision = self._decision() if measures else Decision()
         components = self._components()
-        expansion = Expansion(config, self._dev)
+        if measures and (boost := self._boosted()):
+            self._boost = boost
+            self._decide(
+                "boost", "tuned" if boost is True else f"{boost:g}", "--boost" if config.boost else "--respell"
+            )
+        weighed = self._tuned is not None and self._tuned.weighs(LISTED)
+        expansion = Expansion(config, self._dev, not measures or weighed or self._boost is not False)
         loaded = list(load() if load else load_all(config.lms) if config.lms else ())
         norm = self._norm(loaded)
         models = self._models(loaded, norm, specs)
@@ -314,6 +333,10 @@ class _Resolver:
         if not config.metrics and metric.companion:
             names = dict.fromkeys([metric.companion])
             self._decide("further metric", metric.companion, f"tuning for {metric.name} flatters {metric.name}")
+        weighed = self._tuned is not None and self._tuned.weighs(LISTED)
+        if measuring.words and metric.words and (weighed or self._boosted()):
+            self._decide("further metrics", "bwer, uwer", "listed words have a bonus: what it costs the other words")
+            names |= dict.fromkeys(name for name in ("bwer", "uwer") if name != metric.name.lower())
         return metric, *(keep(choose_metric(other, self._lists or self._basis, measuring)) for other in names)
 
     def _decision(self) -> Decision:
@@ -404,7 +427,7 @@ class _Resolver:
             wanted = bool(config.token_bonus)
         known = self._tuned.columns.get(TOKENS) if self._tuned else None
         if wanted is None and known is not None:
-            counted = [lm for lm in complete if lm.fingerprint == known.fingerprint]
+            counted = [lm for lm in complete if same_model(lm.fingerprint, known.fingerprint)]
             why = "the weights were tuned with its tokens"
         elif wanted is None:
             counted = [] if any(TOKENS in nbest.provenance for nbest in self._heads[:1]) else pseudo
@@ -437,11 +460,11 @@ class _Resolver:
         free = [name for name in columns if name in internal or self._is_component(name)]
         for name in dict.fromkeys(free):
             self._decide(name, "a weight without bounds", "internal LM" if name in internal else "component")
-        bonuses = (*self._length_bonuses(plan, columns), *new)
+        bonuses = (*self._length_bonuses(plan, columns), *new, *([LISTED] if self._boost is True else []))
         negative = tuple(dict.fromkeys([*config.negative, *free]))
         return TuningOptions(
             bonuses, config.plateau, config.bagging, negative, config.condition, plan.decision, config.folds,
-            config.speaker,
+            config.speaker, 0.0 if self._boost is True else float(self._boost),
         )  # fmt: skip
 
     def _is_component(self, name: str) -> bool:
@@ -452,8 +475,19 @@ class _Resolver:
         there = respelling_columns(self._basis[:1])
         added = {EDITS} if self._config.respell or self._config.propose else set()
         if self._config.respell:
-            added |= {CHANNEL} | ({LISTED} if self._config.measuring.words else set())
-        return [name for name in (CHANNEL, EDITS, LISTED) if name in added or name in there]
+            added.add(CHANNEL)
+        return [name for name in RESPELLING if name in added or name in there]
+
+    def _boosted(self) -> bool | float:
+        """Whether a bonus for each listed word is tuned, or the bonus that is given."""
+        boost, counted = self._config.boost, any(LISTED in nbest.hypotheses[0].scores for nbest in self._heads)
+        if boost is None:
+            return CHANNEL in self._new_columns() and (counted or self._config.measuring.words is not None)
+        if boost is not False and not counted and self._config.measuring.words is None:
+            raise UserError(
+                "--boost needs the listed words; give --words FILE, or lists of `rescore score --words FILE`"
+            )
+        return boost or False
 
     def _length_bonuses(self, plan: Plan, columns: Sequence[str]) -> list[str]:
         """The bonuses for each word and each token, as asked for or as they suit the columns and the metric."""
@@ -507,9 +541,8 @@ def _norm_of(models: Sequence[LanguageModel], weights: Weights | None) -> str | 
     """The normalisation of the columns that weights were tuned on, if a model gave one of them."""
     if weights is None:
         return None
-    fingerprints = {lm.fingerprint for lm in models}
     for column in weights.columns.values():
-        if column.fingerprint and column.fingerprint in fingerprints:
+        if any(same_model(lm.fingerprint, column.fingerprint) for lm in models):
             return column.norm
     for lm in models:
         for name in weights.weights:
@@ -540,7 +573,8 @@ def given_weights(config: RunConfig, columns: Sequence[str]) -> Weights:
     Raises:
         UserError: there are more or fewer weights than models, a weight is out of range, or the card has none.
     """
-    bonuses = {WORDS: float(config.word_bonus or 0), TOKENS: float(config.token_bonus or 0)}
+    given = ((WORDS, config.word_bonus), (TOKENS, config.token_bonus), (LISTED, config.boost))
+    bonuses = {name: float(bonus or 0) for name, bonus in given}
     if not (columns or config.weights):
         return Weights.interpolation({}, "first pass", "given", bonuses)
     numbers, source, tuned = list(config.weights), "given", "given"

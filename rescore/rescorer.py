@@ -110,7 +110,7 @@ class Rescorer:
         return self._plans[traits]
 
     def _check(self, plan: Plan) -> None:
-        if self._config.respell or self._config.propose or _weighs(plan.weights, EDITS):
+        if self._config.respell or self._config.propose or plan.weights.weighs(EDITS):
             raise UserError(
                 "these weights were tuned with respelled or proposed hypotheses, which only `rescore run` and `rescore "
                 "score` add; tune weights without --respell and --propose"
@@ -120,10 +120,10 @@ class Rescorer:
             raise UserError(fault)
         for name, column in plan.weights.columns.items():
             from_model = name not in (FIRST_PASS, WORDS, TOKENS) and not column.is_component
-            if from_model and name not in columns and _weighs(plan.weights, name):
+            if from_model and name not in columns and plan.weights.weighs(name):
                 loaded = ", ".join(columns) or "none"
                 raise UserError(f"the weights need the column {name}; models give {loaded}; give its --lm as well")
-        if _weighs(plan.weights, TOKENS) and TOKENS in plan.weights.columns and not plan.counted:
+        if plan.weights.weighs(TOKENS) and TOKENS in plan.weights.columns and not plan.counted:
             raise UserError("the weights need the column tokens, and no model counts tokens; give the --lm that does")
 
     def _calibration(self, dev: list[NbestList]) -> Calibration:
@@ -185,8 +185,3 @@ class Rescorer:
 
 def _scored(plan: Plan, lists: Sequence[NbestList]) -> list[NbestList]:
     return list(pipeline.score(plan, pipeline.expand(plan, lists)))
-
-
-def _weighs(weights: Weights, name: str) -> bool:
-    """Whether a column has a weight, under any condition."""
-    return any(columns.get(name) for columns in weights.conditions.values() or [weights.weights])

@@ -214,10 +214,7 @@ def lists_of(body: bytes, limits: Limits) -> tuple[list[NbestList], bool]:
     Raises:
         UserError: the body is not JSON, or a list is damaged.
     """
-    try:
-        value = loads(body.decode(), "request")
-    except UnicodeDecodeError as error:
-        raise UserError(f"request: not UTF-8 ({error.reason} at byte {error.start})") from None
+    value = loads(body, "request")
     entries = value if isinstance(value, list) else [value]
     lists = []
     for number, entry in enumerate(entries, 1):

@@ -173,7 +173,7 @@ def origins(lists: Sequence[NbestList], weights: Mapping[str, float]) -> dict[st
         for name in weights:
             if name not in nbest.provenance or not nbest.provenance[name].fingerprint:
                 continue
-            if columns.setdefault(name, nbest.provenance[name]) != nbest.provenance[name]:
+            if not columns.setdefault(name, nbest.provenance[name]).matches(nbest.provenance[name]):
                 raise UserError(
                     f"utterance {nbest.id}: column {name} comes from {nbest.provenance[name].short}, but in other "
                     f"lists from {columns[name].short}; score all lists with the same model"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -14,14 +15,16 @@ from hypothesis import strategies as st
 from rescore.combine import LONGEST, combine
 from rescore.decision import Decision
 from rescore.errors import UserError
+from rescore.formats.text import timed_pieces
 from rescore.formats.whole import Recording, measured_recordings, read_recordings
 from rescore.metrics.normalise import Normaliser
 from rescore.metrics.wer import ErrorRate
 from rescore.nbest import EMPTY, FIRST_PASS, NbestList
 from rescore.tuning import TuningOptions, tune
 from rescore.tuning.scale import text_value
+from tests.metrics.test_alignment import sclite_counts
 
-PLAIN, WHISPER = Normaliser(), Normaliser(whisper_english=True)
+PLAIN, WHISPER, MIXED = Normaliser(), Normaliser(whisper_english=True), Normaliser(split_mixed=True)
 
 
 def recording(text: str, step: float | None = None, start: float = 0.0) -> Recording:
@@ -57,24 +60,31 @@ def spoken(number: int, seed: int = 0) -> list[str]:
     return [f"w{chance.randrange(300)}" for _ in range(number)]
 
 
-WORDS = st.sampled_from(["a", "b", "c", "let's", "twenty", "one", "uh", "Mr.", "-", "d"])
+WORDS = st.sampled_from(["a", "b", "c", "let's", "twenty", "one", "uh", "Mr.", "-", "d", "我们ok走", "走"])
 TEXTS = st.lists(st.lists(WORDS, max_size=60), min_size=2, max_size=4)
 
 
 @settings(deadline=None, max_examples=150)
-@given(TEXTS, st.lists(st.booleans(), min_size=4, max_size=4), st.sampled_from([PLAIN, WHISPER]))
+@given(TEXTS, st.lists(st.booleans(), min_size=4, max_size=4), st.sampled_from([PLAIN, WHISPER, MIXED]))
 def test_nothing_is_lost_or_doubled(texts: list[list[str]], timed: list[bool], normaliser: Normaliser) -> None:
-    """The words and times of each system, joined over the pieces, are its input."""
+    """The words and times of each system, joined over the pieces, are its input; a cut may part a word without blanks
+    only where the normaliser does."""
     systems = {
         f"s{rank}": {"r": recording(" ".join(text), 0.5 if timed[rank] else None)} for rank, text in enumerate(texts)
     }
     reference = recording(" ".join(texts[0]))
     lists = list(combine(systems, normaliser, {"r": reference}))
     for name, recordings in systems.items():
-        assert joined(lists, name) == recordings["r"].words
+        words, times = joined(lists, name), recordings["r"].times
+        assert "".join(words) == "".join(recordings["r"].words)
+        if normaliser is not MIXED:
+            assert words == recordings["r"].words
         own = [hypothesis for nbest in lists for hypothesis in nbest.hypotheses if hypothesis.scores[name]]
-        assert [span for hypothesis in own for span in hypothesis.times] == recordings["r"].times
-    assert " ".join(nbest.references[0] for nbest in lists).split() == reference.words
+        spans = [span for hypothesis in own for span in hypothesis.times]
+        assert [spans[0][0], spans[-1][1]] == pytest.approx([times[0][0], times[-1][1]]) if times else not spans
+        assert all(first[1] == pytest.approx(second[0]) for first, second in pairwise(spans))
+        assert len(spans) == (sum(len(timed_pieces(hypothesis.text)) for hypothesis in own) if times else 0)
+    assert "".join("".join(nbest.references[0].split()) for nbest in lists) == "".join(reference.words)
     assert len({nbest.id for nbest in lists}) == len(lists)
 
 
@@ -105,6 +115,25 @@ def test_cuts_follow_times_where_texts_say_nothing() -> None:
             assert abs(first.times[0][0] - other.times[0][0]) < 25
     assert max(len(nbest.hypotheses[3].text.split()) for nbest in lists) < 3 * LONGEST
     assert joined(lists, "other") == systems["other"]["r"].words
+
+
+@pytest.mark.parametrize("step", [0.5, None])
+def test_text_without_blanks_is_cut(step: float | None) -> None:
+    """Lines of Chinese are cut between characters, and the voted text has no blank within a line."""
+    chance = random.Random(1)
+    lines = ["".join(chr(0x4E00 + chance.randrange(900)) for _ in range(30)) for _ in range(40)]
+
+    def heard(seed: int) -> str:
+        chance = random.Random(seed)
+        return " ".join("".join("误" if chance.random() < 0.1 else letter for letter in line) for line in lines)
+
+    systems = {f"s{seed}": {"r": recording(heard(seed), step and 30 * step)} for seed in range(3)}
+    lists = list(combine(systems, MIXED))
+    assert max(len(hypothesis.text) for nbest in lists for hypothesis in nbest.hypotheses) <= 3 * LONGEST
+    texts = Decision("rover", 1.0).texts(ErrorRate(normaliser=MIXED), lists, {FIRST_PASS: 1.0})
+    errors = sum(one != two for one, two in zip("".join("".join(texts).split()), "".join(lines), strict=True))
+    assert errors < 0.06 * 1200
+    assert "".join(texts).count(" ") <= len(lines)
 
 
 def test_a_word_of_several_is_not_cut() -> None:
@@ -252,3 +281,27 @@ def test_whole_recordings_are_measured_as_one_utterance(tmp_path: Path, caplog: 
     (tmp_path / "other").write_text("p-00001 a\n", encoding="utf-8")
     with pytest.raises(UserError, match="no reference for recording p"):
         measured_recordings(str(tmp_path / "other"), str(tmp_path / "ref"))
+
+
+@pytest.mark.tools
+def test_whole_recordings_are_counted_as_sclite_counts(tmp_path: Path) -> None:
+    """CTM against references in lines; for sclite each recording is one utterance."""
+    references, outputs = tmp_path / "ref", tmp_path / "out"
+    references.mkdir()
+    outputs.mkdir()
+    texts: list[tuple[str, str]] = []
+    for number in range(40):
+        words = spoken(60, number)
+        heard = noisy(words, 0.3, number).split()
+        lines = [" ".join(words[start : start + 7]) for start in range(0, len(words), 7)]
+        (references / f"r{number}.txt").write_text("\n".join(lines), encoding="utf-8")
+        rows = [f"r{number} 1 {place / 2:.2f} 0.50 {word}\n" for place, word in enumerate(heard)]
+        (outputs / f"r{number}.ctm").write_text("".join(rows), encoding="utf-8")
+        texts.append((" ".join(words), " ".join(heard)))
+    lists = measured_recordings(str(outputs), str(references))
+    counted = ErrorRate().statistics(
+        [nbest.hypotheses[0].text for nbest in lists], [nbest.references for nbest in lists]
+    )
+    by_name = {nbest.id: row for nbest, row in zip(lists, counted[:, :3].tolist(), strict=True)}
+    expected = sclite_counts(tmp_path, [reference for reference, _ in texts], [heard for _, heard in texts])
+    assert [by_name[f"r{number}"] for number in range(40)] == expected

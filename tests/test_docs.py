@@ -361,3 +361,20 @@ def test_inputs_of_the_action_stay_data(tmp_path: Path) -> None:
     calls = (tmp_path / "calls").read_text(encoding="utf-8").splitlines()
     assert calls[:5] == ["test.json", "--lm", "$(touch${IFS}harm)", "--dev", "dev.json"] and "a b.json" in calls
     assert not (tmp_path / "harm").exists() and (tmp_path / "summary.md").read_text(encoding="utf-8")
+
+
+def test_the_site_has_what_its_pages_link_to() -> None:
+    """Pages link to files beside docs/ by the same path in the repository and on the site, so these are copied."""
+    copied = re.search(r"^SITE_FILES := (.*)$", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    assert copied is not None
+    linked = set()
+    for page in (ROOT / "docs").rglob("*.md"):
+        for target in re.findall(
+            r"(?:\]\(|^\[\w+\]: )((?:\.\./)+[\w./-]+)", page.read_text(encoding="utf-8"), re.MULTILINE
+        ):
+            path = (page.parent / target).resolve()
+            if not path.is_relative_to(ROOT / "docs"):
+                assert path.exists(), (page.name, target)
+                linked.add(path)
+    assert len(linked) >= 7
+    assert not [path for path in linked if not any(path.is_relative_to(ROOT / name) for name in copied[1].split())]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -26,3 +27,19 @@ def test_kenlm_is_no_condition(tmp_path: Path) -> None:
     assert "ngram:lm.arpa is read in NumPy" in done.stdout
     plan = subprocess.run(["make", "-n", "demo"], cwd=ROOT, capture_output=True, text=True, check=False).stdout
     assert "kenlm" in plan or (ROOT / ".venv" / "ngram").exists()
+
+
+def test_torch_without_gpu_libraries_comes_from_one_place() -> None:
+    """README, FAQ, Makefile, Dockerfile and the action name the same index, each before `rescore` is installed."""
+    texts = {name: (ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "docs/faq.md", "Makefile")}
+    texts |= {name: (ROOT / name).read_text(encoding="utf-8") for name in ("Dockerfile", "action.yml")}
+    index = re.search(r"^TORCH_INDEX \?= (\S+)$", texts["Makefile"], re.MULTILINE)
+    assert index is not None
+    for name, text in texts.items():
+        assert set(re.findall(r"https://download\.pytorch\.org/\S*?(?=[`\s])", text)) == {index[1]}, name
+    for name, package in (
+        ("README.md", "install ."),
+        ("Dockerfile", "/tmp/*.whl"),
+        ("action.yml", 'install "$ACTION"'),
+    ):
+        assert texts[name].index(index[1]) < texts[name].index(package), name

@@ -62,6 +62,7 @@ FEATURES = [
     Feature("mbr", tuning=("--decide", "mbr"), fields={"decide": "mbr"}),
     Feature("rover", tuning=("--decide", "rover"), fields={"decide": "rover"}),
     Feature("bwer", measuring=("--metric", "bwer", "--words", "words"), fields={"metrics": ("bwer",)}),
+    Feature("boost", tuning=("--boost", "0.5"), measuring=("--words", "words"), fields={"boost": 0.5}),
     Feature("components", tuning=("--components",), fields={"components": True}, parts=True),
     Feature("conditions", tuning=("--condition", "^."), fields={"condition": "^."}),
     Feature("token bonus", scoring=("--count-tokens",), tuning=("--token-bonus",), fields={"token_bonus": True}),
@@ -196,7 +197,7 @@ def by_python(feature: Feature, dev: list[NbestList], test: list[NbestList]) -> 
     metric, decision = next(iter(options.pop("metrics", ())), None), options.pop("decide", None)
     weights = rescore.tune(scored[0], metric=metric, decision=decision, words=words, **options)
     results = rescore.evaluate(scored[1], weights, metric=metric, words=words)
-    plan = pipeline.resolve(RunConfig(), scored[1], weights=weights)
+    plan = pipeline.resolve(RunConfig(measuring=config_of(feature).measuring), scored[1], weights=weights)
     return results.signature, lines_of(pipeline.decide(plan, weights, scored[1]))
 
 
@@ -205,7 +206,7 @@ def lines_of(decided: Any) -> list[str]:
 
 
 def by_rescorer(feature: Feature, test: list[NbestList]) -> list[str]:
-    config = RunConfig(recombine=feature.fields.get("recombine", 0))
+    config = RunConfig(recombine=feature.fields.get("recombine", 0), measuring=config_of(feature).measuring)
     choices = Rescorer(list(feature.lms), Weights.load(Path("w.json")), config).choose_all(test)
     return [f"{choice.nbest.id} {choice.text}" for choice in choices]
 
@@ -213,7 +214,7 @@ def by_rescorer(feature: Feature, test: list[NbestList]) -> list[str]:
 def by_service(feature: Feature, test: list[NbestList]) -> list[str]:
     from rescore import service
 
-    config = RunConfig(recombine=feature.fields.get("recombine", 0))
+    config = RunConfig(recombine=feature.fields.get("recombine", 0), measuring=config_of(feature).measuring)
     rescorer = Rescorer(list(feature.lms), Weights.load(Path("w.json")), config)
     limits = service.Limits()
     batcher = service.Batcher(rescorer, limits)
@@ -249,10 +250,20 @@ def test_every_road_gives_the_same(rescore: Run, remote: dict[str, Any], pair: t
     assert by_ray(feature, dev, test, remote) == expected
 
 
-@pytest.mark.parametrize("names", [("cascade", "mbr"), ("two models", "conditions"), ("means", "token bonus")])
-def test_a_recipe_gives_the_same(rescore: Run, tmp_path: Path, names: tuple[str, str]) -> None:
-    one, other = (next(feature for feature in FEATURES if feature.name == name) for name in names)
-    feature = joined(one, other)
+QUICK = [{"cascade", "mbr"}, {"two models", "conditions"}, {"means", "token bonus"}]
+"""Pairs whose recipes run in the quick tests: each recipe starts the tool a dozen times."""
+
+
+def recipes() -> Iterator[Any]:
+    for one, other in PAIRS:
+        names = {one.name, other.name}
+        if names not in REFUSED:
+            marks = [] if names in QUICK else [pytest.mark.slow]
+            yield pytest.param(joined(one, other), id=f"{one.name}+{other.name}", marks=marks)
+
+
+@pytest.mark.parametrize("feature", recipes())
+def test_a_recipe_gives_the_same(rescore: Run, tmp_path: Path, feature: Feature) -> None:
     write(feature)
     expected = by_run(rescore, feature)
     lines = ["DEV := dev.jsonl", "TEST := test.jsonl", f"LM := {' '.join(feature.lms)}"]

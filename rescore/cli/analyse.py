@@ -38,7 +38,6 @@ def command(
     from rescore import formats
     from rescore.plan import metrics_of
     from rescore.reports import analysis
-    from rescore.reports.results import lattice_oracle
     from rescore.tuning import suited
 
     lists = inputs.read(nbest, need_references=True)
@@ -46,7 +45,7 @@ def command(
     single = options.with_one_metric(options.configured(config, weights=weights))
     metric = metrics_of(single, lists, weights=loaded)[0]
     result = analysis.analyse(metric, lists, loaded)
-    result.lattice_oracle = lattice_oracle(metric, lists, nbest, inputs.read_options)
+    result.lattice_oracle = analysis.lattice_oracle(metric, lists, nbest, inputs.read_options)
     if output:
         with formats.opened(output) as file:
             analysis.write(result, file)

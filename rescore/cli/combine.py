@@ -22,14 +22,7 @@ from rescore.config import RunConfig
     metavar="PATH",
     help="References of the whole recordings, in any format of a system. They are cut at the same places, for tuning.",
 )
-@click.option(
-    "-o",
-    "--output",
-    default="-",
-    show_default=True,
-    metavar="FILE",
-    help="Write the lists: .json, .jsonl, also .gz; - is stdout.",
-)
+@options.output_option("Write the lists: .json, .jsonl, also .gz; - is stdout.")
 @click.option("--strict", is_flag=True, help="Stop at oddities of inputs instead of reporting them.")
 @options.takes(config=options.config(options.MEASURES))
 def command(
@@ -59,13 +52,7 @@ def command(
     from rescore.metrics.normalise import EXACT
     from rescore.plan import metrics_of
 
-    if len(systems) < 2:
-        raise click.UsageError("give the outputs of two systems or more")
-    if name and len(name) != len(systems):
-        raise click.UsageError(f"{len(systems)} systems, but {len(name)} --name; give one each")
-    names = name or (system_names([systems[1], systems[0]])[0], *system_names(systems))
-    if len(set(names)) < len(names):
-        raise click.UsageError(f"two systems would be called {max(names, key=names.count)}; give each a --name")
+    names = system_names(systems, name, len(systems))
     recordings = {key: read_recordings(path, strict) for key, path in zip(names, systems, strict=True)}
     references = read_recordings(ref, strict) if ref else None
     normaliser = metrics_of(options.with_one_metric(options.configured(config)), [])[0].words or EXACT

@@ -36,7 +36,11 @@ class CompareCommand(GroupedCommand):
     default=None,
     help="Tune a word bonus.  [default: for all models together, not for BLEU]",
 )
-@click.option("--leave-out", is_flag=True, help="Also combine all models but one, leaving out each model in turn.")
+@click.option(
+    "--leave-out/--no-leave-out",
+    default=True,
+    help="Whether all models but one are combined, too, leaving out each model in turn.  [default: yes]",
+)
 @click.option(
     "--style",
     type=OneOf(STYLES, lambda: [*STYLES.names, "json"]),
@@ -56,7 +60,9 @@ class CompareCommand(GroupedCommand):
 @options.takes(
     lms=options.SCORING,
     dev=options.Offer(options.DevLists, required=("dev",)),
-    config=options.config(options.MODELS, options.EXPANSION, options.DECISION, options.MEASURES, names=("components",)),
+    config=options.config(
+        options.MODELS, options.EXPANSION, options.DECISION, options.MEASURES, names=("components", "boost")
+    ),
     significance=options.TestOptions,
     inputs=options.InputOptions,
 )
@@ -74,14 +80,14 @@ def command(
     significance: options.TestOptions,
     inputs: options.InputOptions,
 ) -> None:
-    """Compare language models on the same lists: one row per model, and one row for all models together.
+    """Compare language models on the same lists: each alone, all together, and all but one, each in turn.
 
     \b
     rescore compare test.json --dev dev.json --lm ngram:lm.arpa --lm tta -o t.md
 
     The weights of each row are tuned on --dev. A row has the metric, its gain over the first pass (a loss is negative),
-    a p-value against the first pass, and the number of hypotheses scored per second. With --leave-out, the p-value of
-    all models without one model is against all models: it says whether the model adds anything to the others.
+    a p-value against the first pass, and the number of hypotheses scored per second. The p-value of a row `without
+    MODEL` is against all models: it says whether the model adds anything to the others.
     """
     from rescore import formats, pipeline
     from rescore.files import shown

@@ -27,14 +27,7 @@ class OneOfWritten(OneOf):
 
 @click.command("convert", cls=GroupedCommand)
 @options.nbest_argument
-@click.option(
-    "-o",
-    "--output",
-    default="-",
-    show_default=True,
-    metavar="PATH",
-    help="File (also .gz) or folder to write; - is stdout.",
-)
+@options.output_option("File (also .gz) or folder to write; - is stdout.", "PATH")
 @click.option(
     "--to",
     type=OneOfWritten(),

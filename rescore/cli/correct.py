@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from rescore.cli import options
 from rescore.cli.options.base import GroupedCommand, Number
 from rescore.formats.documents import KINDS
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     help="Your terms: one `term`, or `heard => term`, per line, perhaps with a tab and a weight; or one line "
     "`utterance word word ...` per utterance.",
 )
-@click.option("-o", "--output", default="-", show_default=True, metavar="FILE", help="Write the corrected text.")
+@options.output_option("Write the corrected text.")
 @click.option("--format", "kind", type=click.Choice(KINDS), help="Format of TEXT.  [default: detected]")
 @click.option(
     "--threshold",

@@ -28,14 +28,7 @@ if TYPE_CHECKING:
     metavar="NAME",
     help="Name of the second, third, ... system, and of its columns.  [default: from its path]",
 )
-@click.option(
-    "-o",
-    "--output",
-    default="-",
-    show_default=True,
-    metavar="FILE",
-    help="Write the merged lists: .json, .jsonl, also .gz; - is stdout.",
-)
+@options.output_option("Write the merged lists: .json, .jsonl, also .gz; - is stdout.")
 @options.takes(config=options.config(options.MEASURES), inputs=options.InputOptions)
 def command(
     nbest: tuple[str, ...],
@@ -59,26 +52,35 @@ def command(
     from rescore import formats
     from rescore.plan import metrics_of
 
-    if len(nbest) < 2:
-        raise click.UsageError("give the lists of two systems or more")
-    if name and len(name) != len(nbest) - 1:
-        raise click.UsageError(f"{len(nbest) - 1} further systems, but {len(name)} --name; give one each")
-    names = name or system_names(nbest)
-    if len(set(names)) < len(names):
-        raise click.UsageError(f"two systems would be called {max(names, key=names.count)}; give each a --name")
+    names = system_names(nbest, name, len(nbest) - 1)
     first = inputs.read(nbest[:1])
     words = metrics_of(options.with_one_metric(options.configured(config)), first)[0].words
     formats.write(read_merged(first, nbest[1:], names, inputs, words), output)
 
 
-def system_names(paths: Sequence[str]) -> tuple[str, ...]:
-    """The names of all systems but the first: the last part of the paths in which all differ, if there is one."""
+def system_names(paths: Sequence[str], given: Sequence[str], number: int) -> tuple[str, ...]:
+    """The names of the last systems: by default the last part of all paths in which they differ, if there is one.
+
+    Args:
+        given: the names that the user gives. number: how many systems need a name.
+
+    Raises:
+        UsageError: there is one system only, names are missing, or two systems have the same name.
+    """
+    if len(paths) < 2:
+        raise click.UsageError("give the outputs of two systems or more")
+    if given and len(given) != number:
+        raise click.UsageError(f"{number} systems need a name, but there are {len(given)} --name; give one each")
     places = [resolved(Path(path)) for path in paths]
     parts = [(shown(place.name).partition(".")[0], *map(shown, reversed(place.parent.parts))) for place in places]
-    for same_depth in zip(*parts, strict=False):
-        if len(set(same_depth)) == len(places):
-            return same_depth[1:]
-    return tuple(part[0] for part in parts[1:])
+    apart = (same_depth for same_depth in zip(*parts, strict=False) if len(set(same_depth)) == len(places))
+    names = tuple(given or next(apart, [part[0] for part in parts])[-number:])
+    if len(set(names)) < len(names):
+        raise click.UsageError(
+            f"two systems would be called {max(names, key=names.count)}; rename a path, or give `merge` or `combine` "
+            "a --name for each"
+        )
+    return names
 
 
 def read_merged(
@@ -152,7 +154,5 @@ class SystemOptions(Declared):
         """
         if not self.others:
             return lists
-        names = system_names([nbest[0], *self.others])
-        if len(set(names)) < len(names):
-            raise click.UsageError(f"--with: two systems would be called {max(names, key=names.count)}; rename one")
+        names = system_names([nbest[0], *self.others], (), len(self.others))
         return read_merged(lists, self.dev_with if dev else self.others, names, inputs, normaliser)

@@ -26,14 +26,7 @@ from rescore.errors import UserError, counted
     type=OneOf(parts.STYLES),
     help="Style of the table.  [default: from the ending of -o, else text]",
 )
-@click.option(
-    "-o",
-    "--output",
-    default="-",
-    show_default=True,
-    metavar="FILE",
-    help="Write the table: .md, .csv, .tex or .txt; - is stdout.",
-)
+@options.output_option("Write the table: .md, .csv, .tex or .txt; - is stdout.")
 @click.option(
     "--environment",
     is_flag=True,

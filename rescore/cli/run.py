@@ -57,7 +57,8 @@ def command(
     """
     from rescore import formats, pipeline
     from rescore.plan import check, metrics_of
-    from rescore.reports.results import lattice_oracle, render
+    from rescore.reports.analysis import lattice_oracle
+    from rescore.reports.results import render
 
     reporting.check()
     inputs.check([*nbest, *weights.dev, *systems.others, *systems.dev_with])

@@ -29,7 +29,8 @@ class ListedWords(Declared):
 
     words: WordList | None = option(
         None,
-        "With --respell: your own words, such as names. They are kept and proposed as replacements.",
+        "Your own words, such as names: their number becomes the column listed. With --respell they are kept and "
+        "proposed as replacements.",
         metavar="FILE",
         read=WordList.load,
     )
@@ -100,8 +101,6 @@ def command(
         raise click.UsageError("give either N-best lists or --text FILE")
     if accuracy and not text:
         raise click.UsageError("--accuracy needs --text FILE")
-    if listed.words and not config.respell:
-        raise click.UsageError("--words needs --respell N")
     if text and (config.respell or config.recombine or config.propose):
         raise click.UsageError("--text is scored as it is; --respell, --recombine and --propose are for lists")
     if tokens == "-" and (output or "-") == "-":

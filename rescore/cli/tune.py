@@ -37,11 +37,9 @@ if TYPE_CHECKING:
     help="Also tune a token bonus; the lists need `score --count-tokens`.  [default: if a column has "
     "pseudo-log-likelihoods and 500 lists or more have token counts, not for BLEU]",
 )
-@click.option(
-    "-o", "--output", default="-", show_default=True, metavar="FILE", help="Write the weights as JSON; - is stdout."
-)
+@options.output_option("Write the weights as JSON; - is stdout.")
 @options.takes(
-    config=options.config(options.TUNING, options.EXPANSION, options.DECISION, options.MEASURES),
+    config=options.config(options.TUNING, options.DECISION, options.MEASURES, names=("boost", "recombine")),
     curve=options.CurveOption,
     inputs=options.InputOptions,
 )
@@ -93,11 +91,10 @@ def _found(metric: str, weights: Weights, tuned: Tuned) -> Iterator[str]:
     from rescore.nbest import FIRST_PASS
     from rescore.tuning.weights import notes, why_zero
 
-    if not tuned.helps:
-        yield why_zero(tuned.unproven, tuned.first_pass, "these lists", weights.decision.name)
-    for name, choice in tuned.conditions.items():
-        if tuned.helps and not choice.helps:
-            yield f"for {name}: {why_zero(choice.unproven, choice.first_pass, 'its lists')}"
+    of_conditions = {f"for {name}: ": (choice, "its lists") for name, choice in tuned.conditions.items()}
+    for prefix, (choice, lists) in (of_conditions or {"": (tuned, "these lists")}).items():
+        if not choice.helps:
+            yield prefix + why_zero(choice.unproven, choice.first_pass, lists, weights.decision.name)
 
     def shown(columns: Mapping[str, float]) -> str:
         return ", ".join(f"{name} {weight:.4g}" for name, weight in columns.items() if name != FIRST_PASS)

@@ -60,21 +60,29 @@ class Ballots:
     def __getitem__(self, place: int) -> list[list[Token]]:
         return self.tokens[place]
 
-    def vote(self, posteriors: Sequence[Floats]) -> list[str]:
-        """The text that wins in each list; posteriors: (hypotheses,) of each list."""
+    def vote(self, posteriors: Sequence[Floats], empty: Floats) -> list[str]:
+        """The text that wins in each list.
+
+        Args:
+            posteriors: (hypotheses,) of each list. empty: (lists,) by which the posterior of no word is multiplied.
+        """
         winners = [""] * len(self.tokens)
         for batch in self.batches:
             shares = np.array([posteriors[place] for place in batch.places])  # (lists, hypotheses)
             top = shares.argmax(axis=1)
-            open_rows = np.flatnonzero(shares.max(axis=1) <= MAJORITY)
-            for row in np.flatnonzero(shares.max(axis=1) > MAJORITY).tolist():  # it wins in every slot
+            factors = empty[batch.places]
+            decided = (shares.max(axis=1) > MAJORITY) & (factors == 1.0)
+            open_rows = np.flatnonzero(~decided)
+            for row in np.flatnonzero(decided).tolist():  # it wins in every slot
                 hypothesis = np.full(batch.lengths[row, top[row]], top[row])
                 winners[batch.places[row]] = self._text(batch.places[row], hypothesis, np.arange(len(hypothesis)))
             if not len(open_rows):
                 continue
             order = np.argsort(-shares[open_rows], axis=1, kind="stable")
             rows = open_rows[:, None]
-            ranks, spoken, counts = elected(shares[rows, order], batch.words[rows, order], batch.lengths[rows, order])
+            ranks, spoken, counts = elected(
+                shares[rows, order], batch.words[rows, order], batch.lengths[rows, order], factors[open_rows]
+            )
             for row, (place, count) in enumerate(zip(open_rows.tolist(), counts.tolist(), strict=True)):
                 rank, word = ranks[row, :count], spoken[row, :count]
                 kept = rank >= 0
@@ -118,13 +126,13 @@ def _batches(lists: Sequence[list[list[Token]]]) -> Iterator[Batch]:
 
 
 def elected(
-    posteriors: Floats, words: Numbers, lengths: npt.NDArray[np.intp]
+    posteriors: Floats, words: Numbers, lengths: npt.NDArray[np.intp], empty: Floats
 ) -> tuple[npt.NDArray[np.intp], Numbers, npt.NDArray[np.intp]]:
     """The winner of each slot of each list.
 
     Args:
         posteriors: (lists, hypotheses), the most probable first. words: (lists, hypotheses, words). lengths: (lists,
-            hypotheses).
+            hypotheses). empty: (lists,) by which the posterior of no word is multiplied.
 
     Returns:
         (lists, slots) the hypothesis that gives the word, -1 for no word; (lists, slots) the place of the word in it;
@@ -153,7 +161,7 @@ def elected(
         total = np.zeros(numbers.shape[:2])
         for other in range(depth):
             total += np.where(same[..., other], posteriors[:, None, other], 0.0)
-        totals[..., rank] = np.where(numbers[..., rank - 1] > 0, total, -1.0) if rank else total
+        totals[..., rank] = np.where(numbers[..., rank - 1] > 0, total, -1.0) if rank else total * empty[:, None]
     winner = totals.argmax(axis=-1) - 1  # the first of equals: no word, then the more probable hypothesis
     place = np.take_along_axis(spoken, np.maximum(winner, 0)[..., None], axis=-1)[..., 0]
     return winner, place, slots

@@ -7,7 +7,6 @@ of the hypotheses.
 
 from __future__ import annotations
 
-import math
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeVar
@@ -47,18 +46,10 @@ class Rover(DecisionRule):
         weights: Sequence[ListWeights],
     ) -> list[str]:
         """The texts of all lists, as `choose` gives them."""
-        factors = [math.exp(each.columns.get(EMPTY, 0.0)) for each in weights]
-        if all(factor == 1 for factor in factors):
-            return prepared.vote(preferences)
-        return [elect(*each) for each in zip(prepared.tokens, preferences, factors, strict=True)]
+        return prepared.vote(preferences, np.exp([each.columns.get(EMPTY, 0.0) for each in weights]))
 
     def choose(self, nbest: NbestList, preference: Floats, prepared: list[list[Token]]) -> str:
-        return elect(prepared, preference)
-
-
-def elect(hypotheses: list[list[Token]], posteriors: Floats, empty: float = 1.0) -> str:
-    """The text that the words of a list's hypotheses elect; `empty` as in `vote`."""
-    return rewritten(vote(confusion_network(hypotheses, posteriors.tolist()), empty))
+        return rewritten(vote(confusion_network(prepared, preference.tolist())))
 
 
 def confusion_network(hypotheses: Sequence[Sequence[Word]], posteriors: Sequence[float]) -> list[Slot[Word]]:

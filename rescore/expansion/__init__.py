@@ -6,7 +6,7 @@ lexicon; a `Channel` gives the probability of each mishearing.
 
 from rescore.expansion.channel import Channel
 from rescore.expansion.recombine import recombine
-from rescore.expansion.respell import Candidate, Proposer, Respeller, Respelling
+from rescore.expansion.respell import Candidate, Proposer, Respeller, Respelling, with_listed
 from rescore.lms.lexicon import Lexicon
 
-__all__ = ["Candidate", "Channel", "Lexicon", "Proposer", "Respeller", "Respelling", "recombine"]
+__all__ = ["Candidate", "Channel", "Lexicon", "Proposer", "Respeller", "Respelling", "recombine", "with_listed"]

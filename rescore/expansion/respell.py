@@ -175,11 +175,12 @@ def _deletions(words: Iterable[str]) -> dict[str, list[str]]:
 
 
 DEFAULT_NUMBER = 20
-SELECTION = 2
-"""Raised when other new hypotheses are chosen than before: it is in signatures. 1 weighed the changed words alone."""
+SELECTION = 3
+"""Raised when other new hypotheses are chosen than before: it is in signatures. 1 weighed the changed words alone, 2
+added first-pass scores, whose unit differs by toolkit."""
 LEXICON_WEIGHT, CHANNEL_WEIGHT, EDIT_BONUS = 0.65, 0.7, 3.0
-"""Beside the first pass, where a list's new hypotheses are chosen: of the words' log-probabilities in the lexicon, of
-the channel, and for each respelled word. They had the best oracle on a third of LibriSpeech dev-other."""
+"""Beside -log(rank) of the original, where a list's new hypotheses are chosen: of the words' log-probabilities in the
+lexicon, of the channel, and for each respelled word. They had the best oracle on a third of LibriSpeech dev-other."""
 WINDOW = 200
 """Lists whose words are looked up together."""
 
@@ -236,11 +237,10 @@ class Respeller:
         """
         refuse_scored(nbest, "respell")
         original = {CHANNEL: 0.0, EDITS: 0.0}
-        old = [
-            replace(hypothesis, scores=original | hypothesis.scores | self._listed(hypothesis.text, nbest.id))
-            for hypothesis in nbest.hypotheses
-        ]
+        old = [replace(hypothesis, scores=original | hypothesis.scores) for hypothesis in nbest.hypotheses]
         texts = [hypothesis.text.split() for hypothesis in nbest.hypotheses]
+        scores = nbest.column(FIRST_PASS)
+        ranks = {score: rank for rank, score in enumerate(sorted(set(scores), reverse=True), 1)}
         if self._lexicon.by_utterance:
             candidates = {
                 word: [
@@ -249,29 +249,22 @@ class Respeller:
                 for word in {word.lower() for words in texts for word in words} & candidates.keys()
             }
         versions = [
-            (version, rank)
-            for rank, words in enumerate(texts)
-            if nbest.hypotheses[rank].origin is not Origin.PROPOSED  # it is chosen, or not, as it is
-            and math.isfinite(first := nbest.hypotheses[rank].scores[FIRST_PASS])
-            for version in self._versions(words, first, candidates, self._number + len(texts))
+            (version, place)
+            for place, (words, first) in enumerate(zip(texts, scores, strict=True))
+            if nbest.hypotheses[place].origin is not Origin.PROPOSED  # it is chosen, or not, as it is
+            and math.isfinite(first)
+            for version in self._versions(words, -math.log(ranks[first]), candidates, self._number + len(texts))
         ]
         versions.sort(key=lambda item: -item[0].score)
         seen = {" ".join(words).lower() for words in texts}
         new: list[Hypothesis] = []
-        for version, rank in versions:
-            text = version.applied(texts[rank])
+        for version, place in versions:
+            text = version.applied(texts[place])
             if text.lower() not in seen and len(new) < self._number:
                 seen.add(text.lower())
-                columns = {CHANNEL: version.channel, EDITS: float(len(version.chosen))} | self._listed(text, nbest.id)
-                new.append(Hypothesis(text, old[rank].scores | columns, Origin.RESPELLED))
+                columns = {CHANNEL: version.channel, EDITS: float(len(version.chosen))}
+                new.append(Hypothesis(text, old[place].scores | columns, Origin.RESPELLED))
         return replace(nbest, hypotheses=[*old, *new])
-
-    def _listed(self, text: str, utterance: str) -> dict[str, float]:
-        """A column with the number of words that the user listed for the utterance, if the user listed any words."""
-        if not self._lexicon.listed:
-            return {}
-        listed = self._lexicon.listed_for(utterance)
-        return {LISTED: float(sum(word in listed for word in text.lower().split()))}
 
     def _versions(
         self, words: Sequence[str], first: float, candidates: Mapping[str, Sequence[Candidate]], number: int
@@ -324,6 +317,24 @@ def find_lexicon(path: str | None, specs: Sequence[str], words: WordList | None 
     if words is None:
         return lexicon
     return lexicon.with_words(chain.from_iterable(map(str.split, words.entries)), words.lower_by_utterance)
+
+
+def with_listed(lists: Iterable[NbestList], words: WordList) -> Iterator[NbestList]:
+    """The lists with one more column: how many words of each hypothesis the user listed, for the utterance if words are
+    listed by utterance. Case does not count."""
+    by_utterance = words.lower_by_utterance
+    every = frozenset(word for entry in words.entries for word in entry.lower().split())
+    column = Column("listed", "", f"words:{words.digest}", "", Role.COUNT)
+    before, columns = None, {}
+    for nbest in lists:
+        if nbest.provenance is not before:
+            before, columns = nbest.provenance, {**nbest.provenance, LISTED: column}
+        own = by_utterance.get(nbest.id, frozenset()) if words.by_utterance else every
+        hypotheses = [
+            replace(one, scores=one.scores | {LISTED: float(sum(word in own for word in one.text.lower().split()))})
+            for one in nbest.hypotheses
+        ]
+        yield replace(nbest, hypotheses=hypotheses, provenance=columns)
 
 
 class Respelling:
@@ -433,12 +444,14 @@ class Respelling:
         model = f"respell:{self._number}:v{SELECTION}"
         column = Column(model, (recorded or channel).digest, f"lexicon:{self._lexicon.digest}", "float32", Role.CHANNEL)
         count = replace(column, fingerprint="", role=Role.COUNT)
-        new = {CHANNEL: column} | ({LISTED: count} if self._lexicon.listed else {})
         before, columns = None, {}
         # What is left alone has the columns, too: weights that were tuned on lists that are respelled fit it.
         for nbest in (respeller.respell(original, {}) for original in every) if reason else respeller(every):
             if nbest.provenance is not before:
-                before, columns = nbest.provenance, {EDITS: count, **nbest.provenance, **new}  # or of proposals
+                before, columns = (
+                    nbest.provenance,
+                    {EDITS: count, **nbest.provenance, CHANNEL: column},
+                )  # or of proposals
             yield replace(nbest, provenance=columns)
 
 

@@ -334,9 +334,14 @@ def _rename_reserved(nbest: NbestList, renamed: dict[str, str]) -> None:
 def _check_first_pass(nbest: NbestList, place: str) -> None:
     for rank, hypothesis in enumerate(nbest.hypotheses, 1):
         if FIRST_PASS not in hypothesis.scores:
-            raise UserError(
-                f"{place}, hypothesis {rank}: no first-pass score; add the score, or name its column with --s2s"
+            what, how = (
+                f"{place}, hypothesis {rank}: no first-pass score",
+                "add the score, or name its column with --s2s",
             )
+            if columns := list(hypothesis.scores):
+                what += f" among its columns ({', '.join(columns)})"
+                how = f"choose a column with --s2s, or --field score=-{columns[0]} where lower is better"
+            raise UserError(f"{what}; {how}")
 
 
 def _with_first_pass(nbest: NbestList, column: str, place: str, reversed_order: list[bool] | None = None) -> NbestList:

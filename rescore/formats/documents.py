@@ -9,13 +9,13 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
-from itertools import pairwise
 from typing import IO, Any, NamedTuple
 
 from rescore.errors import UserError
 from rescore.files import loads
 from rescore.formats.references import begin_with_ids, is_stm
 from rescore.formats.source import Source, open_once
+from rescore.formats.text import spread
 
 KINDS = ("plain", "kaldi", "trn", "ctm", "stm", "srt", "vtt", "json")
 """Formats that can be read and written back."""
@@ -195,12 +195,7 @@ def _places(words: Sequence[str], changes: Sequence[Replacement]) -> list[_Place
 
 def _retimed(spans: Sequence[tuple[float, float]], new: Sequence[str]) -> list[tuple[float, float]]:
     """Start and end of each new word in the place of words with these times; by letters if their numbers differ."""
-    if len(spans) == len(new):
-        return list(spans)
-    start, total = spans[0][0], spans[-1][1] - spans[0][0]
-    ends = [sum(map(len, new[: place + 1])) / sum(map(len, new)) for place in range(len(new))]
-    bounds = [start, *(start + total * end for end in ends)]
-    return list(pairwise(bounds))
+    return list(spans) if len(spans) == len(new) else spread(new, (spans[0][0], spans[-1][1]))
 
 
 def _ctm_parts(source: Source) -> Iterator[Part]:

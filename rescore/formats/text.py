@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Sequence
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
 from rescore.errors import UserError
 
@@ -65,6 +65,12 @@ def piece_times(text: str, words: Sequence[tuple[str, float, float]]) -> tuple[t
     ]
     ends = list(accumulate(map(len, pieces)))
     return tuple((letters[to - len(piece)][0], letters[to - 1][1]) for piece, to in zip(pieces, ends, strict=True))
+
+
+def spread(words: Sequence[str], span: tuple[float, float]) -> list[tuple[float, float]]:
+    """The times of words that share a stretch of time by letters."""
+    per_letter = (span[1] - span[0]) / max(1, sum(map(len, words)))
+    return list(pairwise(accumulate((per_letter * len(word) for word in words), initial=span[0])))
 
 
 def undo_bpe(text: str) -> str:

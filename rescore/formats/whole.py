@@ -14,7 +14,7 @@ from rescore.errors import UserError
 from rescore.formats.lines import as_number
 from rescore.formats.references import stm_segments
 from rescore.formats.source import InputWarnings, Source
-from rescore.formats.text import undo_entities
+from rescore.formats.text import spread, undo_entities
 from rescore.nbest import FIRST_PASS, Hypothesis, NbestList, ranking
 
 log = logging.getLogger(__name__)
@@ -181,12 +181,7 @@ def _seconds(clock: str) -> float:
 
 
 def _add_span(recording: Recording, text: str, span: Span) -> None:
-    words = text.split()
-    per_letter = (span[1] - span[0]) / max(1, sum(map(len, words)))
-    starts = [span[0]]
-    for word in words:
-        starts.append(starts[-1] + per_letter * len(word))
-    recording.add(text, list(pairwise(starts)))
+    recording.add(text, spread(text.split(), span))
 
 
 def _lists(lists: Iterator[NbestList]) -> dict[str, Recording]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import os
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -248,11 +249,26 @@ class LanguageModel(Protocol):
         ...
 
 
+STEP_SECONDS = 2.0
+"""How long a model computes, about, before its scores can be kept."""
+SHORTEST_STEP = 32
+"""Texts."""
+
+
 def as_scored(lm: LanguageModel, questions: Sequence[Question]) -> Iterator[tuple[int, TokenScores]]:
     """The places of questions and their scores: as they come from a model with a method of this name, which may fail
-    after some; from another model all together."""
-    scores = getattr(lm, "as_scored", None)
-    return iter(scores(questions) if scores else enumerate(lm.score(questions)))
+    after some; from another model in steps of about `STEP_SECONDS`."""
+    if scores := getattr(lm, "as_scored", None):
+        yield from scores(questions)
+        return
+    start, size = 0, SHORTEST_STEP
+    while start < len(questions):
+        step, began = questions[start : start + size], time.monotonic()
+        with part(start, len(step), len(questions)):
+            results = lm.score(step)
+        yield from enumerate(results, start)
+        start += len(step)
+        size = max(SHORTEST_STEP, int(len(step) * STEP_SECONDS / max(time.monotonic() - began, 1e-3)))
 
 
 def in_order(answers: Iterable[tuple[int, TokenScores]]) -> list[TokenScores]:

@@ -7,10 +7,11 @@ import json
 import logging
 import os
 import sqlite3
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 import numpy as np
@@ -19,12 +20,15 @@ from rescore.errors import UserError
 from rescore.formats.audio import digest
 from rescore.lms import base
 from rescore.lms.base import LanguageModel, Question, TokenScores, Wrapped, as_scored
+from rescore.nbest import same_model
 
 log = logging.getLogger(__name__)
 
 VERSION = 2  # raised when the scores of the same model files change
 BUSY_TIMEOUT = 60.0  # seconds to wait for another process that writes
-COMMIT_EVERY = 2_000  # texts scored between two commits: a killed run loses at most these
+ENDING = f"-{VERSION}.sqlite3"
+COMMIT_EVERY = 2_000  # texts scored between two commits at most; `COMMIT_SECONDS` usually come first
+COMMIT_SECONDS = 5.0  # a killed run loses the scores of about so long
 KEYS_A_QUERY = 500  # keys in one query
 
 TABLES = """
@@ -59,12 +63,16 @@ class Cached(Wrapped):
 
     @cached_property
     def fingerprint(self) -> str:
-        return self._lm.fingerprint
+        """The fingerprint of the model, as an earlier process stored it (`same_model`)."""
+        own = self._lm.fingerprint
+        content, mark, _ = own.partition("~")
+        paths = sorted(self._folder.glob(f"{content}~*{ENDING}")) if mark else []
+        return next(filter(partial(same_model, own), (path.name.removesuffix(ENDING) for path in paths)), own)
 
     @property
     def path(self) -> Path:
         """The file with this model's scores."""
-        return self._folder / f"{self.fingerprint}-{VERSION}.sqlite3"
+        return self._folder / f"{self.fingerprint}{ENDING}"
 
     def score(self, questions: Sequence[Question]) -> list[TokenScores]:
         if not self._read_only and not self._writable():
@@ -89,16 +97,19 @@ class Cached(Wrapped):
         self.computed += len(missing)
         for start in range(0, len(missing), COMMIT_EVERY):
             batch = missing[start : start + COMMIT_EVERY]
-            scores: dict[bytes, TokenScores] = {}
+            new: dict[bytes, TokenScores] = {}
+            due = time.monotonic() + COMMIT_SECONDS
             try:
                 with base.part(start, len(batch), len(missing)):
-                    scores.update(
-                        (keys[batch[place]], token_scores) for place, token_scores in as_scored(self._lm, batch)
-                    )
+                    for place, token_scores in as_scored(self._lm, batch):
+                        new[keys[batch[place]]] = token_scores
+                        if time.monotonic() >= due:
+                            self._keep(new)
+                            results |= new
+                            new, due = {}, time.monotonic() + COMMIT_SECONDS
             finally:  # keeps the scores from before a failure, too
-                if scores and not self._read_only:
-                    self._keep(scores)
-            results |= scores
+                self._keep(new)
+            results |= new
         return [results[keys[question]] for question in questions]
 
     def _found(self, keys: Sequence[bytes]) -> dict[bytes, TokenScores]:
@@ -115,6 +126,8 @@ class Cached(Wrapped):
             return {}
 
     def _keep(self, scores: dict[bytes, TokenScores]) -> None:
+        if self._read_only or not scores:
+            return
         with self._opened() as database, database:
             database.executemany(
                 "INSERT OR REPLACE INTO scores VALUES (?, ?, ?, ?, ?, ?)",

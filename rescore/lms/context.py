@@ -37,7 +37,8 @@ class Recased(Wrapped):
 
     @property
     def fingerprint(self) -> str:
-        return hashlib.sha256(f"{self._case} {self._lm.fingerprint}".encode()).hexdigest()
+        content, mark, probe = self._lm.fingerprint.partition("~")
+        return hashlib.sha256(f"{self._case} {content}".encode()).hexdigest() + mark + probe
 
     def score(self, questions: Sequence[Question]) -> list[TokenScores]:
         """One result per question, in their order."""

@@ -231,23 +231,17 @@ class Client:
         return response.status, response.headers, data
 
     def _parsed(self, data: bytes) -> Mapping[str, Any]:
-        try:
-            answer = json.loads(data) if len(data) <= LARGEST_ANSWER else None
-        except (ValueError, RecursionError):
-            answer = None
+        answer = _json(data) if len(data) <= LARGEST_ANSWER else None
         if not isinstance(answer, dict):
             raise RefusedError(f"{self.url}: answers {self._shown(data)!r}, which is no JSON object")
         return answer
 
     def _failure(self, status: int, data: bytes) -> str:
         """The server's error message, in a line."""
-        try:
-            told = json.loads(data)
-            told = told.get("error", told) if isinstance(told, dict) else told
-            told = told.get("message") or told.get("detail") or told if isinstance(told, dict) else told
-        except (ValueError, RecursionError):
-            told = data
-        said = self._shown(told)
+        told = _json(data)
+        told = told.get("error", told) if isinstance(told, dict) else told
+        told = told.get("message") or told.get("detail") or told if isinstance(told, dict) else told
+        said = self._shown(data if told is None else told)
         known = next((each.phrase for each in http.HTTPStatus if each == status), "")
         reason = f"{status} {known}".strip()
         advice = f"; set the key in {KEYS[0]}" if status in (401, 403) else ""
@@ -316,3 +310,11 @@ class _Plain(urllib3.connection.HTTPConnection):
 
 class _Secure(_Plain, urllib3.connection.HTTPSConnection):
     pass
+
+
+def _json(data: bytes) -> Any:
+    """What a server sent; None where it is not JSON."""
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError):
+        return None

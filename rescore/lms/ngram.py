@@ -322,7 +322,8 @@ def _too_long() -> UserError:
 
 def _kept(text: Path, copy: Path) -> Path:
     """A copy of a pipe's text, because a pipe can be read once."""
-    copy.write_text("".join(f"{line}\n" for line in read_lines(text)), encoding="utf-8")
+    with copy.open("w", encoding="utf-8") as file:
+        file.writelines(f"{line}\n" for line in read_lines(text))
     return copy
 
 

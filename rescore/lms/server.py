@@ -44,8 +44,6 @@ TIMEOUT = 60
 """Seconds that an answer may take."""
 PROBE = Question("The old clock on the wall ticked while nobody was in the", "Die alte Uhr tickte an der Wand.")
 """The first request to a server: an incomplete sentence, so that the model continues it."""
-ROUNDING = 0.5
-"""The fingerprint rounds the probe's score to this many nats, because batches on a server differ."""
 SLACK = 1e-3
 """A log-probability may exceed 0 by this much, due to rounding."""
 
@@ -283,9 +281,8 @@ class ServerModel:
         self._model, revision = served_model(client, model)
         self._way, probe = self._find_way([CHAT] if chat else [ECHO, ECHO_BEHIND_FIRST, PROMPT, GENERATE])
         log.info("%s: scores with %s, through %s", client.url, client.masked(self._model), self._way.about)
-        rounded = ROUNDING * round(probe.sum / ROUNDING)
-        told = [name, self._model, revision, template and template.text, probe.tokens, rounded]
-        self.fingerprint = hashlib.sha256(json.dumps(told).encode()).hexdigest()
+        told = [name, self._model, revision, template and template.text, probe.tokens]
+        self.fingerprint = f"{hashlib.sha256(json.dumps(told).encode()).hexdigest()}~{probe.sum:.2f}"
 
     @property
     def model(self) -> str:

@@ -166,9 +166,10 @@ class Normaliser(Declared):
             words = [word for word in words if word.lower() not in UNKNOWN]
         if self.drop_punctuation:
             words = [stripped for word in words if (stripped := _without_punctuation(word))]
-        return [part for word in words for part in self._split(word)]
+        return [part for word in words for part in self.split(word)]
 
-    def _split(self, word: str) -> Sequence[str]:
+    def split(self, word: str) -> Sequence[str]:
+        """The parts of a written word that are compared as words: characters, or the word itself."""
         if self.split_characters:
             return list(word)
         return _MIXED.findall(word) if self.split_mixed else (word,)
@@ -183,7 +184,7 @@ class Normaliser(Declared):
 
         A word whose normalisation depends on its sentence forms one piece with its neighbours.
         """
-        written = [(part, place > 0) for word in text.split() for place, part in enumerate(self._split(word))]
+        written = [(part, place > 0) for word in text.split() for place, part in enumerate(self.split(word))]
         words = [_alone(self, part) for part, _ in written]
         apart = [word for part_words in words for word in part_words]
         whole = self(text)
@@ -261,9 +262,13 @@ def _ends(lengths: Sequence[int], apart: Sequence[str], whole: Sequence[str]) ->
     return [ends.get(end) for end in np.cumsum(lengths).tolist()]
 
 
+CACHED, SHORT = 1 << 17, 1000
+"""Texts of which Whisper's normalisers keep the result, and their greatest length in characters: bounds memory."""
+
+
 @cache
 def _whisper(name: str) -> Callable[[str], str]:
-    """One of `WHISPER`."""
+    """One of `WHISPER`, which is slow: short texts are cached."""
     module, _, kind = WHISPER[name].partition(":")
     try:
         function: Callable[[str], str] = getattr(import_module(f"whisper_normalizer.{module}"), kind)()
@@ -272,7 +277,8 @@ def _whisper(name: str) -> Callable[[str], str]:
         raise UserError(
             f"--normalizer {option} needs the package whisper-normalizer; pip install 'rescore[whisper]'"
         ) from None
-    return function
+    cached = lru_cache(CACHED)(function)
+    return lambda text: (cached if len(text) <= SHORT else function)(text)
 
 
 def _whisper_version(name: str) -> str:

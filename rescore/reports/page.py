@@ -14,6 +14,7 @@ from base64 import b64encode
 from collections.abc import Sequence
 from html import escape
 from importlib.resources import files
+from itertools import takewhile
 from typing import Any
 
 from rescore.errors import counted
@@ -21,12 +22,14 @@ from rescore.nbest import FIRST_PASS
 from rescore.reports import outlook
 from rescore.reports.analysis import Analysis
 from rescore.reports.details import Details, SpeakerErrors, Utterance
-from rescore.reports.results import SIGNIFICANT, MetricResult, Results, cells, gain, overview, worse
+from rescore.reports.results import SIGNIFICANT, MetricResult, Results, cells, overview, worse
 from rescore.reports.words import POSITIONS, class_rows
 from rescore.styles import html, marked_worse
 from rescore.tuning.tune import Step
 
 OUTPUTS = ("first pass", "reranked")
+FEW = 4
+"""Error rates by place end where fewer than one in so many references has a word."""
 
 
 def page(results: Results, details: Details) -> str:
@@ -41,14 +44,15 @@ def page(results: Results, details: Details) -> str:
     tables = [
         *_tables(results, details.analysis),
         *_speakers(details.by_speaker),
-        (details.analysis.outlook.title, [["", ""], *map(list, outlook.rows(details.analysis.outlook))]),
     ]
+    worth = html([["", ""], *map(list, outlook.rows(details.analysis.outlook))])
     parts = {
         "TITLE": escape(f"{results.dataset}: {results.system}"),
         "ABOUT": results.size,
         "ANSWER": _answer(results),
         "SIGNATURE": escape(results.signature),
         "CARDS": "".join(_card(*card) for card in _cards(results, details.analysis)),
+        "WORTH": _sheet(worth, details.analysis.outlook.title),
         "TABLES": "".join(_sheet(html(rows), title) for title, rows in tables),
         "DATA": b64encode(zlib.compress(packed, 9)).decode(),
     }
@@ -72,8 +76,11 @@ def verdict(figures: MetricResult) -> str:
     side = "worse" if figures.is_worse else "better"
     certain = figures.p_value is not None and figures.p_value < SIGNIFICANT
     judged = f"significantly {side} than the first pass" if certain else f"{side} than the first pass, maybe by chance"
-    change = gain(figures).removeprefix(f"{figures.metric} ")
-    return f"Reranking is {judged}: {figures.metric} {figures.first_pass:.2f} \u2192 {figures.reranked:.2f} ({change})."
+    relative = 100 * (figures.reranked / figures.first_pass - 1) if figures.first_pass else math.inf
+    change = (
+        f": {abs(relative):.1f} % {'more' if relative > 0 else 'less'} {figures.metric}" if relative < math.inf else ""
+    )
+    return f"Reranking is {judged}{change}."
 
 
 def _cards(results: Results, analysis: Analysis) -> list[tuple[str, str, str]]:
@@ -131,6 +138,7 @@ def _charts(results: Results, analysis: Analysis, steps: Sequence[Step]) -> list
         {
             "title": f"{analysis.metric} by length of the reference",
             "x": "words",
+            "bars": True,
             "ticks": list(range(len(lengths))),
             "names": [f"≤{length.to}" if length.to else f">{length.above}" for length in lengths],
             "lines": [
@@ -139,7 +147,9 @@ def _charts(results: Results, analysis: Analysis, steps: Sequence[Step]) -> list
             ],
         }
     )
-    places = [place for place in analysis.by_position if place.position < POSITIONS and place.words]
+    places = [place for place in analysis.by_position if place.position < POSITIONS]
+    enough = max((place.words for place in places), default=0) / FEW
+    places = list(takewhile(lambda place: place.words and place.words >= enough, places))
     if places:
         charts.append(
             {

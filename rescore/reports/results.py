@@ -16,12 +16,10 @@ from rescore import decision
 from rescore.decision import Decision
 from rescore.errors import UserError, counted
 from rescore.files import parsed, read_json
-from rescore.formats import ReadOptions, sniff
-from rescore.formats.source import Source
 from rescore.metrics import Metric, list_statistics, oracle, total, value
 from rescore.metrics.base import Counts, is_better, metric_input, settings_on, warn_of_unspaced
 from rescore.metrics.significance import PairedTest, ScoredText, confidence_interval
-from rescore.nbest import FIRST_PASS, Column, NbestList, first_pass_indices, tie_order
+from rescore.nbest import FIRST_PASS, LISTED, Column, NbestList, first_pass_indices, tie_order
 from rescore.reports.cascades import Cascade, cascades
 from rescore.reports.cascades import lines as cascade_lines
 from rescore.reports.proposals import Proposed, proposed
@@ -139,30 +137,6 @@ def _best_of(metric: Metric, statistics: Sequence[Counts], places: Sequence[list
     return [own[index] for own, index in zip(places, best, strict=True)]
 
 
-def lattice_oracle(
-    metric: Metric, lists: Sequence[NbestList], paths: Sequence[str], options: ReadOptions
-) -> float | None:
-    """The WER of the path nearest to the reference in each lattice, in percent; the files are read once more.
-
-    None for other metrics, for normalisation beyond single words, and for lists that no file of word lattices has.
-    """
-    normaliser = metric.words
-    if metric.name != "WER" or normaliser is None or normaliser.glm or normaliser.whisper_english:
-        return None
-    references = {nbest.id: nbest.references for nbest in lists}
-    errors: dict[str, tuple[int, int]] = {}
-    for path in paths:
-        if not Path(path).exists() or sniff(source := Source(path)) != "lattice":
-            return None
-        from rescore.formats import lattices  # here: most runs read no lattice
-
-        errors |= lattices.fewest_errors(source, options, references, normaliser)
-    if errors.keys() != references.keys():
-        return None
-    wrong, words = np.sum(list(errors.values()), axis=0).tolist()
-    return 100.0 * wrong / words if words else None
-
-
 def sign(
     metric: Metric | None,
     lists: Sequence[NbestList],
@@ -208,16 +182,16 @@ def choose(lists: Sequence[NbestList], statistics: Sequence[Counts], choice: Seq
 
 def cells(measured: MetricResult) -> list[list[str]]:
     """The rows of a table: the three figures with their confidence intervals and counts."""
-    names = [name for name in next(iter(measured.counts.values())) if name not in ("ref_words", "ref_characters")]
+    names = [name for name in measured.counts["first_pass"] if name not in ("ref_words", "ref_characters")]
     rows = [["", measured.metric, "95 % CI", *(SHORT.get(name, name) for name in names)]]
     for choice in CHOICES:
         bounds = "{:.2f}-{:.2f}".format(*measured.intervals[choice]) if choice in measured.intervals else ""
         counts = (f"{measured.counts[choice][name]:,}" for name in names)
         rows.append([choice.replace("_", " "), f"{getattr(measured, choice):.2f}", bounds, *counts])
-        if choice == "oracle" and measured.own_oracle is not None:
-            rows.append(["oracle of the toolkit's own", f"{measured.own_oracle:.2f}", "", *("" for _ in names)])
-        if choice == "oracle" and measured.lattice_oracle is not None:
-            rows.append(["lattice oracle", f"{measured.lattice_oracle:.2f}", *[""] * (len(names) + 1)])
+        others = (("oracle of the toolkit's own", measured.own_oracle), ("lattice oracle", measured.lattice_oracle))
+        for name, figure in others if choice == "oracle" else ():
+            if figure is not None:
+                rows.append([name, f"{figure:.2f}", *[""] * (len(names) + 1)])
     return rows
 
 
@@ -258,7 +232,7 @@ def worse(figures: MetricResult, tuned_for: bool = False) -> Iterator[str]:
 
 
 SCHEMA = "rescore/results/3"
-"""Format and version of a results file; the number changes where old readers would fail."""
+"""Of a results file; the number changes where old readers would fail."""
 
 
 @dataclass(slots=True)
@@ -292,12 +266,10 @@ class Dev:
         about = weights.tuned_for
         if about is None or about.utterances is None or about.first_pass is None or about.value is None:
             return None
-        source = weights.origin.removeprefix("tuned on ")
+        source, number = weights.origin.removeprefix("tuned on "), about.utterances
         if held_out is not None:
-            return cls(
-                source, about.utterances, held_out.first_pass, held_out.reranked, fold_weights=weights.fold_weights
-            )
-        return cls(source, about.utterances, about.first_pass, about.value, about.low, about.high, weights.unproven)
+            return cls(source, number, held_out.first_pass, held_out.reranked, fold_weights=weights.fold_weights)
+        return cls(source, number, about.first_pass, about.value, about.low, about.high, weights.unproven)
 
 
 @dataclass(slots=True, repr=False)
@@ -342,6 +314,9 @@ class Results:
     ] = None
     seconds: Annotated[float, described("Scoring, tuning and evaluation together, in seconds.")] = 0.0
     stages: Annotated[dict[str, float], described("The seconds of each.")] = field(default_factory=dict)
+    unboosted: Annotated[
+        dict[str, float], described("The metrics of the same weights without the bonus for listed words, in percent.")
+    ] = field(default_factory=dict)
     proposed: Annotated[Proposed | None, described("What became of proposed hypotheses, if there are any.")] = None
     plan: Annotated[list[str], described("The decisions, and why.")] = field(default_factory=list)
 
@@ -395,15 +370,9 @@ class Results:
 
     def __repr__(self) -> str:
         """One line: the rest is in the fields."""
-        figures = ", ".join(
-            f"{measured.metric} {measured.first_pass:.2f} -> {measured.reranked:.2f} (oracle {measured.oracle:.2f})"
-            for measured in self.metrics
-        )
-        return (
-            f"<Results: {figures}, {counted(self.utterances, 'list')}>"
-            if figures
-            else f"<Results: {counted(self.utterances, 'list')} without references>"
-        )
+        number = counted(self.utterances, "list")
+        figures = [f"{m.metric} {m.first_pass:.2f} -> {m.reranked:.2f} (oracle {m.oracle:.2f})" for m in self.metrics]
+        return f"<Results: {', '.join(figures)}, {number}>" if figures else f"<Results: {number} without references>"
 
 
 def evaluate(
@@ -423,8 +392,8 @@ def evaluate(
     """
     decide = decide or weights.decision
     first = decision.best(lists, {FIRST_PASS: 1.0})
-    if texts is None:
-        texts = decide.texts(metric, lists, weights.of)
+    boosted = texts is None and weights.weighs(LISTED)
+    texts = decide.texts(metric, lists, weights.of) if texts is None else texts
     before = [nbest.hypotheses[index].text for nbest, index in zip(lists, first, strict=True)]
     if not any(nbest.references for nbest in lists):
         metric = None
@@ -447,6 +416,11 @@ def evaluate(
     if metric is None:
         return results, texts
     results.metrics = [measure(reported, lists, weights, decide, first, texts) for reported in (metric, *also)]
+    if boosted:
+        plain = decide.texts(metric, lists, weights.without(LISTED).of)
+        chosen = {each: measured(each, lists, plain) for each in (metric, *also)}
+        sums = {each: np.sum([one.counts for one in every], axis=0) for each, every in chosen.items()}
+        results.unboosted = {each.name: value(each, counts) for each, counts in sums.items()}
     words = results.metrics[0].counts["first_pass"].get("ref_words")
     results.ref_words = int(sum(len(nbest.references[0].split()) for nbest in lists) if words is None else words)
     return results, texts
@@ -476,6 +450,9 @@ def render(results: Results) -> str:
     lines += cascade_lines(results.cascades, results.metric, list(_deciding(results)))
     if results.scale is not None:
         lines.append(f"decision: {results.decision}, posteriors exp({results.scale:.4g} * score)")
+    if results.unboosted:
+        changes = (f"{one.metric} {results.unboosted[one.metric]:.2f} -> {one.reranked:.2f}" for one in results.metrics)
+        lines.append(f"the boost changes {', '.join(changes)}")
     words = "" if results.ref_words is None else f", {counted(results.ref_words, 'reference word')}"
     lines.append(f"{results.size}{words}; {counted(results.changed, 'utterance')} changed")
     lines += [str(results.proposed)] if results.proposed else []

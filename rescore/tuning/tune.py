@@ -18,6 +18,7 @@ from rescore.metrics.significance import paired_bootstrap
 from rescore.nbest import (
     COUNTS,
     FIRST_PASS,
+    LISTED,
     RESPELLING,
     TOKENS,
     WORDS,
@@ -116,9 +117,16 @@ def tune(
     """
     options, metric = options or TuningOptions(), remembered(metric)
     if options.decide.name == "rover" and vote_columns(lists):
+        if LISTED in options.bonuses or options.boost:
+            raise UserError("--boost adds to the scores of hypotheses, but here systems vote; leave out one of them")
         return _votes(metric, lists, columns, source, options)
     tuner = Tuner(metric, lists, columns, source, options)
     weights, tuned = tuner.tune()
+    if LISTED in options.bonuses and not weights.weighs(LISTED):
+        log.warning(
+            "the boost of listed words has no significant gain on these %s lists: it is off; --boost NUMBER sets it",
+            f"{len(lists):,}",
+        )
     if options.decide.losses and metric.learned:
         log.warning(
             "%s is the utility, the tuning objective and the reported metric at once, so its figures are too high "
@@ -191,9 +199,10 @@ class Tuner:
         self.metric, self.options, self.source = metric, options, source
         self.models = [name for name in columns if name not in options.negative]
         self.free = [*options.bonuses, *options.negative]
+        self.given = {LISTED: options.boost} if options.boost else {}
         if options.plateau and (len(self.models) > 1 or self.free):
             raise UserError("--plateau needs a single language model and no bonus")
-        self.named = [*columns, *options.bonuses]
+        self.named = [*columns, *options.bonuses, *self.given]
         self.tuned_on = f"{len(lists)}@{content_hash(lists)}"
         # Samples are drawn by place, so the places must not depend on the order of the file.
         self.lists = [without_copies(nbest) for nbest in sorted(lists, key=_place)]
@@ -227,9 +236,8 @@ class Tuner:
         chosen = fit.chosen if self._own_scale else self._texts(self.lists, weights.decision, weights.of)
         tuned = replace(self._tuned(self.lists, fit, self._value(chosen)), conditions=conditions)
         if conditions:
-            each = (choice.unproven for choice in conditions.values())
-            tuned = replace(tuned, low=None, high=None, unproven=tuned.unproven or next(filter(None, each), None))
-            tuned = replace(tuned, unproven=None if tuned.helps else tuned.unproven)
+            each = [replace(own.unproven, condition=name) for name, own in conditions.items() if own.unproven]
+            tuned = replace(tuned, low=None, high=None, unproven=None if tuned.helps or not each else each[0])
             weights = replace(weights, unproven=tuned.unproven)
         about = TunedFor.by(self.metric, tuned.value, tuned.first_pass, len(self.lists))
         return replace(weights, tuned_for=replace(about, low=tuned.low, high=tuned.high)), tuned
@@ -239,7 +247,7 @@ class Tuner:
         names = [*self.models, *self.free]
         new_words = new_word_origins(lists, self.free)
         if not names and self._own_scale:
-            return self._decided(lists, {FIRST_PASS: 1.0}, frozenset())
+            return self._decided(lists, {FIRST_PASS: 1.0, **self.given}, frozenset())
 
         def among(excluded: frozenset[Origin]) -> tuple[Optimum, frozenset[Origin]]:
             kept = columns_for(names, set(new_words) - excluded)
@@ -268,6 +276,7 @@ class Tuner:
     def _search(self, lists: Sequence[NbestList], names: Sequence[str]) -> Optimum:
         """The optimum over columns beside the first pass, on lists of the hypotheses that may win."""
         bounded, free = ([name for name in names if (name in self.free) == is_free] for is_free in (False, True))
+        lists = [_raised(nbest, self.given, [FIRST_PASS, *bounded]) for nbest in lists] if self.given else lists
         objective = Objective.of(self.metric, lists, [FIRST_PASS, *bounded, *free], free)
         by_values = [objective.columns[place] for place in by_content(objective.features, objective.present)]
         objective = objective.over(sorted(by_values, key=lambda name: (name != FIRST_PASS, name in free)))
@@ -292,7 +301,7 @@ class Tuner:
                 point = flat
         weights, scale = objective.weights(point)
         decide = self.options.decide if objective.losses is None else Decision(self.options.decide.name, scale)
-        fit = Fit(dict.fromkeys(names, 0.0) | weights, objective.chosen(point), decide, excluded)
+        fit = Fit(dict.fromkeys(names, 0.0) | weights | self.given, objective.chosen(point), decide, excluded)
         if ends:
             low, high = (objective.weights(np.array([1 - end, end]))[0][self.models[0]] for end in ends)
             return replace(fit, low=low, high=high)
@@ -308,10 +317,10 @@ class Tuner:
             fit, best: for the best score. new_words: origins that may not win where the first pass decides alone.
         """
 
-        zeros = dict.fromkeys(fit.weights, 0.0) | {FIRST_PASS: 1.0}
+        zeros = dict.fromkeys(fit.weights, 0.0) | {FIRST_PASS: 1.0, **self.given}
         alone = self._decided(lists, zeros, new_words)
         weights = zeros | best.objective.weights(best.average)[0]
-        if not any(weight for name, weight in weights.items() if name != FIRST_PASS):
+        if not any(weight for name, weight in weights.items() if name not in (FIRST_PASS, *self.given)):
             return alone
         trial = self._decided(lists, weights, fit.excluded)
         if self._better(trial.chosen, alone.chosen):
@@ -348,7 +357,7 @@ class Tuner:
         """The weights in the order in which their columns were named, the first pass first."""
         lm = {name: weights.get(name, 0.0) for name in self.models}
         bonuses = {name: weights[name] for name in self.free if name in weights}
-        result = Weights.interpolation(lm, f"tuned on {self.source}", self.tuned_on, bonuses)
+        result = Weights.interpolation(lm, f"tuned on {self.source}", self.tuned_on, bonuses | self.given)
         ordered = [name for name in dict.fromkeys([FIRST_PASS, *self.named]) if name in result.weights]
         return replace(result, weights={name: result.weights[name] for name in ordered}, excluded=excluded)
 
@@ -389,6 +398,19 @@ def _place(nbest: NbestList) -> tuple[object, ...]:
     """The place of a list among others: by its id, with numbers as numbers, then by its content."""
     number = re.sub(r"\d+", lambda digits: digits.group().zfill(20), nbest.id)
     return number, nbest.id, nbest.references, sorted(hypothesis.text for hypothesis in nbest.hypotheses)
+
+
+def _raised(nbest: NbestList, given: Mapping[str, float], columns: Sequence[str]) -> NbestList:
+    """The list with given bonuses in each bounded column. The weights of these columns add up to 1, so every point of
+    the search has the bonuses."""
+    bonus = combine(nbest, given).tolist()
+    return replace(
+        nbest,
+        hypotheses=[
+            replace(one, scores=one.scores | {name: one.scores[name] + extra for name in columns})
+            for one, extra in zip(nbest.hypotheses, bonus, strict=True)
+        ],
+    )
 
 
 def pruned(lists: Sequence[NbestList], weights: Mapping[str, float], pairs: int = PAIRS) -> list[NbestList]:

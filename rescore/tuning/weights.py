@@ -15,7 +15,18 @@ from rescore.decision import Decision, ListWeights
 from rescore.errors import UserError
 from rescore.files import finder, parsed, read_json, write_text
 from rescore.metrics import METRICS, Metric, MetricOptions
-from rescore.nbest import COUNTS, FIRST_PASS, LISTED, NEW_WORDS, RESPELLING, Column, NbestList, Origin, Role
+from rescore.nbest import (
+    COUNTS,
+    FIRST_PASS,
+    LISTED,
+    NEW_WORDS,
+    RESPELLING,
+    Column,
+    NbestList,
+    Origin,
+    Role,
+    same_model,
+)
 from rescore.options import as_json, from_json
 
 
@@ -76,6 +87,8 @@ class TuningOptions:
     """Into how many parts the lists were cut, each decided with weights of the others; None where they were not."""
     speaker: str | None = None
     """Where an id has its speaker, whom a fold keeps whole."""
+    boost: float = 0.0
+    """A bonus for each listed word that is given; the others are tuned beside it."""
 
     def __post_init__(self) -> None:
         check_condition(self.condition)
@@ -94,6 +107,8 @@ class Unproven:
     """... and the upper end."""
     alone: float | None = None
     """The metric of the decision with first-pass scores alone, in percent; the gain is over this value."""
+    condition: str = ""
+    """The condition of the lists, where each has weights of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +170,15 @@ class Weights:
     def language_models(self) -> list[str]:
         """The columns that language models gave."""
         return [name for name in self.weights if name not in (FIRST_PASS, *COUNTS)]
+
+    def without(self, name: str) -> Weights:
+        """The same weights, without a column."""
+        of_conditions = {key: {**columns, name: 0.0} for key, columns in self.conditions.items()}
+        return replace(self, weights={**self.weights, name: 0.0}, conditions=of_conditions)
+
+    def weighs(self, name: str) -> bool:
+        """Whether a column has a weight, under any condition."""
+        return any(columns.get(name) for columns in self.conditions.values() or [self.weights])
 
     def __repr__(self) -> str:
         """One line: the rest is in the fields."""
@@ -299,17 +323,14 @@ def misfit(weights: Weights, columns: Mapping[str, Column]) -> str | None:
                     f"column {name} comes from the channel {scored.fingerprint}, but the weights were tuned with the "
                     f"channel {tuned.fingerprint}; give that --channel, tune again, or go on with --force-weights"
                 )
-        elif _about(scored) != _about(tuned):
+        elif not same_model(scored.fingerprint, tuned.fingerprint) or (
+            (scored.norm, scored.selection) != (tuned.norm, tuned.selection)
+        ):
             return (
                 f"column {name} comes from {scored.short}, but the weights were tuned on scores of {tuned.short}; tune "
                 "again, score with that model, or go on with --force-weights"
             )
     return None
-
-
-def _about(column: Column) -> tuple[object, ...]:
-    """What has to be the same for one weight to suit."""
-    return column.fingerprint, column.norm, column.selection
 
 
 def condition_of(nbest: NbestList, condition: str) -> str:
@@ -372,6 +393,7 @@ def why_zero(unproven: Unproven | None, first_pass: float, source: str, decision
     if unproven is None:
         return f"the LM does not help: no weight above 0 is better than {alone} on {source}"
     before = first_pass if unproven.alone is None else unproven.alone
+    source = f"the lists of {unproven.condition} in {source}" if unproven.condition else source
     return (
         f"the weight is 0: the gain over {alone} on {source} is less than two standard errors and may be chance. "
         f"Without this check the weight is {named_weights(unproven.weights)}, for {before:.2f} -> {unproven.value:.2f} "

@@ -27,7 +27,7 @@ from tests.lms.test_ngram import ARPA
 def test_words_without_a_use_are_said(rescore: Run, tmp_path: Path) -> None:
     write_lines(tmp_path / "l.jsonl", noise(12, 1))
     (tmp_path / "words").write_text("d\n", encoding="utf-8")
-    said = "--words changes nothing here: it is for --respell N and for --metric bwer or uwer"
+    said = "--words changes nothing here: it is for --respell N, for --boost and for --metric bwer or uwer"
     for command in (
         ["run", "l.jsonl", "--words", "words"],
         ["tune", "l.jsonl", "--words", "words"],

@@ -294,9 +294,26 @@ def test_a_condition_alone_that_gains_is_said(rescore: Run, tmp_path: Path) -> N
     assert len(said) == 1 and said[0].startswith("for b: ")
     shown = f"at lambda tta {weights.conditions['a']['tta']:.4g} for a; tta 0 for b"
     assert shown in done.stderr
+    found = outlook(ErrorRate(), lists, weights)  # each fold has weights by condition, too
+    assert found.has_lm and found.folds == 5 and found.gain > 0 and not found.flatters
     only_bad = [replace(nbest, id=f"b{nbest.id}") for nbest in lists[1::2]]
     weights, tuned = tune(ErrorRate(), only_bad, ["tta"], options=TuningOptions(condition="^(.)"))
     assert not tuned.helps
+
+
+def test_a_gain_within_chance_is_told_of_each_condition(rescore: Run, tmp_path: Path) -> None:
+    """Weight, figures and interval belong to the lists of the condition, which is named."""
+    write_lines(tmp_path / "l.jsonl", noise(20, 1, 0.3))
+    lists = formats.read([tmp_path / "l.jsonl"])
+    alone = {name: [nbest for nbest in lists if nbest.id.startswith(name)] for name in "ab"}
+    chance = {name: tune(ErrorRate(), own, ["tta"])[1].unproven for name, own in alone.items()}
+    shown = {name: f"{own.alone:.2f} -> {own.value:.2f} on these lists" for name, own in chance.items() if own}
+    done = rescore("tune", "l.jsonl", "--condition", "^(.)", "-o", "w.json")
+    said = [line for line in done.stderr.splitlines() if "weight is 0" in line]
+    assert [line[:7] for line in said] == ["for a: ", "for b: "]
+    assert all(shown[name] in line for name, line in zip("ab", said, strict=True))
+    done = rescore("l.jsonl", "--dev", "l.jsonl", "--condition", "^(.)")
+    assert "on the lists of a in l.jsonl is less than two standard errors" in done.stdout and shown["a"] in done.stdout
 
 
 def test_each_fold_is_recorded_with_its_conditions_and_exclusions(tmp_path: Path) -> None:

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from rescore.decision import ListWeights
-from rescore.decision.rover import Rover
+from rescore.decision.rover import Rover, confusion_network, vote
+from rescore.metrics.normalise import rewritten
 from rescore.metrics.wer import ErrorRate
-from rescore.nbest import Hypothesis, NbestList
+from rescore.nbest import EMPTY, Hypothesis, NbestList
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -29,4 +30,11 @@ def test_all_lists_at_once_as_one_after_another(seed: int) -> None:
     prepared = rule.prepare(lists, ErrorRate())
     single = [rule.choose(*each) for each in zip(lists, posteriors, prepared, strict=True)]
     assert rule.choose_all(lists, posteriors, prepared, [ListWeights({})] * len(lists)) == single
+    logs = random.choice([-0.7, -0.1, 0.0, 0.4], len(lists)).tolist()
+    weighed = [
+        rewritten(vote(confusion_network(tokens, shares.tolist()), float(np.exp(log))))
+        for tokens, shares, log in zip(prepared, posteriors, logs, strict=True)
+    ]
+    weights = [ListWeights({EMPTY: log}) for log in logs]
+    assert rule.choose_all(lists, posteriors, prepared, weights) == weighed != single
     assert len(set(single)) > 20

@@ -191,12 +191,15 @@ def test_no_size_of_a_weight_is_a_mark() -> None:
 def test_plain_and_respelled_lists_are_not_mixed(rescore: Run, tmp_path: Path) -> None:
     plain = [listed(("right", -1.0), ("wrong", -2.0), name=f"p{index}") for index in range(4)]
     formats.write(plain, str(tmp_path / "plain.jsonl"))
+    formats.write([listed(("right", -1.0), name="test")], str(tmp_path / "test.jsonl"))
     respelling = Respelling(5, Lexicon({"right": 5, "wrong": 3}, 8))
     formats.write(respelling(replace(one, id=f"r{one.id}") for one in plain), str(tmp_path / "respelled.jsonl"))
     for files in (("plain.jsonl", "respelled.jsonl"), ("respelled.jsonl", "plain.jsonl")):
         done = rescore("tune", *files, "--decide", "rover")
         assert_one_line_error(done, "respell all lists, or none")
         assert "channel" in done.stderr
+        done = rescore("test.jsonl", "--dev", files[0], "--dev", files[1], "--decide", "rover")
+        assert_one_line_error(done, "respell all lists, or none")
 
 
 def test_the_order_of_fairseqs_file_is_no_mean(rescore: Run, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import lzma
 import math
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -15,9 +16,10 @@ from hypothesis import strategies as st
 from rapidfuzz.distance import Levenshtein
 
 from rescore.errors import UserError
-from rescore.expansion import Candidate, Lexicon, Proposer, Respeller
+from rescore.expansion import Candidate, Lexicon, Proposer, Respeller, with_listed
 from rescore.expansion.channel import learn
 from rescore.expansion.respell import CHANNEL_WEIGHT, EDIT_BONUS, LEXICON_WEIGHT, MAX_CANDIDATES, PRIOR, cased
+from rescore.metrics.normalise import WordList
 from rescore.nbest import Hypothesis, NbestList, Origin
 
 CHANNEL = learn(Counter({("inhale", "inhal"): 9, ("zodiac", "zodiag"): 5, ("how else", "howless"): 4}))
@@ -85,7 +87,9 @@ def test_words_that_are_listed_for_one_utterance_help_no_other() -> None:
     for name in ("mine", "other"):
         hypotheses = [Hypothesis("the quobax", {"s2s": -1.0}), Hypothesis("the quobal", {"s2s": -2.0})]
         (respelled,) = Respeller(CHANNEL, own, 20)([NbestList(name, hypotheses)])
-        texts[name] = {hypothesis.text: hypothesis.scores["listed"] for hypothesis in respelled.hypotheses}
+        words = WordList(("mine-1 Quobal", "other-1"), "words", by_utterance=True)
+        (counted,) = with_listed([replace(respelled, id=f"{name}-1")], words)
+        texts[name] = {hypothesis.text: hypothesis.scores["listed"] for hypothesis in counted.hypotheses}
     assert texts["mine"]["the quobal"] == 1.0 and texts["other"]["the quobal"] == 0.0
     lone = [Respeller(CHANNEL, own, 20)([NbestList(name, [Hypothesis("the quobax", {"s2s": -1.0})])]) for name in texts]
     assert ["the quobal" in {hypothesis.text for hypothesis in next(lists).hypotheses} for lists in lone] == [
@@ -97,12 +101,11 @@ def test_words_that_are_listed_for_one_utterance_help_no_other() -> None:
 
 def test_listed_words_are_counted_in_all_hypotheses() -> None:
     nbest = listed(("THE OLD ZODIAC", -1.0), ("the zodiag zodiac", -2.0), ("the clock", -3.0))
-    (found,) = Respeller(CHANNEL, LEXICON.with_words(["Zodiac"]), 20)([nbest])
+    respelled = Respeller(CHANNEL, LEXICON.with_words(["Zodiac"]), 20)([nbest])
+    (found,) = with_listed(respelled, WordList(("Zodiac",), "words"))
     counts = {one.text: one.scores["listed"] for one in found.hypotheses}
     assert [counts[one.text] for one in nbest.hypotheses] == [1, 1, 0]
     assert counts["the zodiac zodiac"] == 2
-    (without,) = Respeller(CHANNEL, LEXICON, 20)([nbest])
-    assert not any("listed" in one.scores for one in without.hypotheses)
     given = LEXICON.with_words(["clock"])  # as frequent as before, yet another column
     assert given.counts == LEXICON.counts and given.digest != LEXICON.digest
 

@@ -89,6 +89,34 @@ def test_words_of_a_list_have_a_bonus(config: RunConfig, rescore: Run) -> None:
     assert "listed" in done.stdout and re.search(r"reranked +0\.00", done.stdout)
 
 
+@pytest.mark.parametrize("decide", ["best", "mbr", "rover"])
+def test_a_given_boost_is_the_bonus_of_each_listed_word(caplog: pytest.LogCaptureFixture, decide: str) -> None:
+    """Dev lists have no listed word, so a tuned boost gains nothing there; a given boost chooses on the test lists."""
+
+    def lists(said: str, other: str) -> list[NbestList]:
+        texts = [(f"the old {other}", -1.0), (f"the old {said}", -2.0), ("the cold", -9.0)]
+        hypotheses = [Hypothesis(text, {"s2s": score}) for text, score in texts]
+        return [NbestList(f"u{index}", hypotheses, (f"the old {said}",)) for index in range(30)]
+
+    test, dev = lists("meadow", "shadow"), lists("clock", "lock")
+    for nbest in dev:
+        nbest.references = (nbest.hypotheses[0].text,)
+    words = MetricOptions(words=WordList(("Meadow",), "words"))
+    config = RunConfig(decide=decide, measuring=words, boost=True)
+    tuned = pipeline.run(test, config, dev, lambda: [FunctionModel(known)])
+    assert "the boost of listed words has no significant gain on these 30 lists: it is off" in caplog.text
+    assert tuned.results.reranked == tuned.results.first_pass and not tuned.results.unboosted
+    given = pipeline.run(test, replace(config, boost=3.0), dev, lambda: [FunctionModel(known)])
+    assert given.weights.weights == {"s2s": 1.0, "known": 0.0, "listed": 3.0}
+    assert (
+        given.weights.tuned_for is not None and given.weights.tuned_for.value == given.weights.tuned_for.first_pass == 0
+    )
+    assert given.results.unboosted["BWER"] == 100 and given.results.unboosted["UWER"] == 0
+    assert {one.metric: one.reranked for one in given.results.metrics} == {"WER": 0, "BWER": 0, "UWER": 0}
+    assert "the boost changes WER 33.33 -> 0.00, BWER 100.00 -> 0.00, UWER 0.00 -> 0.00" in render(given.results)
+    assert "|w:listed=3|" in given.results.signature
+
+
 @pytest.mark.parametrize("decide", ["best", "mbr"])
 def test_nothing_is_respelled_where_that_is_no_gain(
     config: RunConfig, caplog: pytest.LogCaptureFixture, decide: str
@@ -235,7 +263,8 @@ def test_what_the_commands_refuse(rescore: Run, tmp_path: Path) -> None:
     lists = ROOT / "data" / "test.json"
     assert_one_line_error(rescore(lists, "--lm", "tta", "--respell", "5"), "--respell needs --dev lists")
     (tmp_path / "w").write_text("a\n")
-    assert_one_line_error(rescore("score", lists, "--lm", "tta", "--words", "w"), "--words needs --respell")
+    assert_one_line_error(rescore("tune", lists, "--boost", "2"), "--boost needs the listed words; give --words FILE")
+    assert_one_line_error(rescore(lists, "--words", "w", "--boost", "tune"), "--boost tune needs --dev lists")
     missing = rescore("score", lists, "--lm", "tta-small", "--respell", "5", "--channel", "nowhere")
     assert_one_line_error(missing, "nowhere")
     assert_one_line_error(rescore("score", lists, "--lm", "tta", "--respell", "5", "--channel", "dev"), "no dev lists")

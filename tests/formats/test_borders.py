@@ -184,6 +184,8 @@ def test_a_column_of_costs_is_told(rescore: Run, tmp_path: Path) -> None:
     """`--s2s` takes scores: a column that ranks the lists backwards is said to be costs."""
     rows = "".join(f"u{n},a,1.{n}\nu{n},b,2\nu{n},c,3\n" for n in range(3))
     (tmp_path / "l.csv").write_text("id,text,am_cost\n" + rows)
+    told = "no first-pass score among its columns (am_cost); choose a column with --s2s, or --field score=-am_cost"
+    assert_one_line_error(rescore("convert", "l.csv"), told)
     done = rescore("convert", "l.csv", "--s2s", "am_cost")
     assert done.returncode == 0 and "reverses the order of the hypotheses in 3 of 3 lists" in done.stderr
     assert "--field score=-am_cost" in done.stderr

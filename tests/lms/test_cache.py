@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from rescore.errors import UserError
+from rescore.lms import base, cache
 from rescore.lms.base import Question, TokenScores, without_context
 from rescore.lms.cache import Cached, _checksum
 
@@ -22,14 +23,14 @@ from rescore.lms.cache import Cached, _checksum
 class Counting:
     """Scores by the lengths of words, and counts what it was asked."""
 
-    def __init__(self, fingerprint: str = "a" * 64, seconds: float = 0.0) -> None:
+    def __init__(self, fingerprint: str = "a" * 64, seconds: float = 0.0, a_text: float = 0.0) -> None:
         self.name, self.fingerprint = "counting", fingerprint
         self.asked: list[Question] = []
-        self._seconds = seconds
+        self._seconds, self._a_text = seconds, a_text
 
     def score(self, questions: Sequence[Question]) -> list[TokenScores]:
         self.asked += questions
-        time.sleep(self._seconds)
+        time.sleep(self._seconds + self._a_text * len(questions))
         return [
             TokenScores(
                 one.text.split(), np.array([-len(word) / 3 for word in one.text.split()]), (0,) if one.text else ()
@@ -188,6 +189,26 @@ def test_a_killed_process_leaves_a_whole_file(tmp_path: Path) -> None:
         assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     texts = [f"{number} a" for number in range(100)]
     assert same(cached.score(without_context(texts)), Counting().score(without_context(texts)))
+
+
+def _score_slowly(folder: Path) -> None:
+    base.STEP_SECONDS = cache.COMMIT_SECONDS = 0.1
+    Cached(Counting(a_text=0.002), folder).score(without_context([f"{number} a" for number in range(2_000)]))
+
+
+def test_a_killed_process_keeps_what_it_scored(tmp_path: Path) -> None:
+    """One call takes 4 s; its first scores are kept long before, and are not computed again."""
+    cached = Cached(lm := Counting(), tmp_path)
+    cached.score(without_context([]))
+    process = multiprocessing.get_context("spawn").Process(target=_score_slowly, args=(tmp_path,))
+    process.start()
+    while (kept := _rows(cached.path)) < 100:
+        time.sleep(0.02)
+    process.kill()
+    process.join()
+    assert kept < 2_000
+    texts = without_context([f"{number} a" for number in range(2_000)])
+    assert same(cached.score(texts), Counting().score(texts)) and len(lm.asked) <= 2_000 - kept
 
 
 def _rows(path: Path) -> int:

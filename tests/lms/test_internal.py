@@ -122,7 +122,8 @@ def test_run_stages_and_compare(rescore: Run, tmp_path: Path) -> None:
     assert rescore("tune", "dev.jsonl", "--no-bagging", "-o", "w.json").returncode == 0
     assert json.loads((tmp_path / "w.json").read_text())["weights"] == pytest.approx(weights)
     done = rescore("compare", "test.json", "--dev", "dev.json", *options, "--json")
-    assert [row["name"] for row in json.loads(done.stdout)["rows"]] == ["ngram", "ilm", "ngram + ilm"]
+    names = ["ngram", "ilm", "ngram + ilm", "without ngram", "without ilm"]
+    assert [row["name"] for row in json.loads(done.stdout)["rows"]] == names
     assert_one_line_error(rescore("run", "test.json", *options, "--weight", "0.1", "--weight", "0.1"), "give --dev")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 from rescore.errors import UserError
 from rescore.lms import kneser_ney, load, without_context
 from rescore.lms.arpa import ArpaModel
+from rescore.lms.lexicon import Lexicon
 from rescore.lms.ngram import find_tool
 from tests.conftest import SENTENCES, Run, assert_one_line_error, shared
 from tests.lms.kneser_ney_definition import Definition
@@ -125,6 +127,19 @@ def test_training_without_kenlms_programs(rescore: Run, tmp_path: Path, monkeypa
     monkeypatch.setattr(kneser_ney, "MAX_WORDS", 3)
     done = rescore(*train)
     assert done.returncode == 2 and "takes KenLM's lmplz" in done.stderr and "cmake" in done.stderr
+
+
+def test_a_text_may_be_a_pipe(rescore: Run, tmp_path: Path) -> None:
+    """The model, its lexicon and what it remembers of the text are the same as with a file."""
+    (tmp_path / "t.txt").write_text(4 * ("\n".join(SENTENCES) + "\n"), encoding="utf-8")
+    train = "train --lm ngram -o 2 --discount-fallback --text"
+    assert rescore(*train.split(), "t.txt", "--out", "file").returncode == 0
+    command = f'"{sys.executable}" -m rescore {train} <(cat t.txt) --out pipe'
+    done = subprocess.run(["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    for name in ("lexicon.txt.xz", "sentences.npy", "tokenizer.json"):
+        assert (tmp_path / "pipe" / name).read_bytes() == (tmp_path / "file" / name).read_bytes()
+    assert Lexicon.load(tmp_path / "pipe" / "lexicon.txt.xz").counts
 
 
 def lmplz(path: Path, text: Path, *options: object) -> ArpaModel:

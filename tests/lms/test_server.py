@@ -142,6 +142,33 @@ def test_fingerprints(start: Start) -> None:
     assert len(different) == 5
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_a_probe_that_jitters_is_the_same_model(seed: int, start: Start, tmp_path: Path, rescore: Run) -> None:
+    """Wherever its score lies: one cache, and weights of dev suit test; a model that scores otherwise is another."""
+    fake = start()
+    added = seed / 10
+
+    def change(answer: Any) -> Any:  # by which the score of a text falls
+        told = answer["choices"][0]["logprobs"]["token_logprobs"]
+        told[1:] = [value - added / (len(told) - 1) for value in told[1:]]
+        return answer
+
+    def run(command: str) -> int:
+        return rescore(*command.format(f"server:lower:{fake.url}").split()).returncode
+
+    fake.change = change
+    for name in ("dev", "test"):
+        some_lists(tmp_path, name, 6)
+    assert run("score dev.json --lm {} --cache cache -o d.jsonl") == run("tune d.jsonl -o w.json") == 0
+    added += 0.1
+    assert run("score test.json --lm {} --cache cache -o t.jsonl") == run("score test.json --lm {} -o u.jsonl") == 0
+    assert len(list((tmp_path / "cache").iterdir())) == 1
+    assert run("rerank t.jsonl --weights w.json -o r") == run("rerank u.jsonl --weights w.json -o r") == 0
+    added += 1.0
+    assert run("score test.json --lm {} --cache cache -o t.jsonl") == 0
+    assert len(list((tmp_path / "cache").iterdir())) == 2 and run("rerank t.jsonl --weights w.json -o r") == 2
+
+
 def test_names_of_models(start: Start) -> None:
     fake = start()
     assert load_model(f"server:{fake.url}/v1/").fingerprint == load(fake).fingerprint

@@ -196,14 +196,10 @@ def _alone(one: Hypothesis) -> Hypothesis:
     return Hypothesis(one.text, {FIRST_PASS: one.scores[FIRST_PASS]})
 
 
-def _marks(road: str, name: str) -> list[pytest.MarkDecorator]:
-    """Three roads take minutes with bagging. Respelled lists change where the unit of scores changes: a defect."""
-    marks = [] if road == ROADS[0] else [pytest.mark.slow]
-    known = pytest.mark.xfail(reason="weights of the channel depend on the unit of the other scores", strict=False)
-    return [*marks, known] if road == "--respell" and name.startswith("times") else marks
-
-
-CASES = [pytest.param(*case, marks=_marks(case[0], case[2])) for case in product(ROADS, DECISIONS, CHANGES)]
+CASES = [
+    pytest.param(*case, marks=[] if case[0] == ROADS[0] else [pytest.mark.slow])  # three roads take minutes
+    for case in product(ROADS, DECISIONS, CHANGES)
+]
 
 
 @pytest.mark.parametrize(("road", "decide", "name"), CASES)

@@ -119,6 +119,8 @@ def test_run_writes_what_the_stages_write(
     calibrated = ("--dev", "dev.scored.jsonl", "--alternatives", "2")
     stages = rescore("confidence", "test.scored.jsonl", "--weights", "w.json", *calibrated, "-o", "two.jsonl")
     assert (tmp_path / "one.jsonl").read_text() == (tmp_path / "two.jsonl").read_text()
+    own = rescore("confidence", "dev.scored.jsonl", "--weights", "w.json", *calibrated, "-o", "own.jsonl")
+    assert "of 40 test utterances are also in the dev lists" in own.stderr and "too good" in own.stderr
     assert done.stdout.endswith("\n\n" + stages.stdout) and "calibrated on dev" in stages.stdout
     assert_one_line_error(rescore(test, *lm, "--alternatives", "2"), "--alternatives needs --confidence")
     refused = ("--metric", "bleu", "--confidence", "w.jsonl", "-o", "lists.jsonl")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import click
 from tqdm import tqdm
 
+from rescore.cli.options.base import Command
 from rescore.cli.options.base import Offer as Offer
 from rescore.cli.options.base import takes as takes
 from rescore.cli.options.deciding import TunedWeights as TunedWeights
@@ -48,6 +49,11 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 nbest_argument = click.argument("nbest", nargs=-1, required=True, metavar="NBEST...")
+
+
+def output_option(text: str, metavar: str = "FILE") -> Callable[[Command], Command]:
+    """`--output`, by default stdout."""
+    return click.option("-o", "--output", default="-", show_default=True, metavar=metavar, help=text)
 
 
 def _names(ctx: click.Context, param: click.Parameter, pairs: tuple[str, ...]) -> dict[str, str]:

@@ -69,11 +69,13 @@ def configured(
         more["force_weights"] = weights.force_weights
     more["decide"] = with_options(config.decide, config.deciding.values)
     config = replace(config, dev=shown(", ".join(dev)) or None, **more)
-    weighs = config.metrics or "respell" in click.get_current_context().params
-    if config.measuring.words and weighs and not config.respell and (config.metrics or not weights):
+    weighs = config.metrics or "boost" in click.get_current_context().params
+    used = config.respell or config.boost or (weights and not config.metrics)
+    if config.measuring.words and weighs and not used:
         readers = listed_metrics()
         if not set(readers) & {*config.metrics}:
-            log.warning("--words changes nothing here: it is for --respell N and for --metric %s", " or ".join(readers))
+            message = "--words changes nothing here: it is for --respell N, for --boost and for --metric %s"
+            log.warning(message, " or ".join(readers))
     return config
 
 

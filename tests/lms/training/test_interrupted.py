@@ -49,7 +49,7 @@ def test_a_signal_saves_the_state(number: int, status: int, tmp_path: Path) -> N
     assert process.returncode == status and "--resume goes on from" in said, said
     assert not (tmp_path / "lm" / "model.safetensors").exists()
     steps = steps_of(tmp_path / "lm")
-    assert steps >= optimizer.EVERY_STEPS  # no checkpoint was due: the signal saved it
+    assert steps > 0  # no checkpoint was due: the signal saved it
     done = run(tmp_path, *train, "--steps", str(steps + 2), "--resume")
     assert done.communicate(timeout=300)[1] and done.returncode == 0
     assert steps_of(tmp_path / "lm") == steps + 2

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rescore.errors import UserError, counted
+from rescore.files import read_json
 from rescore.formats.source import read_lines
 from rescore.lms.neural.tokenizer import Tokenizer
 
@@ -327,7 +328,7 @@ def _write(
 def _read_meta(path: Path) -> dict[str, object]:
     """The record written at the end of an encoding; empty if it is absent or unreadable."""
     try:
-        meta = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        meta = read_json(path)
+    except UserError:
         return {}
     return meta if isinstance(meta, dict) and "content" in meta else {}
