@@ -14,7 +14,7 @@ import argparse
 import json
 import random
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import groupby
 from pathlib import Path
 
@@ -22,21 +22,17 @@ import numpy as np
 from rapidfuzz.distance import Levenshtein
 
 from rescore.expansion.channel import Channel, learn
-from rescore.expansion.correct import FEATURES, Finder, Heard, Rarity, Recording
+from rescore.expansion.correct import FEATURES, Finder, Heard, Recording
 from rescore.expansion.sounds import sounds
 from rescore.expansion.terms import Term, TermIndex, read_terms, split
-from rescore.formats.source import read_lines
 from rescore.lms import shipped_models
-from rescore.lms.lexicon import NAME, Lexicon
+from rescore.lms.lexicon import Lexicon
 from rescore.metrics.normalise import WordList
 
 SYSTEMS = ("rev-espnet", "rev-kaldi", "speechmatics", "amazon", "google", "microsoft", "kaldi-librispeech")
 """In the order of the hypotheses of lists.jsonl."""
-MONOTONE = {"share": -1, "channel": 1, "channel_mean": 1, "letters": 1, "term_elsewhere": 1, "near_elsewhere": 1,
-            "consonants": -1, "neighbours_elsewhere": 1, "terms_listed": -1}  # fmt: skip
+MONOTONE = {"share": -1, "channel": 1, "channel_mean": 1, "letters": 1, "term_elsewhere": 1, "near_elsewhere": 1}
 """The direction in which a feature may change the odds; others may change them either way."""
-SHORT_LISTS = (3, 5, 10, 20, 50)
-"""Numbers of terms of short lists."""
 ALIKE = 0.15
 """Share of sounds that may differ in plain phonetic replacement."""
 FREQUENT_WORDS = 5_000
@@ -100,52 +96,21 @@ def misheard(sentences: Iterable[Sentence]) -> Counter[tuple[str, str]]:
     return pairs
 
 
-Labelled = tuple[np.ndarray, np.ndarray]
-"""(spans, features) and (spans,) whether the correction is right."""
-
-
-def labelled(finder: Finder, terms: list[Term], sentences: list[Sentence], heard: Sequence[Heard]) -> Labelled:
-    """The spans of sentences; a correction is right if it restores a term or leaves fewer errors."""
+def labelled(finder: Finder, terms: list[Term], sentences: list[Sentence]) -> tuple[np.ndarray, np.ndarray]:
+    """(spans, features) and (spans,) whether the correction is right: it restores a term or leaves fewer errors."""
     tables, labels = [np.zeros((0, len(FEATURES)))], []
-    for _, group in groupby(zip(sentences, heard, strict=True), key=lambda item: item[0][0]):
-        rows = list(group)
-        if not any(own.spans for _, own in rows):
-            continue
-        recording = Recording()
-        for _, own in rows:
-            finder.add(recording, own)
-        finder.weigh([span for _, own in rows for span in own.spans])
-        for (_, reference, _), own in rows:
-            if own.spans:
-                tables.append(finder.features(own, recording))
-                labels += _right(finder, terms, reference, own)
-    return np.concatenate(tables), np.array(labels, dtype=bool)
-
-
-def short(finder: Finder, terms: list[Term], sentences: list[Sentence], heard: Sequence[Heard]) -> Iterator[Labelled]:
-    """The spans of sentences by themselves, in tens and in whole recordings, with lists of 3 to 50 terms said there."""
-    draw, whole = random.Random(0), finder.index
-    for _, group in groupby(zip(sentences, heard, strict=True), key=lambda item: item[0][0]):
-        rows = list(group)
-        said = sorted({n for (_, reference, _), _ in rows for *_, n in whole.occurrences(split(reference))})
-        draw.shuffle(said)
-        size = draw.choice(SHORT_LISTS)
-        for start in range(0, len(said), size):
-            listed = frozenset(said[start : start + size])
-            finder.index = TermIndex(terms, listed)
-            fewer = [
-                Heard(
-                    own.text,
-                    own.words,
-                    [there for there in own.present if there[2] in listed],
-                    [span for span in own.spans if span.term in listed],
-                )
-                for _, own in rows
-            ]
-            for length in (1, 10, len(rows)):
-                cut = [(f"{place // length}", *texts) for place, ((_, *texts), _) in enumerate(rows)]
-                yield labelled(finder, terms, cut, fewer)
-    finder.index = whole
+    for _, group in groupby(sentences, key=lambda sentence: sentence[0]):
+        recording, rows = Recording(), []
+        for _, reference, hypothesis in group:
+            heard = finder(hypothesis)
+            finder.add(recording, heard)
+            rows.append((reference, heard))
+        finder.weigh([span for _, heard in rows for span in heard.spans])
+        for reference, heard in rows:
+            if heard.spans:
+                tables.append(finder.features(heard, recording))
+                labels += _right(finder, terms, reference, heard)
+    return np.concatenate(tables), np.array(labels)
 
 
 def _right(finder: Finder, terms: list[Term], reference: str, heard: Heard) -> Iterator[bool]:
@@ -160,23 +125,11 @@ def _right(finder: Finder, terms: list[Term], reference: str, heard: Heard) -> I
         yield gain > 0 or (gain == 0 and missing[span.term] > 0)
 
 
-def modern(data: Path) -> Lexicon:
-    """The words of talks, debates and phrases for learners."""
-    lines = (
-        line.lower().replace(" '", "'").replace(" n't", "n't")
-        for name in ("parallel-ted", "parallel-deen")
-        for line in read_lines(data / name / "train.en.xz")
-    )
-    return Lexicon.count(map(keys, lines), least=2)
-
-
 def train(data: Path, out: Path) -> None:
-    """Learn the lexicon, the channel of sounds and the trees, and write them."""
+    """Learn the channel of sounds and the trees, and write both."""
     from sklearn.ensemble import HistGradientBoostingClassifier
 
-    out.mkdir(parents=True, exist_ok=True)
-    modern(data).save(out / NAME)
-    rarity = Rarity.load(out)
+    lexicon = Lexicon.load(shipped_models() / "tta/lexicon.txt.xz")
     calls = earnings(data, train=True)
     spoken: dict[str, list[Sentence]] = {
         name: [(nbest["recording"], nbest["ref"], nbest["hyps"][place]["text"]) for nbest in calls]
@@ -193,20 +146,14 @@ def train(data: Path, out: Path) -> None:
         terms, _ = read_terms(WordList.load(data / f"earnings21/terms.{path}.txt"))
         sets += [(terms, spoken[name]) for name in names]
     for rows in (read, dictated):
-        rare = {word for _, text, _ in rows for word in keys(text) if rarity(word) > RARE and len(word) > 3}
+        rare = {word for _, text, _ in rows for word in keys(text) if -lexicon.log_prob(word) > RARE and len(word) > 3}
         sets.append(([Term(word) for word in sorted(rare)], rows))
     tables, labels = [], []
-    for number, (terms, rows) in enumerate(sets):
-        finder = Finder(terms, rarity, channel)
-        finder.look_up(text for _, _, text in rows)
-        heard = [finder(text) for _, _, text in rows]
-        parts = [labelled(finder, terms, rows, heard)]
-        if number < len(SYSTEMS):
-            parts += short(finder, terms, rows, heard)
-        tables += [table for table, _ in parts]
-        labels += [right for _, right in parts]
-        spans, right = (sum(len(part) for _, part in parts), sum(part.sum() for _, part in parts))
-        print(f"{len(terms)} terms, {len(rows)} texts: {spans} spans, {right} right", flush=True)
+    for terms, rows in sets:
+        table, right = labelled(Finder(terms, lexicon, channel), terms, rows)
+        tables.append(table)
+        labels.append(right)
+        print(f"{len(terms)} terms, {len(rows)} texts: {len(table)} spans, {right.sum()} right", flush=True)
     x, y = np.concatenate(tables), np.concatenate(labels)
     trees = HistGradientBoostingClassifier(
         max_iter=120, learning_rate=0.08, max_leaf_nodes=12, min_samples_leaf=30, l2_regularization=5.0,
@@ -239,7 +186,7 @@ def prepare(data: Path, out: Path) -> None:
         for place, name in enumerate(SYSTEMS):
             _write(out / half / f"{name}.txt", ((nbest["id"], nbest["hyps"][place]["text"]) for nbest in lists))
         _write(out / half / "ref.txt", ((nbest["id"], nbest["ref"]) for nbest in lists))
-    counts = Lexicon.load(shipped_models() / "tta" / NAME).counts
+    counts = Lexicon.load(shipped_models() / "tta/lexicon.txt.xz").counts
     frequent = set(sorted(counts, key=lambda word: -counts[word])[:FREQUENT_WORDS])
     pool = sorted(counts.keys() - frequent)
     for name in ("librispeech", "librispeech-strong"):

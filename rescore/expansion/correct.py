@@ -53,63 +53,24 @@ FEATURES = (
     "near_elsewhere",
     "heard_elsewhere",
     "rarest_elsewhere",
-    "consonants",
-    "rarity_before",
-    "rarity_behind",
-    "span_elsewhere",
-    "neighbours_elsewhere",
-    "terms_listed",
-    "words_recorded",
-    "terms_recorded",
 )
 
 
-SHARE, SHARE_OF_RARITY, MOST_SHARE = 0.1, 0.035, 0.4
+SHARE, SHARE_OF_RARITY, MOST_SHARE = 0.1, 0.03, 0.4
 """Share of sounds in which a span may differ from a term: at least; more for each unit of -log P of the span's rarest
 word beyond `FREQUENT`; and at most, before `SHARE` is added for spans of more than `SHORT` sounds."""
-FREQUENT, SHORT = 4.5, 5
+FREQUENT, SHORT = 5.0, 5
 NEAR = 0.25
 """Share of sounds up to which a span counts as a further trace of a term in its recording."""
 
 
-_WITHOUT_VOWELS = str.maketrans("", "", "aeiouy")
-
-
 @dataclass
 class Recording:
-    """Counts of the words of a recording, of its terms and their neighbours, and of the spans that sound like terms."""
+    """What is known of a recording: counts of its words, of the terms in it, and of the spans that sound like them."""
 
     words: Counter[str] = field(default_factory=Counter)
     terms: Counter[int] = field(default_factory=Counter)
     near: Counter[int] = field(default_factory=Counter)
-    """Texts with a span that sounds like the term."""
-    spans: Counter[tuple[str, ...]] = field(default_factory=Counter)
-    """Spans that may be corrected, by their words."""
-    neighbours: Counter[tuple[int, int, str]] = field(default_factory=Counter)
-    """A term, -1 for the word before it or 1 for the word behind it, and this word."""
-
-
-class Rarity:
-    """-log P of words, natural log, in texts of several kinds that have equal shares."""
-
-    def __init__(self, lexicons: Sequence[Lexicon]) -> None:
-        self._shares: defaultdict[str, float] = defaultdict(float)
-        for lexicon in lexicons:
-            for word, count in lexicon.counts.items():
-                self._shares[word.replace("'", "")] += count / lexicon.total / len(lexicons)
-        self._unknown = min(self._shares.values()) / 2
-
-    @classmethod
-    def load(cls, folder: Path) -> Rarity:
-        """The rarity in novels, and in the texts whose lexicon a folder has."""
-        return cls([Lexicon.load(path / NAME) for path in (shipped_models() / "tta", folder)])
-
-    def knows(self, key: str) -> bool:
-        return all(word in self._shares for word in key.split())
-
-    def __call__(self, key: str) -> float:
-        """Of a word, as `Word.key` has it; of a number with several digits, of its rarest digit."""
-        return -math.log(min(self._shares.get(word, self._unknown) for word in key.split() or [""]))
 
 
 @dataclass
@@ -166,12 +127,13 @@ class Trees:
 class Finder:
     """Finds candidates, and describes each by its features."""
 
-    def __init__(self, terms: Sequence[Term], rarity: Rarity, channel: Channel, whole: bool = True) -> None:
+    def __init__(self, terms: Sequence[Term], lexicon: Lexicon, channel: Channel, whole: bool = True) -> None:
         """`whole`: whether texts may have all terms; else each text has a list of its own."""
         self._terms, self._channel = terms, channel
         self.index = TermIndex(terms, None if whole else ())
         self._own: frozenset[int] | None = None
-        self.rarity, self._known = cache(rarity), cache(rarity.knows)
+        self.rarity = cache(lambda key: -lexicon.log_prob(key))
+        self._known = lexicon.__contains__
         self._costs: dict[tuple[int, str], float] = {}
 
     def share(self, span: Span) -> float:
@@ -242,10 +204,6 @@ class Finder:
         recording.words.update(word.key for word in heard.words)
         recording.terms.update(number for _, _, number in heard.present)
         recording.near.update({span.term for span in heard.spans if self.share(span) <= NEAR})
-        keys = [word.key for word in heard.words]
-        recording.spans.update(tuple(keys[first:last]) for first, last in {span[:2] for span in heard.spans})
-        for first, last, number in heard.present:
-            recording.neighbours.update((number, side, word) for side, word in _neighbours(keys, first, last))
 
     def features(self, heard: Heard, recording: Recording) -> Floats:
         """(spans, features); the recording counts the text itself."""
@@ -257,13 +215,10 @@ class Finder:
         shares = [self.share(span) for span in spans]
         letters = [word.text for word in words]
         mixed = any(text[:1].isupper() for text in letters) and any(text.islower() for text in letters)
-        every = [word.key for word in words]
-        rarity = [self.rarity(key) for key in every]
-        recorded = max(1, recording.words.total())
-        density = recording.terms.total() / recorded
+        rarity = [self.rarity(word.key) for word in words]
         for row, (span, share) in enumerate(zip(spans, shares, strict=True)):
             term = self._terms[span.term].words
-            keys = every[span.first : span.last]
+            keys = [word.key for word in words[span.first : span.last]]
             rare = rarity[span.first : span.last]
             sound, channel = self._terms[span.term].sound, self._costs[span.term, span.sound]
             others = same = 0.5
@@ -301,21 +256,6 @@ class Finder:
                 math.log1p(max(0, recording.near[span.term] - (share <= NEAR))),
                 math.log1p(max(0, min(recording.words[key] for key in keys) - 1)),
                 math.log1p(max(0, recording.words[keys[rare.index(max(rare))]] - 1)),
-                Levenshtein.normalized_distance(
-                    span.sound.translate(_WITHOUT_VOWELS), sound.translate(_WITHOUT_VOWELS)
-                ),
-                rarity[span.first - 1] if span.first else -1.0,
-                rarity[span.last] if span.last < len(words) else -1.0,
-                math.log1p(max(0, recording.spans[tuple(keys)] - 1)),
-                math.log1p(
-                    sum(
-                        recording.neighbours[span.term, side, word]
-                        for side, word in _neighbours(every, span.first, span.last)
-                    )
-                ),
-                math.log(self.index.size),
-                math.log(recorded),
-                density,
             )
         return table
 
@@ -326,14 +266,6 @@ class Finder:
         )
         values = self._channel.log_probs([self._terms[term].sound for term, _ in new], [heard for _, heard in new])
         self._costs |= dict(zip(new, values.tolist(), strict=True))
-
-
-def _neighbours(keys: Sequence[str], first: int, last: int) -> Iterator[tuple[int, str]]:
-    """The word before a span, and the word behind it, with -1 and 1."""
-    if first:
-        yield -1, keys[first - 1]
-    if last < len(keys):
-        yield 1, keys[last]
 
 
 class Change(NamedTuple):
@@ -408,7 +340,8 @@ class Corrector:
             words = WordList(tuple(words), "words")
         self._terms, self._by_utterance = read_terms(words)
         folder = shipped_models() / "terms"
-        self.finder = Finder(self._terms, Rarity.load(folder), Channel.load(folder), not words.by_utterance)
+        lexicon = Lexicon.load(shipped_models() / "tta" / NAME)
+        self.finder = Finder(self._terms, lexicon, Channel.load(folder), not words.by_utterance)
         self._trees = Trees.load(folder / "terms.json")
         self.threshold = log_odds(self._trees.threshold if threshold is None else threshold)
         self._opinion = opinion

@@ -162,11 +162,6 @@ class TermIndex:
         self._longest_exact = max(map(len, self.exact), default=0)
         self.heard = {form: number for number, term in own for form in term.heard}
 
-    @property
-    def size(self) -> int:
-        """The number of terms that are looked for."""
-        return len(self._numbers)
-
     @cached_property
     def longest_span(self) -> int:
         """Words in a span, at most."""
