@@ -85,7 +85,8 @@ def main() -> None:
             theirs = seconds(lambda folder=folder, about=library_class: loop(folder, about, questions))
             print(
                 f"{kind}: {RECORDINGS / ours:.2f} utterances and {len(questions) / ours:.1f} hypotheses a CPU second; "
-                f"a loop {len(questions) / theirs:.1f} hypotheses; {theirs / ours:.1f} times"
+                f"a loop {len(questions) / theirs:.1f} hypotheses; {theirs / ours:.1f} times; an hour of speech "
+                f"{ours * 60 / RECORDINGS / SECONDS:.1f} CPU minutes"
             )
 
 

@@ -67,12 +67,10 @@ def read(
     Args:
         paths: a file or folder, or several. references: Kaldi text, trn, stm, or plain lines; of several files each has
             one more reference of each utterance. s2s: the first-pass column; `rank` for the order of the file.
-        format: its name, as `--format` has it; None to find out.
+        format: its name, as `--format` has it; None to find out. nbest_size: hypotheses per list, if no file says it.
         field: JSON, CSV, TSV: which key or column is text, score, id, ref or src, such as `{"text": "hyp"}`.
-        nbest_size: hypotheses per list, where a file does not say it.
         strict: whether what is else repaired (bytes that are not UTF-8, repeated hypotheses) is an error.
-        allow_missing: whether references without a list are left out, and lists without a usable recording kept, with
-            a warning; else these are errors.
+        allow_missing: whether references without a list and lists without a recording are warnings, not errors.
         audio: recordings for models that listen, as `--audio`: wav.scp, a folder of ID.wav, or a NeMo manifest.
 
     Raises:
@@ -96,8 +94,8 @@ def read(
         allow_missing=allow_missing,
         options=formats.ReadOptions(size=nbest_size, fields=dict(field or {})),
     )
-    sounds = [audio] if isinstance(audio, (str, Path)) else list(audio or ())
-    return list(with_audio(lists, list(map(str, sounds)), allow_missing)) if sounds else lists
+    sounds = [str(audio)] if isinstance(audio, (str, Path)) else [str(path) for path in audio or ()]
+    return list(with_audio(lists, sounds, allow_missing)) if sounds else lists
 
 
 def load(
@@ -114,8 +112,7 @@ def load(
         device: cpu, cuda or cuda:N; None for cuda where there is one. `auto` spreads a model of transformers over all
             devices, `auto:0=20GiB,cpu=64GiB` within limits.
         precision: float32, bf16, fp16 or int8; None for float32 on a CPU and bf16 on a GPU.
-        batch_tokens: computed together; None for what suits the machine.
-        cache: a folder in which scores are kept.
+        batch_tokens: computed together; None for what suits the machine. cache: a folder in which scores are kept.
         prompt: for hf-causal and server, a template that ends with {text} and may have {src}; {text} alone is scored.
 
     Raises:
@@ -328,8 +325,7 @@ def rerank(lists: Iterable[NbestList], weights: Weights | Mapping[str, float] | 
     from rescore import pipeline
 
     every = checked_lists("rerank", lists)
-    fitting = as_weights(weights, every)
-    return [nbest for nbest, _ in pipeline.rerank(every, fitting, pipeline.RunConfig(), texts=False)]
+    return [nbest for nbest, _ in pipeline.rerank(every, as_weights(weights, every), pipeline.RunConfig(), texts=False)]
 
 
 def confidence(
@@ -345,8 +341,7 @@ def confidence(
             confidence is the posterior as it is. alternatives: number of other words in each place, at most.
 
     Raises:
-        UserError: a column is missing or comes from another model than that whose scores the weights were tuned on, or
-            confidences cannot be calibrated on the dev lists.
+        UserError: a column is missing or comes from another model, or dev lists do not suit the calibration.
     """
     from rescore import pipeline
     from rescore.reports.confidences import confidences
@@ -457,9 +452,8 @@ def propose(
     Raises:
         UserError: the lists are scored already, or have no recordings for a model that listens; the server fails.
     """
-    file, folder = str(prompt) if prompt else None, str(cache) if cache else None
-    config = _config(propose=model, max_new=number, propose_prompt=file, cache=folder)
-    return _expanded(checked_lists("propose", lists), config)
+    files: dict[str, Any] = {name: str(path) for name, path in (("propose_prompt", prompt), ("cache", cache)) if path}
+    return _expanded(checked_lists("propose", lists), _config(propose=model, max_new=number, **files))
 
 
 def merge(first: Iterable[NbestList], others: Mapping[str, Iterable[NbestList]]) -> list[NbestList]:

@@ -30,6 +30,7 @@ from rescore.reports.results import read as read_results
 from rescore.signature import Signature
 from tests.cli.test_recipe import espnet1, espnet2
 from tests.conftest import ROOT, SENTENCES, Run, read_report, run_main, some_lists
+from tests.lms.speech_models import build_ctc, build_speech, sound
 from tests.lms.test_huggingface import build as causal_model
 from tests.lms.test_ngram import ARPA
 from tests.lms.test_seq2seq import build as translation_model
@@ -78,6 +79,7 @@ def short(line: str) -> list[str]:
     line = line.replace("--config small", "--config tiny.json")
     line = re.sub(r"--minutes \d+", "--steps 2 --batch-tokens 200 --held-out 5", line)
     line = re.sub(r" --engine \S+| --workers \d+", "", line)  # tests/engines has them
+    line = line.replace("--lm a3t ", "--lm a3t --steps 2 --d-model 16 ") if "train" in line else line
     if line.startswith("rescore bench"):
         line += " --hypotheses 10 --repeats 1 --lengths 5,10"
     if "--lm ngram" in line and line.startswith("rescore train"):
@@ -189,12 +191,31 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ]
     subprocess.run(run, cwd=folder, check=True, capture_output=True)
     _recordings(folder)
+    _speech(folder)
     first = lists[0].references[0].split()[0]
     (folder / "terms.txt").write_text(f"kubectl\n{first}\n", encoding="utf-8")
     (folder / "talk.srt").write_text("1\n00:00:00,000 --> 00:00:02,000\nrun cube cuttle now\n", encoding="utf-8")
     for name in ("test.trn", "dev.trn", "dev.ref.trn", "corrected.trn"):
         shutil.copy(folder / "ref.trn", folder / name)
     return folder
+
+
+def _speech(folder: Path) -> None:
+    """A sound for each list, its words with times, and speech models under the names that the docs use."""
+    for name, build in ("facebook/wav2vec2-base-960h", build_ctc), ("openai/whisper-small", build_speech):
+        (folder / name).mkdir(parents=True)
+        build("hubert" if build is build_ctc else "whisper", folder / name)
+    shutil.copytree(folder / "facebook" / "wav2vec2-base-960h", folder / "DIR")
+    (folder / "wav").mkdir()
+    lines: dict[str, list[str]] = {"wav.scp": [], "text": [], "words.ctm": []}
+    for number, nbest in enumerate(formats.read([folder / f"{name}.json" for name in ("dev", "test")])):
+        path, words = sound(folder / "wav" / f"{nbest.id}.wav", 1.5, number), nbest.references[0].split()
+        lines["wav.scp"].append(f"{nbest.id} {path}\n")
+        lines["text"].append(f"{nbest.id} {' '.join(words)}\n")
+        step = 1.5 / len(words)
+        lines["words.ctm"] += [f"{nbest.id} 1 {at * step:.3f} {step:.3f} {word}\n" for at, word in enumerate(words)]
+    for name, content in lines.items():
+        (folder / name).write_text("".join(content), encoding="utf-8")
 
 
 def _recordings(folder: Path) -> None:
@@ -212,9 +233,9 @@ def _recordings(folder: Path) -> None:
     (folder / "kaldi" / "talk.ctm").write_text(ctm, encoding="utf-8")
 
 
-RUN_ELSEWHERE = {"docs/speech.md", "docs/results/terms.md"}
-"""Pages whose commands need models or recordings that are not here; tests/lms/test_speech.py and
-tests/cli/test_correct.py run these commands with models and recordings of their own."""
+RUN_ELSEWHERE = {"docs/results/terms.md"}
+"""Pages whose commands need models or recordings that are not here; tests/cli/test_correct.py runs these commands with
+recordings of its own."""
 
 
 @pytest.fixture(scope="module")

@@ -159,9 +159,25 @@ class A3tNetwork(nn.Module):
         self.kind = nn.Embedding(2, width)
         self.aligned = nn.Embedding(MOST_TOKENS, width, padding_idx=0) if config.alignment else None
         kernels = [kernel if config.conformer else None for kernel in KERNELS for _ in range(config.layers)]
-        self.blocks = nn.ModuleList(Block(width, config.heads, kernel) for kernel in kernels)
+        blocks = [Block(width, config.heads, kernel) for kernel in kernels]
+        self.blocks = nn.ModuleList(blocks)
         self.out = nn.Linear(width, config.mels)
         self.post_net = PostNet(config.mels, width) if config.post_net else None
+        self._let_frames_find_letters(blocks[0].attention)
+
+    def _let_frames_find_letters(self, attention: nn.MultiheadAttention) -> None:
+        """Initial weights with which frames attend to the letter that has their alignment embedding.
+
+        From random weights, short trainings do not learn to read the text: the many masked frames of a letter, which
+        say nothing, attend to each other. Queries and keys are alike, and a bias of the query prefers letters.
+        """
+        width = self.config.d_model
+        with torch.no_grad():
+            queries, keys, _ = attention.in_proj_weight.split(width)
+            keys.copy_(queries.mul_(2))
+            attention.in_proj_bias[:width] = keys @ (self.kind.weight[1] - self.kind.weight[0]) / math.sqrt(2)
+            if self.aligned is not None:  # so that frames of letters differ from silence alike
+                self.aligned.weight[1:] += torch.randn(width)
 
     def forward(self, batch: Batch, hidden: Tensor) -> tuple[Tensor, Tensor]:
         """The reconstructed spectrograms before and after the Post-Net, (examples, frames, mels) each.
