@@ -209,17 +209,25 @@ def _agrees(pivot: _Track, track: _Track, places: Ints) -> Ints:
 
 
 def _word_before(pivot: _Track, track: _Track, places: Ints, cut: int, own: bool) -> int:
-    """The words of a track before the cut: by the alignment, else by time, else by the next aligned token."""
+    """The words of a track before the cut: by the alignment, else by time, else by the next or the last aligned token,
+    or in proportion if both are far away."""
     if own:
         return pivot.starts[cut]
     if places[cut] < 0 and pivot.clock is not None and track.clock is not None:
         return int(np.searchsorted(track.clock, pivot.clock[pivot.starts[cut]]))
     behind = np.flatnonzero(places[cut : cut + HARD_LIMIT] >= 0)
+    before = np.flatnonzero(places[max(0, cut - HARD_LIMIT) : cut][::-1] >= 0)
     if len(behind):
         token = int(places[cut + behind[0]])
+    elif len(before):
+        token = int(places[cut - 1 - before[0]]) + 1
     else:
-        before = np.flatnonzero(places[:cut] >= 0)
-        token = int(places[before[-1]]) + 1 if len(before) else 0
+        aligned = np.flatnonzero(places >= 0)
+        ends = (
+            np.concatenate([[0], aligned, [len(pivot.tokens)]]),
+            np.concatenate([[0], places[aligned], [len(track.tokens)]]),
+        )
+        token = int(np.interp(cut, *ends))
     while track.starts[token] < 0:  # never within words that are normalised together
         token += 1
     return track.starts[token]

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rapidfuzz.distance import Levenshtein
 
 from rescore.combine import LONGEST, combine
 from rescore.decision import Decision
@@ -115,6 +116,60 @@ def test_cuts_follow_times_where_texts_say_nothing() -> None:
             assert abs(first.times[0][0] - other.times[0][0]) < 25
     assert max(len(nbest.hypotheses[3].text.split()) for nbest in lists) < 3 * LONGEST
     assert joined(lists, "other") == systems["other"]["r"].words
+
+
+def test_another_language_without_times_is_cut_in_proportion() -> None:
+    """Long stretches without a common word give no long piece, and the vote is that of the others."""
+    words = spoken(2000)
+    systems = {f"s{seed}": {"r": recording(noisy(words, 0.1, seed))} for seed in range(3)}
+    alone = Decision("rover", 1.0).texts(ErrorRate(), list(combine(systems, PLAIN)), {FIRST_PASS: 1.0})
+    systems["other"] = {"r": recording(" ".join(f"x{word}" for word in words[:1500]))}
+    lists = list(combine(systems, PLAIN, {"r": recording(" ".join(words))}))
+    assert max(len(nbest.hypotheses[3].text.split()) for nbest in lists) <= 3 * LONGEST
+    assert joined(lists, "other") == systems["other"]["r"].words
+    weights = {FIRST_PASS: 1.0, "other": -3.0}
+    voted = " ".join(Decision("rover", 1.0).texts(ErrorRate(), lists, weights)).split()
+    assert Levenshtein.distance(voted, " ".join(alone).split()) < 0.02 * len(words)
+
+
+@pytest.mark.parametrize("ending", ["ctm", "stm", "srt", "vtt", "txt", "json", "jsonl"])
+def test_no_format_loses_words_at_a_cut(ending: str, tmp_path: Path) -> None:
+    words = noisy(spoken(300), 0.1, 1).split()
+    lines = [words[start : start + 9] for start in range(0, len(words), 9)]
+    clock = [
+        (f"00:{9 * at // 60:02}:{9 * at % 60:02}", f"00:{(9 * at + 8) // 60:02}:{(9 * at + 8) % 60:02}")
+        for at in range(len(lines))
+    ]
+    entries = [
+        {
+            "text": " ".join(line),
+            "words": [{"start": 9 * at + place, "end": 9 * at + place + 1} for place in range(len(line))],
+        }
+        for at, line in enumerate(lines)
+    ]
+    texts = {
+        "ctm": [f"r A {at}.00 1.00 {word}" for at, word in enumerate(words)],
+        "stm": [f"r 1 s {9 * at}.00 {9 * at + 8}.00 {' '.join(line)}" for at, line in enumerate(lines)],
+        "srt": [
+            f"{at}\n{clock[at][0]},000 --> {clock[at][1]},000\n{' '.join(line)}\n" for at, line in enumerate(lines)
+        ],
+        "vtt": [
+            "WEBVTT\n",
+            *(f"{clock[at][0]}.000 --> {clock[at][1]}.000\n{' '.join(line)}\n" for at, line in enumerate(lines)),
+        ],
+        "txt": [" ".join(line) for line in lines],
+        "json": [json.dumps({"segments": entries})],
+        "jsonl": [
+            json.dumps({"id": f"r-{at}", "recording": "r", "hyps": [{"text": " ".join(line), "score": 0.0}]})
+            for at, line in enumerate(lines)
+        ],
+    }
+    (tmp_path / f"r.{ending}").write_text("\n".join(texts[ending]) + "\n", encoding="utf-8")
+    systems = {"a": read_recordings(tmp_path), "b": {"r": recording(noisy(words, 0.1, 2), 1.0)}}
+    lists = list(combine(systems, PLAIN))
+    assert len(lists) > 10
+    assert joined(lists, "a") == words
+    assert joined(lists, "b") == systems["b"]["r"].words
 
 
 @pytest.mark.parametrize("step", [0.5, None])
@@ -261,6 +316,12 @@ def test_times_that_run_backwards_or_overlap(tmp_path: Path, caplog: pytest.LogC
     assert "times run backwards" in caplog.text
     lists = list(combine(systems, PLAIN))
     assert joined(lists, "a") == joined(lists, "b") == words
+
+
+def test_output_of_nist_rover_has_no_confidences(tmp_path: Path) -> None:
+    (tmp_path / "x.ctm").write_text("x a 0 1 hello -1.000000\nx a 1 1 world -1.000000\n", encoding="utf-8")
+    read = read_recordings(tmp_path)["x"]
+    assert (read.words, read.confidences) == (["hello", "world"], [])
 
 
 def test_channels_are_recordings(tmp_path: Path) -> None:

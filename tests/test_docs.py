@@ -203,7 +203,7 @@ def _recordings(folder: Path) -> None:
     ctm = "".join(f"talk A {at / 2} 0.4 {word} 0.9\n" for at, word in enumerate(words))
     times = [{"start": at / 2, "end": at / 2 + 0.4} for at in range(len(words))]
     whisper = json.dumps({"segments": [{"text": " ".join(words), "words": times}]})
-    for system in ("kaldi", "whisper", "google", "ref"):
+    for system in ("kaldi", "whisper", "google", "ref", "rev-kaldi", "speechmatics", "amazon"):
         for name in ("dev", "test"):
             (folder / name / system).mkdir(parents=True)
             (folder / name / system / "talk.ctm").write_text(ctm, encoding="utf-8")

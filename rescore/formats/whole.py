@@ -20,6 +20,8 @@ from rescore.nbest import FIRST_PASS, Hypothesis, NbestList, ranking
 log = logging.getLogger(__name__)
 
 Span = tuple[float, float]
+NO_CONFIDENCE = -1.0
+"""What NIST's rover writes for a word without a confidence."""
 BACKWARDS = 1.0
 """Seconds by which a word may start before its predecessor without a warning: recognisers overlap segments."""
 
@@ -129,7 +131,7 @@ def _ctm(source: Source) -> dict[str, Recording]:
         if len(cells) not in (5, 6):
             raise UserError(f"{place}: not CTM: expected `recording channel start duration word [confidence]`")
         start, duration = (as_number(cell, place, "time") for cell in cells[2:4])
-        confidence = [as_number(cell, place, "confidence") for cell in cells[5:]]
+        confidence = [number for cell in cells[5:] if (number := as_number(cell, place, "confidence")) != NO_CONFIDENCE]
         if duration < 0 or any(not 0 <= number <= 1 for number in confidence):
             raise UserError(f"{place}: a duration is 0 or more, in seconds, and a confidence from 0 to 1")
         recording = channels.setdefault(cells[0], {}).setdefault(cells[1], Recording([], [], []))
