@@ -26,8 +26,8 @@ RATE = 8_000
 PITCH = {"a": 300, "b": 700, "c": 1_500}
 """The tone of each letter."""
 CONFIG = A3tConfig(
-    units=("a", "b", "c"), lexicon={}, rate=RATE, mels=20, d_model=16, layers=1, heads=2, alignment=True, conformer=True,
-    post_net=True, mean=0.0, deviation=1.0,
+    units=("a", "b", "c"), lexicon={}, rate=RATE, mels=20, d_model=16, layers=1, heads=2,
+    alignment=True, conformer=True, post_net=True, mean=0.0, deviation=1.0,
 )  # fmt: skip
 
 
