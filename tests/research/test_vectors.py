@@ -247,7 +247,7 @@ def test_similarity(rescore: Run, models: dict[str, Path], tmp_path: Path) -> No
     assert done.returncode == 0 and "100.0" in done.stdout, done.stdout + done.stderr
     assert [pair.places for pair in read_words(tmp_path / "w", tmp_path / "g")[:2]] == [(2, 1), (1, 0)]
     assert_one_line_error(rescore("similarity", "w", *lms), "pair 1: expected score")
-    assert_one_line_error(rescore("similarity", "p.tsv", "--lm", "ngram:p.tsv"), "neither an ARPA file")
+    assert_one_line_error(rescore("similarity", "p.tsv", "--lm", "ngram:p.tsv"), "p.tsv: ", "an ARPA file")
 
 
 def test_hugging_face(tmp_path: Path) -> None:
