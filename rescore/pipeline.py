@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rescore import decision
@@ -28,6 +29,8 @@ from rescore.config import RunConfig
 from rescore.decision import Decision
 from rescore.engines import OnProgress, OnScores, add_columns, windows
 from rescore.errors import UserError
+from rescore.formats import ReadOptions, sniff
+from rescore.formats.source import Source
 from rescore.lms import LanguageModel, capabilities_of, column_name, origin, parse
 from rescore.lms.context import in_place
 from rescore.lms.lexicon import SUSPICIOUS, share_seen
@@ -423,3 +426,27 @@ class _Clock:
         began = time.perf_counter()
         yield
         self.seconds[name] = time.perf_counter() - began
+
+
+def lattice_oracle(
+    metric: Metric, lists: Sequence[NbestList], paths: Sequence[str], options: ReadOptions
+) -> float | None:
+    """The WER of the path nearest to the reference in each lattice, in percent; the files are read once more.
+
+    None for other metrics, for normalisation beyond single words, and for lists that no file of word lattices has.
+    """
+    normaliser = metric.words
+    if metric.name != "WER" or normaliser is None or normaliser.glm or normaliser.whisper_english:
+        return None
+    references = {nbest.id: nbest.references for nbest in lists}
+    errors: dict[str, tuple[int, int]] = {}
+    for path in paths:
+        if not Path(path).exists() or sniff(source := Source(path)) != "lattice":
+            return None
+        from rescore.formats import lattices  # here: most runs read no lattice
+
+        errors |= lattices.fewest_errors(source, options, references, normaliser)
+    if errors.keys() != references.keys():
+        return None
+    words = sum(words for _, words in errors.values())
+    return 100.0 * sum(wrong for wrong, _ in errors.values()) / words if words else None

@@ -35,7 +35,7 @@ def command(
     with the error rate. It ends with the significance of the gain, the possible gain from a perfect language model and
     from deeper lists, and advice on what to do next.
     """
-    from rescore import formats
+    from rescore import formats, pipeline
     from rescore.plan import metrics_of
     from rescore.reports import analysis
     from rescore.tuning import suited
@@ -45,7 +45,7 @@ def command(
     single = options.with_one_metric(options.configured(config, weights=weights))
     metric = metrics_of(single, lists, weights=loaded)[0]
     result = analysis.analyse(metric, lists, loaded)
-    result.lattice_oracle = analysis.lattice_oracle(metric, lists, nbest, inputs.read_options)
+    result.lattice_oracle = pipeline.lattice_oracle(metric, lists, nbest, inputs.read_options)
     if output:
         with formats.opened(output) as file:
             analysis.write(result, file)

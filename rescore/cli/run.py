@@ -57,7 +57,6 @@ def command(
     """
     from rescore import formats, pipeline
     from rescore.plan import check, metrics_of
-    from rescore.reports.analysis import lattice_oracle
     from rescore.reports.results import render
 
     reporting.check()
@@ -79,7 +78,7 @@ def command(
     with options.scoring_bar(config, lists, dev) as bar:
         outcome = pipeline.run(lists, config, dev, lms.load, bar.update, _explain if explain else lambda plan: None)
     if main := outcome.results.main:
-        main.lattice_oracle = lattice_oracle(outcome.metric, outcome.lists, nbest, inputs.read_options)
+        main.lattice_oracle = pipeline.lattice_oracle(outcome.metric, outcome.lists, nbest, inputs.read_options)
     reporting.write(outcome.results, nbest[0])
     certain = outputs.write(outcome, times)
     to_stdout = "-" in (outputs.output, outputs.best, reporting.report, outputs.confidence)

@@ -5,15 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import IO
 
 import numpy as np
 
 from rescore import decision
 from rescore.errors import counted
-from rescore.formats import ReadOptions, sniff
-from rescore.formats.source import Source
 from rescore.metrics import Metric, Normaliser, list_statistics, value
 from rescore.metrics.significance import ScoredText, spearman
 from rescore.nbest import FIRST_PASS, NbestList, Origin, new_word_origins, score_columns
@@ -235,27 +232,3 @@ def render(analysis: Analysis) -> str:
         for rank in analysis.correlations
     ]
     return "\n".join([*lines, "", outlook_lines(analysis.outlook), "", analysis.signature])
-
-
-def lattice_oracle(
-    metric: Metric, lists: Sequence[NbestList], paths: Sequence[str], options: ReadOptions
-) -> float | None:
-    """The WER of the path nearest to the reference in each lattice, in percent; the files are read once more.
-
-    None for other metrics, for normalisation beyond single words, and for lists that no file of word lattices has.
-    """
-    normaliser = metric.words
-    if metric.name != "WER" or normaliser is None or normaliser.glm or normaliser.whisper_english:
-        return None
-    references = {nbest.id: nbest.references for nbest in lists}
-    errors: dict[str, tuple[int, int]] = {}
-    for path in paths:
-        if not Path(path).exists() or sniff(source := Source(path)) != "lattice":
-            return None
-        from rescore.formats import lattices  # here: most runs read no lattice
-
-        errors |= lattices.fewest_errors(source, options, references, normaliser)
-    if errors.keys() != references.keys():
-        return None
-    wrong, words = np.sum(list(errors.values()), axis=0).tolist()
-    return 100.0 * wrong / words if words else None
