@@ -59,7 +59,11 @@ def test_options_in_the_docs_are_options_of_commands() -> None:
     for name in COMMANDS:
         command = cli.get_command(click.Context(cli), name)
         assert command is not None
-        known |= {opt for one in command.get_params(click.Context(command)) for opt in (*one.opts, *one.secondary_opts)}
+        known |= {
+            opt
+            for one in command.get_params(click.Context(command, parent=click.Context(cli, **cli.context_settings)))
+            for opt in (*one.opts, *one.secondary_opts)
+        }
     for kind in trained_kinds().values():
         options = kind.training_options()
         assert options is not None

@@ -48,7 +48,7 @@ def command(
     lm: str | None,
     explain: str | None,
 ) -> None:
-    """Correct what was heard into the terms of a list: "cube cuttle" into kubectl.
+    """Correct what was heard into the terms of a list: "gold man sacks" into Goldman Sachs.
 
     \b
     rescore correct talk.srt --words terms.txt -o new.srt --explain -

@@ -265,8 +265,6 @@ class Decider:
         preferences = self.scores
         if self._rule.needs_scale:
             if scale is None:
-                raise UserError(
-                    f"{self._name} needs the scale of posteriors; give --scale, or --dev lists to tune it on"
-                )
+                raise UserError(f"{self._name} needs the scale of posteriors; give --scale, or tune it on dev lists")
             preferences = [posteriors(scores, scale) for scores in self.scores]
         return self._rule.choose_all(self._lists, preferences, self._prepared, self._weights)

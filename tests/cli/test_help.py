@@ -96,9 +96,11 @@ def test_paths_are_completed() -> None:
     for name in COMMANDS:
         command = cli.get_command(click.Context(cli), name)
         assert command is not None
-        for parameter in command.get_params(click.Context(command)):
+        for parameter in command.get_params(click.Context(command, parent=click.Context(cli, **cli.context_settings))):
             if (parameter.metavar or "") in ("FILE", "DIR", "NBEST", "NBEST..."):
-                found = parameter.shell_complete(click.Context(command), "x")
+                found = parameter.shell_complete(
+                    click.Context(command, parent=click.Context(cli, **cli.context_settings)), "x"
+                )
                 nowhere += [] if ("file", "x") in [(one.type, one.value) for one in found] else [(name, parameter.name)]
     assert not nowhere
 
