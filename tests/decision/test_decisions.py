@@ -178,7 +178,7 @@ def test_the_scale_is_tuned(name: str) -> None:
 
 
 def test_a_scale_is_needed() -> None:
-    with pytest.raises(UserError, match="give --scale, or --dev"):
+    with pytest.raises(UserError, match="give --scale, or tune it"):
         Decision("mbr").texts(ErrorRate(), [nbest(("a", -1.0))], WEIGHTS)
 
 
