@@ -448,10 +448,8 @@ class Respelling:
         # What is left alone has the columns, too: weights that were tuned on lists that are respelled fit it.
         for nbest in (respeller.respell(original, {}) for original in every) if reason else respeller(every):
             if nbest.provenance is not before:
-                before, columns = (
-                    nbest.provenance,
-                    {EDITS: count, **nbest.provenance, CHANNEL: column},
-                )  # or of proposals
+                before = nbest.provenance
+                columns = {EDITS: count, **before, CHANNEL: column}  # proposals have edits of their own
             yield replace(nbest, provenance=columns)
 
 
