@@ -277,12 +277,17 @@ def apply(lists: Iterable[NbestList], weights: Weights, config: RunConfig) -> Ou
     """
     every = list(lists)
     plan = resolve(config, every, weights=weights)
-    decided = list(_expand_to_decide(plan, every))
+    decided = list(expand_to_decide(plan, every))
     results, texts = evaluate(plan, weights, decided)
     return Outcome(plan, decided, texts, weights, results)
 
 
-def _expand_to_decide(plan: Plan, lists: Iterable[NbestList]) -> Iterator[NbestList]:
+def expand_to_decide(plan: Plan, lists: Iterable[NbestList]) -> Iterator[NbestList]:
+    """`expand` of lists whose references are not to be used.
+
+    Raises:
+        UserError: a channel would be learned from them.
+    """
     if plan.expansion.learns_from_decided:
         raise UserError(
             "--channel folds learns from the references of these lists, which rerank must not use; give a folder"
@@ -310,7 +315,7 @@ def decide(
             tuned on scores of another model.
     """
     rule, warned = plan.decision_with(weights), False
-    for chunk in _chunks(lists if expanded else _expand_to_decide(plan, lists), waits):
+    for chunk in _chunks(lists if expanded else expand_to_decide(plan, lists), waits):
         suited(weights, chunk, plan.force_weights)
         warned = warned or (texts and warn_of_twice(chunk, rule))
         ranked = [decision.rerank(nbest, weights.of) for nbest in chunk]

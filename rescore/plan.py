@@ -44,6 +44,7 @@ from rescore.nbest import (
     RESPELLING,
     TOKENS,
     WORDS,
+    Column,
     NbestList,
     Role,
     component_columns,
@@ -93,8 +94,18 @@ class Expansion:
         if config.respell:
             from rescore.expansion.respell import Respelling, find_lexicon
 
-            lexicon = find_lexicon(config.lexicon, config.lms, config.measuring.words)
-            self._respelling = Respelling(config.respell, lexicon, config.channel, dev)
+            words = config.measuring.words
+            lexicon = find_lexicon(config.lexicon, config.lms, words)
+            self._respelling = Respelling(config.respell, lexicon, config.channel, dev, words)
+
+    @property
+    def columns(self) -> dict[str, Column]:
+        """The columns of new hypotheses in lists that nothing was learned from.
+
+        Raises:
+            UserError: the channel is absent or damaged, or has no lists to be learned from.
+        """
+        return self._respelling.columns if self._respelling else {}
 
     def __call__(self, lists: Iterable[NbestList], dev: bool = False) -> Iterator[NbestList]:
         """The lists with new hypotheses, as a stream; the dev lists themselves with channels of folds."""

@@ -61,13 +61,14 @@ class Rescorer:
         Args:
             lm: one or several; each as `rescore.score` takes it.
             weights: as `rescore.rerank` takes them, or the path of a file that `rescore tune` wrote.
-            config: decision, metric and recombination, where they are not the defaults of `rescore rerank`.
+            config: decision, metric, recombination and respelling, where they are not the defaults of `rescore
+                rerank`.
             dev: scored lists with references on which the confidences of words are calibrated, as by `rescore
                 confidence --dev`; without such lists confidences are posteriors as they are.
 
         Raises:
             UserError: a model or the weights cannot be loaded, a column that has a weight comes from none of the models
-                or from another model than the weights were tuned with, or the weights need respelled lists.
+                or from another model than the weights were tuned with, or the weights need hypotheses that are not added.
         """
         models: Sequence[Model] = lm if isinstance(lm, (list, tuple)) else [cast(Model, lm)]
         self._loaded, self._specs = api.as_models(models), api.specs_of(models)
@@ -110,12 +111,13 @@ class Rescorer:
         return self._plans[traits]
 
     def _check(self, plan: Plan) -> None:
-        if self._config.respell or self._config.propose or plan.weights.weighs(EDITS):
+        columns = plan.expansion.columns | {column_name(lm, plan.norm): origin(lm, plan.norm) for lm in plan.models}
+        if self._config.propose or (plan.weights.weighs(EDITS) and EDITS not in columns):
             raise UserError(
-                "these weights were tuned with respelled or proposed hypotheses, which only `rescore run` and `rescore "
-                "score` add; tune weights without --respell and --propose"
+                "these weights were tuned with respelled or proposed hypotheses; give the --respell and --words that "
+                "they were tuned with, or tune weights without --respell and --propose"
             )
-        columns = {column_name(lm, plan.norm): origin(lm, plan.norm) for lm in plan.models}
+        pipeline.expand_to_decide(plan, ())  # no channel may be learned from what is decided
         if (fault := misfit(plan.weights, columns)) and not self._config.force_weights:
             raise UserError(fault)
         for name, column in plan.weights.columns.items():
@@ -154,6 +156,7 @@ class Rescorer:
         with self._lock:
             plans = [self._plan(lists) for lists in sets]
             neighbours = any(capabilities_of(lm).context != (0, 0) for lm in self.lms)  # the lists of a set are these
+            neighbours = neighbours or bool(self._config.respell)  # a term is probable if its recording has it
             if neighbours or any(plan is not plans[0] for plan in plans):
                 return [_scored(plan, lists) for plan, lists in zip(plans, sets, strict=True)]
             scored = iter(_scored(plans[0], [nbest for lists in sets for nbest in lists]) if plans else ())

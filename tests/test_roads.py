@@ -52,6 +52,8 @@ class Feature:
     """Whether first-pass scores are means over tokens."""
     parts: bool = False
     """Whether lists have parts of the first-pass score."""
+    terms: bool = False
+    """Whether each utterance has a misheard term."""
 
 
 FEATURES = [
@@ -67,8 +69,13 @@ FEATURES = [
     Feature("conditions", tuning=("--condition", "^."), fields={"condition": "^."}),
     Feature("token bonus", scoring=("--count-tokens",), tuning=("--token-bonus",), fields={"token_bonus": True}),
 ]
+TERMS = Feature(
+    "terms", scoring=("--respell", "5", "--channel", "shipped", "--words", "terms"), measuring=("--words", "terms"),
+    fields={"respell": 5, "channel": "shipped"}, terms=True,
+)  # fmt: skip
 BOTH_DECIDE = {"mbr", "rover"}
 PAIRS = [pair for pair in itertools.combinations(FEATURES, 2) if {one.name for one in pair} != BOTH_DECIDE]
+PAIRS += [(TERMS, one) for one in FEATURES if one.name in ("means", "two models", "recombination", "mbr")]
 REFUSED = {frozenset({"recombination", "components"})}
 """New hypotheses have no parts of the first-pass score: each road says so."""
 
@@ -77,13 +84,14 @@ def joined(one: Feature, other: Feature) -> Feature:
     return Feature(
         f"{one.name}, {other.name}", max(one.lms, other.lms, key=lambda lms: (len(lms), "top" in lms[-1])),
         one.scoring + other.scoring, one.tuning + other.tuning, one.measuring + other.measuring,
-        one.fields | other.fields, one.means or other.means, one.parts or other.parts,
+        one.fields | other.fields, one.means or other.means, one.parts or other.parts, one.terms or other.terms,
     )  # fmt: skip
 
 
 def lists(feature: Feature, number: int, seed: int) -> list[NbestList]:
     """Lists of five hypotheses with errors, ids of two conditions."""
     chance = random.Random(seed)
+    said, heard = (" goldman sachs", " gold man sacks") if feature.terms else ("", "")
     components = {"am": Column.component("test"), "graph": Column.component("test")} if feature.parts else {}
     result = []
     for index in range(number):
@@ -98,8 +106,9 @@ def lists(feature: Feature, number: int, seed: int) -> list[NbestList]:
             scores = {FIRST_PASS: total / len(reference), SUM: total} if feature.means else {FIRST_PASS: total}
             if feature.parts:
                 scores |= {"am": -errors - chance.gauss(0, 1), "graph": chance.gauss(0, 1)}
-            hypotheses.append(Hypothesis(text, scores))
-        result.append(NbestList(f"{'mn'[index % 2]}{index:03d}", hypotheses, (" ".join(reference),), None, components))
+            hypotheses.append(Hypothesis(text + heard, scores))
+        meant = " ".join(reference) + said
+        result.append(NbestList(f"{'mn'[index % 2]}{index:03d}", hypotheses, (meant,), None, components))
     return result
 
 
@@ -108,6 +117,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     _models(tmp_path)
     (tmp_path / "words").write_text("b\nd\n")
+    (tmp_path / "terms").write_text("Goldman Sachs\nPostgres\n")
 
 
 def _models(folder: Path) -> None:
@@ -182,8 +192,12 @@ def by_stages(rescore: Run, feature: Feature) -> tuple[str, list[str]]:
     return outcome("stages.json", "stages.text")
 
 
+def words_of(feature: Feature) -> str | None:
+    return next((name for option, name in itertools.pairwise(feature.measuring) if option == "--words"), None)
+
+
 def config_of(feature: Feature) -> RunConfig:
-    words = WordList.load(Path("words")) if "--words" in feature.measuring else None
+    words = WordList.load(Path(name)) if (name := words_of(feature)) else None
     return RunConfig(lms=feature.lms, measuring=MetricOptions(words=words), **feature.fields)
 
 
@@ -191,8 +205,11 @@ def by_python(feature: Feature, dev: list[NbestList], test: list[NbestList]) -> 
     options = dict(feature.fields)
     if number := options.pop("recombine", 0):
         dev, test = (rescore.recombine(some, number) for some in (dev, test))
+    if number := options.pop("respell", 0):
+        channel = options.pop("channel")
+        dev, test = (rescore.respell(some, number, channel, words=words_of(feature)) for some in (dev, test))
     count = {"count_tokens": True} if options.get("token_bonus") else {}
-    words = "words" if "--words" in feature.measuring else None
+    words = words_of(feature)
     scored = [rescore.score(some, *feature.lms, **count) for some in (dev, test)]
     metric, decision = next(iter(options.pop("metrics", ())), None), options.pop("decide", None)
     weights = rescore.tune(scored[0], metric=metric, decision=decision, words=words, **options)
@@ -205,17 +222,20 @@ def lines_of(decided: Any) -> list[str]:
     return [f"{nbest.id} {text}" for nbest, text in decided]
 
 
+def of_rescorer(feature: Feature) -> RunConfig:
+    expansion = {name: feature.fields[name] for name in ("recombine", "respell", "channel") if name in feature.fields}
+    return RunConfig(measuring=config_of(feature).measuring, **expansion)
+
+
 def by_rescorer(feature: Feature, test: list[NbestList]) -> list[str]:
-    config = RunConfig(recombine=feature.fields.get("recombine", 0), measuring=config_of(feature).measuring)
-    choices = Rescorer(list(feature.lms), Weights.load(Path("w.json")), config).choose_all(test)
+    choices = Rescorer(list(feature.lms), Weights.load(Path("w.json")), of_rescorer(feature)).choose_all(test)
     return [f"{choice.nbest.id} {choice.text}" for choice in choices]
 
 
 def by_service(feature: Feature, test: list[NbestList]) -> list[str]:
     from rescore import service
 
-    config = RunConfig(recombine=feature.fields.get("recombine", 0), measuring=config_of(feature).measuring)
-    rescorer = Rescorer(list(feature.lms), Weights.load(Path("w.json")), config)
+    rescorer = Rescorer(list(feature.lms), Weights.load(Path("w.json")), of_rescorer(feature))
     limits = service.Limits()
     batcher = service.Batcher(rescorer, limits)
     try:
@@ -243,6 +263,7 @@ def test_every_road_gives_the_same(rescore: Run, remote: dict[str, Any], pair: t
             by_ray(feature, dev, test, remote)
         return
     expected = by_run(rescore, feature)
+    assert not feature.terms or all(line.endswith(" goldman sachs") for line in expected[1])
     assert by_stages(rescore, feature) == expected
     assert by_python(feature, dev, test) == expected
     assert by_rescorer(feature, test) == expected[1]

@@ -69,7 +69,7 @@ from rescore.errors import UserError
 @options.takes(
     weights=options.TunedWeights,
     lms=options.PLAIN,
-    config=options.config(options.DECISION, options.MEASURES, names=("recombine",)),
+    config=options.config(options.DECISION, options.MEASURES, names=("recombine", "respell", "channel", "lexicon")),
     dev=options.Offer(
         options.DevLists,
         helps=(("dev", "Scored lists with references for the calibration of confidences. May be repeated."),),

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
@@ -283,7 +284,12 @@ class Change(NamedTuple):
 
     @property
     def probability(self) -> float:
-        return 1.0 / (1.0 + math.exp(-min(self.log_odds, ORDERED)))
+        return math.exp(self.log_prob)
+
+    @property
+    def log_prob(self) -> float:
+        """Natural log of the probability."""
+        return -math.log1p(math.exp(-min(self.log_odds, ORDERED)))
 
     @property
     def replacement(self) -> Replacement:
@@ -341,7 +347,8 @@ class Corrector:
         self._terms, self._by_utterance = read_terms(words)
         folder = shipped_models() / "terms"
         lexicon = Lexicon.load(shipped_models() / "tta" / NAME)
-        self.finder = Finder(self._terms, lexicon, Channel.load(folder), not words.by_utterance)
+        self._channel = Channel.load(folder)
+        self.finder = Finder(self._terms, lexicon, self._channel, not words.by_utterance)
         self._trees = Trees.load(folder / "terms.json")
         self.threshold = log_odds(self._trees.threshold if threshold is None else threshold)
         self._opinion = opinion
@@ -352,6 +359,18 @@ class Corrector:
     def __call__(self, texts: Sequence[Text]) -> list[list[Change]]:
         """The corrections of neighbouring texts, each in order; a recording may go on from an earlier call."""
         return [choose(candidates, self.threshold) for candidates in self.candidates(texts)]
+
+    @cached_property
+    def digest(self) -> str:
+        """Of the list with its weights and heard forms, and of the model that decides, for signatures."""
+        listed = sorted(repr((term.text, term.weight, sorted(term.heard))) for term in self._terms)
+        own = sorted((name, sorted(self._terms[n].text for n in terms)) for name, terms in self._by_utterance.items())
+        model = (self._trees.features, self._trees.baseline, self._trees.trees)
+        return hashlib.sha256(repr((listed, own, model, self._channel.digest)).encode()).hexdigest()[:12]
+
+    def restart(self) -> None:
+        """Forget the recording of the last texts."""
+        self._name = None
 
     def candidates(self, texts: Sequence[Text]) -> list[list[Candidate]]:
         """What may be corrected in each text."""

@@ -22,7 +22,10 @@ from rapidfuzz.distance import Levenshtein
 
 from rescore.errors import UserError, counted
 from rescore.expansion.channel import Channel, collect, learn
+from rescore.expansion.correct import Candidate as Correction
+from rescore.expansion.correct import Corrector
 from rescore.expansion.recombine import refuse_scored
+from rescore.formats.documents import Text, recording_of, replaced
 from rescore.lms import parse, shipped_models
 from rescore.lms.lexicon import NAME, Lexicon, spelled
 from rescore.metrics.normalise import WordList
@@ -239,8 +242,7 @@ class Respeller:
         original = {CHANNEL: 0.0, EDITS: 0.0}
         old = [replace(hypothesis, scores=original | hypothesis.scores) for hypothesis in nbest.hypotheses]
         texts = [hypothesis.text.split() for hypothesis in nbest.hypotheses]
-        scores = nbest.column(FIRST_PASS)
-        ranks = {score: rank for rank, score in enumerate(sorted(set(scores), reverse=True), 1)}
+        firsts = first_pass_ranks(nbest)
         if self._lexicon.by_utterance:
             candidates = {
                 word: [
@@ -250,20 +252,18 @@ class Respeller:
             }
         versions = [
             (version, place)
-            for place, (words, first) in enumerate(zip(texts, scores, strict=True))
-            if nbest.hypotheses[place].origin is not Origin.PROPOSED  # it is chosen, or not, as it is
-            and math.isfinite(first)
-            for version in self._versions(words, -math.log(ranks[first]), candidates, self._number + len(texts))
+            for place, rank in firsts.items()
+            for version in self._versions(texts[place], -math.log(rank), candidates, self._number + len(texts))
         ]
         versions.sort(key=lambda item: -item[0].score)
+        room = self._number - sum(one.origin is Origin.RESPELLED for one in old)
         seen = {" ".join(words).lower() for words in texts}
         new: list[Hypothesis] = []
         for version, place in versions:
             text = version.applied(texts[place])
-            if text.lower() not in seen and len(new) < self._number:
+            if text.lower() not in seen and len(new) < room:
                 seen.add(text.lower())
-                columns = {CHANNEL: version.channel, EDITS: float(len(version.chosen))}
-                new.append(Hypothesis(text, old[place].scores | columns, Origin.RESPELLED))
+                new.append(_respelled(old[place], text, version.channel, len(version.chosen)))
         return replace(nbest, hypotheses=[*old, *new])
 
     def _versions(
@@ -282,6 +282,95 @@ class Respeller:
     def _gain(self, heard: str, meant: Candidate) -> float:
         words = LEXICON_WEIGHT * (meant.prior - self._lexicon.log_prob(heard))
         return words + CHANNEL_WEIGHT * meant.channel + EDIT_BONUS
+
+
+def first_pass_ranks(nbest: NbestList) -> dict[int, int]:
+    """The places of the hypotheses that new hypotheses may come from, and their ranks by first-pass score, from 1."""
+    scores = nbest.column(FIRST_PASS)
+    ranks = {score: rank for rank, score in enumerate(sorted(set(scores), reverse=True), 1)}
+    return {
+        place: ranks[score]
+        for place, (hypothesis, score) in enumerate(zip(nbest.hypotheses, scores, strict=True))
+        if hypothesis.origin is not Origin.PROPOSED and math.isfinite(score)  # a proposal is chosen, or not, as it is
+    }
+
+
+def _respelled(original: Hypothesis, text: str, channel: float, edits: int) -> Hypothesis:
+    scores = original.scores
+    columns = {CHANNEL: scores[CHANNEL] + channel, EDITS: scores[EDITS] + edits}
+    return Hypothesis(text, scores | columns, Origin.RESPELLED)
+
+
+LOOKED_AT = 10
+"""Hypotheses of a list in which terms are looked for: the best by first-pass score."""
+TOGETHER = 2_000
+"""Lists of a recording that are looked at together."""
+LEAST_LOG_ODDS = -3.0
+"""Of a correction to a term that makes a new hypothesis, natural log."""
+
+
+class TermRespeller:
+    """Adds up to `number` hypotheses to each list of a stream, in which spans that sound like terms are the terms."""
+
+    def __init__(self, words: WordList, number: int) -> None:
+        self._corrector, self._number = Corrector(words), number
+        self.digest = self._corrector.digest
+
+    def __call__(self, lists: Iterable[NbestList]) -> Iterator[NbestList]:
+        for recording, group in groupby(lists, key=lambda nbest: recording_of(nbest.id)):
+            while window := list(islice(group, TOGETHER)):
+                yield from self._together(recording, window)
+
+    def _together(self, recording: str, window: Sequence[NbestList]) -> Iterator[NbestList]:
+        """Lists of a recording, whose other texts tell whether a term is probable."""
+        ranks = [
+            dict(sorted(first_pass_ranks(nbest).items(), key=lambda item: item[1])[:LOOKED_AT]) for nbest in window
+        ]
+        texts = [
+            Text(nbest.id, recording, nbest.hypotheses[place].text, place != next(iter(own)))
+            for nbest, own in zip(window, ranks, strict=True)
+            for place in own
+        ]
+        self._corrector.restart()
+        corrections = iter(self._corrector.candidates(texts))
+        for nbest, own in zip(window, ranks, strict=True):
+            yield self._corrected(nbest, own, list(islice(corrections, len(own))))
+
+    def _corrected(
+        self, nbest: NbestList, ranks: Mapping[int, int], corrections: Sequence[Sequence[Correction]]
+    ) -> NbestList:
+        refuse_scored(nbest, "respell")
+        old = [replace(one, scores={CHANNEL: 0.0, EDITS: 0.0} | one.scores) for one in nbest.hypotheses]
+        versions = [
+            (score - math.log(rank), place, chosen)
+            for (place, rank), candidates in zip(ranks.items(), corrections, strict=True)
+            for score, chosen in _combined(candidates, self._number + len(old))
+        ]
+        versions.sort(key=lambda item: -item[0])
+        seen = {" ".join(one.text.lower().split()) for one in old}
+        lower = all(one.text == one.text.lower() for one in old)
+        new: list[Hypothesis] = []
+        for _, place, chosen in versions:
+            text = replaced(old[place].text, [correction.change.replacement for correction in chosen])
+            if (key := " ".join(text.lower().split())) not in seen and len(new) < self._number:
+                seen.add(key)
+                channel = sum(correction.change.log_prob for correction in chosen)
+                new.append(_respelled(old[place], key if lower else text, channel, len(chosen)))
+        return replace(nbest, hypotheses=[*old, *new])
+
+
+def _combined(corrections: Iterable[Correction], number: int) -> list[tuple[float, tuple[Correction, ...]]]:
+    """The best `number` sets of corrections of a text that do not overlap, the best first, each in order."""
+    beam: list[tuple[float, tuple[Correction, ...]]] = [(0.0, ())]
+    for correction in sorted(corrections, key=lambda one: (one.first, one.last)):
+        if correction.change.log_odds >= LEAST_LOG_ODDS:
+            longer = [
+                (score + correction.change.log_odds, (*chosen, correction))
+                for score, chosen in beam
+                if not chosen or chosen[-1].last <= correction.first
+            ]
+            beam = heapq.nlargest(number, [*beam, *longer], key=lambda item: item[0])
+    return [item for item in beam if item[1]]
 
 
 def cased(text: str, like: str) -> str:
@@ -344,7 +433,12 @@ class Respelling:
     """
 
     def __init__(
-        self, number: int, lexicon: Lexicon, channel: str | None = None, dev: Sequence[NbestList] | None = None
+        self,
+        number: int,
+        lexicon: Lexicon,
+        channel: str | None = None,
+        dev: Sequence[NbestList] | None = None,
+        words: WordList | None = None,
     ) -> None:
         """
         Args:
@@ -352,8 +446,10 @@ class Respelling:
             channel: a folder, or a name of `CHANNELS`; None for `dev` where there are `LEARNABLE` dev lists, else
                 `shipped`.
             dev: dev lists.
+            words: terms that are looked for in hypotheses.
         """
         self._number, self._lexicon, self._dev = number, lexicon, dev
+        self._terms = TermRespeller(words, number) if words else None
         self._name = channel or ("dev" if dev is not None and len(dev) >= LEARNABLE else "shipped")
         if channel is None and dev is not None:
             log.info("using --channel %s, the default for these dev lists", self._name)
@@ -380,6 +476,8 @@ class Respelling:
                 "--channel folds learns from the references of the test lists; "
                 "give --channel dev, which learns from the dev lists"
             )
+        if self._terms:
+            lists = self._terms(lists)
         if self._name == "folds" or (self._name == "dev" and own):
             every = list(lists)
             return self._crosswise(every, self._channel if self._name == "dev" else _learned(every))
@@ -402,6 +500,20 @@ class Respelling:
             raise UserError(f"--channel {self._name}: no such folder{did_you_mean(self._name, CHANNELS)}")
         return Channel.load(path)
 
+    @cached_property
+    def _respeller(self) -> Respeller:
+        return Respeller(self._channel, self._lexicon, self._number)
+
+    @property
+    def columns(self) -> dict[str, Column]:
+        """The columns of lists that the channel was not learned from."""
+        return self._columns(self._channel)
+
+    def _columns(self, channel: Channel) -> dict[str, Column]:
+        sources = f"lexicon:{self._lexicon.digest}" + (f",terms:{self._terms.digest}" if self._terms else "")
+        column = Column(f"respell:{self._number}:v{SELECTION}", channel.digest, sources, "float32", Role.CHANNEL)
+        return {EDITS: replace(column, fingerprint="", role=Role.COUNT), CHANNEL: column}
+
     def _crosswise(self, lists: Sequence[NbestList], whole: Channel) -> Iterator[NbestList]:
         """Lists that the whole channel was learned from: each part is respelled with a channel of the other parts.
 
@@ -421,35 +533,33 @@ class Respelling:
         for fold in range(FOLDS):
             channel = _learned([nbest for nbest, place in zip(lists, parts.fold, strict=True) if place != fold])
             mine = [index for index, place in enumerate(parts.fold) if place == fold]
-            respelled = self._checked((lists[index] for index in mine), channel, whole)
+            respelled = self._checked((lists[index] for index in mine), whole, channel)
             for index, nbest in zip(mine, respelled, strict=True):
                 result[index] = nbest
         return iter(result)
 
     def _checked(
-        self, lists: Iterable[NbestList], channel: Channel, recorded: Channel | None = None
+        self, lists: Iterable[NbestList], recorded: Channel, channel: Channel | None = None
     ) -> Iterator[NbestList]:
-        """The lists, respelled by a channel where they are suited for that.
+        """The lists, respelled where they are suited for that.
 
         Args:
-            recorded: the channel that the column is said to come from, where it is another.
+            recorded: the channel that the column is said to come from. channel: that respells, where it is another.
         """
-        respeller = Respeller(channel, self._lexicon, self._number)
+        respeller = Respeller(channel, self._lexicon, self._number) if channel else self._respeller
         stream = iter(lists)
         head = list(islice(stream, HEAD))
         reason = unsuited(head, self._lexicon)
         if reason:
-            log.warning("nothing is respelled: %s", reason)
+            log.warning("%s: %s", "only listed terms are proposed" if self._terms else "nothing is respelled", reason)
         every = chain(head, stream)
-        model = f"respell:{self._number}:v{SELECTION}"
-        column = Column(model, (recorded or channel).digest, f"lexicon:{self._lexicon.digest}", "float32", Role.CHANNEL)
-        count = replace(column, fingerprint="", role=Role.COUNT)
+        own = self._columns(recorded)
         before, columns = None, {}
         # What is left alone has the columns, too: weights that were tuned on lists that are respelled fit it.
         for nbest in (respeller.respell(original, {}) for original in every) if reason else respeller(every):
             if nbest.provenance is not before:
                 before = nbest.provenance
-                columns = {EDITS: count, **before, CHANNEL: column}  # proposals have edits of their own
+                columns = {**own, **before, CHANNEL: own[CHANNEL]}  # proposals have edits of their own
             yield replace(nbest, provenance=columns)
 
 

@@ -127,6 +127,11 @@ def _verbatim(text: str) -> Part:
     return Part((), lambda changes: text)
 
 
+def recording_of(utterance: str) -> str:
+    """The recording of an utterance: its id without the last part."""
+    return re.sub(r"[-_][^-_]*$", "", utterance)
+
+
 def _line_part(line: str, number: int, stem: str, kind: str) -> Part:
     """A line of trn, Kaldi text, STM, or a plain line."""
     name, recording, begin, end = str(number), stem, 0, len(line)
@@ -137,7 +142,7 @@ def _line_part(line: str, number: int, stem: str, kind: str) -> Part:
     elif kind in ("kaldi", "stm") and (match := (_ID if kind == "kaldi" else _STM).match(line)):
         name, begin = match[1], match.end()
     if kind in ("trn", "kaldi"):
-        recording = re.sub(r"[-_][^-_]*$", "", name)
+        recording = recording_of(name)
     elif kind == "stm":
         recording = name
     return Part(

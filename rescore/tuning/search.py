@@ -121,8 +121,9 @@ def line_search(objective: Objective) -> Floats:
 
     One weight is found exactly: the middle of the widest interval with the best value in [0, 1]. Several are searched
     along lines, each exactly, from every single column's best, from single columns, and from the middle of two and of
-    all; so the value is never worse than with the best single column. Where nothing is better than the first pass, the
-    first pass has all weight.
+    all; so the value is never worse than with the best single column. Two free columns may gain only together, as a
+    channel and a bonus for each change; if all columns are free, the search begins with each of them, too. Where
+    nothing is better than the first pass, the first pass has all weight.
     """
     alone = objective.first_pass
     corners = np.eye(len(alone))[~objective.free]
@@ -134,6 +135,8 @@ def line_search(objective: Objective) -> Floats:
     if len(alone) > 2 or objective.free.any():
         middles = [(corner + other) / 2 for corner, other in combinations(corners, 2)]
         points = [*starts, *corners[1:], *middles, corners.mean(axis=0)]
+        if len(corners) == 1:
+            points += list(alone + np.eye(len(alone))[objective.free])
         starts = [alone, *(climb(objective, point) for point in points)]
     return max(starts, key=lambda point: objective.sign * objective.value(point))  # of equals the first
 

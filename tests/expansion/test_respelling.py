@@ -236,6 +236,32 @@ def test_words_of_the_user(tmp_path: Path) -> None:
     assert "the old lucarazan" in [h.text for h in found.hypotheses]
 
 
+def test_terms_of_several_words_in_texts_without_scores(caplog: pytest.LogCaptureFixture) -> None:
+    """One text per utterance, no language model: the channel and the bonus of a correction gain only together."""
+    pairs = [
+        ("ask gold man sacks now", "ask goldman sachs now"),
+        ("use post gress here", "use postgres here"),
+        ("the super bass player", "the super bass player"),
+        *[(f"she met a {who}", f"she met a {who}") for who in ("farmer", "baker", "singer", "king", "lady")],
+    ]
+
+    def lists(number: int) -> list[NbestList]:
+        every = [pairs[index % len(pairs)] for index in range(number)]
+        return [NbestList(f"u{n}", [Hypothesis(heard, {"s2s": 0.0})], (said,)) for n, (heard, said) in enumerate(every)]
+
+    words = MetricOptions(words=WordList(("Goldman Sachs", "Postgres", "Supabase", "Meta"), "terms"))
+    config = RunConfig(respell=5, channel="shipped", measuring=words)
+    wrong = next(iter(stages.expanded([lists(4)[2]], config)))
+    assert "the supabase player" in [hypothesis.text for hypothesis in wrong.hypotheses]
+    outcome = pipeline.run(lists(24), config, lists(64), list)
+    assert outcome.results.first_pass > 10 and outcome.results.reranked == 0.0
+    chosen = [nbest.hypotheses for nbest in stages.expanded(lists(2), config)]
+    assert [(one.origin, one.scores["edits"]) for one in chosen[0]][:2] == [
+        (Origin.FIRST_PASS, 0.0), (Origin.RESPELLED, 1.0),
+    ]  # fmt: skip
+    assert all(one.scores[CHANNEL] < 0 for one in chosen[0][1:])
+
+
 def test_other_languages_are_left_alone(caplog: pytest.LogCaptureFixture) -> None:
     chinese = [NbestList("u", [Hypothesis("今天 天气", {"s2s": 0.0})])]
     assert "no blanks" in str(unsuited(chinese, LEXICON))
