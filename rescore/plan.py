@@ -44,7 +44,6 @@ from rescore.nbest import (
     RESPELLING,
     TOKENS,
     WORDS,
-    Column,
     NbestList,
     Role,
     component_columns,
@@ -84,7 +83,7 @@ class Expansion:
             counts_listed: whether listed words become a column.
         """
         self._listed = config.measuring.words if counts_listed else None
-        self._number, self._respelling, self._proposing = config.recombine, None, None
+        self._number, self.respelling, self._proposing = config.recombine, None, None
         self.learns_from_decided = bool(config.respell) and config.channel == "folds"
         """Whether a channel is learned from the references of the lists themselves."""
         if config.propose:
@@ -94,18 +93,8 @@ class Expansion:
         if config.respell:
             from rescore.expansion.respell import Respelling, find_lexicon
 
-            words = config.measuring.words
-            lexicon = find_lexicon(config.lexicon, config.lms, words)
-            self._respelling = Respelling(config.respell, lexicon, config.channel, dev, words)
-
-    @property
-    def columns(self) -> dict[str, Column]:
-        """The columns of new hypotheses in lists that nothing was learned from.
-
-        Raises:
-            UserError: the channel is absent or damaged, or has no lists to be learned from.
-        """
-        return self._respelling.columns if self._respelling else {}
+            lexicon = find_lexicon(config.lexicon, config.lms, config.measuring.words)
+            self.respelling = Respelling(config.respell, lexicon, config.channel, dev, config.measuring.words)
 
     def __call__(self, lists: Iterable[NbestList], dev: bool = False) -> Iterator[NbestList]:
         """The lists with new hypotheses, as a stream; the dev lists themselves with channels of folds."""
@@ -115,8 +104,8 @@ class Expansion:
             lists = (recombine(nbest, self._number) for nbest in lists)
         if self._proposing:
             lists = self._proposing(lists)
-        if self._respelling:
-            lists = self._respelling(lists, dev)
+        if self.respelling:
+            lists = self.respelling(lists, dev)
         if self._listed:
             from rescore.expansion.respell import with_listed
 

@@ -111,7 +111,9 @@ class Rescorer:
         return self._plans[traits]
 
     def _check(self, plan: Plan) -> None:
-        columns = plan.expansion.columns | {column_name(lm, plan.norm): origin(lm, plan.norm) for lm in plan.models}
+        columns = {column_name(lm, plan.norm): origin(lm, plan.norm) for lm in plan.models}
+        if plan.expansion.respelling:
+            columns |= plan.expansion.respelling.columns
         if self._config.propose or (plan.weights.weighs(EDITS) and EDITS not in columns):
             raise UserError(
                 "these weights were tuned with respelled or proposed hypotheses; give the --respell and --words that "
