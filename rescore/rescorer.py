@@ -68,7 +68,7 @@ class Rescorer:
 
         Raises:
             UserError: a model or the weights cannot be loaded, a column that has a weight comes from none of the models
-                or from another model than the weights were tuned with, or the weights need hypotheses that are not added.
+                or from another model than the weights were tuned with, or hypotheses lack that the weights need.
         """
         models: Sequence[Model] = lm if isinstance(lm, (list, tuple)) else [cast(Model, lm)]
         self._loaded, self._specs = api.as_models(models), api.specs_of(models)
