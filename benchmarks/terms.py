@@ -179,12 +179,14 @@ def _nodes(nodes: np.ndarray) -> list[list[float]]:
 
 
 def prepare(data: Path, out: Path) -> None:
-    """Kaldi texts of both halves of Earnings-21, and of dev-other with lists of rare words for each utterance."""
+    """Kaldi texts and lists of one text of both halves of Earnings-21, and texts of dev-other with lists of rare words for each utterance."""
     for half in ("tune", "report"):
         lists = earnings(data, half == "tune")
         out.joinpath(half).mkdir(parents=True, exist_ok=True)
         for place, name in enumerate(SYSTEMS):
             _write(out / half / f"{name}.txt", ((nbest["id"], nbest["hyps"][place]["text"]) for nbest in lists))
+            single = (json.dumps(nbest | {"hyps": nbest["hyps"][place : place + 1]}) for nbest in lists)
+            (out / half / f"{name}.jsonl").write_text("".join(f"{line}\n" for line in single), encoding="utf-8")
         _write(out / half / "ref.txt", ((nbest["id"], nbest["ref"]) for nbest in lists))
     counts = Lexicon.load(shipped_models() / "tta/lexicon.txt.xz").counts
     frequent = set(sorted(counts, key=lambda word: -counts[word])[:FREQUENT_WORDS])

@@ -19,7 +19,7 @@ GRID = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 """Thresholds that are tried, as probabilities."""
 SIGNIFICANT = 1.645
 """Standard errors from which on a rise of the U-WER counts as harm: one-sided, p = 0.05."""
-LM_WEIGHT = 0.1
+LM_WEIGHT = 0.03
 """Weight of a language model's log-probability ratio beside the log-odds."""
 
 
