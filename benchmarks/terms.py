@@ -3,6 +3,8 @@
     python benchmarks/terms.py train --out models/terms
     python benchmarks/terms.py prepare --out work
     python benchmarks/terms.py plain work/report/rev-kaldi.txt --words terms.oracle.txt --out work/plain.txt
+    pip install jellyfish phonemizer espeakng-loader
+    python benchmarks/terms.py keys --out keys.json
 
 Data: Earnings-21 (`lists.jsonl`), of whose recordings, sorted, the first, third, fifth, ... are for training and the
 others for reports; LibriSpeech dev-clean and HyPoradise's training sets. `--data` names their folder.
@@ -14,12 +16,14 @@ import argparse
 import json
 import random
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from importlib.util import find_spec
 from itertools import groupby
 from pathlib import Path
 
 import numpy as np
 from rapidfuzz.distance import Levenshtein
+from rapidfuzz.process import cdist
 
 from rescore.expansion.channel import Channel, learn
 from rescore.expansion.correct import FEATURES, Finder, Heard, Recording
@@ -35,6 +39,8 @@ MONOTONE = {"share": -1, "channel": 1, "channel_mean": 1, "letters": 1, "term_el
 """The direction in which a feature may change the odds; others may change them either way."""
 ALIKE = 0.15
 """Share of sounds that may differ in plain phonetic replacement."""
+RATES = (0.01, 0.05, 0.2)
+"""Shares of rightly heard spans that a key may take for terms."""
 FREQUENT_WORDS = 5_000
 """The most frequent words of novels, which the lists of rare words for each utterance do not have."""
 RARE = 12.0
@@ -179,7 +185,7 @@ def _nodes(nodes: np.ndarray) -> list[list[float]]:
 
 
 def prepare(data: Path, out: Path) -> None:
-    """Kaldi texts and lists of one text of both halves of Earnings-21, and texts of dev-other with lists of rare words for each utterance."""
+    """Kaldi texts and lists of one text of both halves of Earnings-21; dev-other with rare words of each utterance."""
     for half in ("tune", "report"):
         lists = earnings(data, half == "tune")
         out.joinpath(half).mkdir(parents=True, exist_ok=True)
@@ -222,13 +228,76 @@ def plain(texts: Path, words: Path, out: Path) -> None:
     _write(out, rows)
 
 
+def keys_compared(data: Path, out: Path) -> None:
+    """How well keys of sounds find misheard terms of Earnings-21's training half.
+
+    A term is found if it is nearer to what was heard than all but 1, 5 or 20 % of rightly heard spans are to any term.
+    """
+    terms, _ = read_terms(WordList.load(data / "earnings21/terms.oracle.txt"))
+    listed, known = TermIndex(terms), {term.words for term in terms}
+    misheard_terms, others = set(), set()
+    for nbest in earnings(data, train=True):
+        meant = keys(nbest["ref"])
+        for name in ("rev-kaldi", "speechmatics", "kaldi-librispeech"):
+            heard = keys(nbest["hyps"][SYSTEMS.index(name)]["text"])
+            for op in Levenshtein.opcodes(meant, heard):
+                ours, theirs = meant[op.src_start : op.src_end], heard[op.dest_start : op.dest_end]
+                if op.tag == "replace" and tuple(ours) in known and len(theirs) <= 5:
+                    misheard_terms.add((" ".join(theirs), " ".join(ours)))
+                elif op.tag == "equal":
+                    rows = [ours[at : at + size] for size in (1, 2, 3) for at in range(len(ours) - size + 1)]
+                    others |= {" ".join(row) for row in rows if not any(listed.occurrences(split(" ".join(row))))}
+    pairs = sorted(misheard_terms)
+    spans = random.Random(0).sample(sorted(others), 5_000)
+    texts = [" ".join(term.words) for term in terms]
+    found = {}
+    for name, key in _keys().items():
+        of = dict(
+            zip(every := sorted({*spans, *texts, *(text for pair in pairs for text in pair)}), key(every), strict=True)
+        )
+        distances = cdist(
+            [of[text] for text in spans], [of[text] for text in texts], scorer=Levenshtein.normalized_distance
+        )
+        limits = np.quantile(distances.min(axis=1), RATES)
+        near = [Levenshtein.normalized_distance(of[heard], of[term]) for heard, term in pairs]
+        found[name] = {
+            f"{rate:.0%}": round(100 * float(np.mean(np.array(near) < limit)), 1)
+            for rate, limit in zip(RATES, limits, strict=True)
+        }
+        print(name, found[name], flush=True)
+    print(f"{len(pairs)} misheard terms, {len(spans)} other spans")
+    out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+
+
+def _keys() -> dict[str, Callable[[list[str]], list[str]]]:
+    """What gives the keys of texts, by name: the project's own rules, and the libraries that are installed."""
+    ways: dict[str, Callable[[list[str]], list[str]]] = {
+        "letters": lambda texts: [text.replace(" ", "") for text in texts],
+        "rules": lambda texts: [sounds(text) for text in texts],
+    }
+    if find_spec("jellyfish"):
+        from jellyfish import metaphone
+
+        ways["jellyfish"] = lambda texts: [metaphone(text).replace(" ", "") for text in texts]
+    if find_spec("phonemizer") and find_spec("espeakng_loader"):
+        import espeakng_loader
+        from phonemizer.backend import EspeakBackend
+        from phonemizer.backend.espeak.wrapper import EspeakWrapper
+
+        EspeakWrapper.set_library(espeakng_loader.get_library_path())
+        EspeakWrapper.set_data_path(espeakng_loader.get_data_path())
+        backend = EspeakBackend("en-us")
+        ways["phonemizer"] = lambda texts: [ipa.replace(" ", "") for ipa in backend.phonemize(texts, strip=True)]
+    return ways
+
+
 def _write(path: Path, rows: Iterable[tuple[str, str]]) -> None:
     path.write_text("".join(f"{name} {text}\n" for name, text in rows), encoding="utf-8")
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("command", choices=("train", "prepare", "plain"))
+    parser.add_argument("command", choices=("train", "prepare", "plain", "keys"))
     parser.add_argument("text", nargs="?", type=Path, help="plain: a Kaldi text")
     parser.add_argument("--words", type=Path, help="plain: the list")
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
@@ -237,4 +306,4 @@ if __name__ == "__main__":
     if arguments.command == "plain":
         plain(arguments.text, arguments.words, arguments.out)
     else:
-        {"train": train, "prepare": prepare}[arguments.command](arguments.data, arguments.out)
+        {"train": train, "prepare": prepare, "keys": keys_compared}[arguments.command](arguments.data, arguments.out)

@@ -134,7 +134,7 @@ class RunConfig(Declared):
     respell: int = option(
         0,
         "Add up to N hypotheses to each list, after --recombine: words outside the lexicon are replaced by words of "
-        "the lexicon.",
+        "the lexicon, and words that sound like a term of --words by the term.",
         group=EXPANSION, metavar="N", low=0,
     )  # fmt: skip
     channel: str | None = option(
