@@ -242,9 +242,9 @@ DECISIONS: RegistryWithOptions[Any] = RegistryWithOptions(
     "decision",
     {
         "best": ("rescore.decision.rules:Best", "the hypothesis with the best score"),
-        "mbr": ("rescore.decision.mbr:MinimumBayesRisk", "minimum Bayes risk"),
+        "mbr": ("rescore.decision.rules:MinimumBayesRisk", "minimum Bayes risk"),
         "mbr-aggregate": (
-            "rescore.decision.mbr:AggregatedBayesRisk",
+            "rescore.decision.rules:AggregatedBayesRisk",
             "minimum Bayes risk with aggregated references (BLEU and chrF)",
         ),
         "rover": ("rescore.decision.rover:Rover", "a vote on each word"),
