@@ -122,8 +122,8 @@ Losses = Callable[[Metric, Sequence[NbestList]], list[Floats]]
 
 
 class DecisionRule:
-    """Chooses a text for each list, by `choose`; or by `choose_all`, if the rule is faster over all lists at once or has
-    weights of its own."""
+    """Chooses a text for each list: by `choose`; or by `choose_all`, if it is faster over all lists at once or
+    has weights of its own."""
 
     needs_scale: ClassVar[bool] = False
     """Whether `choose` takes posteriors exp(scale * score); else it takes the scores themselves."""
@@ -168,7 +168,7 @@ def losses(metric: Metric, lists: Sequence[NbestList]) -> list[Floats]:
     if metric.pair_losses is not None:
         return [_of_list(metric, metric.pair_losses, nbest) for nbest in lists]
     texts = [list(dict.fromkeys(hypothesis.text for hypothesis in nbest.hypotheses)) for nbest in lists]
-    pairs = list(dict.fromkeys(pair for of_list in texts for pair in product(of_list, repeat=2)))
+    pairs = list(dict.fromkeys(pair for of_list in texts for pair in product(of_list, of_list)))
     where = {pair: index for index, pair in enumerate(pairs)}
     values = np.concatenate([_loss(metric, pairs[start : start + CHUNK]) for start in range(0, len(pairs), CHUNK)])
     return [
@@ -190,8 +190,8 @@ def _loss(metric: Metric, pairs: Sequence[tuple[str, str]]) -> Floats:
 
 
 class MinimumBayesRisk(DecisionRule):
-    """The hypothesis of least expected loss under the posteriors of all hypotheses (Kumar and Byrne 2004; over an N-best
-    list, Stolcke et al. 1997).
+    """The hypothesis of least expected loss under the posteriors of all hypotheses (Kumar and Byrne 2004; over an
+    N-best list, Stolcke et al. 1997).
 
     The loss is the metric's: word or character errors, or the distance of a sentence's score from a perfect score.
     """
