@@ -16,8 +16,7 @@ from rescore.metrics.base import Counts, is_better, warn_of_unspaced
 from rescore.metrics.significance import PairedTest, ScoredText, confidence_interval
 from rescore.nbest import COUNTS, FIRST_PASS, NbestList
 from rescore.parts import STYLES
-from rescore.reports.cascades import Cascade, cascades
-from rescore.reports.cascades import lines as cascade_lines
+from rescore.reports.cascades import Cascade, cascade_lines, cascades
 from rescore.reports.results import FIRST, ORACLE, SHORT, choose, measured, oracle_places, sign
 from rescore.styles import as_frame, as_json, html, mark_best, marked_worse, p_value, text
 from rescore.tuning.weights import FIRST_PASS_ALONE, Weights, bonus_phrases
