@@ -132,3 +132,19 @@ def test_formats_of_texts_are_written_by_rerank(name: str, rescore: Run, tmp_pat
     write_lines(tmp_path / "l.jsonl", noise(3, 1))
     done = rescore("convert", "l.jsonl", "--to", name)
     assert done.returncode == 2 and f"rescore rerank NBEST --best out.{name.lower()}" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("convert", "l.jsonl"),
+        ("rerank", "l.jsonl", "--weights", "no.json"),
+        ("run", "l.jsonl", "--lm", "ngram:no.arpa", "--weight", "0.5"),
+    ],
+)
+def test_lists_are_not_written_with_the_ending_of_texts(command: tuple[str, ...], rescore: Run, tmp_path: Path) -> None:
+    write_lines(tmp_path / "l.jsonl", noise(3, 1))
+    for name in ("x.trn", "x.ctm.gz", "x.srt"):
+        done = rescore(*command, "-o", name)
+        assert_one_line_error(done, f"{name}: ", "1-best texts, not lists", f"rescore rerank NBEST --best {name}")
+        assert not (tmp_path / name).exists()
