@@ -195,8 +195,8 @@ def check(config: RunConfig) -> RunConfig:
             raise UserError(f"{option} NUMBER needs --weight; --dev and --folds tune this bonus")
     if config.boost is True and not config.tunes:
         raise UserError("--boost tune needs --dev lists to tune on; or give --boost NUMBER")
-    if not config.tunes and (internal := [spec for spec in each(config.lms) if parse(spec).internal]):
-        raise UserError(f"--lm {internal[0]}: the weight of an internal LM is tuned; give --dev or --folds")
+    if not config.tunes and any(parse(spec).internal for spec in each(config.lms)):
+        raise UserError("--ilm: the weight of an internal LM is tuned; give --dev or --folds")
     if not config.tunes and config.lms:
         given_weights(config, each(config.lms))
     return config
@@ -440,16 +440,21 @@ class _Resolver:
         return tuple(counted[:1])
 
     def _columns(self, plan: Plan) -> list[str]:
-        """The columns of language models whose weights are tuned: of the plan's models, else of the lists."""
-        if plan.models:
+        """The columns of language models whose weights are tuned: of the plan's models, else of the lists.
+
+        An internal LM alone is tuned beside the columns of the lists.
+        """
+        specs = each(self._config.lms)
+        internal = bool(specs) and all(parse(spec).internal for spec in specs)
+        if plan.models and not internal:
             return plan.model_columns
         if not self._basis:
             return []
         columns = choose_columns(self._basis, self._config.columns, self._config.nth)
-        nothing = not (columns or self._config.components or self._lists)  # `run` may tune bonuses alone
+        nothing = not (columns or plan.models or self._config.components or self._lists)  # `run` may tune bonuses alone
         if nothing and plan.decision.name == "best":
             raise UserError(_no_columns(self._config.dev or "the lists", self._basis))
-        return columns
+        return [*columns, *plan.model_columns]
 
     def _tuning(self, plan: Plan, columns: Sequence[str]) -> TuningOptions:
         """How weights of columns are tuned."""

@@ -68,7 +68,7 @@ class ListedWords(Declared):
     "pseudo-log-likelihoods]",
 )
 @options.takes(
-    lms=options.SCORING,
+    lms=options.LanguageModelOptions,
     config=options.config(options.MODELS, options.EXPANSION),
     listed=ListedWords,
     inputs=options.InputOptions,
@@ -92,13 +92,16 @@ def command(
     rescore score test.json --lm tta -o test.tta.jsonl.gz
     rescore score --text test.txt --lm tta --lm ngram:lm.arpa
 
-    A column has the name of its model: tta for sums over tokens, tta.mean for means. JSON Lines are scored as a stream.
+    A column has the name of its model: tta for sums over tokens, tta.mean for means; --ilm adds the column ilm. JSON
+    Lines are scored as a stream.
     """
     from rescore import formats, pipeline
     from rescore.metrics import MetricOptions
 
     if bool(nbest) == bool(text):
         raise click.UsageError("give either N-best lists or --text FILE")
+    if not (lms.lm or lms.ilm):
+        raise click.UsageError("give --lm KIND[:PATH]; `rescore score --help-all` lists the kinds of models")
     if accuracy and not text:
         raise click.UsageError("--accuracy needs --text FILE")
     if text and (config.respell or config.recombine or config.propose):
