@@ -333,11 +333,18 @@ class _Resolver:
         if not config.metrics and metric.companion:
             names = dict.fromkeys([metric.companion])
             self._decide("further metric", metric.companion, f"tuning for {metric.name} flatters {metric.name}")
+        others = [choose_metric(other, self._lists or self._basis, measuring) for other in names]
         weighed = self._tuned is not None and self._tuned.weighs(LISTED)
         if measuring.words and metric.words and (weighed or self._boosted()):
-            self._decide("further metrics", "bwer, uwer", "listed words have a bonus: what it costs the other words")
-            names |= dict.fromkeys(name for name in ("bwer", "uwer") if name != metric.name.lower())
-        return metric, *(keep(choose_metric(other, self._lists or self._basis, measuring)) for other in names)
+            wanted = [name for name in ("bwer", "uwer") if name not in (metric.name.lower(), *names)]
+            try:
+                others += [choose_metric(name, self._lists or self._basis, measuring) for name in wanted]
+            except UserError as error:  # the words may be right for other lists
+                log.warning("%s, so figures of listed words are absent", error)
+            else:
+                why = "listed words have a bonus: what it costs the other words"
+                self._decide("further metrics", "bwer, uwer", why)
+        return metric, *map(keep, others)
 
     def _decision(self) -> Decision:
         """The decision that was asked for; else the decision that the weights were tuned for; else the best score."""

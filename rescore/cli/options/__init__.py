@@ -133,7 +133,7 @@ class TestOptions(Declared):
         "only).",
         choices=TESTS,
     )
-    by_speaker: bool = option(False, "Exchange or resample whole speakers instead of utterances.")
+    by_speaker: bool = option(False, "Tests exchange, and intervals draw, whole speakers instead of utterances.")
     speaker: str | None = option(
         None,
         "Regular expression that finds the speaker or document in an utterance id.  [default: ^(.+?)[-_]]",
