@@ -121,10 +121,12 @@ class RunOutputs(WordOutputs, RerankedOutputs, CurveOption):
         Returns:
             what --segments says.
         """
+        from rescore.formats import check_output
         from rescore.formats.best import TIMED, check
         from rescore.formats.references import read_segments
         from rescore.styles import endings, style_of
 
+        check_output(self.output or "-")
         if self.respellings and not respell:
             raise click.UsageError("--respellings needs --respell N")
         if self.respellings and style_of(self.respellings) is None:
