@@ -62,7 +62,8 @@ def command(
 
     A single weight is tuned exactly, without a grid: it is the middle of the widest interval of best weights. Several
     weights are tuned together by exact line searches. The result is averaged over bootstrap samples of the lists; it
-    is 0 if the gain is not significant. --no-bagging takes the weights with the lowest error on the lists.
+    is 0 if the gain is not significant. --no-bagging takes the weights with the lowest error on the lists. To subtract
+    an internal LM, add its column first: rescore score dev.tta.jsonl --ilm TEXT.
     """
     from rescore import formats, pipeline
     from rescore.reports.details import weight_curve, write_curve

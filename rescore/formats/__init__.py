@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from rescore.errors import UserError, counted
-from rescore.formats.best import LIKE_TEXT, TEXT, BestWriter, read_best, write_best
+from rescore.formats.best import LIKE_TEXT, TEXT, TIMED, BestWriter, read_best, write_best
 from rescore.formats.lines import IdSet
 from rescore.formats.references import ReferenceFile, References, all_lines, open_references, read_references
 from rescore.formats.source import NO_SCORES, TWICE, Fields, InputWarnings, ListSize, ReadOptions, Source, input_waits
@@ -37,6 +37,9 @@ from rescore.nbest import (
 from rescore.parts import FORMATS
 
 log = logging.getLogger(__name__)
+
+BEST_ENDINGS = ("trn", "stm", *(ending[1:] for ending in TIMED))
+"""Endings of files with 1-best texts, which are no lists."""
 
 __all__ = [
     "FORMATS",
@@ -380,12 +383,29 @@ def write(lists: Iterable[NbestList], path: str, format_name: str | None = None)
         UserError: the format is not written, or cannot hold these lists at all.
     """
     if format_name is None:
-        ending = path.removesuffix(".gz").rpartition(".")[2]
+        check_output(path)
+        ending = _ending(path)
         format_name = ending if ending in ("csv", "tsv") else "native"
     able = written_formats()
     if FORMATS.check(format_name) not in able:
         raise UserError(f"{format_name} is read only; formats that can be written: {', '.join(able)}")
     FORMATS[format_name].write(lists, path)
+
+
+def check_output(path: str) -> None:
+    """Check, before anything is computed, that the ending of a file for lists is not an ending of 1-best texts.
+
+    Raises:
+        UserError: it is.
+    """
+    if (ending := _ending(path)) in BEST_ENDINGS:
+        raise UserError(
+            f"{path}: a .{ending} file holds 1-best texts, not lists; write it with: rescore rerank NBEST --best {path}"
+        )
+
+
+def _ending(path: str) -> str:
+    return path.removesuffix(".gz").rpartition(".")[2] if "." in path else ""
 
 
 def written_formats() -> list[str]:

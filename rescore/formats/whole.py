@@ -116,7 +116,12 @@ def measured_recordings(path: str, references: str, strict: bool = False) -> lis
             "%s: no output for recording %s (%d missing); its words are deletions", path, absent[0], len(absent)
         )
     return [
-        NbestList(name, [Hypothesis(outputs[name].text if name in outputs else "", {FIRST_PASS: 0.0})], (whole.text,))
+        NbestList(
+            name,
+            [Hypothesis(outputs[name].text if name in outputs else "", {FIRST_PASS: 0.0})],
+            (whole.text,),
+            recording=name,
+        )
         for name, whole in expected.items()
     ]
 

@@ -414,6 +414,7 @@ def _ngram_counts(arpa: Path) -> list[int]:
 
 def _card(options: NgramKind.Options, sentences: int, counts: Sequence[int], program: str) -> str:
     own = {"kind": "ngram", "order": options.order, "unit": options.unit, "recommended_weight": 0.3}
+    own["training_text"] = ", ".join(text.name for text in options.text)
     return f"""{card_head("text-generation", own)}
 
 # ngram

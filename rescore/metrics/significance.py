@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -19,10 +20,17 @@ from rescore.metrics.normalise import Normaliser
 from rescore.nbest import NbestList, content_hash
 from rescore.parts import TESTS
 
+log = logging.getLogger(__name__)
+
 SEED = 12345
 """sacreBLEU has the same seed, so both draw the same samples."""
 SPEAKER = r"^(.+?)[-_]"
 """The speaker in an utterance id, as in sclite and Kaldi: the part before the first hyphen or underscore."""
+BY_SPEAKER = "by=speaker"
+"""What signatures say where tests and intervals exchange or draw speakers."""
+FEWEST = 6
+"""Units from which on a p-value can be below 0.05: of the 2^n exchanges of n units, two are as extreme as a set where
+all units prefer the same system."""
 _CELLS = 1 << 20  # of a matrix of samples: bounds memory
 
 
@@ -280,7 +288,7 @@ class PairedTest:
 
     @property
     def signature(self) -> str:
-        parts = [self.name, TESTS[self.name]().signature, "by=speaker" if self.by_speaker else ""]
+        parts = [self.name, TESTS[self.name]().signature, BY_SPEAKER if self.by_speaker else ""]
         return ",".join(filter(None, parts))
 
     def p_value(
@@ -292,12 +300,39 @@ class PairedTest:
             UserError: the test does not apply to the metric, or ids have no speaker.
         """
         if self.by_speaker:
-            groups = speakers([nbest.id for nbest in lists], self.pattern)
             first, second = (
-                [ScoredText("", counts) for counts in by_group([chosen.counts for chosen in choice], groups)]
+                [ScoredText("", counts) for counts in self.by_unit(lists, [chosen.counts for chosen in choice])]
                 for choice in (first, second)
             )
         return TESTS[self.name]().p_value(metric, lists, first, second)
+
+    def by_unit(self, lists: Sequence[NbestList], rows: Sequence[Counts]) -> Sequence[Counts]:
+        """The statistics of each unit that is exchanged or drawn: a speaker, or an utterance."""
+        if not self.by_speaker:
+            return rows
+        return list(by_group(rows, speakers([nbest.id for nbest in lists], self.pattern)))
+
+    def warn_of_few(self, metric: Metric, lists: Sequence[NbestList]) -> None:
+        """Say so where there are too few units for a low p-value."""
+        if not TESTS[self.name].by_units:
+            return
+        whole = all(nbest.recording == nbest.id for nbest in lists)
+        unit = "speaker" if self.by_speaker else "recording" if whole else "utterance"
+        number = len(set(speakers([nbest.id for nbest in lists], self.pattern))) if self.by_speaker else len(lists)
+        if number >= FEWEST:
+            return
+        if number == 1 and self.by_speaker:
+            log.warning(
+                "all %s are of one speaker, so there is no test by speaker (p is 1); leave out --by-speaker, or give "
+                "--speaker REGEX",
+                counted(len(lists), "utterance"),
+            )
+            return
+        instead = "; give --test mapsswe, which compares segments" if metric.unit == "word" and metric.words else ""
+        log.warning(
+            "only %s: randomisation gives no p-value below about %g, and the p-value of the bootstrap is too small%s",
+            *(counted(number, unit), 2.0 ** (1 - number), "" if self.by_speaker else instead),
+        )
 
 
 class MatchedPairs(NamedTuple):

@@ -13,11 +13,10 @@ from rescore import decision
 from rescore.errors import UserError, counted
 from rescore.metrics import Metric, list_statistics, total, value
 from rescore.metrics.base import Counts, is_better, warn_of_unspaced
-from rescore.metrics.significance import PairedTest, ScoredText, confidence_interval
+from rescore.metrics.significance import BY_SPEAKER, PairedTest, ScoredText, confidence_interval
 from rescore.nbest import COUNTS, FIRST_PASS, NbestList
 from rescore.parts import STYLES
-from rescore.reports.cascades import Cascade, cascades
-from rescore.reports.cascades import lines as cascade_lines
+from rescore.reports.cascades import Cascade, cascade_lines, cascades
 from rescore.reports.results import FIRST, ORACLE, SHORT, choose, measured, oracle_places, sign
 from rescore.styles import as_frame, as_json, html, mark_best, marked_worse, p_value, text
 from rescore.tuning.weights import FIRST_PASS_ALONE, Weights, bonus_phrases
@@ -139,6 +138,7 @@ def compare(
         sources: names of test and dev lists. also: further metrics to report.
     """
     warn_of_unspaced(metric, lists)
+    test.warn_of_few(metric, lists)
     test_set, dev_set = _Set(metric, lists), _Set(metric, dev)
     result = Comparison(
         metric=metric.name,
@@ -312,7 +312,7 @@ class System:
     """What the value was computed from."""
     utterances: int
     low: float
-    """Lower end of the 95 % confidence interval (bootstrap over utterances), in percent."""
+    """Lower end of the 95 % confidence interval (bootstrap over utterances, or speakers), in percent."""
     high: float
     """Upper end, in percent."""
     oracle: float | None = None
@@ -328,7 +328,7 @@ class Systems:
     metric: str
     signature: str
     test: str | None = None
-    """The significance test and its settings; None for a single output."""
+    """The significance test and its settings; of a single output what intervals draw, None for utterances."""
     systems: list[System] = field(default_factory=list)
 
 
@@ -343,11 +343,14 @@ def compare_outputs(
     test = test or PairedTest()
     several = len(outputs) > 1
     warn_of_unspaced(metric, outputs[0][1])
+    if several or test.by_speaker:
+        test.warn_of_few(metric, outputs[0][1])
     # Nobody knows how a text was chosen: weights are those of lists alone.
     chosen_here = all(any(len(nbest.hypotheses) > 1 for nbest in lists) for _, lists in outputs)
     weights = FIRST_PASS_ALONE if chosen_here else Weights({}, "", tuned="")
-    signature = sign(metric, outputs[0][1], weights, test=test if several else None)
-    systems = Systems(metric.name, str(signature), test.signature if several else None)
+    used = test.signature if several else BY_SPEAKER if test.by_speaker else None
+    signature = replace(sign(metric, outputs[0][1], weights), test=used)
+    systems = Systems(metric.name, str(signature), used)
     base: dict[str, ScoredText] = {}
     references: dict[str, tuple[str, ...]] = {}
     for name, lists in outputs:
@@ -367,7 +370,9 @@ def compare_outputs(
                     "compare outputs for the same references, such as one --ref FILE"
                 )
         sums = total(statistics, first)
-        low, high = confidence_interval(metric, [chosen_text.counts for chosen_text in chosen.values()])
+        low, high = confidence_interval(
+            metric, test.by_unit(lists, [chosen_text.counts for chosen_text in chosen.values()])
+        )
         system = System(name, value(metric, sums), metric.details(sums), len(lists), low, high)
         if any(len(nbest.hypotheses) > 1 for nbest in lists):
             system.oracle = value(metric, total(statistics, oracle_places(metric, lists, statistics)))

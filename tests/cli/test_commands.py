@@ -310,3 +310,12 @@ def test_text_is_not_respelled(rescore: Run, tmp_path: Path) -> None:
     (tmp_path / "t").write_text("a\n", encoding="utf-8")
     done = rescore("score", "--text", "t", "--lm", "tta", "--respell", "4")
     assert done.returncode == 2 and "--respell" in done.stderr and "for lists" in done.stderr
+
+
+def test_a_damaged_module_is_no_interruption(rescore: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def damaged(name: str) -> None:
+        raise EOFError("marshal data too short")
+
+    monkeypatch.setattr("rescore.cli.main.importlib.import_module", damaged)
+    with pytest.raises(EOFError, match="marshal"):
+        rescore("models")

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from rescore.errors import UserError
 from rescore.lms import base
-from rescore.lms.base import Capabilities, ComputeOptions, Question, TokenScores
+from rescore.lms.base import Capabilities, ComputeOptions, Question, TokenScores, in_order
 from rescore.lms.folders import check_files, content_digest, load_model
 from rescore.lms.huggingface.models import LOGITS, Placement
 
@@ -68,20 +68,23 @@ class Seq2SeqLM:
 
     def score(self, questions: Sequence[Question]) -> list[TokenScores]:
         """One result per question with a source, in their order."""
-        pairs = [question.pair(self._channel) for question in questions]
-        sources = list(dict.fromkeys(source for source, _ in pairs))
-        results: dict[tuple[str, str], TokenScores] = {}
-        wanted: dict[str, list[str]] = {source: [] for source in sources}
-        for source, target in dict.fromkeys(pairs):
-            wanted[source].append(target)
-        with torch.inference_mode():
-            for batch in self._batches(sources):
-                states, mask = self._encoded(batch)
-                rows = [(row, text) for row, source in enumerate(batch) for text in wanted[source]]
-                for (row, text), scores in zip(rows, self._decoded(states, mask, rows), strict=True):
-                    results[batch[row], text] = scores
-                base.report(len(results), sum(map(len, wanted.values())))
-        return [results[pair] for pair in pairs]
+        return in_order(self.as_scored(questions))
+
+    @torch.inference_mode()
+    def as_scored(self, questions: Sequence[Question]) -> Iterator[tuple[int, TokenScores]]:
+        """The places of questions with a source and their scores, as the batches end."""
+        wanted: dict[str, dict[str, list[int]]] = {}
+        for place, question in enumerate(questions):
+            source, target = question.pair(self._channel)
+            wanted.setdefault(source, {}).setdefault(target, []).append(place)
+        done = 0
+        for batch in self._batches(list(wanted)):
+            states, mask = self._encoded(batch)
+            rows = [(row, text) for row, source in enumerate(batch) for text in wanted[source]]
+            for (row, text), scores in zip(rows, self._decoded(states, mask, rows), strict=True):
+                yield from ((place, scores) for place in wanted[batch[row]][text])
+            done += len(rows)
+            base.report(done, sum(map(len, wanted.values())))
 
     def _batches(self, texts: Sequence[str]) -> Iterator[list[str]]:
         """Texts of about one length, as many as the budget has tokens for."""

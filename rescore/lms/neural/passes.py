@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import NamedTuple, Protocol, TypeVar, cast
 
 import numpy as np
@@ -17,7 +17,16 @@ from torch import Tensor
 
 from rescore.errors import UserError
 from rescore.lms import base
-from rescore.lms.base import Capabilities, LanguageModel, Question, Spec, TokenScores, Values, capabilities_of
+from rescore.lms.base import (
+    Capabilities,
+    LanguageModel,
+    Question,
+    Spec,
+    TokenScores,
+    Values,
+    capabilities_of,
+    in_order,
+)
 from rescore.lms.neural.blocks import Batch
 from rescore.parts import KINDS
 
@@ -174,24 +183,40 @@ class NetworkScorer:
         """Positions that are not the sentence's."""
         return len(self.network.before) + len(self.network.after)
 
-    @torch.inference_mode()
     def score(self, questions: Sequence[Question]) -> list[TokenScores]:
         """One result per question, in their order; questions with equal tokens are scored once."""
-        encoded = self.encoded(questions)
-        rank = {sentence: index for index, sentence in enumerate(dict.fromkeys(encoded))}
-        distinct = list(rank)
+        return in_order(self.as_scored(questions))
+
+    @torch.inference_mode()
+    def as_scored(self, questions: Sequence[Question]) -> Iterator[tuple[int, TokenScores]]:
+        """The places of questions and their scores, as the batches end.
+
+        The batches are those of all questions, so `--cache` stores the same bits that are scored without it.
+        """
+        places: dict[Encoded, list[int]] = {}
+        for place, sentence in enumerate(self.encoded(questions)):
+            places.setdefault(sentence, []).append(place)
+        distinct = list(places)
         self._tell_once(distinct)
         log_probs = [np.zeros(len(sentence.ids)) for sentence in distinct]
-        done, whole = 0, self.passes * sum(len(sentence.ids[self.scored(sentence)]) for sentence in distinct)
-        for batch, rows, targets, spans in self.requests(distinct):
-            values = self.network.log_probs(batch, rows, targets).double().cpu().numpy()
-            for sentence, first, which in spans:
-                span_values = values[which]
-                log_probs[sentence][first : first + len(span_values)] += span_values / self.passes
-                done += len(span_values)
-            base.report(done, whole)
-        results = [self._result(*both) for both in zip(distinct, log_probs, strict=True)]
-        return [results[rank[sentence]] for sentence in encoded]
+        missing = [self.passes * len(sentence.ids[self.scored(sentence)]) for sentence in distinct]
+        ready = [index for index, number in enumerate(missing) if not number]
+        whole = left = sum(missing)
+        for request in chain([None], self.requests(distinct)):
+            if request:
+                values = self.network.log_probs(request.batch, request.rows, request.targets).double().cpu().numpy()
+                for index, first, which in request.spans:
+                    span_values = values[which]
+                    log_probs[index][first : first + len(span_values)] += span_values / self.passes
+                    left -= len(span_values)
+                    missing[index] -= len(span_values)
+                    if not missing[index]:
+                        ready.append(index)
+                base.report(whole - left, whole)
+            for index in ready:
+                result = self._result(distinct[index], log_probs[index])
+                yield from ((place, result) for place in places[distinct[index]])
+            ready.clear()
 
     def encoded(self, questions: Sequence[Question]) -> list[Encoded]:
         """The tokens of each question that are read and scored."""
