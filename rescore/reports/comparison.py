@@ -343,8 +343,6 @@ def compare_outputs(
     test = test or PairedTest()
     several = len(outputs) > 1
     warn_of_unspaced(metric, outputs[0][1])
-    if several or test.by_speaker:
-        test.warn_of_few(metric, outputs[0][1])
     # Nobody knows how a text was chosen: weights are those of lists alone.
     chosen_here = all(any(len(nbest.hypotheses) > 1 for nbest in lists) for _, lists in outputs)
     weights = FIRST_PASS_ALONE if chosen_here else Weights({}, "", tuned="")
@@ -381,6 +379,8 @@ def compare_outputs(
             system.p_value = test.p_value(metric, outputs[0][1], list(base.values()), same_order)
         base = base or chosen
         systems.systems.append(system)
+    if several or test.by_speaker:
+        test.warn_of_few(metric, outputs[0][1])
     return systems
 
 
