@@ -109,4 +109,5 @@ def _found(metric: str, weights: Weights, tuned: Tuned) -> Iterator[str]:
     first = f"{tuned.first_pass:.2f}"
     if tuned.equal_votes is not None:
         first = f"{tuned.first_pass:.2f} (first system), {tuned.equal_votes:.2f} (equal votes)"
-    yield f"{metric} {first} -> {tuned.value:.2f} at lambda {named}{same}{how}"
+    at = f" at lambda {named}{same}" if named else ""
+    yield f"{metric} {first} -> {tuned.value:.2f}{at}{how}"
