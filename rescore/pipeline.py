@@ -37,7 +37,7 @@ from rescore.lms.folders import card_value
 from rescore.lms.lexicon import SUSPICIOUS, share_seen
 from rescore.metrics import Metric
 from rescore.metrics.significance import PairedTest
-from rescore.nbest import EMPTY, NbestList, without_copies
+from rescore.nbest import EMPTY, NbestList, split_fingerprint, without_copies
 from rescore.plan import Load, Plan, check, resolve
 from rescore.reports.results import Dev, Results, system_name
 from rescore.reports.results import evaluate as evaluate_weights
@@ -211,7 +211,7 @@ def score_in_parts(
 
     made_by = []
     for lm in plan.models:
-        content = lm.fingerprint.partition("~")[0]  # without the probe of a served model, which differs by process
+        content, _ = split_fingerprint(lm.fingerprint)
         made_by.append(f"{lm.name} {replace(origin(lm, plan.norm), fingerprint=content).short} {content}")
     shards = Shards(output, [*made_by, plan.norm, *(lm.name for lm in plan.counted)])
     missing = shards.missing(windows(in_place(plan.models, lists)), progress)

@@ -246,7 +246,9 @@ def main() -> None:
         sys.exit(2)
     except click.ClickException as error:
         _fail(f"{error.format_message()} (see --help)")
-    except (click.Abort, KeyboardInterrupt):
+    except (click.Abort, KeyboardInterrupt) as error:
+        if isinstance(error.__cause__, EOFError):  # click takes it for the end of a dialogue, but there is no dialogue
+            raise error.__cause__ from None
         click.echo("rescore: interrupted", err=True)
         sys.exit(130)
     except (ReaderGoneError, BrokenPipeError):

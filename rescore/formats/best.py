@@ -1,14 +1,13 @@
-"""1-best texts, read with their references or written; words with their confidences, as CTM or JSON Lines."""
+"""1-best texts, read with their references or written."""
 
 from __future__ import annotations
 
 import html
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import SequenceMatcher
 from pathlib import Path
-from typing import IO, Protocol
+from typing import IO
 
 from rescore.errors import UserError, counted
 from rescore.formats.references import (
@@ -311,76 +310,3 @@ def _clock(seconds: float, mark: str) -> str:
     milliseconds = round(max(0.0, seconds) * 1000)
     minutes, rest = divmod(milliseconds, 60_000)
     return f"{minutes // 60:02}:{minutes % 60:02}:{rest // 1000:02}{mark}{rest % 1000:03}"
-
-
-KINDS = (".ctm", ".jsonl")
-
-
-class ConfidentWord(Protocol):
-    """`rescore.decision.confidence.Word`."""
-
-    @property
-    def text(self) -> str: ...
-    @property
-    def confidence(self) -> float: ...
-    @property
-    def alternatives(self) -> Sequence[tuple[str, float]]: ...
-
-
-def check_confidences(path: str, has_segments: bool) -> None:
-    """Check, before anything is computed, that the file can be written.
-
-    Raises:
-        UserError: the ending is not in `KINDS`, or a CTM has no segments.
-    """
-    if not path.endswith(KINDS):
-        raise UserError(f"{path}: its ending is none of {', '.join(KINDS)}")
-    if path.endswith(".ctm") and not has_segments:
-        raise UserError(f"{path}: a CTM has times; give --segments FILE (Kaldi's), or write .jsonl")
-
-
-def write_confidences(
-    path: str,
-    file: IO[str],
-    decided: Iterable[tuple[NbestList, Sequence[ConfidentWord]]],
-    segments: dict[str, RecordingSegment] | None = None,
-) -> None:
-    """Write the words of each list, in the form that the ending of `path` names.
-
-    Args:
-        segments: for a CTM, the recording and place of each utterance.
-
-    Raises:
-        UserError: as `check_confidences`, or an utterance is not in the segments.
-    """
-    check_confidences(path, segments is not None)
-    lines = _ctm_lines(decided, segments) if segments is not None and path.endswith(".ctm") else _json_lines(decided)
-    file.writelines(line + "\n" for line in lines)
-
-
-def _json_lines(decided: Iterable[tuple[NbestList, Sequence[ConfidentWord]]]) -> Iterator[str]:
-    for nbest, words in decided:
-        rows = []
-        for word in words:
-            row: dict[str, object] = {"word": word.text, "confidence": round(word.confidence, 4)}
-            if word.alternatives:
-                row["alternatives"] = [[alternative, round(mass, 4)] for alternative, mass in word.alternatives]
-            rows.append(row)
-        yield json.dumps({"id": nbest.id, "words": rows}, ensure_ascii=False)
-
-
-def _ctm_lines(
-    decided: Iterable[tuple[NbestList, Sequence[ConfidentWord]]], segments: dict[str, RecordingSegment]
-) -> Iterator[str]:
-    """Lists say no times of words: each takes a part of its utterance in proportion to its letters."""
-    for nbest, words in decided:
-        if nbest.id not in segments:
-            raise UserError(f"utterance {nbest.id}: not in the segments; they need a line for each utterance")
-        segment = segments[nbest.id]
-        letters = sum(len(word.text) for word in words)
-        per_letter = (segment.end - segment.start) / letters if letters else 0.0
-        begin = segment.start
-        for word in words:
-            duration = per_letter * len(word.text)
-            yield f"{segment.recording} 1 {begin:.2f} {duration:.2f} {word.text} {word.confidence:.4f}"
-            begin += duration

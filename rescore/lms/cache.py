@@ -19,7 +19,7 @@ import numpy as np
 from rescore.errors import UserError
 from rescore.formats.audio import digest
 from rescore.lms.base import LanguageModel, Question, TokenScores, Wrapped, as_scored
-from rescore.nbest import same_model
+from rescore.nbest import same_model, split_fingerprint
 
 log = logging.getLogger(__name__)
 
@@ -63,8 +63,8 @@ class Cached(Wrapped):
     def fingerprint(self) -> str:
         """The fingerprint of the model, as an earlier process stored it (`same_model`)."""
         own = self._lm.fingerprint
-        content, mark, _ = own.partition("~")
-        paths = sorted(self._folder.glob(f"{content}~*{ENDING}")) if mark else []
+        content, probe = split_fingerprint(own)
+        paths = sorted(self._folder.glob(f"{content}~*{ENDING}")) if probe else []
         return next(filter(partial(same_model, own), (path.name.removesuffix(ENDING) for path in paths)), own)
 
     @property

@@ -13,14 +13,14 @@ import numpy as np
 
 from rescore.errors import UserError
 from rescore.metrics.alignment import align, error_counts
-from rescore.metrics.base import Counts, Spoken, Values
+from rescore.metrics.base import Counts, Metric, Spoken, Values
 from rescore.metrics.normalise import Normaliser, WordList, paired_words
 from rescore.options import Declared, option
 
 SUBSTITUTIONS, DELETIONS, INSERTIONS, REFERENCE = range(4)
 
 
-class ErrorRate:
+class ErrorRate(Metric):
     """(substitutions + deletions + insertions) / reference units, in percent.
 
     Texts are normalised first (by default as sclite does: case is folded). Words are parted by white space, or split
@@ -29,14 +29,9 @@ class ErrorRate:
     """
 
     higher_is_better = False
-    aggregated = None
-    length_ratio = None
-
     name = "WER"
     unit = "word"
-    reads_source = reads_utterance = False
-    learned = False
-    companion = ""
+    words: Normaliser
 
     @dataclass(frozen=True, kw_only=True)
     class Options(Declared):
@@ -102,7 +97,7 @@ class ErrorRate:
         return statistics[:, :REFERENCE].sum(axis=1).astype(np.float64)
 
     @property
-    def pair_losses(self) -> Callable[[Sequence[str]], Values] | None:
+    def pair_losses(self) -> Callable[[Sequence[str]], Values] | None:  # type: ignore[override]
         glm = self.words.glm
         if glm is None or not glm.sided:
             return None
@@ -214,7 +209,7 @@ class ListedErrorRate(ErrorRate):
         return ListedErrorRate.Options(normaliser=self.words, words=self._list)
 
     @property
-    def pair_losses(self) -> Callable[[Sequence[Any]], Values] | None:
+    def pair_losses(self) -> Callable[[Sequence[Any]], Values] | None:  # type: ignore[override]
         at_once = super().pair_losses
         if not self.reads_utterance:
             return at_once

@@ -16,8 +16,7 @@ from rescore.metrics.base import Counts, is_better, warn_of_unspaced
 from rescore.metrics.significance import BY_SPEAKER, PairedTest, ScoredText, confidence_interval
 from rescore.nbest import COUNTS, FIRST_PASS, WORDS, NbestList
 from rescore.parts import STYLES
-from rescore.reports.cascades import Cascade, cascades
-from rescore.reports.cascades import lines as cascade_lines
+from rescore.reports.cascades import Cascade, cascade_lines, cascades
 from rescore.reports.results import FIRST, ORACLE, SHORT, choose, measured, oracle_places, sign
 from rescore.styles import as_frame, as_json, html, latex_note, mark_best, marked_worse, p_value, text
 from rescore.tuning.weights import FIRST_PASS_ALONE, Weights, bonus_phrases
@@ -346,8 +345,6 @@ def compare_outputs(
     test = test or PairedTest()
     several = len(outputs) > 1
     warn_of_unspaced(metric, outputs[0][1])
-    if several or test.by_speaker:
-        test.warn_of_few(metric, outputs[0][1])
     # Nobody knows how a text was chosen: weights are those of lists alone.
     chosen_here = all(any(len(nbest.hypotheses) > 1 for nbest in lists) for _, lists in outputs)
     weights = FIRST_PASS_ALONE if chosen_here else Weights({}, "", tuned="")
@@ -384,6 +381,8 @@ def compare_outputs(
             system.p_value = test.p_value(metric, outputs[0][1], list(base.values()), same_order)
         base = base or chosen
         systems.systems.append(system)
+    if several or test.by_speaker:
+        test.warn_of_few(metric, outputs[0][1])
     return systems
 
 

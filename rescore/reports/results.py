@@ -20,9 +20,7 @@ from rescore.metrics import Metric, list_statistics, oracle, total, value
 from rescore.metrics.base import Counts, is_better, metric_input, settings_on, warn_of_unspaced
 from rescore.metrics.significance import PairedTest, ScoredText, confidence_interval
 from rescore.nbest import FIRST_PASS, LISTED, Column, NbestList, first_pass_indices, tie_order
-from rescore.reports.cascades import Cascade, cascades
-from rescore.reports.cascades import lines as cascade_lines
-from rescore.reports.proposals import Proposed, proposed
+from rescore.reports.cascades import Cascade, Proposed, cascade_lines, cascades, proposed
 from rescore.signature import Signature, origins
 from rescore.styles import as_frame, as_json, html, marked_worse, p_value, text
 from rescore.tuning.weights import FoldWeights, Unproven, Weights, named_weights, notes, why_zero
