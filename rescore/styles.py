@@ -169,6 +169,11 @@ def latex(rows: Cells) -> str:
     )
 
 
+def latex_note(note: str) -> str:
+    """A line of text under a table."""
+    return rf"\par\smallskip{{\footnotesize {_latex_figure(note)}\par}}"
+
+
 def _latex_figure(cell: str) -> str:
     """A cell behind the first: intervals with a dash, a minus, marks raised, the best figure bold."""
     escaped = re.sub(r"(?<=\d)-(?=\d)", "--", escape_latex(cell))

@@ -164,6 +164,8 @@ class BestWriter:
         self._path, self._file, self._segments = path, file, segments
         self._ending = Path(path).suffix
         self._cues = 0
+        self._last: dict[str, float] = {}
+        """The start of the last word of each recording."""
         self._recordings: set[str] = set()
         check(path, segments)
         if self._ending == ".vtt":
@@ -197,10 +199,28 @@ class BestWriter:
             return RecordingSegment(nbest.recording or nbest.id, 0.0, 0.0)
         return self._segments[nbest.id]
 
+    def _sorted(self, recording: str, words: Sequence[tuple[str, float, float]]) -> Iterator[tuple[str, float, float]]:
+        """The words in their order, none of which begins before the word before it, as a CTM must be (sclite).
+
+        Systems that voted have slightly different clocks, so a piece of a recording may begin before the last word of
+        the piece before. Utterances with segments, and lists in another order than the recording, keep their times.
+        """
+        if not words:
+            return
+        last = words[0][1]
+        if self._segments is None and 0 < self._last.get(recording, last) - last <= SEAM:
+            last = self._last[recording]
+        for word, start, end in words:
+            last = max(last, start)
+            yield word, last, max(last, end)
+        self._last[recording] = last
+
     def _write_times(self, nbest: NbestList, text: str) -> None:
         at = self._segment(nbest)
         timed = zip(timed_pieces(text), word_times(nbest, text) or [], strict=False)
-        words = [(piece, at.start + start, at.start + end) for piece, (_, start, end) in timed]
+        words = self._sorted(
+            at.recording, [(piece, at.start + start, at.start + end) for piece, (_, start, end) in timed]
+        )
         if self._ending == ".ctm":
             for word, start, end in words:
                 self._file.write(f"{at.recording} 1 {start:.2f} {end - start:.2f} {word.strip()}\n")
@@ -216,6 +236,10 @@ class BestWriter:
             # SubRip has no escapes, and its times are told by the arrow.
             shown = html.escape(shown, quote=False) if mark == "." else shown.replace("-->", "->")
             self._file.write(f"{before}{_clock(start, mark)} --> {_clock(end, mark)}\n{shown}\n{after}")
+
+
+SEAM = 10.0
+"""Seconds by which the pieces of a recording may overlap; lists that overlap by more are in another order."""
 
 
 def write_best(

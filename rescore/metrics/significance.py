@@ -323,8 +323,8 @@ class PairedTest:
             return
         if number == 1 and self.by_speaker:
             log.warning(
-                "all %s are of one speaker, so there is no test by speaker (p is 1); leave out --by-speaker, or give "
-                "--speaker REGEX",
+                "all %s are of one speaker, so tests and intervals by speaker say nothing (p is 1); leave out "
+                "--by-speaker, or give --speaker REGEX",
                 counted(len(lists), "utterance"),
             )
             return

@@ -16,7 +16,7 @@ from rescore.errors import UserError, counted
 from rescore.parts import STYLES
 from rescore.reports.results import CHOICES, ERRORS, FIRST, ORACLE, SIGNIFICANT, MetricResult, Results
 from rescore.signature import COMPARABLE, Signature
-from rescore.styles import MARKS, mark_best, p_value, text, unknown_name
+from rescore.styles import MARKS, latex_note, mark_best, p_value, text, unknown_name
 from rescore.version import VERSION
 
 UNITS = ("ref_words", "ref_characters")
@@ -41,10 +41,8 @@ def render_overview(
     if layout != "espnet":
         tables = [STYLES[style](paper(results, style != "csv", names))]
         if style != "csv":
-            tables.append(
-                ("% " if style == "latex" else "")
-                + f"{MARKS[0]} p < {SIGNIFICANT:g} against the first pass, {MARKS[1]} p < {SIGNIFICANT / 5:g}"
-            )
+            legend = f"{MARKS[0]} p < {SIGNIFICANT:g} against the first pass, {MARKS[1]} p < {SIGNIFICANT / 5:g}"
+            tables.append(latex_note(legend) if style == "latex" else legend)
     else:
         metric_tables = espnet(results, names)
         plain = len(metric_tables) == 1 and not about

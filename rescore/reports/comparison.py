@@ -14,11 +14,11 @@ from rescore.errors import UserError, counted
 from rescore.metrics import Metric, list_statistics, total, value
 from rescore.metrics.base import Counts, is_better, warn_of_unspaced
 from rescore.metrics.significance import BY_SPEAKER, PairedTest, ScoredText, confidence_interval
-from rescore.nbest import COUNTS, FIRST_PASS, NbestList
+from rescore.nbest import COUNTS, FIRST_PASS, WORDS, NbestList
 from rescore.parts import STYLES
 from rescore.reports.cascades import Cascade, cascade_lines, cascades
 from rescore.reports.results import FIRST, ORACLE, SHORT, choose, measured, oracle_places, sign
-from rescore.styles import as_frame, as_json, html, mark_best, marked_worse, p_value, text
+from rescore.styles import as_frame, as_json, html, latex_note, mark_best, marked_worse, p_value, text
 from rescore.tuning.weights import FIRST_PASS_ALONE, Weights, bonus_phrases
 
 JSON = "json"
@@ -216,7 +216,7 @@ class _Set:
 def render(comparison: Comparison, style: str, names: Mapping[str, str] | None = None) -> str:
     """The whole comparison in one of `STYLES`, or `json`.
 
-    Text and Markdown have the signature of every row below the table; LaTeX says in a comment what p compares.
+    Text and Markdown have the signature of every row below the table; a note under a LaTeX table says what p compares.
 
     Args:
         names: other names of rows.
@@ -235,7 +235,7 @@ def render(comparison: Comparison, style: str, names: Mapping[str, str] | None =
     about = _about(comparison)
     shares = {share.column: line for row in comparison.rows for share, line in _shares(row, comparison.metric)}
     if style == "latex":
-        return f"{table}\n% {about.partition('; ')[2]}"
+        return f"{table}\n{latex_note(about.partition('; ')[2])}"
     if style == "markdown":
         scored = [f"{line}." for line in shares.values()]
         lines = [
@@ -251,14 +251,16 @@ def render(comparison: Comparison, style: str, names: Mapping[str, str] | None =
 
 
 def _about(comparison: Comparison) -> str:
+    ablations = [row for row in comparison.rows if row.against != FIRST]
+    bonus = "with" if any(WORDS in row.weights for row in ablations) else "without"
     return (
         f"{comparison.source}: {counted(comparison.utterances, 'utterance')}, "
         f"{counted(comparison.hypotheses, 'hypothesis')}; weights tuned on {comparison.dev_source}; "
         "p against the first pass"
         + (
             ""
-            if all(row.against == FIRST for row in comparison.rows)
-            else ", of rows without a model against all models"
+            if not ablations
+            else f", of rows without a model against all models; rows without a model are tuned {bonus} a word bonus"
         )
     )
 
