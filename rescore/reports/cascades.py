@@ -12,7 +12,7 @@ from msgspec import Meta
 from rescore import decision
 from rescore.errors import counted
 from rescore.metrics import Metric, list_statistics, oracle, total, value
-from rescore.metrics.base import metric_input
+from rescore.metrics.base import losses_of
 from rescore.nbest import FIRST_PASS, TOKENS, WORDS, NbestList, Origin, Selection
 
 
@@ -142,14 +142,8 @@ def _against(metric: Metric | None, proposals: Sequence[tuple[NbestList, str, bo
     measured = [(nbest, text) for nbest, text, _ in proposals if nbest.references]
     if metric is None or not measured:
         return AgainstFirstPass(len(proposals))
-    first = decision.best([nbest for nbest, _ in measured], {FIRST_PASS: 1.0})
-    references = [nbest.references for nbest, _ in measured]
-    before, after = (
-        metric.losses(metric.statistics([metric_input(metric, nbest, text) for nbest, text in pairs], references))
-        for pairs in (
-            [(nbest, nbest.hypotheses[place].text) for (nbest, _), place in zip(measured, first, strict=True)],
-            measured,
-        )
-    )
-    effects = np.sign(after - before).tolist()
+    lists, texts = [nbest for nbest, _ in measured], [text for _, text in measured]
+    first = decision.best(lists, {FIRST_PASS: 1.0})
+    before = [nbest.hypotheses[place].text for nbest, place in zip(lists, first, strict=True)]
+    effects = np.sign(losses_of(metric, lists, texts) - losses_of(metric, lists, before)).tolist()
     return AgainstFirstPass(len(proposals), effects.count(-1), effects.count(0), effects.count(1))

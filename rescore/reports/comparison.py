@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from html import escape
 from typing import IO, Any
 
-import numpy as np
-
 from rescore import decision
 from rescore.errors import UserError, counted
 from rescore.metrics import Metric, list_statistics, total, value
-from rescore.metrics.base import Counts, is_better, warn_of_unspaced
+from rescore.metrics.base import is_better, warn_of_unspaced
 from rescore.metrics.significance import PairedTest, ScoredText, confidence_interval
 from rescore.nbest import COUNTS, FIRST_PASS, NbestList
 from rescore.parts import STYLES
 from rescore.reports.cascades import Cascade, cascade_lines, cascades
-from rescore.reports.results import FIRST, ORACLE, SHORT, choose, measured, oracle_places, sign
+from rescore.reports.results import FIRST, ORACLE, SHORT, choose, figure_of, measured, oracle_places, sign, summed
 from rescore.styles import as_frame, as_json, html, mark_best, marked_worse, p_value, text
 from rescore.tuning.weights import FIRST_PASS_ALONE, Weights, bonus_phrases
 
@@ -138,7 +136,8 @@ def compare(
         sources: names of test and dev lists. also: further metrics to report.
     """
     warn_of_unspaced(metric, lists)
-    test_set, dev_set = _Set(metric, lists), _Set(metric, dev)
+    first, first_pass, best = _baseline(metric, lists)
+    _, dev_first_pass, dev_best = _baseline(metric, dev)
     result = Comparison(
         metric=metric.name,
         higher_is_better=metric.higher_is_better,
@@ -146,20 +145,19 @@ def compare(
         dev_source=sources[1],
         utterances=len(lists),
         hypotheses=sum(len(nbest.hypotheses) for nbest in lists),
-        oracle=test_set.oracle(),
-        dev_oracle=dev_set.oracle(),
-        first_pass=test_set.first_pass(),
-        dev_first_pass=dev_set.first_pass(),
+        oracle=best,
+        dev_oracle=dev_best,
+        first_pass=first_pass,
+        dev_first_pass=dev_first_pass,
         signature=str(sign(metric, lists, FIRST_PASS_ALONE, test=test)),
-        others=_others(also, lists, FIRST_PASS_ALONE.decision.texts(None, lists, FIRST_PASS_ALONE.weights)),
+        others={each.name: figure_of(each, lists, [chosen.text for chosen in first]) for each in also},
     )
-    first = test_set.chosen()
     together, name = first, FIRST
     sign_of_gain = 1 if metric.higher_is_better else -1
     for entry in entries:
         texts = entry.weights.decision.texts(metric, entry.lists, entry.weights.of)
         chosen = measured(metric, entry.lists, texts)
-        reranked = value(metric, np.sum([chosen_text.counts for chosen_text in chosen], axis=0))
+        reranked = value(metric, summed(chosen))
         row = Row(
             name=entry.name,
             weights=entry.weights.weights,
@@ -169,7 +167,7 @@ def compare(
             p_value=test.p_value(metric, entry.lists, together if entry.ablation else first, chosen),
             speed=entry.speed,
             signature=str(sign(metric, entry.lists, entry.weights, test=test)),
-            others=_others(also, entry.lists, texts),
+            others={each.name: figure_of(each, entry.lists, texts) for each in also},
             against=name if entry.ablation else FIRST,
             excluded=entry.weights.exclusions,
             cascades=cascades(entry.lists, list(entry.weights.weights), metric),
@@ -180,36 +178,12 @@ def compare(
     return result
 
 
-def _others(metrics: Sequence[Metric], lists: Sequence[NbestList], texts: Sequence[str]) -> dict[str, float]:
-    values = {}
-    for metric in metrics:
-        chosen = measured(metric, lists, texts)
-        values[metric.name] = value(metric, np.sum([chosen_text.counts for chosen_text in chosen], axis=0))
-    return values
-
-
-@dataclass(slots=True)
-class _Set:
-    """Lists, and the statistics of their hypotheses, computed once."""
-
-    metric: Metric
-    lists: Sequence[NbestList]
-    statistics: list[Counts]
-
-    def __init__(self, metric: Metric, lists: Sequence[NbestList]) -> None:
-        self.metric, self.lists, self.statistics = metric, lists, list_statistics(metric, lists)
-
-    def chosen(self) -> list[ScoredText]:
-        """The hypotheses that the first pass likes best."""
-        return choose(self.lists, self.statistics, decision.best(self.lists, FIRST_PASS_ALONE.weights))
-
-    def first_pass(self) -> float:
-        return value(self.metric, total(self.statistics, decision.best(self.lists, FIRST_PASS_ALONE.weights)))
-
-    def oracle(self) -> float:
-        """Of what the toolkit gave."""
-        places = oracle_places(self.metric, self.lists, self.statistics)
-        return value(self.metric, total(self.statistics, places))
+def _baseline(metric: Metric, lists: Sequence[NbestList]) -> tuple[list[ScoredText], float, float]:
+    """The hypotheses that the first pass likes best, their figure, and the oracle."""
+    statistics = list_statistics(metric, lists)
+    first = choose(lists, statistics, decision.best(lists, FIRST_PASS_ALONE.weights))
+    best = total(statistics, oracle_places(metric, lists, statistics))
+    return first, value(metric, summed(first)), value(metric, best)
 
 
 def render(comparison: Comparison, style: str, names: Mapping[str, str] | None = None) -> str:
@@ -232,7 +206,11 @@ def render(comparison: Comparison, style: str, names: Mapping[str, str] | None =
         return table
     signatures = [(row.name, row.signature) for row in comparison.rows]
     about = _about(comparison)
-    shares = {share.column: line for row in comparison.rows for share, line in _shares(row, comparison.metric)}
+    shares = {
+        share.column: line
+        for row in comparison.rows
+        for share, line in zip(row.cascades, cascade_lines(row.cascades, comparison.metric, [row.weights]), strict=True)
+    }
     if style == "latex":
         return f"{table}\n% {about.partition('; ')[2]}"
     if style == "markdown":
@@ -250,20 +228,12 @@ def render(comparison: Comparison, style: str, names: Mapping[str, str] | None =
 
 
 def _about(comparison: Comparison) -> str:
+    ablations = any(row.against != FIRST for row in comparison.rows)
     return (
         f"{comparison.source}: {counted(comparison.utterances, 'utterance')}, "
         f"{counted(comparison.hypotheses, 'hypothesis')}; weights tuned on {comparison.dev_source}; "
-        "p against the first pass"
-        + (
-            ""
-            if all(row.against == FIRST for row in comparison.rows)
-            else ", of rows without a model against all models"
-        )
+        f"p against the first pass{', of rows without a model against all models' if ablations else ''}"
     )
-
-
-def _shares(row: Row, metric: str) -> Iterator[tuple[Cascade, str]]:
-    return zip(row.cascades, cascade_lines(row.cascades, metric, [row.weights]), strict=True)
 
 
 def _head(comparison: Comparison) -> list[str]:

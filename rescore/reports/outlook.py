@@ -17,7 +17,7 @@ from rescore.metrics.base import Counts
 from rescore.metrics.normalise import Normaliser, paired_words
 from rescore.metrics.significance import PairedTest, paired_interval, split
 from rescore.nbest import FIRST_PASS, NbestList, Origin, columns_for, content_hash, first_pass_indices, ranking
-from rescore.reports.results import choose, measured, oracle_places
+from rescore.reports.results import choose, measured, oracle_places, summed
 from rescore.styles import p_value
 from rescore.tuning.folds import tuned_in_folds
 from rescore.tuning.weights import FORCED, TuningOptions, Weights
@@ -138,8 +138,7 @@ def outlook(
     held_out = bool(folds and texts is not None)
     chosen = measured(metric, lists, texts or weights.decision.texts(metric, lists, weights.of))
     first = choose(lists, statistics, decision.best(lists, {FIRST_PASS: 1.0}))
-    sums = [np.sum([chosen_text.counts for chosen_text in choice], axis=0) for choice in (first, chosen)]
-    before, after = (value(metric, counts) for counts in sums)
+    before, after = (value(metric, summed(choice)) for choice in (first, chosen))
     sign = 1.0 if metric.higher_is_better else -1.0
     ends = paired_interval(
         metric, [chosen_text.counts for chosen_text in first], [chosen_text.counts for chosen_text in chosen]
