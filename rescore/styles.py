@@ -207,6 +207,12 @@ def save_plot(path: Path, x_label: str, y_label: str, draw: Callable[[Any], obje
         raise UserError(f"{path}: cannot be written ({error.strerror or error})") from None
 
 
+def signature_lines(signatures: Iterable[tuple[str, str]], style: str) -> list[str]:
+    """Names of rows with their signatures, to stand below a table; empty for a style without room for text."""
+    form = {"text": "{}: {}", "markdown": "- {}: `{}`"}.get(style)
+    return [form.format(name, signature) for name, signature in signatures] if form else []
+
+
 def style_of(path: str) -> str | None:
     """The style with the ending of a file; None if no style has it."""
     return next((name for name in STYLES.names if path.endswith(STYLES.about(name))), None)

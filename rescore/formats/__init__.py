@@ -18,7 +18,7 @@ from typing import Any, Protocol
 from rescore.errors import UserError, counted
 from rescore.formats.best import LIKE_TEXT, TEXT, BestWriter, read_best, write_best
 from rescore.formats.lines import IdSet
-from rescore.formats.references import ReferenceFile, References, all_lines, open_references, read_references
+from rescore.formats.references import ReferenceFile, References, all_lines, joined, open_references, read_references
 from rescore.formats.source import NO_SCORES, TWICE, Fields, InputWarnings, ListSize, ReadOptions, Source, input_waits
 from rescore.formats.text import has_entities
 from rescore.formats.writing import opened
@@ -177,14 +177,14 @@ def _with_references(
     files = open_references(references, warnings)
     # Readers undo the tokeniser's entities; if hypotheses still have entities, both sides are left as they are.
     escaped = not any(has_entities(hypothesis.text) for nbest in lists for hypothesis in nbest.hypotheses)
-    per_file = [file.of(ids, escaped) for file in files]
+    texts = joined(files, ids, escaped)
     for file in files:
         if absent := file.left_out(ids):
             message = f"{file.path}: no list for {len(absent):,} of its {counted(len(absent) + len(ids), 'utterance')}"
             if not allow_missing:
                 raise UserError(f"{message}, first {absent[0]}; give lists of the whole set, or --allow-missing")
             log.warning("%s (first: %s); these utterances are not measured", message, absent[0])
-    return [replace(nbest, references=tuple(text for by_id in per_file for text in by_id[nbest.id])) for nbest in lists]
+    return [replace(nbest, references=texts[nbest.id]) for nbest in lists]
 
 
 def from_json(value: Any, place: str) -> NbestList:

@@ -49,10 +49,12 @@ def read_references(
         UserError: an utterance has no reference, or two in one file; a plain file has another number of lines; or the
             lines begin with numbers that may be ids or words.
     """
-    return _joined([file.of(ids, escaped) for file in open_references(references, warnings)], ids)
+    return joined(open_references(references, warnings), ids, escaped)
 
 
-def _joined(per_file: Sequence[Mapping[str, tuple[str, ...]]], ids: Sequence[str]) -> dict[str, tuple[str, ...]]:
+def joined(files: Sequence[ReferenceFile], ids: Sequence[str], escaped: bool = True) -> dict[str, tuple[str, ...]]:
+    """The references of each utterance from all files; arguments and errors as of `read_references`."""
+    per_file = [file.of(ids, escaped) for file in files]
     return {name: tuple(text for by_id in per_file for text in by_id[name]) for name in ids}
 
 
@@ -382,29 +384,21 @@ def references_of(source: Source) -> dict[str, tuple[str, ...]]:
     return texts
 
 
-def read_recordings(path: Path) -> dict[str, str]:
-    """The first field of each line, an utterance, with the second, its recording; further fields are ignored.
+def with_recordings(lists: Iterable[NbestList], path: Path) -> Iterator[NbestList]:
+    """The lists with their recordings: of each line of a file, the first field is an utterance, and the second its
+    recording.
 
     Raises:
-        UserError: a line has one field only, an utterance is duplicated, or the file cannot be read.
+        UserError: a line has only one field, an utterance is duplicated, or the file does not name an utterance of the
+            lists.
     """
     recordings: dict[str, str] = {}
     for place, line in Source(path).filled():
-        fields = line.split(maxsplit=2)
-        if len(fields) == 1:
-            raise UserError(f"{place}: no recording behind {fields[0]!r}; expected UTTERANCE RECORDING")
-        if recordings.setdefault(fields[0], fields[1]) != fields[1]:
-            raise UserError(f"{place}: utterance {fields[0]} is duplicated; give each utterance one recording")
-    return recordings
-
-
-def with_recordings(lists: Iterable[NbestList], path: Path) -> Iterator[NbestList]:
-    """The lists with their recordings.
-
-    Raises:
-        UserError: the file does not name an utterance.
-    """
-    recordings = read_recordings(path)
+        name, *more = line.split(maxsplit=2)
+        if not more:
+            raise UserError(f"{place}: no recording behind {name!r}; expected UTTERANCE RECORDING")
+        if recordings.setdefault(name, more[0]) != more[0]:
+            raise UserError(f"{place}: utterance {name} is duplicated; give each utterance one recording")
     for nbest in lists:
         if nbest.id not in recordings:
             raise UserError(f"{path}: utterance {nbest.id} is not in it")

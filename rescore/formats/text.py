@@ -73,6 +73,12 @@ def spread(words: Sequence[str], span: tuple[float, float]) -> list[tuple[float,
     return list(pairwise(accumulate((per_letter * len(word) for word in words), initial=span[0])))
 
 
+WORD_LISTS = ("words", "Words", "result")
+"""Keys of lists of words in the JSON of recognisers."""
+TIMES = (("start", "end"), ("startTime", "endTime"), ("startOffset", "endOffset"))
+"""Keys of a word's start and end, in seconds."""
+
+
 def undo_bpe(text: str) -> str:
     """Join subwords: `@@ ` of subword-nmt, `▁` of SentencePiece."""
     if "@@" in text:

@@ -16,7 +16,7 @@ from rescore.nbest import COUNTS, FIRST_PASS, NbestList
 from rescore.parts import STYLES
 from rescore.reports.cascades import Cascade, cascade_lines, cascades
 from rescore.reports.results import FIRST, ORACLE, SHORT, choose, figure_of, measured, oracle_places, sign, summed
-from rescore.styles import as_frame, as_json, html, mark_best, marked_worse, p_value, text
+from rescore.styles import as_frame, as_json, html, mark_best, marked_worse, p_value, signature_lines, text
 from rescore.tuning.weights import FIRST_PASS_ALONE, Weights, bonus_phrases
 
 JSON = "json"
@@ -202,29 +202,20 @@ def render(comparison: Comparison, style: str, names: Mapping[str, str] | None =
     for first_row in cells[1:3]:
         first_row[0] = names.get(first_row[0], first_row[0])
     table = STYLES[style](cells)
+    about = _about(comparison)
     if style == "csv":
         return table
-    signatures = [(row.name, row.signature) for row in comparison.rows]
-    about = _about(comparison)
+    if style == "latex":
+        return f"{table}\n% {about.partition('; ')[2]}"
     shares = {
         share.column: line
         for row in comparison.rows
         for share, line in zip(row.cascades, cascade_lines(row.cascades, comparison.metric, [row.weights]), strict=True)
     }
-    if style == "latex":
-        return f"{table}\n% {about.partition('; ')[2]}"
+    signatures = signature_lines([(row.name, row.signature) for row in comparison.rows], style)
     if style == "markdown":
-        scored = [f"{line}." for line in shares.values()]
-        lines = [
-            table,
-            "",
-            "\n".join([about + ".", *scored]),
-            "",
-            *(f"- {name}: `{signature}`" for name, signature in signatures),
-        ]
-    else:
-        lines = [table, "", about, *shares.values(), *(f"{name}: {signature}" for name, signature in signatures)]
-    return "\n".join(lines)
+        return "\n".join([table, "", f"{about}.", *(f"{line}." for line in shares.values()), "", *signatures])
+    return "\n".join([table, "", about, *shares.values(), *signatures])
 
 
 def _about(comparison: Comparison) -> str:

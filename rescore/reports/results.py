@@ -445,11 +445,8 @@ def system_name(weights: Weights, columns: Mapping[str, Column], decision: str) 
 def render(results: Results) -> str:
     """The table of one run, its weights, its sets, and the signature."""
     lines = [line for measured in results.metrics for line in (text(cells(measured)), "", gain(measured), "")][:-1]
-    lines += [
-        line
-        for rank, measured in enumerate(results.metrics)
-        for line in worse(measured, not rank and results.dev is not None)
-    ]
+    for rank, measured in enumerate(results.metrics):
+        lines += worse(measured, not rank and results.dev is not None)
     lines.append(_weights(results))
     lines += cascade_lines(results.cascades, results.metric, list(_deciding(results)))
     if results.scale is not None:
@@ -501,10 +498,8 @@ def _excluded_in(condition: str, excluded: Sequence[str]) -> list[str]:
 
 def _of_fold(fold: FoldWeights) -> str:
     """The weights that decided one fold, by condition where there is one."""
-    each = [
-        f"{name}: {named_weights(weights, _excluded_in(name, fold.excluded))}"
-        for name, weights in fold.conditions.items()
-    ]
+    conditions = fold.conditions.items()
+    each = [f"{name}: {named_weights(weights, _excluded_in(name, fold.excluded))}" for name, weights in conditions]
     return ", ".join(each) or named_weights(fold.weights, fold.excluded)
 
 
