@@ -137,10 +137,7 @@ def _take(block: _Block, kind: str, rest: str, number: int, place: str) -> None:
 
 def _score_and_text(rest: str, place: str) -> tuple[float, str]:
     score, _, text = rest.partition("\t")
-    try:
-        return float(score), text
-    except ValueError:
-        raise UserError(f"{place}: score is {score!r}, not a number") from None
+    return as_number(score, place), text
 
 
 def _tokens(hypothesis: Hypothesis) -> int | None:

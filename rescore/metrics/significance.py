@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -206,59 +206,52 @@ class ScoredText(NamedTuple):
     counts: Counts
 
 
-class SignificanceTest(Protocol):
+Choice = Sequence[ScoredText]
+"""The texts chosen from lists, one per list (or unit)."""
+
+
+class SignificanceTest:
     """A test of two systems on one set."""
 
-    signature: str
+    signature = ""
     """Its settings, for signatures."""
-    by_units: bool
+    by_units = True
     """Whether the test can exchange or draw speakers instead of utterances."""
 
-    def p_value(
-        self, metric: Metric, lists: Sequence[NbestList], first: Sequence[ScoredText], second: Sequence[ScoredText]
-    ) -> float:
-        """Two-sided p-value of the difference between two choices, one text per list (or unit)."""
-        ...
+    def p_value(self, metric: Metric, lists: Sequence[NbestList], first: Choice, second: Choice) -> float:
+        """Two-sided p-value of the difference between two choices."""
+        raise NotImplementedError
 
 
-class Randomisation:
+class Randomisation(SignificanceTest):
     """Paired approximate randomisation (Riezler and Maxwell 2005)."""
 
     signature = f"trials=10000,seed={SEED}"
-    by_units = True
 
-    def p_value(
-        self, metric: Metric, lists: Sequence[NbestList], first: Sequence[ScoredText], second: Sequence[ScoredText]
-    ) -> float:
+    def p_value(self, metric: Metric, lists: Sequence[NbestList], first: Choice, second: Choice) -> float:
         return paired_randomisation(metric, [chosen.counts for chosen in first], [chosen.counts for chosen in second])
 
 
-class Bootstrap:
+class Bootstrap(SignificanceTest):
     """The paired bootstrap (Koehn 2004)."""
 
     signature = f"centred,trials=1000,seed={SEED}"
-    by_units = True
 
-    def p_value(
-        self, metric: Metric, lists: Sequence[NbestList], first: Sequence[ScoredText], second: Sequence[ScoredText]
-    ) -> float:
+    def p_value(self, metric: Metric, lists: Sequence[NbestList], first: Choice, second: Choice) -> float:
         return paired_bootstrap(metric, [chosen.counts for chosen in first], [chosen.counts for chosen in second])
 
 
-class Mapsswe:
+class Mapsswe(SignificanceTest):
     """The matched-pairs sentence-segment word error test (Gillick and Cox 1989)."""
 
-    signature = ""
     by_units = False
 
-    def p_value(
-        self, metric: Metric, lists: Sequence[NbestList], first: Sequence[ScoredText], second: Sequence[ScoredText]
-    ) -> float:
+    def p_value(self, metric: Metric, lists: Sequence[NbestList], first: Choice, second: Choice) -> float:
         if metric.unit != "word" or metric.words is None:
             raise UserError(f"--test mapsswe counts word errors; it does not apply to {metric.name}")
         references = [nbest.references for nbest in lists]
-        first_texts, second_texts = ([chosen.text for chosen in choice] for choice in (first, second))
-        return matched_pairs(references, first_texts, second_texts, metric.words).p_value
+        texts, others = ([chosen.text for chosen in choice] for choice in (first, second))
+        return matched_pairs(references, texts, others, metric.words).p_value
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,9 +276,7 @@ class PairedTest:
         parts = [self.name, TESTS[self.name]().signature, "by=speaker" if self.by_speaker else ""]
         return ",".join(filter(None, parts))
 
-    def p_value(
-        self, metric: Metric, lists: Sequence[NbestList], first: Sequence[ScoredText], second: Sequence[ScoredText]
-    ) -> float:
+    def p_value(self, metric: Metric, lists: Sequence[NbestList], first: Choice, second: Choice) -> float:
         """Two-sided p-value of the difference between two choices, one text per list.
 
         Raises:
@@ -329,16 +320,11 @@ def matched_pairs(
         references: one or more for each sentence.
     """
     normaliser = normaliser or Normaliser()
-    differences = np.array(
-        [
-            of_first - of_second
-            for reference, first_text, second_text in zip(references, first, second, strict=True)
-            for of_first, of_second in _segments(
-                normaliser, (reference,) if isinstance(reference, str) else reference, first_text, second_text
-            )
-        ],
-        dtype=np.float64,
+    several = ((texts,) if isinstance(texts, str) else texts for texts in references)
+    segments = (
+        segment for each in zip(several, first, second, strict=True) for segment in _segments(normaliser, *each)
     )
+    differences = np.array([of_first - of_second for of_first, of_second in segments], dtype=np.float64)
     number = len(differences)
     mean = float(differences.mean()) if number else 0.0
     deviation = float(differences.std(ddof=1)) if number > 1 else 0.0
