@@ -105,7 +105,8 @@ class _About(msgspec.Struct):
         """The list with this id; `columns` is the record of the file, for a list without a record of its own."""
         provenance = columns if self.columns is None else self.columns
         audio = _audio(self.audio, name, place)
-        return NbestList(name, hypotheses, _references(self.ref), self.src, provenance, self.recording, audio)
+        references = (self.ref,) if isinstance(self.ref, str) else tuple(self.ref or ())
+        return NbestList(name, hypotheses, references, self.src, provenance, self.recording, audio)
 
 
 class _List(_About, kw_only=True):
@@ -202,10 +203,6 @@ def _hypothesis(entry: _Hypothesis, place: str) -> Hypothesis:
         if FIRST_PASS in entry.scores and entry.scores.pop(FIRST_PASS) != first_pass:
             raise UserError(f'{place}: "score" and "scores" give two values of {FIRST_PASS}; leave one out')
     return Hypothesis(entry.text, {FIRST_PASS: first_pass, **entry.scores}, entry.origin, times)
-
-
-def _references(value: str | list[str] | None) -> tuple[str, ...]:
-    return () if value is None else (value,) if isinstance(value, str) else tuple(value)
 
 
 def _audio(value: str | _Audio | None, name: str, place: str) -> Audio | None:

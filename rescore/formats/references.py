@@ -231,7 +231,8 @@ def _stm(lines: Sequence[str], path: str, ids: Sequence[str], segments: str | No
                 "and the files of the segments are not the ids of the utterances"
             )
         return dict(zip(ids, (segment.text for segment in spoken), strict=True))
-    known = segments is not None and _have_times(segments)
+    # A file of recordings may be Kaldi's `segments`, or its utt2spk without times.
+    known = segments is not None and any(len(line.split()) >= 4 for _, line in Source(segments).filled())
     for spans in [read_segments(str(segments))] if known else [_times_in(ids, unit) for unit in (1.0, 0.01, 0.001)]:
         if (texts := _by_time({name: spans[name] for name in ids if name in spans}, spoken)) is not None:
             return texts
@@ -297,11 +298,6 @@ def _shared(span: RecordingSegment, segment: _StmSegment) -> float:
     both = min(span.end, segment.end) - max(span.start, segment.start)
     either = max(span.end, segment.end) - min(span.start, segment.start)
     return both / either if either > 0 else 0.0
-
-
-def _have_times(path: str) -> bool:
-    """Whether a file of recordings is Kaldi's `segments`, and not its utt2spk."""
-    return any(len(line.split()) >= 4 for _, line in Source(path).filled())
 
 
 def text_source(path: str | Path | Source, warnings: InputWarnings | None = None) -> Source:

@@ -104,16 +104,6 @@ def as_user_errors(name: str) -> Iterator[None]:
         raise UserError(f"{name}: cannot be read ({error.strerror or error})") from None
 
 
-def standard_input() -> IO[bytes]:
-    """
-    Raises:
-        UserError: it is closed.
-    """
-    if sys.stdin is None or sys.stdin.closed:
-        raise UserError("<stdin>: is closed; give a file")
-    return sys.stdin.buffer
-
-
 def open_remote(address: str) -> IO[bytes]:
     """A remote file (s3://, gs://, hdfs://, file://), through pyarrow's file systems; to read once.
 
@@ -137,7 +127,9 @@ def open_once(path: Path, name: str) -> IO[bytes]:
     global _live
     if "://" in name:
         return open_remote(name)
-    _live = LiveInput(standard_input() if str(path) == "-" else open(path, "rb"))  # noqa: SIM115 (its reader closes it)
+    if str(path) == "-" and (sys.stdin is None or sys.stdin.closed):
+        raise UserError("<stdin>: is closed; give a file")
+    _live = LiveInput(sys.stdin.buffer if str(path) == "-" else open(path, "rb"))  # noqa: SIM115 (its reader closes it)
     return cast(IO[bytes], _live)
 
 

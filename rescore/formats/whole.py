@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
@@ -30,19 +30,18 @@ BACKWARDS = 1.0
 class Recording:
     """The words of one recording."""
 
-    words: list[str]
-    times: list[Span]
+    words: list[str] = field(default_factory=list)
+    times: list[Span] = field(default_factory=list)
     """Start and end of each word, in seconds; empty if the file has none."""
-    confidences: list[float]
+    confidences: list[float] = field(default_factory=list)
     """Of each word, from 0 to 1; empty if the file has none."""
 
     @property
     def text(self) -> str:
         return " ".join(self.words)
 
-    def add(self, text: str, times: Sequence[Span], confidences: Sequence[float] = ()) -> None:
+    def add(self, words: Sequence[str], times: Sequence[Span], confidences: Sequence[float] = ()) -> None:
         """Append words; from the first words without times on, the recording has none."""
-        words = text.split()
         for known, more in ((self.times, times), (self.confidences, confidences)):
             if len(known) == len(self.words) and len(more) == len(words):
                 known.extend(more)  # type: ignore[arg-type]
@@ -61,7 +60,9 @@ def read_recordings(path: str | Path, strict: bool = False) -> dict[str, Recordi
         UserError: the path is missing or empty, a file is damaged, or two files have the same recording.
     """
     folder, warnings = Path(path), InputWarnings(strict)
-    paths = sorted(file for file in folder.iterdir() if _is_output(file)) if folder.is_dir() else [folder]
+    paths = [folder]
+    if folder.is_dir():
+        paths = sorted(file for file in folder.iterdir() if file.is_file() and not file.name.startswith("."))
     recordings: dict[str, Recording] = {}
     places: dict[str, Path] = {}
     for file in paths:
@@ -78,10 +79,6 @@ def read_recordings(path: str | Path, strict: bool = False) -> dict[str, Recordi
     return recordings
 
 
-def _is_output(file: Path) -> bool:
-    return file.is_file() and not file.name.startswith(".")
-
-
 def _read_file(source: Source) -> dict[str, Recording]:
     ending = Path(source.name.removesuffix(".gz")).suffix.lower()
     reader = {".ctm": _ctm, ".stm": _stm, ".srt": _subtitles, ".vtt": _subtitles}.get(ending)
@@ -94,8 +91,8 @@ def _read_file(source: Source) -> dict[str, Recording]:
     pieces = [_PIECE.match(line) for line in lines]
     for line, piece in zip(lines, pieces, strict=True):
         name, text = (piece[1], line[piece.end() :]) if piece and all(pieces) else (source.stem, line)
-        named.setdefault(name, Recording([], [], [])).add(text, ())
-    return named or {source.stem: Recording([], [], [])}
+        named.setdefault(name, Recording()).add(text.split(), ())
+    return named or {source.stem: Recording()}
 
 
 _PIECE = re.compile(r"(\S+)-\d{5,9}(?=\s|$)")
@@ -134,7 +131,7 @@ def _ctm(source: Source) -> dict[str, Recording]:
         confidence = [number for cell in cells[5:] if (number := as_number(cell, place, "confidence")) != NO_CONFIDENCE]
         if duration < 0 or any(not 0 <= number <= 1 for number in confidence):
             raise UserError(f"{place}: a duration is 0 or more, in seconds, and a confidence from 0 to 1")
-        recording = channels.setdefault(cells[0], {}).setdefault(cells[1], Recording([], [], []))
+        recording = channels.setdefault(cells[0], {}).setdefault(cells[1], Recording())
         recording.words.append(cells[4])
         recording.times.append((start, start + duration))
         recording.confidences += confidence
@@ -151,7 +148,8 @@ def _stm(source: Source) -> dict[str, Recording]:
     """The words of a segment share its time by letters; segments are sorted by their start."""
     named: dict[str, Recording] = {}
     for segment in sorted(stm_segments(list(source.lines()), source.name), key=lambda segment: segment.start):
-        _add_span(named.setdefault(segment.file, Recording([], [], [])), segment.text, (segment.start, segment.end))
+        words, span = segment.text.split(), (segment.start, segment.end)
+        named.setdefault(segment.file, Recording()).add(words, spread(words, span))
     return named
 
 
@@ -161,7 +159,7 @@ _TAG = re.compile(r"<[^<>]*>")
 
 def _subtitles(source: Source) -> dict[str, Recording]:
     """The words of a cue share its time by letters; tags are left out."""
-    recording = Recording([], [], [])
+    recording = Recording()
     span: Span | None = None
     for line in source.lines():
         if match := _CUE.match(line.strip()):
@@ -169,7 +167,8 @@ def _subtitles(source: Source) -> dict[str, Recording]:
         elif not line.strip():
             span = None
         elif span is not None:
-            _add_span(recording, undo_entities(_TAG.sub("", line)), span)
+            words = undo_entities(_TAG.sub("", line)).split()
+            recording.add(words, spread(words, span))
     if not recording.words and "-->" not in source.head:
         raise UserError(f"{source.name}: no subtitle in it; expected lines `00:00:01.000 --> 00:00:02.500`")
     return {source.stem: recording}
@@ -182,14 +181,10 @@ def _seconds(clock: str) -> float:
     return seconds
 
 
-def _add_span(recording: Recording, text: str, span: Span) -> None:
-    recording.add(text, spread(text.split(), span))
-
-
 def _lists(lists: Iterator[NbestList]) -> dict[str, Recording]:
     """The best hypothesis of each list, joined in the order of the file."""
     named: dict[str, Recording] = {}
     for nbest in lists:
         best = nbest.hypotheses[ranking(nbest, nbest.column(FIRST_PASS))[0]]
-        named.setdefault(nbest.recording or nbest.id, Recording([], [], [])).add(best.text, best.times)
+        named.setdefault(nbest.recording or nbest.id, Recording()).add(best.text.split(), best.times)
     return named

@@ -52,18 +52,11 @@ def cascades(lists: Sequence[NbestList], columns: Sequence[str], metric: Metric 
         if metric is not None:
             statistics = list_statistics(metric, left)
             best = value(metric, total(statistics, oracle(metric, statistics)))
-        hypotheses = _number(left) / _number(lists)
-        result.append(Cascade(column, record.selection, hypotheses, unit, _share(left, lists, unit), best))
+        hypotheses, whole = (sum(len(nbest.hypotheses) for nbest in each) for each in (left, lists))
+        units, all_units = (sum(sum(nbest.column(unit)) for nbest in each) for each in (left, lists))
+        share = units / all_units if all_units else 0.0
+        result.append(Cascade(column, record.selection, hypotheses / whole, unit, share, best))
     return result
-
-
-def _number(lists: Sequence[NbestList]) -> int:
-    return sum(len(nbest.hypotheses) for nbest in lists)
-
-
-def _share(selected: Sequence[NbestList], lists: Sequence[NbestList], column: str) -> float:
-    part, whole = (sum(sum(nbest.column(column)) for nbest in each) for each in (selected, lists))
-    return part / whole if whole else 0.0
 
 
 def cascade_lines(

@@ -124,7 +124,7 @@ def outlook(
         texts: the choice from each list, if it was made in folds already. on_dev: whether the lists are the dev lists
             of an output.
     """
-    respelled = _has_respelled(lists)
+    respelled = any(hypothesis.origin is Origin.RESPELLED for nbest in lists for hypothesis in nbest.hypotheses)
     own = tuned_on_these(weights, lists)
     options = weights.options if own else None
     folds = (options.folds or FOLDS) if options else 0
@@ -165,10 +165,6 @@ def outlook(
     )
     result.next.extend(_advice(result, depths[-1].oracle))
     return result
-
-
-def _has_respelled(lists: Sequence[NbestList]) -> bool:
-    return any(hypothesis.origin is Origin.RESPELLED for nbest in lists for hypothesis in nbest.hypotheses)
 
 
 def tuned_on_these(weights: Weights, lists: Sequence[NbestList]) -> bool:

@@ -189,7 +189,8 @@ def respellings(metric: Metric, lists: Sequence[NbestList], texts: Sequence[str]
     if with_references:
         lists = [nbest for nbest, *_ in changes]
         before = losses_of(metric, lists, [" ".join(words) for _, words, _ in changes])
-        after = losses_of(metric, lists, [_applied(words, edit) for _, words, edit in changes])
+        edited = ([*words[: edit.start], *edit.words, *words[edit.end :]] for _, words, edit in changes)
+        after = losses_of(metric, lists, list(map(" ".join, edited)))
         for (_, words, edit), change in zip(changes, np.sign(after - before).tolist(), strict=True):
             effects[_sides(words, edit), change] += 1
     times = Counter(_sides(words, edit) for _, words, edit in changes)
@@ -224,10 +225,6 @@ def _changes(nbest: NbestList, text: str) -> Iterator[tuple[list[str], Edit]]:
 
 def _sides(words: Sequence[str], edit: Edit) -> tuple[str, str]:
     return " ".join(words[edit.start : edit.end]).lower(), " ".join(edit.words).lower()
-
-
-def _applied(words: Sequence[str], edit: Edit) -> str:
-    return " ".join([*words[: edit.start], *edit.words, *words[edit.end :]])
 
 
 def render_respellings(respellings: Sequence[Respelled], style: str) -> str:
