@@ -15,7 +15,7 @@ from typing import IO, Any, NamedTuple
 from rescore.errors import UserError
 from rescore.files import loads
 from rescore.formats.references import begin_with_ids, is_stm
-from rescore.formats.source import Source, open_once
+from rescore.formats.source import Source, head_of_lines, open_once
 from rescore.formats.text import TIMES, WORD_LISTS, spread
 
 KINDS = ("plain", "kaldi", "trn", "ctm", "stm", "srt", "vtt", "json")
@@ -56,11 +56,7 @@ class LiveSource(Source):
     @cached_property
     def _once(self) -> tuple[bytes, IO[bytes]]:
         raw = open_once(self.path, self.name)
-        read: Callable[[int], bytes] = getattr(raw, "read1", raw.read)
-        head = b""
-        while b"\n" not in head and (part := read(1 << 16)):
-            head += part
-        return head, raw
+        return head_of_lines(raw, any_line=True), raw
 
 
 def replaced(text: str, replacements: Iterable[Replacement]) -> str:

@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 class InputProblem:
     """A reported problem of inputs. It never changes the set of utterances or hypotheses."""
 
-    one: str
+    single: str
     """The verb and its object, if one line, file or list has the problem; `several` if more have it."""
     several: str
     consequence: str
@@ -68,16 +68,16 @@ class InputWarnings:
             UserError: warnings are errors.
         """
         if problem == self._refused:
-            raise UserError(f"{place}: {problem.one}; convert the file with iconv")
+            raise UserError(f"{place}: {problem.single}; convert the file with iconv")
         if self._strict:
-            raise UserError(f"{place}: {problem.one} (--strict)")
+            raise UserError(f"{place}: {problem.single} (--strict)")
         number, first = self._found.get((unit, problem), (0, place))
         self._found[unit, problem] = number + 1, first
 
     def report(self) -> None:
         """Log the collected problems, one line per kind, and clear them."""
         for (unit, problem), (number, first) in self._found.items():
-            verb = problem.one if number == 1 else problem.several
+            verb = problem.single if number == 1 else problem.several
             log.log(problem.level, "%s %s%s (first: %s)", counted(number, unit), verb, problem.consequence, first)
         self._found.clear()
 
@@ -138,16 +138,16 @@ def input_waits() -> bool:
     return _live is not None and _live.waits()
 
 
-def head_of_lines(raw: IO[bytes]) -> bytes:
+def head_of_lines(raw: IO[bytes], any_line: bool = False) -> bytes:
     """The beginning of an input that can be read only once: 64 KiB, or less if the first line is a whole JSON object.
 
-    So a list is answered when it arrives, not after 64 KiB.
+    So a list is answered when it arrives, not after 64 KiB. `any_line`: every first line is enough.
     """
     head = b""
     while len(head) < HEAD and (part := _available(raw, HEAD - len(head))):
         head += part
         first_line, newline, _ = head.partition(b"\n")
-        if newline and first_line.startswith(b"{") and first_line.rstrip().endswith(b"}"):
+        if newline and (any_line or (first_line.startswith(b"{") and first_line.rstrip().endswith(b"}"))):
             break
     return head
 

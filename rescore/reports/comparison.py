@@ -91,16 +91,8 @@ class Comparison:
         Raises:
             UserError: neither pandas nor polars is installed.
         """
-        none = [None] * len(self.others)
-        rows: list[list[Any]] = [
-            [ORACLE, "", self.dev_oracle, self.oracle, *none, None, None, None],
-            [FIRST, "", self.dev_first_pass, self.first_pass, *self.others.values(), None, None, None],
-        ]
-        for row in self.rows:
-            others = (row.others[name] for name in self.others)
-            rows.append([row.name, _weights(row), row.dev, row.value, *others, row.gain, row.p_value, row.speed])
         head = ["name", *_head(self)[1:]]
-        return as_frame([dict(zip(head, row, strict=True)) for row in rows])
+        return as_frame([dict(zip(head, figures, strict=True)) for figures in _figures(self)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,26 +228,27 @@ def _weights(row: Row) -> str:
     return ", ".join([*weights, *bonus_phrases(row.weights, "+.2f", row.excluded)])
 
 
-def _cells(comparison: Comparison, marked: bool = True) -> list[list[str]]:
-    """The rows of the table.
-
-    Args:
-        marked: whether a gain says that it is a loss.
-    """
-    others = list(comparison.others)
-    first = [f"{comparison.others[name]:.2f}" for name in others]
-    rows = [
-        _head(comparison),
-        [ORACLE, "", f"{comparison.dev_oracle:.2f}", f"{comparison.oracle:.2f}", *[""] * len(others), "", "", ""],
-        [FIRST, "", f"{comparison.dev_first_pass:.2f}", f"{comparison.first_pass:.2f}", *first, "", "", ""],
+def _figures(comparison: Comparison) -> list[list[Any]]:
+    """The unrounded table, without its head: None where a row has no figure."""
+    none = [None] * len(comparison.others)
+    rows: list[list[Any]] = [
+        [ORACLE, "", comparison.dev_oracle, comparison.oracle, *none, None, None, None],
+        [FIRST, "", comparison.dev_first_pass, comparison.first_pass, *comparison.others.values(), None, None, None],
     ]
     for row in comparison.rows:
-        speed = "" if row.speed is None else f"{row.speed:,.0f}"
-        figures = [row.dev, row.value, *(row.others[name] for name in others)]
-        is_worse = is_better(comparison.first_pass, row.value, comparison.higher_is_better)
-        gain = marked_worse(f"{row.gain:+.1f}", marked and is_worse)
-        values = (f"{figure:.2f}" for figure in figures)
-        rows.append([row.name, _weights(row), *values, gain, p_value(row.p_value), speed])
+        others = (row.others[name] for name in comparison.others)
+        rows.append([row.name, _weights(row), row.dev, row.value, *others, row.gain, row.p_value, row.speed])
+    return rows
+
+
+def _cells(comparison: Comparison, marked: bool = True) -> list[list[str]]:
+    """The rows of the table; `marked`: a gain says that it is a loss."""
+    rows = [_head(comparison)]
+    for name, weights, *figures, gain, p, speed in _figures(comparison):
+        is_worse = is_better(comparison.first_pass, figures[1], comparison.higher_is_better)
+        change = "" if gain is None else marked_worse(f"{gain:+.1f}", marked and is_worse)
+        values = ("" if figure is None else f"{figure:.2f}" for figure in figures)
+        rows.append([name, weights, *values, change, p_value(p), "" if speed is None else f"{speed:,.0f}"])
     mark_best(rows[3:], 3, comparison.higher_is_better)
     return rows
 
