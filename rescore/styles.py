@@ -74,6 +74,11 @@ def p_value(value: float | None) -> str:
     return f"{value:.4f}" if value >= 0.00005 else "<0.0001"
 
 
+def p_phrase(value: float) -> str:
+    """The p-value in a sentence: `p = 0.0123`, `p < 0.0001`."""
+    return f"p = {p_value(value)}".replace("= <", "< ")
+
+
 def as_json(record: object) -> str:
     """A dataclass, or lists and dictionaries of them, as JSON: keys as the fields, in full precision.
 

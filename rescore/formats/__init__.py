@@ -17,10 +17,9 @@ from typing import Any, Protocol
 
 from rescore.errors import UserError, counted
 from rescore.formats.best import LIKE_TEXT, TEXT, BestWriter, read_best, write_best
-from rescore.formats.lines import IdSet
 from rescore.formats.references import ReferenceFile, References, all_lines, joined, open_references, read_references
 from rescore.formats.source import NO_SCORES, TWICE, Fields, InputWarnings, ListSize, ReadOptions, Source, input_waits
-from rescore.formats.text import has_entities
+from rescore.formats.text import IdSet, has_entities
 from rescore.formats.writing import opened
 from rescore.nbest import (
     FIRST_PASS,

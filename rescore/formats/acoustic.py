@@ -13,9 +13,8 @@ from typing import IO
 
 from rescore.errors import UserError
 from rescore.files import path_for
-from rescore.formats.lines import as_number, grouped, split_id, table
 from rescore.formats.source import AcousticScale, ReadOptions, Source
-from rescore.formats.text import strip_markup
+from rescore.formats.text import as_number, grouped, split_id, strip_markup, table
 from rescore.formats.writing import check_holds, checked_id, line, new_folder, opened
 from rescore.nbest import FIRST_PASS, Column, Hypothesis, NbestList, free_name
 

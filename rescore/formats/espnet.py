@@ -12,10 +12,9 @@ import msgspec
 
 from rescore.errors import UserError
 from rescore.files import loads, parsed
-from rescore.formats.lines import table
-from rescore.formats.native import is_espnet1, load_json
+from rescore.formats.native import is_espnet1
 from rescore.formats.source import InputWarnings, ReadOptions, Source
-from rescore.formats.text import strip_markup
+from rescore.formats.text import strip_markup, table
 from rescore.formats.writing import check_holds, checked_id, line, new_folder, opened
 from rescore.nbest import FIRST_PASS, Column, Hypothesis, NbestList, ranking
 
@@ -70,7 +69,7 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _read_file(source: Source) -> Iterator[NbestList]:
-    document = load_json(source)
+    document = loads(source.read_all(), source.name)
     utterances = document.get("utts") if isinstance(document, dict) else None
     if not isinstance(utterances, dict):
         raise UserError(f'{source.name}: expected a JSON object with "utts"')

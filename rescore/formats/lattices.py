@@ -15,9 +15,8 @@ from pathlib import Path
 from rescore.errors import UserError
 from rescore.formats.acoustic import ACOUSTIC, LANGUAGE
 from rescore.formats.lattice_paths import Arcs, Lattice, as_score, is_silent, state_number
-from rescore.formats.lines import as_number, table
 from rescore.formats.source import AcousticScale, ListSize, ReadOptions, Source
-from rescore.formats.text import strip_markup
+from rescore.formats.text import as_number, strip_markup, table
 from rescore.nbest import FIRST_PASS, Column, Hypothesis, NbestList
 from rescore.options import option
 

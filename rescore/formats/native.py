@@ -70,15 +70,6 @@ def _is_lines(peek: JsonPeek) -> bool:
     return peek.lines and records and not any(_HYPOTHESIS.fullmatch(key) for key in peek.inner)
 
 
-def load_json(source: Source) -> Any:
-    """One JSON document.
-
-    Raises:
-        UserError: the document is incomplete (the message names line and column), or an object has a key twice.
-    """
-    return loads(source.read_all(), source.name)
-
-
 class _Hypothesis(msgspec.Struct):
     text: str
     score: float | msgspec.UnsetType = msgspec.UNSET
@@ -115,7 +106,7 @@ class _List(_About, kw_only=True):
 
 
 def _read_object(source: Source) -> Iterator[NbestList]:
-    utterances = load_json(source)
+    utterances = loads(source.read_all(), source.name)
     if not isinstance(utterances, dict):
         raise UserError(f"{source.name}: expected a JSON object of utterances")
     columns = _columns(utterances, source.name)

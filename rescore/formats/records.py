@@ -20,9 +20,17 @@ from typing import Any, ClassVar
 
 from rescore.errors import UserError, counted
 from rescore.formats.audio import entry_audio
-from rescore.formats.lines import as_number, first_of, grouped, identity_of, json_number, portions, records_of
 from rescore.formats.source import Fields, ListSize, ReadOptions, Source
-from rescore.formats.text import strip_markup
+from rescore.formats.text import (
+    as_number,
+    first_of,
+    grouped,
+    identity_of,
+    json_number,
+    portions,
+    records_of,
+    strip_markup,
+)
 from rescore.formats.writing import check_equal_sizes, check_holds, line, opened
 from rescore.nbest import FIRST_PASS, RANK, Column, Hypothesis, NbestList
 

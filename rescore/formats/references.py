@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from rescore.errors import UserError, counted
-from rescore.formats.lines import first_of, identity_of, records_of, split_id
 from rescore.formats.source import InputWarnings, ReadOptions, Source
-from rescore.formats.text import readings, undo_entities, undo_marks
+from rescore.formats.text import first_of, identity_of, readings, records_of, split_id, undo_entities, undo_marks
 from rescore.nbest import NbestList
 from rescore.parts import FORMATS
 

@@ -14,10 +14,17 @@ from typing import Any
 
 from rescore.errors import UserError
 from rescore.files import loads
-from rescore.formats.lines import as_number, grouped, json_number, literal_words
-from rescore.formats.native import load_json
 from rescore.formats.source import ReadOptions, Source, utterance_of
-from rescore.formats.text import TIMES, WORD_LISTS, piece_times, strip_markup
+from rescore.formats.text import (
+    TIMES,
+    WORD_LISTS,
+    as_number,
+    grouped,
+    json_number,
+    literal_words,
+    piece_times,
+    strip_markup,
+)
 from rescore.formats.writing import check_holds, opened
 from rescore.nbest import FIRST_PASS, Column, Hypothesis, NbestList
 
@@ -198,7 +205,7 @@ class _Whisper:
             for path in sorted(source.path.glob("*.json")):
                 yield from self.read(Source(path, source.warnings), options)
             return
-        document = load_json(source)
+        document = loads(source.read_all(), source.name)
         segments = document.get("segments") if isinstance(document, dict) else document
         if not isinstance(segments, list) or any(not isinstance(segment, dict) for segment in segments):
             raise UserError(f'{source.name}: expected a list of segments, with "text" in each')

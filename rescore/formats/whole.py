@@ -11,10 +11,9 @@ from pathlib import Path
 
 from rescore import formats
 from rescore.errors import UserError
-from rescore.formats.lines import as_number
 from rescore.formats.references import stm_segments
 from rescore.formats.source import InputWarnings, Source
-from rescore.formats.text import spread, undo_entities
+from rescore.formats.text import as_number, spread, undo_entities
 from rescore.nbest import FIRST_PASS, Hypothesis, NbestList, ranking
 
 log = logging.getLogger(__name__)

@@ -18,7 +18,7 @@ from rescore.metrics.normalise import Normaliser, paired_words
 from rescore.metrics.significance import PairedTest, paired_interval, split
 from rescore.nbest import FIRST_PASS, NbestList, Origin, columns_for, content_hash, first_pass_indices, ranking
 from rescore.reports.results import choose, measured, oracle_places, summed
-from rescore.styles import p_value
+from rescore.styles import p_phrase
 from rescore.tuning.folds import tuned_in_folds
 from rescore.tuning.weights import FORCED, TuningOptions, Weights
 
@@ -295,7 +295,6 @@ def rows(outlook: Outlook) -> list[tuple[str, str]]:
 
 def _gain(outlook: Outlook) -> list[tuple[str, str]]:
     low, high = outlook.interval
-    p = f"p = {p_value(outlook.p_value)}".replace("= <", "< ")
     relative = f" ({100 * outlook.gain / outlook.first_pass:.1f} %)" if outlook.first_pass else ""
     lines = [
         (
@@ -309,7 +308,9 @@ def _gain(outlook: Outlook) -> list[tuple[str, str]]:
         )
     elif outlook.flatters:
         lines.append(("", "the weights were tuned on these very lists, so the gain on other lists is smaller"))
-    return [*lines, ("certain", f"{'yes' if outlook.certain else 'no'}: 95 % CI {low:.2f} to {high:.2f} points, {p}")]
+    sure = "yes" if outlook.certain else "no"
+    interval = f"95 % CI {low:.2f} to {high:.2f} points, {p_phrase(outlook.p_value)}"
+    return [*lines, ("certain", f"{sure}: {interval}")]
 
 
 def render(outlook: Outlook) -> str:

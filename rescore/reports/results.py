@@ -22,7 +22,7 @@ from rescore.metrics.significance import PairedTest, ScoredText, confidence_inte
 from rescore.nbest import FIRST_PASS, LISTED, Column, NbestList, first_pass_indices, tie_order
 from rescore.reports.cascades import Cascade, Proposed, cascade_lines, cascades, proposed
 from rescore.signature import Signature, origins
-from rescore.styles import as_frame, as_json, html, marked_worse, p_value, text
+from rescore.styles import as_frame, as_json, html, marked_worse, p_phrase, p_value, text
 from rescore.tuning.weights import FoldWeights, Unproven, Weights, named_weights, notes, why_zero
 from rescore.version import VERSION
 
@@ -219,7 +219,7 @@ def gain(measured: MetricResult) -> str:
     if measured.p_value is None and not difference:
         return f"{measured.metric} unchanged"
     relative = f", {100 * difference / measured.first_pass:+.1f} % relative" if measured.first_pass else ""
-    p = "" if measured.p_value is None else f", p = {p_value(measured.p_value)}".replace("= <", "< ")
+    p = "" if measured.p_value is None else f", {p_phrase(measured.p_value)}"
     return f"{measured.metric} {difference:+.2f}{relative}{p}"
 
 
@@ -230,10 +230,9 @@ SIGNIFICANT = 0.05
 def worse(figures: MetricResult, tuned_for: bool = False) -> Iterator[str]:
     """One line where reranking is significantly worse under a metric, which the weights were `tuned_for` or not."""
     if figures.is_worse and figures.p_value is not None and figures.p_value < SIGNIFICANT:
-        p = f"p = {p_value(figures.p_value)}".replace("= <", "< ")
         disagree = "the weights were tuned for it, so dev and test disagree; tune on lists like the test lists"
         advice = disagree if tuned_for else f"to tune for it, give --metric {figures.metric.lower()} first"
-        change = f"{figures.first_pass:.2f} -> {figures.reranked:.2f}, {p}"
+        change = f"{figures.first_pass:.2f} -> {figures.reranked:.2f}, {p_phrase(figures.p_value)}"
         yield f"{figures.metric} is significantly worse than the first pass: {change}; {advice}"
 
 
