@@ -166,22 +166,16 @@ class _Srilm:
     """SRILM's own default, a language model weight of 8."""
 
     def sniff(self, source: Source) -> bool:
-        files = self._files(source)[:1]
+        files = source.files()[:1]
         head = files[0].head if files else ""
         return head.startswith(("NBestList1.0", "NBestList2.0")) or _OWN.match(head) is not None
-
-    def _files(self, source: Source) -> list[Source]:
-        if not source.is_folder:
-            return [source]
-        files = sorted(file for file in source.path.iterdir() if file.is_file() and not file.name.startswith("."))
-        return [Source(file, source.warnings) for file in files]
 
     def read(self, source: Source, options: ReadOptions) -> Iterator[NbestList]:
         """`s2s` is the total, or the LM score and the acoustic score times --acoustic-scale (1/8), which have
         columns."""
         scale = options.of(AcousticScale).acoustic_scale
         scale = self.SCALE if scale is None else scale
-        for file in self._files(source):
+        for file in source.files():
             lines = file.lines()
             first = next(lines, "")
             kind = first.strip() if first.startswith("NBestList") else ""

@@ -14,7 +14,16 @@ from typing import TypeVar
 
 from rescore.errors import UserError, counted
 from rescore.formats.source import InputWarnings, ReadOptions, Source
-from rescore.formats.text import first_of, identity_of, readings, records_of, split_id, undo_entities, undo_marks
+from rescore.formats.text import (
+    add_once,
+    first_of,
+    identity_of,
+    readings,
+    records_of,
+    split_id,
+    undo_entities,
+    undo_marks,
+)
 from rescore.nbest import NbestList
 from rescore.parts import FORMATS
 
@@ -330,7 +339,7 @@ def trn_texts(lines: Sequence[str], path: str | Path) -> dict[str, str] | None:
             return None
         if text and not text[-1].isspace():
             return None
-        _add(texts, name, text.strip(), path, number)
+        add_once(texts, name, text.strip(), f"{path}: line {number}")
     return texts
 
 
@@ -338,14 +347,8 @@ def kaldi_texts(lines: Sequence[str], path: str | Path) -> dict[str, str]:
     texts: dict[str, str] = {}
     for number, line in enumerate(lines, 1):
         if line.strip():
-            _add(texts, *split_id(line), path, number)
+            add_once(texts, *split_id(line), f"{path}: line {number}")
     return texts
-
-
-def _add(texts: dict[str, str], name: str, text: str, path: str | Path, number: int) -> None:
-    if name in texts:
-        raise UserError(f"{path}: line {number}: utterance {name} is duplicated; give each utterance once")
-    texts[name] = text
 
 
 _MANIFEST_TEXT = ("reference", "ref", "text", "sentence", "transcript")
@@ -372,10 +375,7 @@ def references_of(source: Source) -> dict[str, tuple[str, ...]]:
         text = next((value[name] for name in _MANIFEST_TEXT if isinstance(value.get(name), str)), None) if key else None
         if key is None or text is None:
             raise UserError(f"{place}: expected an object with audio_filepath and text")
-        name = identity_of(value[key])
-        if name in texts:
-            raise UserError(f"{place}: utterance {name} is duplicated; give each utterance once")
-        texts[name] = (" ".join(text.split()),)
+        add_once(texts, identity_of(value[key]), (" ".join(text.split()),), place)
     return texts
 
 
@@ -422,7 +422,5 @@ def read_segments(path: str | Path) -> dict[str, RecordingSegment]:
             name, recording, start, end = cells[0], cells[1], float(cells[2]), float(cells[3])
         except (IndexError, ValueError):
             raise UserError(f"{place}: expected `utterance recording start end`") from None
-        if name in segments:
-            raise UserError(f"{place}: utterance {name} is duplicated")
-        segments[name] = RecordingSegment(recording, start, end)
+        add_once(segments, name, RecordingSegment(recording, start, end), place)
     return segments

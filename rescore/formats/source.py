@@ -435,6 +435,13 @@ class Source:
     def is_folder(self) -> bool:
         return not self.is_stdin and self.path.is_dir()
 
+    def files(self, wanted: Callable[[Path], bool] = lambda path: True) -> list[Source]:
+        """The source itself; of a folder its files in the order of their names, without hidden files."""
+        if not self.is_folder:
+            return [self]
+        visible = (path for path in self.path.iterdir() if path.is_file() and not path.name.startswith("."))
+        return [Source(path, self.warnings) for path in sorted(visible) if wanted(path)]
+
     @property
     def is_regular(self) -> bool:
         """Whether it can be read twice."""

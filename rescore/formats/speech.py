@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from rescore.errors import UserError
@@ -191,8 +192,7 @@ class _Whisper:
 
     def sniff(self, source: Source) -> bool:
         if source.is_folder:
-            files = sorted(source.path.glob("*.json"))
-            return bool(files) and self.sniff(Source(files[0]))
+            return any(map(self.sniff, source.files(_is_json)[:1]))
         peek = source.peek
         return "segments" in peek.keys or (peek.root == "[" and {"avg_logprob", "text"} <= set(peek.keys))
 
@@ -202,8 +202,8 @@ class _Whisper:
         Its score is the sum over segments of `avg_logprob` times the number that Whisper divided by: tokens and end.
         """
         if source.is_folder:
-            for path in sorted(source.path.glob("*.json")):
-                yield from self.read(Source(path, source.warnings), options)
+            for file in source.files(_is_json):
+                yield from self.read(file, options)
             return
         document = loads(source.read_all(), source.name)
         segments = document.get("segments") if isinstance(document, dict) else document
@@ -222,6 +222,10 @@ class _Whisper:
         first_pass = {FIRST_PASS: sum(numbers)} if segments and len(numbers) == len(segments) else {}
         text = " ".join(" ".join(texts).split())
         yield NbestList(source.stem, [Hypothesis(text, first_pass, times=piece_times(text, times))])
+
+
+def _is_json(path: Path) -> bool:
+    return path.suffix == ".json"
 
 
 def _segment_score(segment: dict[str, Any], place: str) -> float | None:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,7 @@ from rescore.files import loads
 from rescore.formats.source import InputWarnings, Source, utterance_of
 from rescore.nbest import Hypothesis, NbestList
 
+T = TypeVar("T")
 # Escapes of the Moses tokeniser; the ampersand last, or `&amp;lt;` would be unescaped twice.
 _ENTITIES = {
     "&#124;": "|",
@@ -257,6 +258,16 @@ def table(path: Path, warnings: InputWarnings | None = None) -> dict[str, str]:
         if values.setdefault(name, value) != value:
             raise UserError(f"{place}: utterance {name} is duplicated; give each utterance once")
     return values
+
+
+def add_once(values: dict[str, T], name: str, value: T, place: str) -> None:
+    """
+    Raises:
+        UserError: the utterance has a value already; the message begins with `place`.
+    """
+    if name in values:
+        raise UserError(f"{place}: utterance {name} is duplicated; give each utterance once")
+    values[name] = value
 
 
 def as_number(text: str, place: str, what: str = "score") -> float:

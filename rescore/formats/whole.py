@@ -58,17 +58,14 @@ def read_recordings(path: str | Path, strict: bool = False) -> dict[str, Recordi
     Raises:
         UserError: the path is missing or empty, a file is damaged, or two files have the same recording.
     """
-    folder, warnings = Path(path), InputWarnings(strict)
-    paths = [folder]
-    if folder.is_dir():
-        paths = sorted(file for file in folder.iterdir() if file.is_file() and not file.name.startswith("."))
+    warnings = InputWarnings(strict)
     recordings: dict[str, Recording] = {}
-    places: dict[str, Path] = {}
-    for file in paths:
-        for name, recording in _read_file(Source(file, warnings)).items():
+    places: dict[str, str] = {}
+    for file in Source(path, warnings).files():
+        for name, recording in _read_file(file).items():
             if name in recordings:
-                raise UserError(f"{file}: recording {name} is in {places[name]}, too; give each recording once")
-            recordings[name], places[name] = recording, file
+                raise UserError(f"{file.name}: recording {name} is in {places[name]}, too; give each recording once")
+            recordings[name], places[name] = recording, file.name
     warnings.report()
     if not recordings:
         raise UserError(f"{path}: no recording in it; give a file or a folder with CTM, STM, SRT, VTT, JSON or text")
