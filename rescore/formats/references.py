@@ -41,27 +41,26 @@ class References:
     """Kaldi's `segments`, where the segments of an stm are to be paired with lists by time."""
 
 
-def read_references(
-    references: str | Path | References, ids: Sequence[str], warnings: InputWarnings | None = None, escaped: bool = True
-) -> dict[str, tuple[str, ...]]:
+def read_references(references: str | Path | References, ids: Sequence[str]) -> dict[str, tuple[str, ...]]:
     """The references of each utterance in `ids`, from all files.
 
     N-best lists (and NeMo manifests) give their own references. A text file whose lines all end in `(id)` is trn; one
     whose fourth and fifth words are times is stm; one whose lines all begin with ids is Kaldi text; else it is plain,
     one line an utterance, in the order of `ids`.
 
-    Args:
-        escaped: whether XML entities of the Moses tokeniser are undone, as in hypotheses.
-
     Raises:
         UserError: an utterance has no reference, or two in one file; a plain file has another number of lines; or the
             lines begin with numbers that may be ids or words.
     """
-    return joined(open_references(references, warnings), ids, escaped)
+    return joined(open_references(references), ids)
 
 
 def joined(files: Sequence[ReferenceFile], ids: Sequence[str], escaped: bool = True) -> dict[str, tuple[str, ...]]:
-    """The references of each utterance from all files; arguments and errors as of `read_references`."""
+    """The references of each utterance from all files; errors as of `read_references`.
+
+    Args:
+        escaped: whether XML entities of the Moses tokeniser are undone, as in hypotheses.
+    """
     per_file = [file.of(ids, escaped) for file in files]
     return {name: tuple(text for by_id in per_file for text in by_id[name]) for name in ids}
 

@@ -21,6 +21,8 @@ from rescore.parts import TESTS
 
 SEED = 12345
 """sacreBLEU has the same seed, so both draw the same samples."""
+SAMPLES = 1_000
+"""Samples of a bootstrap."""
 SPEAKER = r"^(.+?)[-_]"
 """The speaker in an utterance id, as in sclite and Kaldi: the part before the first hyphen or underscore."""
 _CELLS = 1 << 20  # of a matrix of samples: bounds memory
@@ -99,13 +101,13 @@ def split(ids: Sequence[str], number: int, pattern: str | None = None) -> Folds:
 
 
 def paired_randomisation(
-    metric: Metric, first: Sequence[Counts], second: Sequence[Counts], trials: int = 10_000, seed: int = SEED
+    metric: Metric, first: Sequence[Counts], second: Sequence[Counts], trials: int = 10_000
 ) -> float:
     """Two-sided p-value of paired approximate randomisation (Riezler and Maxwell 2005), as in sacreBLEU.
 
     Args:
         first, second: the statistics (k,) of each unit under the two systems.
-        trials: how many random exchanges. seed: of the exchanges.
+        trials: how many random exchanges.
     """
     ours, theirs = np.asarray(first, dtype=np.int64), np.asarray(second, dtype=np.int64)
     difference = ours - theirs
@@ -115,7 +117,7 @@ def paired_randomisation(
         return np.abs(metric.values(left) - metric.values(right))
 
     observed = distance(total_ours[None], total_theirs[None])[0]
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng(SEED)
     at_least = 0
     for number in _chunks(trials, len(ours)):
         kept = random.integers(2, size=(number, len(ours)), dtype=bool)
@@ -124,9 +126,7 @@ def paired_randomisation(
     return (at_least + 1) / (trials + 1)
 
 
-def paired_bootstrap(
-    metric: Metric, first: Sequence[Counts], second: Sequence[Counts], trials: int = 1_000, seed: int = SEED
-) -> float:
+def paired_bootstrap(metric: Metric, first: Sequence[Counts], second: Sequence[Counts], trials: int = SAMPLES) -> float:
     """Two-sided p-value of the paired bootstrap (Koehn 2004): how often the difference in a sample is as far from that
     of the set as this is from 0.
 
@@ -135,47 +135,38 @@ def paired_bootstrap(
     """
     ours, theirs = np.asarray(first, dtype=np.int64), np.asarray(second, dtype=np.int64)
     observed = float((metric.values(theirs.sum(axis=0)[None]) - metric.values(ours.sum(axis=0)[None]))[0])
-    away = np.abs(_differences(metric, ours, theirs, trials, seed) - observed)
+    away = np.abs(_differences(metric, ours, theirs, trials) - observed)
     return (int((away >= abs(observed) - 1e-12).sum()) + 1) / (len(away) + 1)
 
 
-def paired_interval(
-    metric: Metric,
-    first: Sequence[Counts],
-    second: Sequence[Counts],
-    trials: int = 1_000,
-    seed: int = SEED,
-    level: float = 0.95,
-) -> tuple[float, float]:
-    """The bootstrap's percentile interval of the difference of two systems, second less first, on the same samples."""
+def paired_interval(metric: Metric, first: Sequence[Counts], second: Sequence[Counts]) -> tuple[float, float]:
+    """The bootstrap's 95 % interval of the difference of two systems, second less first, on the same samples."""
     ours, theirs = np.asarray(first, dtype=np.int64), np.asarray(second, dtype=np.int64)
-    return _interval(_differences(metric, ours, theirs, trials, seed), level)
+    return _interval(_differences(metric, ours, theirs, SAMPLES))
 
 
-def _differences(metric: Metric, ours: Counts, theirs: Counts, trials: int, seed: int) -> Values:
+def _differences(metric: Metric, ours: Counts, theirs: Counts, trials: int) -> Values:
     """Of the values of two systems in samples, second less first, where both have one."""
-    sums = [[_sums(samples, rows) for rows in (ours, theirs)] for samples in _resamples(len(ours), trials, seed)]
+    sums = [[_sums(samples, rows) for rows in (ours, theirs)] for samples in _resamples(len(ours), trials)]
     first, second = (metric.values(np.concatenate(side)) for side in zip(*sums, strict=True))
     defined = np.isfinite(first) & np.isfinite(second)
     return np.asarray(second[defined] - first[defined], dtype=np.float64)
 
 
-def confidence_interval(
-    metric: Metric, rows: Sequence[Counts], trials: int = 1_000, seed: int = SEED, level: float = 0.95
-) -> tuple[float, float]:
-    """The bootstrap's percentile interval of the metric's value.
+def confidence_interval(metric: Metric, rows: Sequence[Counts]) -> tuple[float, float]:
+    """The bootstrap's 95 % interval of the metric's value.
 
     Samples without a value, such as the error rate of empty references, do not count.
     """
     statistics = np.asarray(rows, dtype=np.int64)
-    sums = np.concatenate([_sums(samples, statistics) for samples in _resamples(len(statistics), trials, seed)])
+    sums = np.concatenate([_sums(samples, statistics) for samples in _resamples(len(statistics), SAMPLES)])
     values = metric.values(sums)
-    return _interval(values[np.isfinite(values)], level)
+    return _interval(values[np.isfinite(values)])
 
 
-def _interval(values: Values, level: float) -> tuple[float, float]:
-    """The range of the values after an equal number is cut off at either end."""
-    outside = int(len(values) * (1 - level) / 2)
+def _interval(values: Values) -> tuple[float, float]:
+    """The range of 95 % of the values: an equal number is cut off at either end."""
+    outside = int(len(values) * (1 - 0.95) / 2)
     ordered = np.sort(values)
     return float(ordered[outside]), float(ordered[len(values) - 1 - outside])
 
@@ -186,9 +177,9 @@ def _chunks(trials: int, units: int) -> list[int]:
     return [min(size, trials - start) for start in range(0, trials, size)]
 
 
-def _resamples(units: int, trials: int, seed: int) -> Iterator[Counts]:
+def _resamples(units: int, trials: int) -> Iterator[Counts]:
     """(some trials, units) how often each unit is drawn, until all trials are made."""
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng(SEED)
     for number in _chunks(trials, units):
         drawn = random.choice(units, size=(number, units), replace=True)
         yield np.stack([np.bincount(row, minlength=units) for row in drawn])

@@ -28,6 +28,8 @@ from rescore.styles import html, marked_worse
 from rescore.tuning.tune import Step
 
 OUTPUTS = ("first pass", "reranked")
+SPEAKERS = 40
+"""Speakers in the table, at most."""
 FEW = 4
 """Error rates by place end where fewer than one in so many references has a word."""
 
@@ -156,9 +158,9 @@ def _line(style: str, points: Sequence[list[float]], **about: str) -> dict[str, 
     return {"class": style, **about, "points": [point for point in points if math.isfinite(point[1])]}
 
 
-def _thinned(points: list[list[float]], most: int = 1500) -> list[list[float]]:
+def _thinned(points: list[list[float]]) -> list[list[float]]:
     """The points thinned to the columns of a screen."""
-    every = max(1, len(points) // most)
+    every = max(1, len(points) // 1500)
     return [[round(x, 5), round(y, 4)] for x, y in [*points[:-1:every], points[-1]]]
 
 
@@ -187,7 +189,7 @@ def _change(rates: ClassErrors | SpeakerErrors, digits: int) -> str:
     return marked_worse(f"{rates.reranked - rates.first_pass:+.{digits}f}", rates.reranked > rates.first_pass)
 
 
-def _speakers(speakers: Sequence[SpeakerErrors], most: int = 40) -> list[Table]:
+def _speakers(speakers: Sequence[SpeakerErrors]) -> list[Table]:
     if not speakers:
         return []
     rows = [
@@ -198,9 +200,9 @@ def _speakers(speakers: Sequence[SpeakerErrors], most: int = 40) -> list[Table]:
             *(f"{rate:.1f}" for rate in (speaker.first_pass, speaker.reranked)),
             _change(speaker, 1),
         ]
-        for speaker in speakers[:most]
+        for speaker in speakers[:SPEAKERS]
     ]
-    more = f", the {most} with the most errors of {len(speakers):,}" if len(speakers) > most else ""
+    more = f", the {SPEAKERS} with the most errors of {len(speakers):,}" if len(speakers) > SPEAKERS else ""
     return [(f"Errors in 100 words, by speaker{more}", [["", "utterances", "words", *OUTPUTS, "change"], *rows])]
 
 
