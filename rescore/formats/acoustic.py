@@ -14,7 +14,7 @@ from typing import IO
 from rescore.errors import UserError
 from rescore.files import path_for
 from rescore.formats.source import AcousticScale, ReadOptions, Source
-from rescore.formats.text import as_number, grouped, split_id, strip_markup, table
+from rescore.formats.text import as_number, grouped, numbered, split_id, strip_markup, table
 from rescore.formats.writing import check_holds, checked_id, line, new_folder, opened
 from rescore.nbest import FIRST_PASS, Column, Hypothesis, NbestList, free_name
 
@@ -49,8 +49,8 @@ class _Kaldi:
 
     def _parts(self, path: Path) -> list[Path]:
         """The files of words in the folder itself, or in its archives.1, archives.2, ..."""
-        archives = [(int(match[1]), part) for part in path.iterdir() if (match := _ARCHIVES.fullmatch(part.name))]
-        folders = [part for _, part in sorted(archives)] or [path]
+        archives = numbered(path, _ARCHIVES)
+        folders = archives or [path]
         texts = [next((part / name for name in _WORDS if (part / name).is_file()), None) for part in folders]
         return [text for text in texts if text is not None and (archives or self._costs(text.parent))]
 

@@ -260,6 +260,12 @@ def table(path: Path, warnings: InputWarnings | None = None) -> dict[str, str]:
     return values
 
 
+def numbered(folder: Path, pattern: re.Pattern[str]) -> list[Path]:
+    """What a folder has with names that match, in the order of the number in the first group."""
+    entries = [(int(match[1]), path) for path in folder.iterdir() if (match := pattern.fullmatch(path.name))]
+    return [path for _, path in sorted(entries)]
+
+
 def add_once(values: dict[str, T], name: str, value: T, place: str) -> None:
     """
     Raises:

@@ -73,12 +73,16 @@ def espnet(results: Sequence[Results], names: Mapping[str, str]) -> dict[str, li
             errors = _counts_errors(figures)
             head = ERROR_HEAD if errors else ["dataset", "Snt", figures.metric, "95 % CI", "p"]
             rows = tables.setdefault(figures.metric, [head])
-            make = _error_row if errors else _value_row
+            reranked_p = p_value(figures.p_value) + (" worse" if figures.is_worse else "")
+            outputs = [
+                ("first_pass", f"{run.dataset}, {names.get(FIRST, FIRST)}", ""),
+                ("reranked", _name(run), reranked_p),
+            ]
             first = (run.dataset, figures.metric, figures.first_pass, run.ref_words)
-            if first not in seen:
-                seen.add(first)
-                rows.append(make(figures, run.utterances, "first_pass", f"{run.dataset}, {names.get(FIRST, FIRST)}"))
-            rows.append(make(figures, run.utterances, "reranked", _name(run)))
+            for which, name, p in outputs[first in seen :]:
+                cells = _error_cells(figures, run.utterances, which) if errors else _value_cells(figures, which)
+                rows.append([name, f"{run.utterances}", *cells, p])
+            seen.add(first)
     return tables
 
 
@@ -88,32 +92,18 @@ def _counts_errors(figures: MetricResult) -> bool:
     return counts >= ERRORS and not counts.isdisjoint(UNITS)
 
 
-def _value_row(figures: MetricResult, utterances: int, which: str, name: str) -> list[str]:
+def _value_cells(figures: MetricResult, which: str) -> list[str]:
     bounds = "{:.2f}-{:.2f}".format(*figures.intervals[which]) if which in figures.intervals else ""
-    return [name, f"{utterances}", f"{getattr(figures, which):.2f}", bounds, _p(figures, which)]
+    return [f"{getattr(figures, which):.2f}", bounds]
 
 
-def _p(figures: MetricResult, which: str) -> str:
-    """The p-value of the difference from the first pass, marked where the row is worse."""
-    if which != "reranked":
-        return ""
-    return p_value(figures.p_value) + (" worse" if figures.is_worse else "")
-
-
-def _error_row(figures: MetricResult, utterances: int, which: str, name: str) -> list[str]:
+def _error_cells(figures: MetricResult, utterances: int, which: str) -> list[str]:
     counts = figures.counts[which]
     units = next(counts[unit] for unit in UNITS if unit in counts)
     sub, dele, ins = (counts[kind] for kind in ("substitutions", "deletions", "insertions"))
     shares = [units - sub - dele, sub, dele, ins, sub + dele + ins]
     wrong = 100 * figures.sentence_errors[which] / utterances
-    return [
-        name,
-        f"{utterances}",
-        f"{units}",
-        *(f"{100 * share / max(units, 1):.2f}" for share in shares),
-        f"{wrong:.2f}",
-        _p(figures, which),
-    ]
+    return [f"{units}", *(f"{100 * share / max(units, 1):.2f}" for share in shares), f"{wrong:.2f}"]
 
 
 def paper(results: Sequence[Results], marked: bool, names: Mapping[str, str]) -> list[list[str]]:
