@@ -119,11 +119,11 @@ def _split(recording: Recording, normaliser: Normaliser) -> tuple[Recording, lis
     glued = [place > 0 for part in parts for place in range(len(part))]
     if len(glued) == len(parts):
         return recording, glued
-    parted = Recording([], [], [])
+    parted = Recording()
     for number, part in enumerate(parts):
         times = spread(part, recording.times[number]) if recording.times else []
         sure = [recording.confidences[number]] * len(part) if recording.confidences else []
-        parted.add(" ".join(part), times, sure)
+        parted.add(part, times, sure)
     return parted, glued
 
 

@@ -17,7 +17,7 @@ from torch import Tensor
 from rescore.errors import UserError, counted
 from rescore.files import parsed, read_json
 from rescore.formats.audio import recordings, samples
-from rescore.formats.lines import table
+from rescore.formats.text import table
 from rescore.lms.base import Report
 from rescore.lms.folders import card_head, claimed
 from rescore.nbest import Audio
