@@ -26,8 +26,7 @@ from rescore.research.similarity import FOLDS, TRIALS, read_words, signed, word_
 from rescore.styles import text
 
 if TYPE_CHECKING:
-    from rescore.research.fine_tuning import FineTuning
-    from rescore.research.vectors import VectorOptions
+    from rescore.research.vectors import FineTuning, VectorOptions
 
 STRENGTHS = (1e-4, 1e-3, 1e-2, 1e-1)
 """Of the data against the penalty: scikit-learn's C."""
@@ -181,8 +180,7 @@ def fine_tuned(
     Raises:
         UserError: `rescore train` does not make such networks, or the loss is not finite.
     """
-    from rescore.research.fine_tuning import Side, fine_tune, trainable
-    from rescore.research.vectors import POOLINGS, Embedder
+    from rescore.research.vectors import POOLINGS, Embedder, Side, fine_tune, trainable
 
     classes = np.unique(examples.labels, return_inverse=True)[1]
     right = []

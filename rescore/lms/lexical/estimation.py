@@ -18,12 +18,13 @@ import numpy.typing as npt
 from rescore.errors import UserError, counted
 from rescore.lms.context import best_text
 from rescore.lms.folders import card_head
-from rescore.lms.lexical.model import DIRECTIONS, LexicalConfig, LexicalModel
-from rescore.lms.lexical.phrases import FILE, PhraseTable
-from rescore.lms.lexical.table import (
+from rescore.lms.lexical.model import (
+    DIRECTIONS,
     Alignment,
     Floats,
     Ids,
+    LexicalConfig,
+    LexicalModel,
     LinkCounts,
     Links,
     Smoothing,
@@ -34,6 +35,7 @@ from rescore.lms.lexical.table import (
     texts_of_words,
     union,
 )
+from rescore.lms.lexical.phrases import FILE, PhraseTable
 from rescore.lms.neural.tokenizer import Tokenizer, train_wordpiece, word_tokenizer
 from rescore.lms.neural.training.corpus import SentencePair, read_pairs
 from rescore.nbest import NbestList

@@ -27,8 +27,20 @@ from safetensors.numpy import save_file
 
 from rescore.errors import UserError
 from rescore.files import replacing
-from rescore.lms.lexical.model import LexicalLM, LexicalModel, check_types, fingerprint, read_arrays
-from rescore.lms.lexical.table import LONGEST_PHRASE, Floats, Ids, Links, Texts, portions, texts_of_words
+from rescore.lms.lexical import LONGEST_PHRASE
+from rescore.lms.lexical.model import (
+    Floats,
+    Ids,
+    LexicalLM,
+    LexicalModel,
+    Links,
+    Texts,
+    check_types,
+    fingerprint,
+    portions,
+    read_arrays,
+    texts_of_words,
+)
 
 Codes = npt.NDArray[np.uint64]
 Flags = npt.NDArray[np.bool_]

@@ -18,7 +18,7 @@ from torch.nn import functional as F
 
 from rescore.errors import UserError
 from rescore.lms.base import Capabilities, ComputeOptions, Question, Spec
-from rescore.lms.neural.blocks import padding_mask
+from rescore.lms.neural.blocks import Encoder, padding_mask
 from rescore.lms.neural.causal import (
     LARGEST_TREE,
     BackwardScorer,
@@ -29,7 +29,6 @@ from rescore.lms.neural.causal import (
     prefix_trees,
 )
 from rescore.lms.neural.config import NetworkConfig
-from rescore.lms.neural.encoder import Encoder
 from rescore.lms.neural.passes import (
     CONTEXT_TOKEN,
     Encoded,
