@@ -174,7 +174,7 @@ KINDS: Registry[Any] = Registry(
             "rescore.lms.huggingface:SpeechKind",
             "sequence-to-sequence speech model of transformers (Whisper); listens to --audio",
         ),
-        "a3t": ("rescore.research.a3t:A3tKind", "alignment-aware acoustic and text model; listens to --audio"),
+        "a3t": ("rescore.research.kinds:A3tKind", "alignment-aware acoustic and text model; listens to --audio"),
         "qe": (
             "rescore.lms.quality_estimation:QualityKind",
             "translation quality estimate without references (COMET-QE, CometKiwi)",

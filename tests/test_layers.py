@@ -46,9 +46,9 @@ HEIGHT = {room: -level for level, rooms in enumerate(LAYERS) for room in rooms}
 WITH_TORCH = (
     "lms/neural",
     "lms/huggingface",
-    "lms/tta/network.py",
+    "lms/tta.py",
     "lms/lstm.py",
-    "lms/unified/network.py",
+    "lms/unified.py",
     "lms/quality_estimation.py",
     "research",
     "reports/speed.py",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from rescore.errors import UserError, counted
 from rescore.lms.base import BEFORE, BOTH_SIDES, Capabilities, ComputeOptions, LanguageModel, Spec
@@ -110,41 +110,26 @@ class BilmKind(NeuralKind):
         return masked_scorer(spec, network)
 
 
-class ForwardKind(NeuralKind):
-    """Learns and scores from left to right: the hidden vector at position i predicts token i + 1."""
+class DirectedKind(NeuralKind):
+    """Learns and scores from left to right: the hidden vector at position i predicts token i + 1. A `backwards` kind is
+    the same network on reversed sentences."""
 
     capabilities = Capabilities(vectors=True, predicts_tokens=True)
     Options = NeuralOptions
+    backwards: ClassVar[bool] = False
 
     def objective(self, tokenizer: Tokenizer, options: Any) -> CausalLanguageModelling:
-        from rescore.lms.neural.training.objectives import CausalLanguageModelling
+        from rescore.lms.neural.training.objectives import BackwardLanguageModelling, CausalLanguageModelling
 
-        return CausalLanguageModelling()
-
-    def scorer(self, spec: Spec, network: Network) -> NetworkScorer:
-        from rescore.lms.neural.causal import CausalScorer
-
-        return CausalScorer(spec.name, network)
-
-
-class BackwardKind(NeuralKind):
-    """Learns and scores from right to left: the same network on reversed sentences."""
-
-    capabilities = Capabilities(vectors=True, predicts_tokens=True)
-    Options = NeuralOptions
-
-    def objective(self, tokenizer: Tokenizer, options: Any) -> CausalLanguageModelling:
-        from rescore.lms.neural.training.objectives import BackwardLanguageModelling
-
-        return BackwardLanguageModelling()
+        return BackwardLanguageModelling() if self.backwards else CausalLanguageModelling()
 
     def scorer(self, spec: Spec, network: Network) -> NetworkScorer:
-        from rescore.lms.neural.causal import BackwardScorer
+        from rescore.lms.neural.causal import BackwardScorer, CausalScorer
 
-        return BackwardScorer(spec.name, network)
+        return (BackwardScorer if self.backwards else CausalScorer)(spec.name, network)
 
 
-class UnilmKind(ForwardKind):
+class UnilmKind(DirectedKind):
     capabilities = Capabilities(context=BEFORE, vectors=True, predicts_tokens=True)
     options = ("context=",)
     Options = ContextOptions
@@ -155,13 +140,14 @@ class UnilmKind(ForwardKind):
         return Encoder(config, causal=True)
 
 
-class BackwardUnilmKind(BackwardKind):
+class BackwardUnilmKind(DirectedKind):
     """It reads no neighbours."""
 
+    backwards = True
     network = UnilmKind.network
 
 
-class LstmKind(ForwardKind):
+class LstmKind(DirectedKind):
     family = "lstm"
 
     def network(self, config: NetworkConfig) -> LSTM:
@@ -170,9 +156,8 @@ class LstmKind(ForwardKind):
         return LSTM(config)
 
 
-class BackwardLstmKind(BackwardKind):
-    family = "lstm"
-    network = LstmKind.network
+class BackwardLstmKind(LstmKind):
+    backwards = True
 
 
 MIXTURE = ("bi", "l2r", "seq2seq", "bi:source", "r2l", "seq2seq")

@@ -13,16 +13,19 @@ import numpy as np
 import numpy.typing as npt
 
 from rescore.errors import UserError
-from rescore.lms.base import Capabilities, Spec
+from rescore.lms.base import Capabilities, ComputeOptions, Kind, Report, Spec
 from rescore.lms.neural.config import NetworkConfig
 from rescore.lms.neural.kind import NeuralKind
 from rescore.lms.neural.options import Experiment, Lesson, MaskingOptions, NeuralOptions, model_folder
+from rescore.lms.options import TrainingOptions
 from rescore.options import option
+from rescore.research.a3t import A3tOptions
 
 if TYPE_CHECKING:
     from rescore.lms.neural.passes import Network
     from rescore.lms.neural.tokenizer import Tokenizer
     from rescore.lms.neural.training.objectives import Curriculum, Task
+    from rescore.research.a3t.training import A3tModel
     from rescore.research.networks import (
         Electra,
         ElectraScorer,
@@ -124,6 +127,27 @@ class PermutationKind(NeuralKind):
         from rescore.research.networks import PermutationScorer
 
         return PermutationScorer.of(spec, network)
+
+
+class A3tKind(Kind):
+    """Minus the mean L1 error of masked spans of the recording, reconstructed under the hypothesis."""
+
+    capabilities = Capabilities(audio=True)
+    uses_torch = True
+
+    Options = A3tOptions
+
+    def load(self, spec: Spec, computing: ComputeOptions) -> A3tModel:
+        """`a3t:DIR`."""
+        from rescore.research.a3t.training import A3tModel
+
+        return A3tModel(spec.name, spec.path, computing)
+
+    def train(self, options: TrainingOptions, report: Report = lambda line: None) -> None:
+        from rescore.research.a3t.training import train
+
+        assert isinstance(options, A3tOptions)
+        train(options, report)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -58,9 +58,6 @@ class ElectraScorer(NetworkScorer):
             yield request._replace(targets=torch.full_like(request.targets, Label.ORIGINAL))
 
 
-Tokens = npt.NDArray[np.int64]
-
-
 class Generator(Protocol):
     name: str
     """The name of the generator, with a digest of its source."""
@@ -124,12 +121,12 @@ class Confused:
         self, tokens: Tensor, lengths: Tensor, at: Tensor, random: np.random.Generator
     ) -> tuple[Tensor, Tensor]:
         replacements = tokens.flatten()[at].clone()
-        there = torch.zeros(len(at), dtype=torch.bool)
+        replaced = torch.zeros(len(at), dtype=torch.bool)
         for place, token in enumerate(replacements.tolist()):
             if confusions := self.counts.get(token):
                 shares = np.array(list(confusions.values())) / sum(confusions.values())
-                replacements[place], there[place] = int(random.choice(list(confusions), p=shares)), True
-        return replacements, there
+                replacements[place], replaced[place] = int(random.choice(list(confusions), p=shares)), True
+        return replacements, replaced
 
 
 def generators(tokenizer: Tokenizer, folder: Path | None, confusions: str | None) -> list[Generator]:
@@ -176,9 +173,9 @@ class ReplacedTokenDetection(Objective):
         shown = tokens.flatten().clone()
         taken = torch.zeros(len(at), dtype=torch.long)
         for generator in self._generators:
-            drawn, there = generator(tokens, lengths, at, random)
-            taken += there
-            ours = there & (torch.from_numpy(random.random(len(at))) * taken < 1)
+            drawn, available = generator(tokens, lengths, at, random)
+            taken += available
+            ours = available & (torch.from_numpy(random.random(len(at))) * taken < 1)
             shown[at[ours]] = drawn[ours]
         shown = shown.view(tokens.shape)
         labels = torch.where(shown == tokens, int(Label.ORIGINAL), int(Label.REPLACED))

@@ -208,7 +208,7 @@ def _probed(
     program: str,
 ) -> Probed:
     """The accuracy from the flags of right answers; `settings` of a fine-tuning, `program` that trained."""
-    asked = [label for part in _parts(examples) for label, test in zip(examples.labels, part, strict=True) if test]
+    labels = [label for part in _parts(examples) for label, test in zip(examples.labels, part, strict=True) if test]
     draws = np.random.default_rng(SEED).integers(0, len(right), (TRIALS, len(right)))
     accuracies = np.sort(right[draws].mean(axis=1))
     signature = signed(f"acc:{task}", [lm], options, centre=False)
@@ -223,7 +223,7 @@ def _probed(
         len(right),
         100 * float(right.mean()),
         (100 * float(accuracies[25]), 100 * float(accuracies[-26])),
-        100 * max(map(asked.count, set(asked))) / len(asked),
+        100 * max(map(labels.count, set(tested_labels))) / len(tested_labels),
         str(signature),
     )
 

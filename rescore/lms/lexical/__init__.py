@@ -9,15 +9,12 @@ from typing import TYPE_CHECKING
 
 from rescore.errors import UserError
 from rescore.lms.base import Capabilities, ComputeOptions, Kind, Report, Spec
+from rescore.lms.lexical.model import LONGEST_PHRASE
 from rescore.lms.options import TokenizerOptions, TrainingOptions
 from rescore.options import option
 
 if TYPE_CHECKING:
     from rescore.lms.lexical.model import LexicalLM
-
-
-LONGEST_PHRASE = 16
-"""The largest length of a phrase, in words or subwords."""
 
 
 class LexicalKind(Kind):

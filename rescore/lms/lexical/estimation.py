@@ -188,9 +188,9 @@ def _steps(part: Part) -> Iterator[tuple[Links, npt.NDArray[np.int32]]]:
 
 def _add_distances(expectations: Expectations, links: Links, prior: Floats, posterior: Floats) -> None:
     linked = 1.0 - posterior[links.first]  # the share of a word that is not due to NULL
-    there = np.where(1.0 - prior[links.first] > 0, 1.0 - prior[links.first], 1.0)
-    mean = links.sums(prior * links.distance) / there
-    square = links.sums(prior * links.distance**2) / there
+    aligned = np.where(1.0 - prior[links.first] > 0, 1.0 - prior[links.first], 1.0)
+    mean = links.sums(prior * links.distance) / aligned
+    square = links.sums(prior * links.distance**2) / aligned
     expectations.distance += float((posterior * links.distance).sum())
     expectations.expected += float((linked * mean).sum())
     expectations.variance += float((linked * (square - mean**2)).sum())

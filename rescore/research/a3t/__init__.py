@@ -1,4 +1,4 @@
-"""A3T, alignment-aware acoustic and text pretraining (Bai et al., ICML 2022): the kind and its training options.
+"""A3T, alignment-aware acoustic and text pretraining (Bai et al., ICML 2022): the options of its training.
 
 A network reads a mel-spectrogram with masked spans and the text, and reconstructs the masked spans. As a scorer of
 hypotheses, it gives minus the mean absolute error of spans that are masked and reconstructed under each hypothesis.
@@ -8,14 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from rescore.lms.base import Capabilities, ComputeOptions, Kind, Report, Spec
 from rescore.lms.options import TrainingOptions
 from rescore.options import option
-
-if TYPE_CHECKING:
-    from rescore.research.a3t.training import A3tModel
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,24 +50,3 @@ class A3tOptions(TrainingOptions):
     batch_frames: int = option(3_000, "Frames in a batch, padding included.", low=1, high=1_000_000)
     learning_rate: float = option(1e-3, "Peak learning rate.", low=0, high=1, open_low=True)
     seed: int = option(1, "Of weights, batches and masks.")
-
-
-class A3tKind(Kind):
-    """Minus the mean L1 error of masked spans of the recording, reconstructed under the hypothesis."""
-
-    capabilities = Capabilities(audio=True)
-    uses_torch = True
-
-    Options = A3tOptions
-
-    def load(self, spec: Spec, computing: ComputeOptions) -> A3tModel:
-        """`a3t:DIR`."""
-        from rescore.research.a3t.training import A3tModel
-
-        return A3tModel(spec.name, spec.path, computing)
-
-    def train(self, options: TrainingOptions, report: Report = lambda line: None) -> None:
-        from rescore.research.a3t.training import train
-
-        assert isinstance(options, A3tOptions)
-        train(options, report)

@@ -24,6 +24,7 @@ from rescore.formats.lines import table
 from rescore.lms import base
 from rescore.lms.base import Capabilities, ComputeOptions, Question, Report, TokenScores
 from rescore.lms.folders import card_head, claimed, content_digest
+from rescore.lms.neural.passes import batches as by_budget
 from rescore.nbest import NO_AUDIO, Audio
 from rescore.research.a3t import A3tOptions
 from rescore.research.a3t.alignment import (
@@ -89,7 +90,7 @@ def example(
 
 def normalised(examples: Sequence[Example], mean: float, deviation: float) -> list[Example]:
     """The examples as the network reads them."""
-    return [replace(one, frames=(one.frames - mean) / deviation) for one in examples]
+    return [replace(utterance, frames=(utterance.frames - mean) / deviation) for utterance in examples]
 
 
 def masked_frames(example: Example, share: float, randomness: random.Random) -> Tensor:
@@ -125,11 +126,8 @@ def loss_of(network: A3tNetwork, batch: Batch, hidden: Tensor, squared: bool) ->
 
 def batches(examples: Sequence[Example], frames: int, randomness: random.Random) -> list[list[Example]]:
     """Examples of about one length, padded to at most `frames`, in random order."""
-    result: list[list[Example]] = [[]]
-    for one in sorted(examples, key=lambda one: (len(one.frames), randomness.random())):
-        if result[-1] and (len(result[-1]) + 1) * len(one.frames) > frames:
-            result.append([])
-        result[-1].append(one)
+    ordered = sorted(examples, key=lambda example: (len(example.frames), randomness.random()))
+    result = list(by_budget(ordered, lambda example: len(example.frames), frames))
     randomness.shuffle(result)
     return result
 
@@ -150,7 +148,7 @@ def train(options: A3tOptions, report: Report = lambda line: None) -> None:
         examples, units = read_examples(options.audio, options.text, places, mel, lexicon)
         if not examples:
             raise UserError("no utterances to train on; give --audio PATH and --text FILE")
-        every = torch.cat([one.frames for one in examples])
+        every = torch.cat([utterance.frames for utterance in examples])
         names = ("rate", "mels", "d_model", "layers", "heads", "alignment", "conformer", "post_net")
         sizes = {name: getattr(options, name) for name in names}
         mean, deviation = float(every.mean()), float(every.std())
@@ -173,7 +171,7 @@ def _fitted(
     for step in range(1, options.steps + 1):
         waiting = waiting or batches(examples, options.batch_frames, randomness)
         chosen = waiting.pop()
-        hidden = [masked_frames(one, options.mask, randomness) for one in chosen]
+        hidden = [masked_frames(utterance, options.mask, randomness) for utterance in chosen]
         loss = loss_of(network, Batch.of(chosen), torch.nn.utils.rnn.pad_sequence(hidden, True), options.loss == "l2")
         if not math.isfinite(loss.item()):
             raise UserError(f"the loss is {loss.item()} at step {step}; give a smaller --learning-rate")
@@ -274,8 +272,8 @@ class A3tModel:
             masks = torch.nn.utils.rnn.pad_sequence(list(hidden), batch_first=True)
             refined = self.network(Batch.of(list(examples)), masks)[1]
         return [
-            torch.where(mask[:, None], made[: len(mask)], one.frames)
-            for one, mask, made in zip(examples, hidden, refined, strict=True)
+            torch.where(mask[:, None], made[: len(mask)], utterance.frames)
+            for utterance, mask, made in zip(examples, hidden, refined, strict=True)
         ]
 
     def sound(self, normalised_frames: Tensor) -> np.ndarray:
@@ -308,14 +306,14 @@ class A3tModel:
     def _errors(self, examples: Sequence[Example]) -> list[Tensor]:
         """The mean absolute error of each frame while it is masked: (frames,) each."""
         size = round(SPAN * self.mel.rate / self.mel.hop)
-        spans = [torch.arange(len(one.frames)) // size % 2 for one in examples]
-        errors = [torch.zeros(len(one.frames)) for one in examples]
+        spans = [torch.arange(len(utterance.frames)) // size % 2 for utterance in examples]
+        errors = [torch.zeros(len(utterance.frames)) for utterance in examples]
         for turn in (0, 1) if examples else ():
             hidden = [span == turn for span in spans]
-            for one, mask, own, made in zip(
+            for utterance, mask, own, made in zip(
                 examples, hidden, errors, self.reconstructed(examples, hidden), strict=True
             ):
-                own[mask] = (made - one.frames).abs().mean(1)[mask]
+                own[mask] = (made - utterance.frames).abs().mean(1)[mask]
         return errors
 
 

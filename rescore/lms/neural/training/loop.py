@@ -541,12 +541,12 @@ def _check_same(path: Path, before: dict[str, Any], now: dict[str, Any]) -> None
     # Length of training and frequency of saving may change; options that decide the batches or the network may not.
     decisive = ("batch_tokens", "seed", "optimizer", "objective", "network", "tokenizer", "text", "held_out")
     for name in ("tasks", *decisive, "replacements"):
-        there, here = before.get(name), now[name]
-        if there == here:
+        saved, wanted = before.get(name), now[name]
+        if saved == wanted:
             continue
-        if isinstance(there, dict) and isinstance(here, dict):
-            name = next(key for key in there | here if there.get(key) != here.get(key))
-            there, here = there.get(name), here.get(name)
+        if isinstance(saved, dict) and isinstance(wanted, dict):
+            name = next(key for key in saved | wanted if saved.get(key) != wanted.get(key))
+            saved, wanted = saved.get(name), wanted.get(name)
         raise UserError(
-            f"{path}: was made with {name} {there}, not {here}; resume with the same, or start in another folder"
+            f"{path}: was made with {name} {saved}, not {wanted}; resume with the same, or start in another folder"
         )
