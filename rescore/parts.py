@@ -146,19 +146,19 @@ FORMATS: Registry[Any] = Registry(
 KINDS: Registry[Any] = Registry(
     "kind of language model",
     {
-        "tta": ("rescore.lms.tta:TtaKind", "Transformer-based Text Autoencoder"),
-        "bilm": ("rescore.lms.bilm:BilmKind", "masked language model"),
-        "unilm": ("rescore.lms.unilm:UnilmKind", "causal language model"),
-        "unilm-bw": ("rescore.lms.unilm:BackwardUnilmKind", "causal language model of reversed sentences"),
-        "lstm": ("rescore.lms.unilm:LstmKind", "LSTM language model"),
-        "lstm-bw": ("rescore.lms.unilm:BackwardLstmKind", "LSTM language model of reversed sentences"),
+        "tta": ("rescore.lms.networks:TtaKind", "Transformer-based Text Autoencoder"),
+        "bilm": ("rescore.lms.networks:BilmKind", "masked language model"),
+        "unilm": ("rescore.lms.networks:UnilmKind", "causal language model"),
+        "unilm-bw": ("rescore.lms.networks:BackwardUnilmKind", "causal language model of reversed sentences"),
+        "lstm": ("rescore.lms.networks:LstmKind", "LSTM language model"),
+        "lstm-bw": ("rescore.lms.networks:BackwardLstmKind", "LSTM language model of reversed sentences"),
         "permutation": (
             "rescore.research.kinds:PermutationKind",
             "permutation language model (as XLNet, with T-TA layers)",
         ),
         "electra": ("rescore.research.kinds:ElectraKind", "ELECTRA discriminator, which detects replaced tokens"),
         "unified": (
-            "rescore.lms.unified:UnifiedKind",
+            "rescore.lms.networks:UnifiedKind",
             "one network that reads in several directions (UniLM), with or without a source text",
         ),
         "ngram": ("rescore.lms.ngram:NgramKind", "ARPA file or KenLM binary"),
@@ -174,7 +174,7 @@ KINDS: Registry[Any] = Registry(
             "rescore.lms.huggingface:SpeechKind",
             "sequence-to-sequence speech model of transformers (Whisper); listens to --audio",
         ),
-        "a3t": ("rescore.research.a3t:A3tKind", "alignment-aware acoustic and text model; listens to --audio"),
+        "a3t": ("rescore.research.kinds:A3tKind", "alignment-aware acoustic and text model; listens to --audio"),
         "qe": (
             "rescore.lms.quality_estimation:QualityKind",
             "translation quality estimate without references (COMET-QE, CometKiwi)",

@@ -173,8 +173,8 @@ class Cached(Wrapped):
 
     def _writable(self) -> bool:
         """Whether scores can be kept: the file, its folder, or the folder in which this is made, is writable."""
-        there = next(path for path in (self._folder, *self._folder.absolute().parents) if path.exists())
-        return os.access(there, os.W_OK) and (os.access(self.path, os.W_OK) or not self.path.exists())
+        existing = next(path for path in (self._folder, *self._folder.absolute().parents) if path.exists())
+        return os.access(existing, os.W_OK) and (os.access(self.path, os.W_OK) or not self.path.exists())
 
     def _known(self, database: sqlite3.Connection, keys: Sequence[bytes]) -> Iterator[tuple[bytes, TokenScores]]:
         for start in range(0, len(keys), KEYS_A_QUERY):

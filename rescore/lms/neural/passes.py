@@ -22,10 +22,10 @@ from rescore.lms.base import (
     LanguageModel,
     Question,
     Spec,
+    Streamed,
     TokenScores,
     Values,
     capabilities_of,
-    in_order,
 )
 from rescore.lms.neural.blocks import Batch
 from rescore.parts import KINDS
@@ -145,7 +145,7 @@ class Request(NamedTuple):
     spans: list[Span]
 
 
-class NetworkScorer:
+class NetworkScorer(Streamed):
     """One pass over the sentence with both sides of its frame: the score of a token is log softmax(H E^T) at the token
     itself (section 4.1 of the T-TA paper); [BOS] and [EOS] are context and are not scored. Sentences
     longer than the network's positions are read in overlapping windows.
@@ -183,13 +183,9 @@ class NetworkScorer:
         """Positions that are not the sentence's."""
         return len(self.network.before) + len(self.network.after)
 
-    def score(self, questions: Sequence[Question]) -> list[TokenScores]:
-        """One result per question, in their order; questions with equal tokens are scored once."""
-        return in_order(self.as_scored(questions))
-
     @torch.inference_mode()
     def as_scored(self, questions: Sequence[Question]) -> Iterator[tuple[int, TokenScores]]:
-        """The places of questions and their scores, as the batches end.
+        """The places of questions and their scores, as the batches end; questions with equal tokens are scored once.
 
         The batches are those of all questions, so `--cache` stores the same bits that are scored without it.
         """
@@ -292,11 +288,13 @@ def padded(sequences: Sequence[Sequence[int]], pad: int) -> tuple[Tensor, Tensor
     return torch.from_numpy(tokens), torch.tensor(lengths)
 
 
-def batches(items: Iterable[Item], length: Callable[[Item], int], budget: int) -> Iterator[list[Item]]:
-    """Cut items, sorted by length, into batches of at most `budget` padded tokens (or one item)."""
+def batches(
+    items: Iterable[Item], length: Callable[[Item], int], budget: int, most: int | None = None
+) -> Iterator[list[Item]]:
+    """Cut items, sorted by length, into batches of at most `budget` padded tokens (or one item) and `most` items."""
     batch: list[Item] = []
     for item in items:
-        if batch and (len(batch) + 1) * length(item) > budget:
+        if batch and (len(batch) == most or (len(batch) + 1) * length(item) > budget):
             yield batch
             batch = []
         batch.append(item)
@@ -391,12 +389,12 @@ class MaskedScorer(NetworkScorer):
         for batch in batches(rows, lambda row: len(row[0].tokens), self.network.batch_tokens):
             tokens, lengths = padded([context.tokens for context, _ in batch], self.network.pad)
             at = [row * tokens.shape[1] + context.position for row, (context, _) in enumerate(batch)]
-            asked = [(row, wanted) for row, (_, every) in enumerate(batch) for wanted in every]
+            predictions = [(row, wanted) for row, (_, every) in enumerate(batch) for wanted in every]
             yield Request(
                 Batch(tokens, lengths, torch.tensor(at)),
-                torch.tensor([row for row, _ in asked]),
-                torch.tensor([sentences[wanted.sentence].ids[wanted.token] for _, wanted in asked]),
-                [Span(*wanted, slice(number, number + 1)) for number, (_, wanted) in enumerate(asked)],
+                torch.tensor([row for row, _ in predictions]),
+                torch.tensor([sentences[wanted.sentence].ids[wanted.token] for _, wanted in predictions]),
+                [Span(*wanted, slice(number, number + 1)) for number, (_, wanted) in enumerate(predictions)],
             )
 
 

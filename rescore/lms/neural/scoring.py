@@ -14,7 +14,7 @@ from typing import Self, cast
 from torch import Tensor
 
 from rescore.errors import UserError
-from rescore.lms.base import ComputeOptions, LanguageModel, Question, Spec, TokenScores, Wrapped, in_order
+from rescore.lms.base import ComputeOptions, LanguageModel, Question, Spec, Streamed, TokenScores, Wrapped
 from rescore.lms.neural import checkpoint
 from rescore.lms.neural.blocks import Batch
 from rescore.lms.neural.config import NetworkConfig, network_kind
@@ -159,7 +159,7 @@ Make = Callable[[OwnNetwork], NetworkScorer]
 """The scorer of a network."""
 
 
-class _AmongScorer(Wrapped):
+class _AmongScorer(Streamed, Wrapped):
     """A model that reads a text among its neighbours; a text without neighbours, or a long text, is read alone."""
 
     _others = "their neighbours"
@@ -170,10 +170,6 @@ class _AmongScorer(Wrapped):
         among, self._windows = network.among(context)
         self._among, self._context = make(among), context
         self._reported = False
-
-    def score(self, questions: Sequence[Question]) -> list[TokenScores]:
-        """One result per question, in their order."""
-        return in_order(self.as_scored(questions))
 
     def as_scored(self, questions: Sequence[Question]) -> Iterator[tuple[int, TokenScores]]:
         """The places of questions and their scores, as they are computed."""

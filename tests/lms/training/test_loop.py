@@ -26,7 +26,7 @@ from rescore.lms.neural.kind import NeuralKind
 from rescore.lms.neural.options import Lesson, MaskingOptions, NeuralOptions
 from rescore.lms.neural.tokenizer import Tokenizer
 from rescore.lms.neural.training.corpus import Corpus, SentenceBatch, encode_corpus, encode_pairs
-from rescore.lms.neural.training.loop import STATE, Device, Trainer, _check_same
+from rescore.lms.neural.training.loop import STATE, Device, Trainer, _check_same, optimizers
 from rescore.lms.neural.training.objectives import (
     BackwardLanguageModelling,
     CausalLanguageModelling,
@@ -36,11 +36,10 @@ from rescore.lms.neural.training.objectives import (
     Task,
     tied_cross_entropy,
 )
-from rescore.lms.neural.training.optimizer import optimizers
-from rescore.lms.tta.network import LanguageAutoencoding
-from rescore.lms.unified.network import SequenceToSequence, Unified
+from rescore.lms.tta import LanguageAutoencoding
+from rescore.lms.unified import SequenceToSequence, Unified
 from rescore.parts import KINDS
-from rescore.research.permutation import PermutationLanguageModelling
+from rescore.research.networks import PermutationLanguageModelling
 from tests.conftest import SENTENCES, Run, assert_one_line_error
 
 CPU = Device(torch.device("cpu"), torch.float32, compiled=False)
