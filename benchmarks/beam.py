@@ -20,7 +20,7 @@ from torch import Tensor
 from rescore import formats
 from rescore.lms.neural import checkpoint
 from rescore.lms.neural.tokenizer import Tokenizer
-from rescore.lms.unified.network import Segment, Unified
+from rescore.lms.unified import Segment, Unified
 from rescore.metrics import choose_metric
 from rescore.metrics.base import list_statistics, oracle, total, value
 from rescore.nbest import FIRST_PASS, SUM, Hypothesis, NbestList

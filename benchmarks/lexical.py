@@ -16,8 +16,7 @@ import numpy as np
 
 from rescore.lms import Question
 from rescore.lms.lexical.estimation import LexicalRecipe, train
-from rescore.lms.lexical.model import LexicalLM, LexicalModel
-from rescore.lms.lexical.table import Links, texts_of_words
+from rescore.lms.lexical.model import LexicalLM, LexicalModel, Links, texts_of_words
 from rescore.lms.neural.tokenizer import word_tokenizer
 
 Pair = tuple[str, str]

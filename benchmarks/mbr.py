@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 from rescore import formats
-from rescore.decision.mbr import AggregatedBayesRisk, MinimumBayesRisk
+from rescore.decision.rules import AggregatedBayesRisk, MinimumBayesRisk
 from rescore.metrics.base import Metric, Values
 from rescore.metrics.mt import Bleu, Chrf
 from rescore.nbest import Hypothesis, NbestList

@@ -146,6 +146,15 @@ PROBE_TOLERANCE = 0.25
 """Scores of the probe may differ by this much, natural log, because batches on a server differ."""
 
 
+def split_fingerprint(fingerprint: str) -> tuple[str, str]:
+    """The hash of a model's content, and `~` with the score of the probe; the latter is empty for most models.
+
+    The probe of a served model differs a little between processes, so it names no file and is in no hash.
+    """
+    content, mark, probe = fingerprint.partition("~")
+    return content, mark + probe
+
+
 def same_model(fingerprint: str, other: str) -> bool:
     """Whether two fingerprints are of one model: equal, or with scores of the probe that differ little."""
     mine, theirs = PROBED.fullmatch(fingerprint), PROBED.fullmatch(other)
@@ -188,8 +197,8 @@ class Column:
     @property
     def short(self) -> str:
         """For one line of text."""
-        content, mark, probe = self.fingerprint.partition("~")
-        about = f"{self.model}@{content[:12]}{mark}{probe} {self.norm} {self.precision}"
+        content, probe = split_fingerprint(self.fingerprint)
+        about = f"{self.model}@{content[:12]}{probe} {self.norm} {self.precision}"
         return f"{about} ({self.selection})" if self.selection else about
 
 

@@ -33,10 +33,11 @@ from rescore.formats import ReadOptions, sniff
 from rescore.formats.source import Source
 from rescore.lms import LanguageModel, capabilities_of, column_name, origin, parse
 from rescore.lms.context import in_place
+from rescore.lms.folders import card_value
 from rescore.lms.lexicon import SUSPICIOUS, share_seen
 from rescore.metrics import Metric
 from rescore.metrics.significance import PairedTest
-from rescore.nbest import EMPTY, NbestList, without_copies
+from rescore.nbest import EMPTY, NbestList, split_fingerprint, without_copies
 from rescore.plan import Load, Plan, check, resolve
 from rescore.reports.results import Dev, Results, system_name
 from rescore.reports.results import evaluate as evaluate_weights
@@ -150,10 +151,12 @@ def warn_of_seen(specs: Sequence[str], lists: Sequence[NbestList], dev: Sequence
     ):
         references = [reference for nbest in these for reference in nbest.references]
         for spec in specs if references else ():
-            if (share := share_seen(parse(spec).path, references)) > SUSPICIOUS:
+            model = parse(spec)
+            if (share := share_seen(model.path, references)) > SUSPICIOUS:
+                text = card_value(model.path, "training_text") if model.internal else None
                 log.warning(
-                    "--lm %s: the training text of this model contains %.0f %% of the %s; the %s",
-                    *(spec, 100 * share, what, fault),
+                    "%s: the training text of this model contains %.0f %% of the %s; the %s",
+                    *(f"--ilm {text}" if text else f"--lm {spec}", 100 * share, what, fault),
                 )
 
 
@@ -208,7 +211,7 @@ def score_in_parts(
 
     made_by = []
     for lm in plan.models:
-        content = lm.fingerprint.partition("~")[0]  # without the probe of a served model, which differs by process
+        content, _ = split_fingerprint(lm.fingerprint)
         made_by.append(f"{lm.name} {replace(origin(lm, plan.norm), fingerprint=content).short} {content}")
     shards = Shards(output, [*made_by, plan.norm, *(lm.name for lm in plan.counted)])
     missing = shards.missing(windows(in_place(plan.models, lists)), progress)

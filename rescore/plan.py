@@ -195,8 +195,8 @@ def check(config: RunConfig) -> RunConfig:
             raise UserError(f"{option} NUMBER needs --weight; --dev and --folds tune this bonus")
     if config.boost is True and not config.tunes:
         raise UserError("--boost tune needs --dev lists to tune on; or give --boost NUMBER")
-    if not config.tunes and (internal := [spec for spec in each(config.lms) if parse(spec).internal]):
-        raise UserError(f"--lm {internal[0]}: the weight of an internal LM is tuned; give --dev or --folds")
+    if not config.tunes and any(parse(spec).internal for spec in each(config.lms)):
+        raise UserError("--ilm: the weight of an internal LM is tuned; give --dev or --folds")
     if not config.tunes and config.lms:
         given_weights(config, each(config.lms))
     return config
@@ -245,6 +245,7 @@ class _Resolver:
         self, config: RunConfig, lists: Sequence[NbestList], dev: Sequence[NbestList] | None, weights: Weights | None
     ) -> None:
         self._config, self._lists, self._dev, self._tuned = config, lists, dev, weights
+        self._weighed = weights is not None and weights.weighs(LISTED)
         self._basis = dev if dev else lists  # what weights are tuned on
         self._tunes = dev is not None or config.folds is not None
         self._heads = [known[0] for known in (lists, dev or ()) if known]
@@ -262,11 +263,9 @@ class _Resolver:
         components = self._components()
         if measures and (boost := self._boosted()):
             self._boost = boost
-            self._decide(
-                "boost", "tuned" if boost is True else f"{boost:g}", "--boost" if config.boost else "--respell"
-            )
-        weighed = self._tuned is not None and self._tuned.weighs(LISTED)
-        expansion = Expansion(config, self._dev, not measures or weighed or self._boost is not False)
+            why = "--boost" if config.boost else "--respell"
+            self._decide("boost", "tuned" if boost is True else f"{boost:g}", why)
+        expansion = Expansion(config, self._dev, not measures or self._weighed or self._boost is not False)
         loaded = list(load() if load else load_all(config.lms) if config.lms else ())
         norm = self._norm(loaded)
         models = self._models(loaded, norm, specs)
@@ -333,11 +332,15 @@ class _Resolver:
         if not config.metrics and metric.companion:
             names = dict.fromkeys([metric.companion])
             self._decide("further metric", metric.companion, f"tuning for {metric.name} flatters {metric.name}")
-        weighed = self._tuned is not None and self._tuned.weighs(LISTED)
-        if measuring.words and metric.words and (weighed or self._boosted()):
-            self._decide("further metrics", "bwer, uwer", "listed words have a bonus: what it costs the other words")
-            names |= dict.fromkeys(name for name in ("bwer", "uwer") if name != metric.name.lower())
-        return metric, *(keep(choose_metric(other, self._lists or self._basis, measuring)) for other in names)
+        others = [choose_metric(other, self._lists or self._basis, measuring) for other in names]
+        if measuring.words and metric.words and (self._weighed or self._boosted()):
+            wanted = [name for name in ("bwer", "uwer") if name not in (metric.name.lower(), *names)]
+            try:
+                others += [choose_metric(name, self._lists or self._basis, measuring) for name in wanted]
+                self._decide("further metrics", "bwer, uwer", "listed words have a bonus: what it costs other words")
+            except UserError as error:  # the words may be right for other lists
+                log.warning("%s, so figures of listed words are absent", error)
+        return metric, *map(keep, others)
 
     def _decision(self) -> Decision:
         """The decision that was asked for; else the decision that the weights were tuned for; else the best score."""
@@ -440,16 +443,16 @@ class _Resolver:
         return tuple(counted[:1])
 
     def _columns(self, plan: Plan) -> list[str]:
-        """The columns of language models whose weights are tuned: of the plan's models, else of the lists."""
-        if plan.models:
+        """The columns of models whose weights are tuned: of the plan, else (and beside an internal LM) of the lists."""
+        if plan.models and {parse(spec).internal for spec in each(self._config.lms)} != {True}:
             return plan.model_columns
         if not self._basis:
             return []
         columns = choose_columns(self._basis, self._config.columns, self._config.nth)
-        nothing = not (columns or self._config.components or self._lists)  # `run` may tune bonuses alone
+        nothing = not (columns or plan.models or self._config.components or self._lists)  # `run` may tune bonuses alone
         if nothing and plan.decision.name == "best":
             raise UserError(_no_columns(self._config.dev or "the lists", self._basis))
-        return columns
+        return [*columns, *plan.model_columns]
 
     def _tuning(self, plan: Plan, columns: Sequence[str]) -> TuningOptions:
         """How weights of columns are tuned."""

@@ -22,7 +22,6 @@ from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -32,6 +31,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from rescore import connections, formats
+from rescore.config import Limits
 from rescore.errors import UserError, counted
 from rescore.files import loads
 from rescore.formats import native
@@ -50,24 +50,6 @@ SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 """Bounds of the histograms of batch sizes."""
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'"
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """How much the service takes upon itself."""
-
-    body: int = 1 << 20
-    """Bytes of a request."""
-    hypotheses: int = 1000
-    """Number of hypotheses in all lists of a request."""
-    queue: int = 256
-    """Number of requests that may wait; more are refused with 503."""
-    seconds: float = 30.0
-    """From the first byte of a request to its answer."""
-    wait: float = 0.002
-    """Seconds for which the first request of a batch waits for others."""
-    audio: Path | None = None
-    """The folder in which requests may name recordings; None for none, so that recordings are sent as base64."""
 
 
 class Metrics:
@@ -115,7 +97,7 @@ class Batcher:
     """A queue of requests, and the thread that owns the models."""
 
     def __init__(self, rescorer: Rescorer, limits: Limits) -> None:
-        self._rescorer, self._wait = rescorer, limits.wait
+        self._rescorer, self._wait = rescorer, limits.wait / 1000
         self.metrics = Metrics(lambda: self.waiting)
         self._queue: queue.Queue[Job | None] = queue.Queue()
         self._most = limits.queue

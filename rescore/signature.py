@@ -7,7 +7,7 @@ The form is sacreBLEU's: fields with a bar between them, the metric first. Field
 is the weight of a column; `lm:` the model that gave the column, its fingerprint, norm and precision; `top:` how many
 hypotheses of each list it scored, and the weights that chose these; `without:` the origins of hypotheses that may not
 win; `decide:` the decision rule (nothing for the best score); `tuned:` where the weights come from; `p:` the
-significance test. From `rescore:` on they are versions of programs.
+significance test, or `by=speaker` where intervals draw speakers. From `rescore:` on they are versions of programs.
 """
 
 from __future__ import annotations

@@ -46,9 +46,9 @@ HEIGHT = {room: -level for level, rooms in enumerate(LAYERS) for room in rooms}
 WITH_TORCH = (
     "lms/neural",
     "lms/huggingface",
-    "lms/tta/network.py",
+    "lms/tta.py",
     "lms/lstm.py",
-    "lms/unified/network.py",
+    "lms/unified.py",
     "lms/quality_estimation.py",
     "research",
     "reports/speed.py",
@@ -104,7 +104,7 @@ def test_the_core_does_not_import_research() -> None:
     """The tables name what is in the wing; it is imported when it is used."""
     core = [path for path in modules() if room_of(path) != "research"]
     assert not [path for path in core if any(name.startswith("rescore.research") for name in imports(path))]
-    program = "import sys, rescore, rescore.parts, rescore.cli.main, rescore.lms.tta, rescore.lms.neural.options"
+    program = "import sys, rescore, rescore.parts, rescore.cli.main, rescore.lms.networks, rescore.lms.neural.options"
     loaded = "print(*(name for name in sys.modules if name.startswith('rescore.research')))"
     done = subprocess.run([sys.executable, "-c", f"{program}\n{loaded}"], capture_output=True, text=True, check=True)
     assert not done.stdout.strip()

@@ -283,7 +283,7 @@ def recipes() -> Iterator[Any]:
             yield pytest.param(joined(one, other), id=f"{one.name}+{other.name}", marks=marks)
 
 
-@pytest.mark.parametrize("feature", recipes())
+@pytest.mark.parametrize("feature", [*recipes()])
 def test_a_recipe_gives_the_same(rescore: Run, tmp_path: Path, feature: Feature) -> None:
     write(feature)
     expected = by_run(rescore, feature)

@@ -50,7 +50,5 @@ def command(
         with formats.opened(output) as file:
             analysis.write(result, file)
     if plots:
-        from rescore.reports.plots import plot_analysis
-
-        plot_analysis(result, Path(plots))
+        analysis.plot(result, Path(plots))
     click.echo(analysis.render(result), err=output == "-")

@@ -69,8 +69,6 @@ def command(
         with formats.opened(output) as file:
             speed.write(speeds, about, file)
     if plot:
-        from rescore.reports.plots import plot_speeds
-
-        plot_speeds(speeds, Path(plot))
+        speed.plot(speeds, Path(plot))
     if output != "-":
         click.echo(speed.render(speeds, about))

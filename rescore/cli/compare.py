@@ -58,7 +58,7 @@ class CompareCommand(GroupedCommand):
 @options.rename_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, like --style json.")
 @options.takes(
-    lms=options.SCORING,
+    lms=options.COMPARED,
     dev=options.Offer(options.DevLists, required=("dev",)),
     config=options.config(
         options.MODELS, options.EXPANSION, options.DECISION, options.MEASURES, names=("components", "boost")

@@ -10,7 +10,7 @@ from rescore import parts
 from rescore.cli import options
 from rescore.cli.options.base import GroupedCommand, OneOf
 from rescore.config import RunConfig
-from rescore.formats import written_formats
+from rescore.formats import BEST_ENDINGS, written_formats
 
 
 class OneOfWritten(OneOf):
@@ -20,7 +20,7 @@ class OneOfWritten(OneOf):
         super().__init__(parts.FORMATS, written_formats, explained=True)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        if (name := str(value).lower()) in ("trn", "stm", "ctm"):
+        if (name := str(value).lower()) in BEST_ENDINGS:
             self.fail(f"{name} holds 1-best texts, not lists; write it with: rescore rerank NBEST --best out.{name}")
         return super().convert(value, param, ctx)
 

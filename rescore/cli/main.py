@@ -15,6 +15,7 @@ import platform
 import signal
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -230,10 +231,11 @@ def main() -> None:
     log.handlers = [*(handler for handler in log.handlers if not isinstance(handler, _ToStderr)), _ToStderr()]
     log.setLevel(logging.INFO)
     prepare()
+    end = _End()
     if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, _terminated)
+        signal.signal(signal.SIGTERM, end)
         if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
+            signal.signal(signal.SIGINT, end)
     try:
         status = cli(standalone_mode=False)
         sys.stdout.flush()
@@ -244,7 +246,9 @@ def main() -> None:
         sys.exit(2)
     except click.ClickException as error:
         _fail(f"{error.format_message()} (see --help)")
-    except (click.Abort, KeyboardInterrupt):
+    except (click.Abort, KeyboardInterrupt) as error:
+        if isinstance(error.__cause__, EOFError):  # click takes it for the end of a dialogue, but there is no dialogue
+            raise error.__cause__ from None
         click.echo("rescore: interrupted", err=True)
         sys.exit(130)
     except (ReaderGoneError, BrokenPipeError):
@@ -260,11 +264,35 @@ def main() -> None:
         forget_output()
         place = f"{error.filename}: " if error.filename else ""
         _fail(f"{place}{error.strerror or error}")
+    finally:
+        end.finish()
     sys.exit(status if isinstance(status, int) else 0)
 
 
-def _terminated(number: int, frame: object) -> None:
-    sys.exit(128 + number)  # as an exception, so that half-written files are removed
+class _End:
+    """Ends the program at a signal as an exception, so that scores are stored and half-written files are removed.
+
+    A job scheduler sends SIGINT and then SIGTERM: signals within `SECONDS` after the first are ignored.
+    """
+
+    SECONDS = 10.0
+
+    def __init__(self) -> None:
+        self._until = 0.0
+
+    def __call__(self, number: int, frame: object) -> None:
+        if (now := time.monotonic()) < self._until:
+            return
+        self._until = now + self.SECONDS
+        if number == signal.SIGINT:
+            raise KeyboardInterrupt
+        sys.exit(128 + number)
+
+    def finish(self) -> None:
+        """After a signal, ignore further signals while Python ends, so that the exit status tells the first signal."""
+        if self._until > 0:
+            for number in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(number, signal.SIG_IGN)
 
 
 def _fail(message: str) -> None:

@@ -36,10 +36,12 @@ class Outputs(options.DetokenizeOption, RerankedOutputs):
 
     def checked(self) -> Writer:
         """What writes lists and texts, a stream; a file that cannot be written is refused here, before any work."""
+        from rescore.formats import check_output
         from rescore.formats.best import check
         from rescore.formats.references import read_segments
         from rescore.formats.text import detokeniser
 
+        check_output(self.output or "-")
         undo = detokeniser(self.detokenize) if self.detokenize else str
         times = read_segments(self.segments) if self.segments else None
         if self.best:

@@ -19,7 +19,7 @@ from rescore.metrics.normalise import WordList
 from rescore.options import Declared, option
 
 if TYPE_CHECKING:
-    from rescore.lms import LanguageModel, Question, TokenScores
+    from rescore.lms import LanguageModel, TokenScores
     from rescore.nbest import NbestList
 
 
@@ -36,52 +36,63 @@ class ListedWords(Declared):
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class ScoreOptions(Declared):
+    """What is scored, and where the scores go."""
+
+    text: str | None = option(
+        None,
+        "Score plain text instead of lists, one sentence per line (.gz, .xz; - is stdin).",
+        metavar="FILE", common=True,
+    )  # fmt: skip
+    accuracy: bool = option(
+        False,
+        "With --text: also print how often the most probable token of a network is the token of the text.",
+        needs="text",
+        common=True,
+    )
+    tokens: str | None = option(
+        None, "Write the log-probability of each token as JSON Lines (also .gz).", metavar="FILE", common=True
+    )
+    output: str | None = option(
+        None,
+        "Write the lists with the new columns; with --text, the figures as JSON.  [default: lists go to stdout]",
+        "-o", "--output",
+        metavar="FILE", common=True,
+    )  # fmt: skip
+    on_error: str = option(
+        "stop",
+        "stop: end at the first error. skip: report and leave out unreadable lines and, with --engine ray, lists whose "
+        "scoring fails.",
+        choices=("stop", "skip"), common=True,
+    )  # fmt: skip
+    count_tokens: bool | None = option(
+        None,
+        "Add the column tokens: the number of tokens of each hypothesis.  [default: yes if a model gives "
+        "pseudo-log-likelihoods]",
+        "--count-tokens/--no-count-tokens",
+        common=True,
+    )
+
+    @property
+    def skip(self) -> bool:
+        """Whether scoring continues after an error."""
+        return self.on_error == "skip"
+
+
 @click.command("score", cls=GroupedCommand)
 @click.argument("nbest", nargs=-1, metavar="[NBEST]...")
-@click.option(
-    "--text", metavar="FILE", help="Score plain text instead of lists, one sentence per line (.gz, .xz; - is stdin)."
-)
-@click.option(
-    "--accuracy",
-    is_flag=True,
-    help="With --text: also print how often the most probable token of a network is the token of the text.",
-)
-@click.option("--tokens", metavar="FILE", help="Write the log-probability of each token as JSON Lines (also .gz).")
-@click.option(
-    "-o",
-    "--output",
-    metavar="FILE",
-    help="Write the lists with the new columns; with --text, the figures as JSON.  [default: lists go to stdout]",
-)
-@click.option(
-    "--on-error",
-    type=click.Choice(["stop", "skip"]),
-    default="stop",
-    show_default=True,
-    help="stop: end at the first error. skip: report and leave out unreadable lines and, with --engine ray, lists "
-    "whose scoring fails.",
-)
-@click.option(
-    "--count-tokens/--no-count-tokens",
-    default=None,
-    help="Add the column tokens: the number of tokens of each hypothesis.  [default: yes if a model gives "
-    "pseudo-log-likelihoods]",
-)
 @options.takes(
-    lms=options.SCORING,
+    score=ScoreOptions,
+    lms=options.LanguageModelOptions,
     config=options.config(options.MODELS, options.EXPANSION),
     listed=ListedWords,
     inputs=options.InputOptions,
 )
 def command(
     nbest: tuple[str, ...],
+    score: ScoreOptions,
     lms: options.LanguageModelOptions,
-    text: str | None,
-    accuracy: bool,
-    tokens: str | None,
-    output: str | None,
-    on_error: str,
-    count_tokens: bool | None,
     config: RunConfig,
     listed: ListedWords,
     inputs: options.InputOptions,
@@ -92,27 +103,29 @@ def command(
     rescore score test.json --lm tta -o test.tta.jsonl.gz
     rescore score --text test.txt --lm tta --lm ngram:lm.arpa
 
-    A column has the name of its model: tta for sums over tokens, tta.mean for means. JSON Lines are scored as a stream.
+    A column has the name of its model: tta for sums over tokens, tta.mean for means; --ilm adds the column ilm. JSON
+    Lines are scored as a stream.
     """
     from rescore import formats, pipeline
     from rescore.metrics import MetricOptions
 
-    if bool(nbest) == bool(text):
+    tokens, output = score.tokens, score.output
+    if bool(nbest) == bool(score.text):
         raise click.UsageError("give either N-best lists or --text FILE")
-    if accuracy and not text:
-        raise click.UsageError("--accuracy needs --text FILE")
-    if text and (config.respell or config.recombine or config.propose):
+    if not (lms.lm or lms.ilm):
+        raise click.UsageError("give --lm KIND[:PATH]; `rescore score --help-all` lists the kinds of models")
+    if score.text and (config.respell or config.recombine or config.propose):
         raise click.UsageError("--text is scored as it is; --respell, --recombine and --propose are for lists")
     if tokens == "-" and (output or "-") == "-":
         raise click.UsageError("--tokens and the result cannot both go to stdout")
     with formats.opened(tokens) if tokens else nullcontext() as file:
-        if text:
-            _score_text(text, lms, output, file, inputs.strict, accuracy)
+        if score.text:
+            _score_text(score, lms, file, inputs.strict)
             return
         measuring = MetricOptions(words=listed.words)
-        config = options.configured(config, lms, measuring=measuring, count_tokens=count_tokens)
-        head, lists = pipeline.first_lists(inputs.iterate(nbest, skip=on_error == "skip"), lambda: True)
-        plan = pipeline.resolve(config, head, load=lambda: lms.load(skip=on_error == "skip"), measures=False)
+        config = options.configured(config, lms, measuring=measuring, count_tokens=score.count_tokens)
+        head, lists = pipeline.first_lists(inputs.iterate(nbest, skip=score.skip), lambda: True)
+        plan = pipeline.resolve(config, head, load=lambda: lms.load(skip=score.skip), measures=False)
         number = None if config.expands else inputs.count(nbest)
         total = None if number is None else number * len(plan.models)
         lists = pipeline.expand(plan, lists)
@@ -144,55 +157,28 @@ def _write_tokens(
     file.write(json.dumps(entry, ensure_ascii=False) + "\n")
 
 
-def _score_text(
-    text: str,
-    lms: options.LanguageModelOptions,
-    output: str | None,
-    tokens: IO[str] | None,
-    strict: bool,
-    accuracy: bool,
-) -> None:
+def _score_text(score: ScoreOptions, lms: options.LanguageModelOptions, tokens: IO[str] | None, strict: bool) -> None:
     from rescore import formats
     from rescore.errors import UserError
     from rescore.formats.source import InputWarnings, read_lines
-    from rescore.lms import capabilities_of
-    from rescore.lms.context import ask, in_place
     from rescore.reports import perplexity
-    from rescore.reports.perplexity import documents, text_score
 
+    assert score.text is not None
     warnings = InputWarnings(strict)
-    lines = documents(read_lines(Path(text), empty=True, warnings=warnings))
-    sentences = [line.hypotheses[0].text for line in lines]
+    lines = perplexity.documents(read_lines(Path(score.text), empty=True, warnings=warnings))
     warnings.report()
-    if not sentences:
-        raise UserError(f"{text}: no text in it")
-    models = lms.load()
-    for model in models:
-        if capabilities_of(model).selection is not None:
-            raise UserError(f"--lm {model.name}: top=N is about lists; leave it out for --text FILE")
+    if not lines:
+        raise UserError(f"{score.text}: no text in it")
     text_scores = []
-    for model in models:
-        scores = []
-        placed = zip(in_place([model], lines), sentences, strict=True)
-        asked = [question for line, sentence in placed for question in ask(model, line, [sentence])]
-        with options.progress_bar(len(sentences), f"score {model.name}") as bar:
-            for start in range(0, len(sentences), 1000):
-                scores += model.score(asked[start : start + 1000])
-                bar.update(len(scores) - start)
-        if tokens:
-            for line, (sentence, token_scores) in enumerate(zip(sentences, scores, strict=True), 1):
-                _write_tokens(tokens, {"line": line}, model, sentence, token_scores)
-        text_scores.append(text_score(model, sentences, scores, _right(model, asked) if accuracy else None))
-    if output:
-        with formats.opened(output) as file:
+    for model in lms.load():
+        with options.progress_bar(len(lines), f"score {model.name}") as bar:
+            text_score, scores = perplexity.measure(model, lines, score.accuracy, bar.update)
+        text_scores.append(text_score)
+        for number, (line, token_scores) in enumerate(zip(lines, scores, strict=True), 1):
+            if tokens:
+                _write_tokens(tokens, {"line": number}, model, line.hypotheses[0].text, token_scores)
+    if score.output:
+        with formats.opened(score.output) as file:
             perplexity.write(text_scores, file)
-    if output != "-":
+    if score.output != "-":
         click.echo(perplexity.render(text_scores))
-
-
-def _right(model: LanguageModel, questions: list[Question]) -> int:
-    """How many of all tokens are the model's most probable ones."""
-    from rescore.lms.neural.passes import right_tokens
-
-    parts = (questions[start : start + 1000] for start in range(0, len(questions), 1000))
-    return sum(int(right.sum()) for part in parts for right in right_tokens(model, part))

@@ -5,14 +5,13 @@ from __future__ import annotations
 import contextlib
 import logging
 import socket
-from pathlib import Path
 
 import click
 
 from rescore.cli import options
-from rescore.cli.options.base import GroupedCommand, Number
+from rescore.cli.options.base import GroupedCommand
 from rescore.cli.options.inputs import InputOptions
-from rescore.config import RunConfig
+from rescore.config import Limits, RunConfig
 from rescore.errors import UserError
 
 
@@ -21,52 +20,8 @@ from rescore.errors import UserError
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="Port; 0 chooses a free port."
 )
-@click.option(
-    "--max-body",
-    type=click.IntRange(1),
-    default=1 << 20,
-    show_default=True,
-    metavar="BYTES",
-    help="Largest size of a request.",
-)
-@click.option(
-    "--max-hypotheses",
-    type=click.IntRange(1),
-    default=1000,
-    show_default=True,
-    metavar="N",
-    help="Largest number of hypotheses in a request.",
-)
-@click.option(
-    "--queue",
-    type=click.IntRange(1),
-    default=256,
-    show_default=True,
-    metavar="N",
-    help="Largest number of waiting requests.",
-)
-@click.option(
-    "--timeout",
-    type=Number(0, 3600, open_low=True),
-    default=30.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="Time limit from the first byte of a request to its answer.",
-)
-@click.option(
-    "--batch-wait",
-    type=Number(0, 1000),
-    default=2.0,
-    show_default=True,
-    metavar="MILLISECONDS",
-    help="Time that the first request of a batch waits for other requests.",
-)
-@click.option(
-    "--audio",
-    metavar="DIR",
-    help="Folder of recordings that requests may name. Without it, requests send recordings as base64.",
-)
 @options.takes(
+    limits=Limits,
     weights=options.TunedWeights,
     lms=options.PLAIN,
     config=options.config(options.DECISION, options.MEASURES, names=("recombine", "respell", "channel", "lexicon")),
@@ -79,12 +34,7 @@ def command(
     weights: options.TunedWeights,
     host: str,
     port: int,
-    max_body: int,
-    max_hypotheses: int,
-    queue: int,
-    timeout: float,
-    batch_wait: float,
-    audio: str | None,
+    limits: Limits,
     lms: options.LanguageModelOptions,
     config: RunConfig,
     dev: options.DevLists,
@@ -114,9 +64,6 @@ def command(
         config = options.configured(config, weights=weights)
         dev_lists = InputOptions().read_dev(dev.dev, dev.dev_ref) if dev.dev else ()
         rescorer = Rescorer(lms.load(), loaded, config, dev_lists)
-        limits = service.Limits(
-            max_body, max_hypotheses, queue, timeout, batch_wait / 1000, Path(audio) if audio else None
-        )
         server = service.server(rescorer, limits)
         # Notes about single lists would fill the log; errors stay, and what the service says itself.
         for log in (service.log, connections.log):

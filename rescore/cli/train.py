@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -94,7 +95,14 @@ def command(ctx: click.Context, /, lm: str, **values: Any) -> None:
     _refuse_another(Path(values["out"]), lm)
     if "-" in (values.get("text") or ()):
         raise click.UsageError("--text -: the text is read more than once; give a file")
-    kind.train(Offer(declared).make(values), lambda line: click.echo(line, err=True))
+    out = Path(values["out"])
+    is_new = not out.exists()
+    try:
+        kind.train(Offer(declared).make(values), lambda line: click.echo(line, err=True))
+    finally:
+        if is_new:
+            with suppress(OSError):  # a folder with files stays, and a training can end before it makes the folder
+                out.rmdir()
 
 
 def _refuse_another(out: Path, lm: str) -> None:

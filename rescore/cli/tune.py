@@ -62,7 +62,8 @@ def command(
 
     A single weight is tuned exactly, without a grid: it is the middle of the widest interval of best weights. Several
     weights are tuned together by exact line searches. The result is averaged over bootstrap samples of the lists; it
-    is 0 if the gain is not significant. --no-bagging takes the weights with the lowest error on the lists.
+    is 0 if the gain is not significant. --no-bagging takes the weights with the lowest error on the lists. To subtract
+    an internal LM, add its column first: rescore score dev.tta.jsonl --ilm TEXT.
     """
     from rescore import formats, pipeline
     from rescore.reports.details import weight_curve, write_curve
@@ -105,4 +106,8 @@ def _found(metric: str, weights: Weights, tuned: Tuned) -> Iterator[str]:
     same = "" if tuned.low is None else f" (the same from {tuned.low:.4g} to {tuned.high:.4g})"
     how = "" if weights.decision.name == "best" else f", {weights.decision.name}"
     how += "" if weights.decision.scale is None else f" with posteriors exp({weights.decision.scale:.4g} * score)"
-    yield f"{metric} {tuned.first_pass:.2f} -> {tuned.value:.2f} at lambda {named}{same}{how}"
+    first = f"{tuned.first_pass:.2f}"
+    if tuned.equal_votes is not None:
+        first = f"{tuned.first_pass:.2f} (first system), {tuned.equal_votes:.2f} (equal votes)"
+    at = f" at lambda {named}{same}" if named else ""
+    yield f"{metric} {first} -> {tuned.value:.2f}{at}{how}"

@@ -1,14 +1,13 @@
-"""1-best texts, read with their references or written; words with their confidences, as CTM or JSON Lines."""
+"""1-best texts, read with their references or written."""
 
 from __future__ import annotations
 
 import html
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import SequenceMatcher
 from pathlib import Path
-from typing import IO, Protocol
+from typing import IO
 
 from rescore.errors import UserError, counted
 from rescore.formats.references import (
@@ -19,6 +18,7 @@ from rescore.formats.references import (
     begin_with_ids,
     first_words,
     is_stm,
+    joined,
     kaldi_texts,
     open_references,
     text_source,
@@ -70,13 +70,9 @@ def read_best(
             f"{source.name}: no text for utterance {absent[0]} of {first.path} ({len(absent)} missing); "
             "give an output of the whole set"
         )
-    per_file = [file.of(list(hypotheses)) for file in files]
+    texts = joined(files, list(hypotheses))
     return [
-        NbestList(
-            name,
-            [Hypothesis(undo_marks(undo_entities(text)), {FIRST_PASS: 0.0})],
-            tuple(reference for by_id in per_file for reference in by_id[name]),
-        )
+        NbestList(name, [Hypothesis(undo_marks(undo_entities(text)), {FIRST_PASS: 0.0})], texts[name])
         for name, text in hypotheses.items()
     ]
 
@@ -107,7 +103,7 @@ def _with_ids(lines: list[str], name: str, references: ReferenceFile) -> dict[st
             "(rescore rerank --best NAME, not NAME.txt), or --ref-format plain if both have none"
         )
     if references.lines and not is_stm(references.lines):
-        if begin_with_ids(lines) and not all(word.isdecimal() for word in first):
+        if begin_with_ids(lines) and not all(map(str.isdecimal, first)):
             raise UserError(
                 f"{references.path}: no reference for utterance {first[0]} of {name}, whose lines begin with ids"
             )
@@ -165,6 +161,8 @@ class BestWriter:
         self._path, self._file, self._segments = path, file, segments
         self._ending = Path(path).suffix
         self._cues = 0
+        self._last: dict[str, float] = {}
+        """The start of the last word of each recording."""
         self._recordings: set[str] = set()
         check(path, segments)
         if self._ending == ".vtt":
@@ -177,31 +175,42 @@ class BestWriter:
         """
         check(self._path, self._segments, [nbest])
         text = " ".join(text.split())
+        at = RecordingSegment(nbest.recording or nbest.id, 0.0, 0.0)
+        if self._segments is not None and self._ending in (".stm", *TIMED):
+            at = self._segments[nbest.id]
         if self._ending in TIMED:
-            self._write_times(nbest, text)
-            return
-        if self._ending == ".stm":
-            at = self._segment(nbest)
+            self._write_times(nbest, text, at)
+        elif self._ending == ".stm":
             speaker = nbest.id.partition("-")[0]
             self._file.write(f"{at.recording} 1 {speaker} {at.start:.2f} {at.end:.2f} {text}".rstrip() + "\n")
-            return
-        if self._ending == ".txt":
+        elif self._ending == ".txt":
             self._file.write(f"{text}\n")
-            return
-        if self._ending == ".trn":
+        elif self._ending == ".trn":
             self._file.write(f"{text} ({nbest.id})\n".lstrip())
         else:
             self._file.write(f"{nbest.id} {text}".rstrip() + "\n")
 
-    def _segment(self, nbest: NbestList) -> RecordingSegment:
-        if self._segments is None:
-            return RecordingSegment(nbest.recording or nbest.id, 0.0, 0.0)
-        return self._segments[nbest.id]
+    def _sorted(self, recording: str, words: Sequence[tuple[str, float, float]]) -> Iterator[tuple[str, float, float]]:
+        """The words in their order, none of which begins before the word before it, as a CTM must be (sclite).
 
-    def _write_times(self, nbest: NbestList, text: str) -> None:
-        at = self._segment(nbest)
+        Systems that voted have slightly different clocks, so a piece of a recording may begin before the last word of
+        the piece before. Utterances with segments, and lists in another order than the recording, keep their times.
+        """
+        if not words:
+            return
+        last = words[0][1]
+        if self._segments is None and 0 < self._last.get(recording, last) - last <= SEAM:
+            last = self._last[recording]
+        for word, start, end in words:
+            last = max(last, start)
+            yield word, last, max(last, end)
+        self._last[recording] = last
+
+    def _write_times(self, nbest: NbestList, text: str, at: RecordingSegment) -> None:
         timed = zip(timed_pieces(text), word_times(nbest, text) or [], strict=False)
-        words = [(piece, at.start + start, at.start + end) for piece, (_, start, end) in timed]
+        words = self._sorted(
+            at.recording, [(piece, at.start + start, at.start + end) for piece, (_, start, end) in timed]
+        )
         if self._ending == ".ctm":
             for word, start, end in words:
                 self._file.write(f"{at.recording} 1 {start:.2f} {end - start:.2f} {word.strip()}\n")
@@ -217,6 +226,10 @@ class BestWriter:
             # SubRip has no escapes, and its times are told by the arrow.
             shown = html.escape(shown, quote=False) if mark == "." else shown.replace("-->", "->")
             self._file.write(f"{before}{_clock(start, mark)} --> {_clock(end, mark)}\n{shown}\n{after}")
+
+
+SEAM = 10.0
+"""Seconds by which the pieces of a recording may overlap; lists that overlap by more are in another order."""
 
 
 def write_best(
@@ -287,76 +300,3 @@ def _clock(seconds: float, mark: str) -> str:
     milliseconds = round(max(0.0, seconds) * 1000)
     minutes, rest = divmod(milliseconds, 60_000)
     return f"{minutes // 60:02}:{minutes % 60:02}:{rest // 1000:02}{mark}{rest % 1000:03}"
-
-
-KINDS = (".ctm", ".jsonl")
-
-
-class ConfidentWord(Protocol):
-    """`rescore.decision.confidence.Word`."""
-
-    @property
-    def text(self) -> str: ...
-    @property
-    def confidence(self) -> float: ...
-    @property
-    def alternatives(self) -> Sequence[tuple[str, float]]: ...
-
-
-def check_confidences(path: str, has_segments: bool) -> None:
-    """Check, before anything is computed, that the file can be written.
-
-    Raises:
-        UserError: the ending is not in `KINDS`, or a CTM has no segments.
-    """
-    if not path.endswith(KINDS):
-        raise UserError(f"{path}: its ending is none of {', '.join(KINDS)}")
-    if path.endswith(".ctm") and not has_segments:
-        raise UserError(f"{path}: a CTM has times; give --segments FILE (Kaldi's), or write .jsonl")
-
-
-def write_confidences(
-    path: str,
-    file: IO[str],
-    decided: Iterable[tuple[NbestList, Sequence[ConfidentWord]]],
-    segments: dict[str, RecordingSegment] | None = None,
-) -> None:
-    """Write the words of each list, in the form that the ending of `path` names.
-
-    Args:
-        segments: for a CTM, the recording and place of each utterance.
-
-    Raises:
-        UserError: as `check_confidences`, or an utterance is not in the segments.
-    """
-    check_confidences(path, segments is not None)
-    lines = _ctm_lines(decided, segments) if segments is not None and path.endswith(".ctm") else _json_lines(decided)
-    file.writelines(line + "\n" for line in lines)
-
-
-def _json_lines(decided: Iterable[tuple[NbestList, Sequence[ConfidentWord]]]) -> Iterator[str]:
-    for nbest, words in decided:
-        rows = []
-        for word in words:
-            row: dict[str, object] = {"word": word.text, "confidence": round(word.confidence, 4)}
-            if word.alternatives:
-                row["alternatives"] = [[alternative, round(mass, 4)] for alternative, mass in word.alternatives]
-            rows.append(row)
-        yield json.dumps({"id": nbest.id, "words": rows}, ensure_ascii=False)
-
-
-def _ctm_lines(
-    decided: Iterable[tuple[NbestList, Sequence[ConfidentWord]]], segments: dict[str, RecordingSegment]
-) -> Iterator[str]:
-    """Lists say no times of words: each takes a part of its utterance in proportion to its letters."""
-    for nbest, words in decided:
-        if nbest.id not in segments:
-            raise UserError(f"utterance {nbest.id}: not in the segments; they need a line for each utterance")
-        segment = segments[nbest.id]
-        letters = sum(len(word.text) for word in words)
-        per_letter = (segment.end - segment.start) / letters if letters else 0.0
-        begin = segment.start
-        for word in words:
-            duration = per_letter * len(word.text)
-            yield f"{segment.recording} 1 {begin:.2f} {duration:.2f} {word.text} {word.confidence:.4f}"
-            begin += duration

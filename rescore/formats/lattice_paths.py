@@ -16,10 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from rescore.errors import UserError
-from rescore.formats.lines import as_number
+from rescore.formats.text import as_number
 
-ACOUSTIC, LANGUAGE = "am", "lm"
-"""Columns of the acoustic score and of the score of the language model (Kaldi's graph)."""
 _SILENT = frozenset(
     ("<eps>", "<epsilon>", "<s>", "</s>", "!NULL", "!SENT_START", "!SENT_END", "!SIL", "<sil>", "<SIL>", "-pau-")
 )

@@ -1,6 +1,6 @@
-"""JSON records with named fields, in JSON Lines or one JSON list: Hugging Face, Sockeye, NeMo, HyPoradise, one's own.
+"""Records with named fields: JSON Lines or one JSON list (Hugging Face, Sockeye, NeMo, HyPoradise), CSV, TSV.
 
-A record is a list of hypotheses, in one of the shapes
+A JSON record is a list of hypotheses, in one of the shapes
 
     {"sequences": ["a b", "a c"], "sequences_scores": [-1.2, -1.9]}      texts and scores apart
     {"beams": [["a b", -1.2], ["a c", -1.9]]}                            pairs, or pyctcdecode's tuples
@@ -10,18 +10,31 @@ A record is a list of hypotheses, in one of the shapes
 
 from __future__ import annotations
 
+import csv
 import json
+import logging
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from rescore.errors import UserError, counted
 from rescore.formats.audio import entry_audio
-from rescore.formats.lines import first_of, grouped, identity_of, json_number, records_of
-from rescore.formats.source import Fields, ReadOptions, Source
-from rescore.formats.text import strip_markup
-from rescore.formats.writing import check_holds, opened
-from rescore.nbest import FIRST_PASS, Column, Hypothesis, NbestList
+from rescore.formats.source import Fields, ListSize, ReadOptions, Source
+from rescore.formats.text import (
+    as_number,
+    first_of,
+    grouped,
+    identity_of,
+    json_number,
+    portions,
+    records_of,
+    strip_markup,
+)
+from rescore.formats.writing import check_equal_sizes, check_holds, line, opened
+from rescore.nbest import FIRST_PASS, RANK, Column, Hypothesis, NbestList
+
+log = logging.getLogger(__name__)
 
 PARTS = ("_score", "_scores", "_logprob", "_log_prob")
 """Endings of keys that hold parts of a score, such as `am_score`."""
@@ -43,7 +56,7 @@ class Records:
     audio: tuple[str, ...] = ()
     """The path of the recording; read only where --field names its key."""
     needs: tuple[str, ...] = ()
-    """Keys that tell this layout from others."""
+    """Keys that tell this layout from others; without them any JSON has it."""
     costs: bool = False
     """Whether lower scores are better."""
     as_list: bool = False
@@ -56,7 +69,7 @@ class Records:
     Options: ClassVar = Fields
 
     def sniff(self, source: Source) -> bool:
-        return bool(self.needs) and set(self.needs) <= set(source.peek.keys)
+        return bool(source.peek.root) and set(self.needs) <= set(source.peek.keys)
 
     def read(self, source: Source, options: ReadOptions) -> Iterator[NbestList]:
         """Records without an id are called after their place, from 1."""
@@ -117,10 +130,10 @@ class Records:
 
     def _score_key(self, value: Mapping[str, Any], text_key: str) -> str | None:
         keys = (*self.score, *GENERIC.score)
-        usual = next((key for key in keys if key != text_key and _is_given(value.get(key))), None)
+        usual = next((key for key in keys if key != text_key and _is_score(value.get(key))), None)
         # pyctcdecode and transformers call the total of CTC, language model and word bonus lm_score.
-        fused = ("lm_score", LOGIT) if usual is None and _is_given(value.get(LOGIT)) else ()
-        return usual or next((key for key in fused if _is_given(value.get(key))), None)
+        fused = ("lm_score", LOGIT) if usual is None and _is_score(value.get(LOGIT)) else ()
+        return usual or next((key for key in fused if _is_score(value.get(key))), None)
 
     def _apart(self, value: dict[str, Any], key: str, size: int, place: str) -> list[dict[str, float]]:
         """The scores of texts that stand in a list of their own, as the scores do."""
@@ -129,8 +142,8 @@ class Records:
         if score_key is not None:
             apart = value[score_key]
             if not isinstance(apart, list) or len(apart) != size:
-                scores_given = counted(len(apart), "score") if isinstance(apart, list) else "no scores"
-                raise UserError(f"{place}: {scores_given} for {counted(size, 'hypothesis')}")
+                number_of_scores = counted(len(apart), "score") if isinstance(apart, list) else "no scores"
+                raise UserError(f"{place}: {number_of_scores} for {counted(size, 'hypothesis')}")
             for scores, number in zip(rows, apart, strict=True):
                 scores[FIRST_PASS] = self._score(number, place, score_key)
         for name, numbers in value.items():
@@ -226,7 +239,7 @@ class Records:
         return record
 
 
-def _is_given(value: Any) -> bool:
+def _is_score(value: Any) -> bool:
     """Whether a score is there: an object of scores has parts of it."""
     return value is not None and not isinstance(value, dict)
 
@@ -299,19 +312,203 @@ GENERIC = Records(
 LAYOUTS = (HUGGING_FACE, SOCKEYE, NEMO, HYPORADISE, GENERIC)
 
 
-class _Generic:
-    """Any other JSON, read with --field or by usual names."""
+_NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*(e[-+]?\d+)?|\.\d+(e[-+]?\d+)?|inf|infinity)\s*", re.IGNORECASE)
+_HOLDS = frozenset({"reference", "source", "columns"})
+_WIDTH = re.compile(r"width(\d+)")
+
+
+class DelimitedTable:
+    """Columns by name. In CSV, quotation marks stand around cells, as RFC 4180 says; TSV has no quoting (IANA's
+    text/tab-separated-values), so a text may begin with a quotation mark."""
 
     Options = Fields
 
+    def __init__(self, delimiters: str, quoted: bool) -> None:
+        self._delimiters = delimiters
+        self._quoting: dict[str, Any] = {"strict": True} if quoted else {"quoting": csv.QUOTE_NONE, "quotechar": None}
+
     def sniff(self, source: Source) -> bool:
-        return bool(source.peek.root)
+        names = self._names(source.head)
+        return len(names) > 1 and bool({name.lower() for name in names} & set(GENERIC.text))
+
+    def _names(self, head: str) -> list[str]:
+        first = head.partition("\n")[0].rstrip("\r")
+        delimiter = max(self._delimiters, key=first.count)
+        try:
+            return next(csv.reader([first], delimiter=delimiter, **self._quoting), [])
+        except csv.Error:
+            return []
 
     def read(self, source: Source, options: ReadOptions) -> Iterator[NbestList]:
-        yield from GENERIC.read(source, options)
+        """Lines of one id stand together. Columns of numbers that have no role become columns of scores."""
+        yield from grouped(self._rows(source, options), source.name)
+
+    def _rows(self, source: Source, options: ReadOptions) -> Iterator[tuple[str | None, NbestList]]:
+        names = self._names(source.head)
+        layout, more = _roles(GENERIC.with_fields(options.of(Fields).fields), names, source.name)
+        beginning = self._beginning(source, names)
+        has_references = bool(layout.ref) and any(row[layout.ref[0]] for row in beginning)
+        has_sources = bool(layout.src) and any(row[layout.src[0]] for row in beginning)
+        reader = self._reader((f"{line}\n" for line in source.lines(crlf=True)), source, names)
+        columns: dict[str, bool] = {}
+        for number, row in enumerate(_as_user_errors(reader, source.name)):
+            if number == 0:
+                continue  # the names
+            place = f"{source.name}: line {reader.line_num}"
+            if None in row or None in row.values():
+                raise UserError(
+                    f"{place}: expected {counted(len(names), 'column')}, as in the first line; quote fields "
+                    "that contain a comma"
+                )
+            scores: dict[str, float] = {}
+            if layout.score:
+                value = as_number(row[layout.score[0]], place, layout.score[0])
+                scores[FIRST_PASS] = -value if layout.costs else value
+            for name, (key, sign) in more.items():
+                if row[key].strip() and columns.setdefault(name, _NUMBER.fullmatch(row[key]) is not None):
+                    scores[name] = sign * as_number(row[key], place, f"column {key}, which has numbers above,")
+            references = (" ".join(row[layout.ref[0]].split()),) if has_references else ()
+            text = row[layout.src[0]].strip() if has_sources else None
+            identity = row[layout.id[0]] if layout.id else None
+            nbest = NbestList(
+                identity or str(number), [Hypothesis(strip_markup(row[layout.text[0]]), scores)], references, text
+            )
+            yield identity, nbest
+
+    def _reader(self, lines: Iterable[str], source: Source, names: list[str]) -> csv.DictReader[str]:
+        delimiter = max(self._delimiters, key=source.head.partition("\n")[0].count)
+        return csv.DictReader(lines, names, delimiter=delimiter, **self._quoting)
+
+    def _beginning(self, source: Source, names: list[str]) -> list[dict[str, str]]:
+        """The rows of the first 64 KiB that are whole: they show whether anything stands in a column."""
+        whole = source.head.rpartition("\n")[0].split("\n")
+        reader = self._reader((f"{row}\n" for row in whole), source, names)
+        try:
+            return [row for row in list(reader)[1:] if None not in row and None not in row.values()]
+        except csv.Error:  # it is reported when it is read
+            return []
 
     def write(self, lists: Iterable[NbestList], path: str) -> None:
-        GENERIC.write(lists, path)
+        """One hypothesis per line: id, text, score, further columns, and ref and src if present."""
+        stream = iter(check_holds(lists, _HOLDS, path))
+        first = next(stream, None)
+        if first is None:
+            return
+        columns = list(
+            dict.fromkeys(name for hypothesis in first.hypotheses for name in hypothesis.scores if name != FIRST_PASS)
+        )
+        titles = _titles(columns, path)
+        about = [*(["ref"] if first.references else []), *(["src"] if first.source is not None else [])]
+        with opened(path) as file:
+            writer = csv.writer(file, delimiter=self._delimiters[0], lineterminator="\n", **self._quoting)
+            writer.writerow(["id", "text", "score", *map(line, titles), *about])
+            for nbest in (first, *stream):
+                if (nbest.references and "ref" not in about) or (nbest.source is not None and "src" not in about):
+                    raise UserError(
+                        f"{path}: utterance {nbest.id} has a reference or source, {first.id} none; write .jsonl"
+                    )
+                known = {"ref": nbest.references[0] if nbest.references else "", "src": nbest.source or ""}
+                for hypothesis in nbest.hypotheses:
+                    if more := hypothesis.scores.keys() - {FIRST_PASS, *columns}:
+                        raise UserError(
+                            f"{path}: utterance {nbest.id} has a column {min(more)}, {first.id} none; write .jsonl"
+                        )
+                    scores = [hypothesis.scores.get(name) for name in (FIRST_PASS, *columns)]
+                    cells = ["" if score is None else repr(score) for score in scores]
+                    row = [nbest.id, line(hypothesis.text), *cells, *(line(known[name]) for name in about)]
+                    try:
+                        writer.writerow(row)
+                    except csv.Error:  # only an id can have a tab or the end of a line here
+                        raise UserError(f"{path}: a TSV cannot hold the id {nbest.id!r}; write .jsonl") from None
 
 
-ANY = _Generic()
+def _titles(columns: list[str], path: str) -> list[str]:
+    """The names of columns in the first line; a column called `score` or another name with a meaning gets a number."""
+    titles: list[str] = []
+    for name in columns:
+        title, number = name, 2
+        while title.strip().lower() in {"", RANK, *ROLES} or title in titles or (title != name and title in columns):
+            title, number = f"{name}.{number}", number + 1
+        if title != name:
+            log.warning(
+                "%s: the column %r is written as %s, because its name has another meaning in tables", path, name, title
+            )
+        titles.append(title)
+    return titles
+
+
+def _as_user_errors(reader: csv.DictReader[str], path: str) -> Iterator[dict[str, str]]:
+    """The rows; invalid CSV is an error that names its line."""
+    try:
+        yield from reader
+    except csv.Error as error:
+        raise UserError(f"{path}: line {reader.reader.line_num}: {error}; quote a text with quotation marks") from None
+
+
+def _roles(layout: Records, names: list[str], path: str) -> tuple[Records, dict[str, tuple[str, int]]]:
+    """The layout with the one key of each role that the table has; and further columns with their keys and signs."""
+    lower = {name.lower().strip(): name for name in names}
+    if len(set(names)) < len(names):
+        twice = next(name for index, name in enumerate(names) if name in names[:index])
+        raise UserError(f"{path}: line 1: column {twice!r} is duplicated; give each a name of its own")
+    chosen: dict[str, Any] = {}
+    for role in ROLES:
+        keys: tuple[str, ...] = getattr(layout, role)
+        chosen[role] = tuple(lower[key.lower()] for key in keys if key.lower() in lower)[:1]
+        if not chosen[role] and keys and keys != getattr(GENERIC, role):
+            raise UserError(f"{path}: no column {keys[0]} (there are {', '.join(names)}); correct --field {role}=NAME")
+    if not chosen["text"]:
+        raise UserError(f"{path}: which column has the hypotheses? Say it with --field text=NAME ({', '.join(names)})")
+    taken = {key for keys in chosen.values() for key in keys}
+    columns = {key.removeprefix("-"): name for name, key in layout.columns.items()}
+    for key in columns:
+        if key not in names:
+            raise UserError(
+                f"{path}: no column {key} (there are {', '.join(names)}); correct --field {columns[key]}={key}"
+            )
+    signs = {name: (key.removeprefix("-"), -1 if key.startswith("-") else 1) for name, key in layout.columns.items()}
+    left = (key for key in names if key not in taken and key not in columns and key.strip() and key != RANK)
+    more = signs | {key: (key, 1) for key in left}
+    return replace(layout, **chosen), more
+
+
+class _NemoBeams:
+    """NeMo's beams file: `text<TAB>score` lines, the same number of them for each utterance."""
+
+    Options = ListSize
+
+    def sniff(self, source: Source) -> bool:
+        lines = [line for line in source.head.split("\n")[:20] if line]
+        cells = [line.split("\t") for line in lines[: max(1, len(lines) - 1)]]
+        return bool(cells) and all(len(row) == 2 and _NUMBER.fullmatch(row[1]) is not None for row in cells)
+
+    def read(self, source: Source, options: ReadOptions) -> Iterator[NbestList]:
+        """Ids are numbers from 1. The width of the beam is in the file's name, or given by --nbest-size."""
+        width = _WIDTH.search(source.path.name)
+        size = options.of(ListSize).size or (int(width[1]) if width else None)
+        if not size:
+            raise UserError(
+                f"{source.name}: how many lines has an utterance? Say it with --nbest-size N (the beam width)"
+            )
+        lines = enumerate(source.lines(), 1)
+        hypotheses = (self._hypothesis(line, f"{source.name}: line {number}") for number, line in lines)
+        yield from portions(hypotheses, size, source.name)
+
+    def _hypothesis(self, line: str, place: str) -> Hypothesis:
+        text, tab, score = line.rpartition("\t")
+        if not tab:
+            raise UserError(f"{place}: expected `text<TAB>score`")
+        return Hypothesis(strip_markup(text), {FIRST_PASS: as_number(score, place)})
+
+    def write(self, lists: Iterable[NbestList], path: str) -> None:
+        """Every list must have the same number of hypotheses, or the file could not be read back."""
+        with opened(path) as file:
+            for nbest in check_equal_sizes(check_holds(lists, frozenset(), path), path, "a NeMo manifest"):
+                for hypothesis in nbest.hypotheses:
+                    text = " ".join(hypothesis.text.split())
+                    file.write(f"{text}\t{hypothesis.scores[FIRST_PASS]!r}\n")
+
+
+CSV = DelimitedTable(",;", quoted=True)
+TSV = DelimitedTable("\t", quoted=False)
+NEMO_BEAMS = _NemoBeams()

@@ -21,10 +21,11 @@ from rescore.lms.base import (
     TOP,
     ComputeOptions,
     LanguageModel,
-    Marked,
+    Renamed,
     Spec,
     column_name,
     kind_of,
+    marked,
     origin,
 )
 from rescore.lms.cache import Cached
@@ -134,9 +135,9 @@ def load(spec: str, computing: ComputeOptions = DEFAULT) -> LanguageModel:
         parsed = replace(parsed, path=folder)
     lm = kind.load(parsed, computing)
     if revision:
-        lm = folders.FromHub(lm, revision)
+        lm = Renamed(lm, model=f"{lm.model}:{revision}")
     lm = Recased(lm, cases[0]) if cases else lm
-    return Marked(lm, top, internal) if top or internal else lm
+    return marked(lm, top, internal) if top or internal else lm
 
 
 def load_all(
@@ -279,5 +280,5 @@ def describe(name: str) -> list[str]:
     with open(folder / "model.safetensors", "rb") as file:  # the header has all shapes; tensors are not read
         header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
     parameters = sum(math.prod(about["shape"]) for name, about in header.items() if name != "__metadata__")
-    said = [card_value(folder, key) or "" for key in ("language", "trained_on")]
-    return [f"{parameters:,}", str(config["layers"]), str(config["d_model"]), *said, f"{recommended_weight(name):g}"]
+    about = [card_value(folder, key) or "" for key in ("language", "trained_on")]
+    return [f"{parameters:,}", str(config["layers"]), str(config["d_model"]), *about, f"{recommended_weight(name):g}"]

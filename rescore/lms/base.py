@@ -6,6 +6,7 @@ import copy
 import math
 import os
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -277,6 +278,22 @@ def in_order(answers: Iterable[tuple[int, TokenScores]]) -> list[TokenScores]:
     return [scores[place] for place in range(len(scores))]
 
 
+class Streamed(ABC):
+    """A language model that gives its scores as they are computed."""
+
+    @abstractmethod
+    def as_scored(self, questions: Sequence[Question]) -> Iterator[tuple[int, TokenScores]]:
+        """The places of questions and their scores, in any order.
+
+        Raises:
+            UserError: the questions lack what the model reads, or cannot be scored; scores before the error were given.
+        """
+
+    def score(self, questions: Sequence[Question]) -> list[TokenScores]:
+        """One result per question, in their order."""
+        return in_order(self.as_scored(questions))
+
+
 def capabilities_of(lm: LanguageModel) -> Capabilities:
     """What a model does. The only place that knows models without `capabilities`: users' own, which may say
     `reads_source = True`, and `context = (N, M)` for N neighbours before and M after the text."""
@@ -287,54 +304,47 @@ def capabilities_of(lm: LanguageModel) -> Capabilities:
 
 
 class Wrapped:
-    """A language model around another model: it is like the other in all that a subclass does not change."""
+    """A language model around another model: it is like the other in all that arguments or a subclass do not change."""
 
-    def __init__(self, lm: LanguageModel) -> None:
-        self.name = lm.name
-        self.capabilities = replace(capabilities_of(lm), vectors=False, predicts_tokens=False)
+    def __init__(self, lm: LanguageModel, name: str | None = None, model: str | None = None, **changed: Any) -> None:
+        """
+        Args:
+            changed: capabilities, by name.
+        """
+        self.name, self.model = name or lm.name, model or lm.model
+        self.capabilities = replace(capabilities_of(lm), vectors=False, predicts_tokens=False, **changed)
         self._lm = lm
 
     @property
     def fingerprint(self) -> str:
         return self._lm.fingerprint
 
-    def score(self, questions: Sequence[Question]) -> list[TokenScores]:
-        """One result per question, in their order."""
-        return self._lm.score(questions)
-
-    @property
-    def model(self) -> str:
-        return self._lm.model
-
     @property
     def precision(self) -> str:
         return self._lm.precision
 
+    def score(self, questions: Sequence[Question]) -> list[TokenScores]:
+        """One result per question, in their order."""
+        return self._lm.score(questions)
 
-class Marked(Wrapped):
-    """A language model that scores only the best hypotheses of each list, or whose scores are subtracted.
 
-    Its scores are the other's, and so are its fingerprint and its cache.
-    """
-
-    def __init__(self, lm: LanguageModel, top: int = 0, internal: bool = False) -> None:
-        """
-        Args:
-            top: how many hypotheses of each list are scored; 0 for all. internal: whether it is an internal LM.
-        """
-        super().__init__(lm)
-        self._ending = f":{TOP}{top}" if top else ""
-        self.name = (INTERNAL_NAME if internal else lm.name) + self._ending
-        selection = Selection(top) if top else None
-        self.capabilities = replace(self.capabilities, selection=selection, internal=internal)
-
-    @property
-    def model(self) -> str:
-        return self._lm.model + self._ending
+class Renamed(Wrapped):
+    """A language model under another name. Its scores are the other's, and so are its fingerprint and its cache."""
 
     def as_scored(self, questions: Sequence[Question]) -> Iterator[tuple[int, TokenScores]]:
-        """The same, as the model gives them."""
+        """Places of questions with their results, as the model gives them."""
         return as_scored(self._lm, questions)
+
+
+def marked(lm: LanguageModel, top: int = 0, internal: bool = False) -> Renamed:
+    """A language model that scores only the best hypotheses of each list, or whose scores are subtracted.
+
+    Args:
+        top: how many hypotheses of each list are scored; 0 for all. internal: whether it is an internal LM.
+    """
+    ending, selection = (f":{TOP}{top}", Selection(top)) if top else ("", None)
+    name = (INTERNAL_NAME if internal else lm.name) + ending
+    return Renamed(lm, name, lm.model + ending, selection=selection, internal=internal)
 
 
 class Public(Wrapped):
@@ -413,12 +423,12 @@ class Spec:
         Raises:
             UserError: the value is not a number from `least` to `most`.
         """
-        asked = [text.partition("=")[2] for text in self.options if text.startswith(f"{option}=")]
-        if not asked:
+        values = [text.partition("=")[2] for text in self.options if text.startswith(f"{option}=")]
+        if not values:
             return usual
-        if not (len(asked[-1]) <= len(str(most)) and asked[-1].isdecimal() and least <= int(asked[-1]) <= most):
-            raise UserError(f"--lm {self.name}: {option}={asked[-1]}; expected a number from {least} to {most}")
-        return int(asked[-1])
+        if not (len(values[-1]) <= len(str(most)) and values[-1].isdecimal() and least <= int(values[-1]) <= most):
+            raise UserError(f"--lm {self.name}: {option}={values[-1]}; expected a number from {least} to {most}")
+        return int(values[-1])
 
 
 Report = Callable[[str], None]

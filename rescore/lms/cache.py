@@ -18,16 +18,14 @@ import numpy as np
 
 from rescore.errors import UserError
 from rescore.formats.audio import digest
-from rescore.lms import base
 from rescore.lms.base import LanguageModel, Question, TokenScores, Wrapped, as_scored
-from rescore.nbest import same_model
+from rescore.nbest import same_model, split_fingerprint
 
 log = logging.getLogger(__name__)
 
 VERSION = 2  # raised when the scores of the same model files change
 BUSY_TIMEOUT = 60.0  # seconds to wait for another process that writes
 ENDING = f"-{VERSION}.sqlite3"
-COMMIT_EVERY = 2_000  # texts scored between two commits at most; `COMMIT_SECONDS` usually come first
 COMMIT_SECONDS = 5.0  # a killed run loses the scores of about so long
 KEYS_A_QUERY = 500  # keys in one query
 
@@ -65,8 +63,8 @@ class Cached(Wrapped):
     def fingerprint(self) -> str:
         """The fingerprint of the model, as an earlier process stored it (`same_model`)."""
         own = self._lm.fingerprint
-        content, mark, _ = own.partition("~")
-        paths = sorted(self._folder.glob(f"{content}~*{ENDING}")) if mark else []
+        content, probe = split_fingerprint(own)
+        paths = sorted(self._folder.glob(f"{content}~*{ENDING}")) if probe else []
         return next(filter(partial(same_model, own), (path.name.removesuffix(ENDING) for path in paths)), own)
 
     @property
@@ -95,21 +93,18 @@ class Cached(Wrapped):
         missing = [question for question, key in keys.items() if key not in results]
         self.looked_up += len(results)
         self.computed += len(missing)
-        for start in range(0, len(missing), COMMIT_EVERY):
-            batch = missing[start : start + COMMIT_EVERY]
-            new: dict[bytes, TokenScores] = {}
-            due = time.monotonic() + COMMIT_SECONDS
-            try:
-                with base.part(start, len(batch), len(missing)):
-                    for place, token_scores in as_scored(self._lm, batch):
-                        new[keys[batch[place]]] = token_scores
-                        if time.monotonic() >= due:
-                            self._keep(new)
-                            results |= new
-                            new, due = {}, time.monotonic() + COMMIT_SECONDS
-            finally:  # keeps the scores from before a failure, too
-                self._keep(new)
-            results |= new
+        new: dict[bytes, TokenScores] = {}
+        due = time.monotonic() + COMMIT_SECONDS
+        try:
+            for place, token_scores in as_scored(self._lm, missing):
+                new[keys[missing[place]]] = token_scores
+                if time.monotonic() >= due:
+                    self._keep(new)
+                    results |= new
+                    new, due = {}, time.monotonic() + COMMIT_SECONDS
+        finally:  # keeps the scores from before a failure, too
+            self._keep(new)
+        results |= new
         return [results[keys[question]] for question in questions]
 
     def _found(self, keys: Sequence[bytes]) -> dict[bytes, TokenScores]:
@@ -126,8 +121,16 @@ class Cached(Wrapped):
             return {}
 
     def _keep(self, scores: dict[bytes, TokenScores]) -> None:
+        """Write scores; a signal that ends the program while they are written does not lose them."""
         if self._read_only or not scores:
             return
+        try:
+            self._write(scores)
+        except (KeyboardInterrupt, SystemExit):
+            self._write(scores)
+            raise
+
+    def _write(self, scores: dict[bytes, TokenScores]) -> None:
         with self._opened() as database, database:
             database.executemany(
                 "INSERT OR REPLACE INTO scores VALUES (?, ?, ?, ?, ?, ?)",
@@ -170,8 +173,8 @@ class Cached(Wrapped):
 
     def _writable(self) -> bool:
         """Whether scores can be kept: the file, its folder, or the folder in which this is made, is writable."""
-        there = next(path for path in (self._folder, *self._folder.absolute().parents) if path.exists())
-        return os.access(there, os.W_OK) and (os.access(self.path, os.W_OK) or not self.path.exists())
+        existing = next(path for path in (self._folder, *self._folder.absolute().parents) if path.exists())
+        return os.access(existing, os.W_OK) and (os.access(self.path, os.W_OK) or not self.path.exists())
 
     def _known(self, database: sqlite3.Connection, keys: Sequence[bytes]) -> Iterator[tuple[bytes, TokenScores]]:
         for start in range(0, len(keys), KEYS_A_QUERY):

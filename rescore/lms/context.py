@@ -12,7 +12,7 @@ from itertools import groupby, islice
 
 from rescore.errors import UserError
 from rescore.lms.base import LanguageModel, Question, TokenScores, Wrapped, as_scored, capabilities_of
-from rescore.nbest import FIRST_PASS, NbestList, ranking
+from rescore.nbest import FIRST_PASS, NbestList, ranking, split_fingerprint
 
 log = logging.getLogger(__name__)
 
@@ -37,8 +37,8 @@ class Recased(Wrapped):
 
     @property
     def fingerprint(self) -> str:
-        content, mark, probe = self._lm.fingerprint.partition("~")
-        return hashlib.sha256(f"{self._case} {content}".encode()).hexdigest() + mark + probe
+        content, probe = split_fingerprint(self._lm.fingerprint)
+        return hashlib.sha256(f"{self._case} {content}".encode()).hexdigest() + probe
 
     def score(self, questions: Sequence[Question]) -> list[TokenScores]:
         """One result per question, in their order."""
@@ -79,8 +79,8 @@ def ask(lm: LanguageModel, placed: WithNeighbours, texts: Iterable[str]) -> list
     if nbest.audio is None and capabilities.audio:
         raise UserError(f"utterance {nbest.id}: no recording, which {lm.name} listens to; give --audio")
     audio = nbest.audio if capabilities.audio else None
-    said, coming = placed.before[len(placed.before) - before :] if before else (), placed.after[:after]
-    return [Question(text, source, said, coming, audio) for text in texts]
+    before_text, after_text = placed.before[len(placed.before) - before :] if before else (), placed.after[:after]
+    return [Question(text, source, before_text, after_text, audio) for text in texts]
 
 
 def in_place(lms: Iterable[LanguageModel], lists: Iterable[NbestList]) -> Iterator[WithNeighbours]:
@@ -124,13 +124,13 @@ def with_neighbours(lists: Iterable[NbestList], before: int, after: int) -> Iter
 
 
 def _within_a_recording(lists: Iterable[NbestList], before: int, after: int) -> Iterator[WithNeighbours]:
-    said: deque[str] = deque(maxlen=before)
+    previous: deque[str] = deque(maxlen=before)
     waiting: deque[NbestList] = deque()
 
     def first() -> WithNeighbours:
         nbest = waiting.popleft()
-        placed = WithNeighbours(nbest, tuple(said), tuple(best_text(following) for following in islice(waiting, after)))
-        said.append(best_text(nbest))
+        placed = WithNeighbours(nbest, tuple(previous), tuple(map(best_text, islice(waiting, after))))
+        previous.append(best_text(nbest))
         return placed
 
     for nbest in lists:

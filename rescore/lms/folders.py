@@ -14,7 +14,6 @@ from typing import Any
 
 from rescore.errors import UserError
 from rescore.files import read_json
-from rescore.lms.base import LanguageModel, Wrapped
 from rescore.lms.neural.config import LIMITS
 
 log = logging.getLogger(__name__)
@@ -236,15 +235,3 @@ def _download(model: str, revision: str | None) -> Path:
     except Exception as error:  # of the library, of two HTTP libraries, and of the system
         reason = " ".join(str(error).split())[:200]
         raise UserError(f"{nowhere}; downloading it failed: {type(error).__name__}: {reason}") from None
-
-
-class FromHub(Wrapped):
-    """A language model whose columns and signatures name its place on the hub, and the commit."""
-
-    def __init__(self, lm: LanguageModel, revision: str) -> None:
-        super().__init__(lm)
-        self._revision = revision
-
-    @property
-    def model(self) -> str:
-        return f"{self._lm.model}:{self._revision}"

@@ -177,7 +177,7 @@ class Client:
     def _answer(self, method: str, path: str, body: bytes | None, trying: bool) -> Mapping[str, Any]:
         wait, sent, late = FIRST_WAIT, 0, 0
         while True:
-            sent, asked = sent + 1, 0.0
+            sent, retry_after = sent + 1, 0.0
             try:
                 status, headers, data = self._send(method, path, body)
             except HTTPError as error:
@@ -191,13 +191,13 @@ class Client:
                 lost = self._failure(status, data)
                 if status not in AGAIN or (trying and status == 500):
                     raise RefusedError(lost)
-                asked = _asked_wait(headers.get("Retry-After"))
-                if asked > LONGEST_ASKED_WAIT:
-                    raise UserError(f"{lost}, and asks to wait for {asked:.0f} s; then {HOW_TO_RESUME}")
+                retry_after = _retry_after(headers.get("Retry-After"))
+                if retry_after > LONGEST_ASKED_WAIT:
+                    raise UserError(f"{lost}, and asks to wait for {retry_after:.0f} s; then {HOW_TO_RESUME}")
                 if sent >= ATTEMPTS:
                     raise UserError(f"{lost}, {sent} times; {HOW_TO_RESUME}")
             log.debug("%s; attempt %d", lost, sent)
-            if self._stopped.wait(max(asked, wait * random.uniform(0.75, 1.0))):
+            if self._stopped.wait(max(retry_after, wait * random.uniform(0.75, 1.0))):
                 raise StoppedError
             wait = min(2 * wait, LONGEST_WAIT)
 
@@ -238,14 +238,14 @@ class Client:
 
     def _failure(self, status: int, data: bytes) -> str:
         """The server's error message, in a line."""
-        told = _json(data)
-        told = told.get("error", told) if isinstance(told, dict) else told
-        told = told.get("message") or told.get("detail") or told if isinstance(told, dict) else told
-        said = self._shown(data if told is None else told)
+        answer = _json(data)
+        answer = answer.get("error", answer) if isinstance(answer, dict) else answer
+        answer = answer.get("message") or answer.get("detail") or answer if isinstance(answer, dict) else answer
+        message = self._shown(data if answer is None else answer)
         known = next((each.phrase for each in http.HTTPStatus if each == status), "")
         reason = f"{status} {known}".strip()
         advice = f"; set the key in {KEYS[0]}" if status in (401, 403) else ""
-        return f"{self.url}: answers {reason}{f' ({said})' if said else ''}{advice}"
+        return f"{self.url}: answers {reason}{f' ({message})' if message else ''}{advice}"
 
     def _shown(self, told: object) -> str:
         """The beginning of a server's words, without the key."""
@@ -271,7 +271,7 @@ class Client:
         return f"{self.url}: the connection broke ({reason}){times}; start the server again, and {HOW_TO_RESUME}"
 
 
-def _asked_wait(text: str | None) -> float:
+def _retry_after(text: str | None) -> float:
     """The seconds that Retry-After asks for: a number or a date."""
     with contextlib.suppress(InvalidHeader, OverflowError):
         return max(0.0, Retry().parse_retry_after(text)) if text else 0.0

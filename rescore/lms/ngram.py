@@ -331,8 +331,8 @@ INTERNAL_ORDER = 2
 """The order of an internal LM that is estimated here: low, as in LODR (Zheng et al. 2022)."""
 
 
-def internal_lm(given: str, folder: Path) -> str:
-    """What --lm is given for an internal LM: `given` as a model (`KIND:PATH`), or one of its text.
+def internal_lm(name: str, folder: Path) -> str:
+    """What --lm is given for an internal LM: `name` as a model (`KIND:PATH`), or one of its text.
 
     Args:
         folder: where a model that is estimated is kept, in a folder called after the text's content.
@@ -340,12 +340,12 @@ def internal_lm(given: str, folder: Path) -> str:
     Raises:
         UserError: there is no such text, or its model cannot be estimated.
     """
-    kind, _, path = given.partition(":")
-    if kind in KINDS and not Path(given).exists():
+    kind, _, path = name.partition(":")
+    if kind in KINDS and not Path(name).exists():
         return f"{kind}:{INTERNAL}:{path}" if path else f"{kind}:{INTERNAL}"
-    text = Path(given)
+    text = Path(name)
     if not text.is_file():
-        raise UserError(f"--ilm {given}: no such file; give a text, one sentence per line, or a model as KIND:PATH")
+        raise UserError(f"--ilm {name}: no such file; give a text, one sentence per line, or a model as KIND:PATH")
     with open(text, "rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     out = folder / f"ilm-{digest[:16]}-{INTERNAL_ORDER}"
@@ -387,17 +387,17 @@ def _run_with_input(command: Sequence[str], lines: Iterable[str]) -> int:
                 process.kill()
                 raise
         messages.seek(0)
-        said = [line.strip() for line in messages.read().decode("utf-8", "replace").splitlines() if line.strip()]
+        printed = [line.strip() for line in messages.read().decode("utf-8", "replace").splitlines() if line.strip()]
     if process.returncode:
-        raise UserError(f"{Path(command[0]).name} failed: {_reason(said)}")
+        raise UserError(f"{Path(command[0]).name} failed: {_reason(printed)}")
     return number
 
 
-def _reason(said: list[str]) -> str:
+def _reason(lines: list[str]) -> str:
     """The line that explains the failure, of all that KenLM prints."""
-    if any("discount_fallback" in line for line in said):
+    if any("discount_fallback" in line for line in lines):
         return kneser_ney.TOO_SMALL
-    return said[-1][:300] if said else "it said nothing"
+    return lines[-1][:300] if lines else "it said nothing"
 
 
 def _ngram_counts(arpa: Path) -> list[int]:
@@ -414,6 +414,7 @@ def _ngram_counts(arpa: Path) -> list[int]:
 
 def _card(options: NgramKind.Options, sentences: int, counts: Sequence[int], program: str) -> str:
     own = {"kind": "ngram", "order": options.order, "unit": options.unit, "recommended_weight": 0.3}
+    own["training_text"] = ", ".join(text.name for text in options.text)
     return f"""{card_head("text-generation", own)}
 
 # ngram

@@ -28,9 +28,9 @@ from rescore.lms.base import (
     Kind,
     Question,
     Spec,
+    Streamed,
     Template,
     TokenScores,
-    in_order,
     report,
 )
 from rescore.lms.http_client import Client, RefusedError, api_key
@@ -111,12 +111,12 @@ class _Echo(msgspec.Struct):
 
     def read(self) -> list[Token]:
         """All tokens of the answer, new ones included."""
-        told = self.choices[0].logprobs
-        if len(told.tokens) != len(told.token_logprobs):
+        listed = self.choices[0].logprobs
+        if len(listed.tokens) != len(listed.token_logprobs):
             raise ValueError(
-                f"{counted(len(told.tokens), 'token')} with {counted(len(told.token_logprobs), 'log-probability')}"
+                f"{counted(len(listed.tokens), 'token')} with {counted(len(listed.token_logprobs), 'log-probability')}"
             )
-        return [Token(name, name, value) for name, value in zip(told.tokens, told.token_logprobs, strict=True)]
+        return [Token(name, name, value) for name, value in zip(listed.tokens, listed.token_logprobs, strict=True)]
 
 
 def _echo_tokens(answer: _Echo) -> list[Token]:
@@ -206,10 +206,10 @@ class _Generated(msgspec.Struct):
 
 
 def _generate_tokens(answer: _Generated) -> list[Token]:
-    told, read = answer.meta_info.input_token_logprobs, answer.meta_info.prompt_tokens
-    if len(told) != read:
-        raise ValueError(f"{counted(len(told), 'token')} for {read} read")
-    return [Token(number, str(number) if text is None else text, value) for value, number, text in told]
+    listed, read = answer.meta_info.input_token_logprobs, answer.meta_info.prompt_tokens
+    if len(listed) != read:
+        raise ValueError(f"{counted(len(listed), 'token')} for {read} read")
+    return [Token(number, str(number) if text is None else text, value) for value, number, text in listed]
 
 
 ECHO = Way("echo with logprobs", "/v1/completions", _echo_body, _Echo, _echo_tokens)
@@ -260,7 +260,7 @@ class ServerKind(Kind):
         return load(spec, computing)
 
 
-class ServerModel:
+class ServerModel(Streamed):
     """log p of a text's tokens, by requests to a server.
 
     The server also reads the prompt alone, without final blanks; the further tokens of prompt and text belong to the
@@ -281,16 +281,12 @@ class ServerModel:
         self._model, revision = served_model(client, model)
         self._way, probe = self._find_way([CHAT] if chat else [ECHO, ECHO_BEHIND_FIRST, PROMPT, GENERATE])
         log.info("%s: scores with %s, through %s", client.url, client.masked(self._model), self._way.about)
-        told = [name, self._model, revision, template and template.text, probe.tokens]
-        self.fingerprint = f"{hashlib.sha256(json.dumps(told).encode()).hexdigest()}~{probe.sum:.2f}"
+        identity = [name, self._model, revision, template and template.text, probe.tokens]
+        self.fingerprint = f"{hashlib.sha256(json.dumps(identity).encode()).hexdigest()}~{probe.sum:.2f}"
 
     @property
     def model(self) -> str:
         return self._name
-
-    def score(self, questions: Sequence[Question]) -> list[TokenScores]:
-        """One result per question, in their order."""
-        return in_order(self.as_scored(questions))
 
     def as_scored(self, questions: Sequence[Question]) -> Iterator[tuple[int, TokenScores]]:
         """Places of questions with their scores, as the server answers.
@@ -304,10 +300,10 @@ class ServerModel:
             places.setdefault((before, question.text), []).append(place)
         shown = list(dict.fromkeys(before for before, text in places if text.strip()))
         prompts = {shown[rank]: tokens for rank, tokens in self._client.in_parallel(shown, self._read_prompt)}
-        asked = list(places)
+        texts = list(places)
         done = 0
-        for rank, scores in self._client.in_parallel(asked, lambda pair: self._scores(*pair, prompts.get(pair[0], []))):
-            for place in places[asked[rank]]:
+        for rank, scores in self._client.in_parallel(texts, lambda pair: self._scores(*pair, prompts.get(pair[0], []))):
+            for place in places[texts[rank]]:
                 yield place, scores
                 done += 1
             report(done, len(questions))
@@ -332,13 +328,13 @@ class ServerModel:
             RefusedError: the server refuses the request.
             NonsenseError: the answer has an unexpected form, or is about another text.
         """
-        asked: str | Messages = before + (text or "")
+        prompt: str | Messages = before + (text or "")
         if way is CHAT:
-            asked = [{"role": "user", "content": before.strip()}]
-            asked += [] if text is None else [{"role": "assistant", "content": text}]
+            prompt = [{"role": "user", "content": before.strip()}]
+            prompt += [] if text is None else [{"role": "assistant", "content": text}]
         shown = (before if text is None else text)[:60]
         try:
-            answer = self._client.post(way.path, way.body(self._model, asked), trying)
+            answer = self._client.post(way.path, way.body(self._model, prompt), trying)
         except RefusedError as error:
             raise RefusedError(f"{error}, for {shown!r}") from None
         try:
@@ -444,7 +440,7 @@ def served_model(client: Client, model: str) -> tuple[str, str | None]:
         raise UserError(f"{client.url}: give the model as server:{client.url}#MODEL{served}")
     if names and model not in names:
         guess = did_you_mean(model, names)
-        told = client.masked(", ".join(names))[:200]
-        raise UserError(f"{client.url}: serves no {model}, but {told}{client.masked(guess)}")
+        served = client.masked(", ".join(names))[:200]
+        raise UserError(f"{client.url}: serves no {model}, but {served}{client.masked(guess)}")
     revision = next((entry.get("revision") for entry in entries if str(entry.get("id")) == model), None)
     return model, None if revision is None else str(revision)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Protocol, cast
+from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -35,22 +35,40 @@ class Spoken(NamedTuple):
     text: str
 
 
-class Metric(Protocol):
+@dataclass(frozen=True, kw_only=True)
+class NoOptions(Declared):
+    """The options of a metric that has none."""
+
+
+class Metric:
     """Values are percentages. Statistics add up: the statistics of a set are the sum over its sentences."""
 
     name: str
     """As tables show it: WER, BLEU."""
-    higher_is_better: bool
+    higher_is_better: bool = True
     unit: str
     """The unit of errors or matches: word, character, n-gram, edit."""
-    Options: ClassVar[type[Declared]]
+    Options: ClassVar[type[Declared]] = NoOptions
     """The options of the metric: the command line, weights files and `MetricOptions` have them."""
-    reads_source: ClassVar[bool]
+    reads_source: ClassVar[bool] = False
     """Whether hypotheses are given as `Translation`s."""
-    learned: ClassVar[bool]
+    reads_utterance: bool = False
+    """Whether hypotheses are given as `Spoken`."""
+    learned: ClassVar[bool] = False
     """Whether it is a trained model, which overestimates texts that were chosen by it (arXiv 2411.03524)."""
-    companion: ClassVar[str]
+    companion: ClassVar[str] = ""
     """The further metric that is reported by default; empty for none. Tuning for a metric flatters this metric."""
+    words: Normaliser | None = None
+    """The normaliser that cuts texts into words; None for a metric without a word alignment."""
+    pair_losses: Callable[[Sequence[Any]], Values] | None = None
+    """A function from texts to their (n, n) losses (`losses`), with each text as the reference of each other text; None
+    if the metric has no short cut."""
+    aggregated: Callable[[Sequence[str]], Callable[[Values], Values]] | None = None
+    """For texts, a function from their posteriors (n,) to the loss (n,) of each text against the aggregate of all
+    texts; None if the metric has no aggregate."""
+    length_ratio: Callable[[Counts], Values] | None = None
+    """(m, k) summed statistics -> (m,) the hypotheses' length over the references', where the metric punishes short
+    texts by this ratio, as BLEU's brevity penalty does; None for other metrics."""
 
     @classmethod
     def choose(cls, options: Any, references: Sequence[str]) -> Metric:
@@ -59,76 +77,42 @@ class Metric(Protocol):
         Raises:
             UserError: the options or the references do not fit the metric.
         """
-        ...
-
-    @property
-    def reads_utterance(self) -> bool:
-        """Whether hypotheses are given as `Spoken`."""
-        ...
+        return cls()
 
     @property
     def settings(self) -> dict[str, str]:
         """How the metric counts, for the signature."""
-        ...
+        return {}
 
     @property
     def versions(self) -> dict[str, str]:
         """Of the programs that the figures depend on."""
-        ...
+        return {}
 
     @property
     def options(self) -> Any:
         """The options from which `choose` makes the same metric again, of the class `Options`."""
-        ...
-
-    @property
-    def words(self) -> Normaliser | None:
-        """The normaliser that cuts texts into words; None for a metric without a word alignment."""
-        ...
+        return self.Options()
 
     def statistics(self, hypotheses: Sequence[Any], references: Sequence[Sequence[str]]) -> Counts:
         """(n, k) counts of n hypotheses, texts or `Translation`s or `Spoken`, each with one or more references."""
-        ...
+        raise NotImplementedError
 
     def values(self, sums: Counts) -> Values:
         """(m, k) summed statistics -> (m,) percentages of the m sets."""
-        ...
+        raise NotImplementedError
 
     def sentence_values(self, statistics: Counts) -> Values:
         """(n, k) -> (n,) percentages of single sentences, smoothed where necessary; the oracle chooses by these."""
-        ...
+        return self.values(statistics)
 
     def losses(self, statistics: Counts) -> Values:
-        """(n, k) -> (n,) the loss of each sentence for minimum Bayes risk; 0 for a perfect sentence, lower is
-        better."""
-        ...
-
-    @property
-    def pair_losses(self) -> Callable[[Sequence[Any]], Values] | None:
-        """A function from texts to their (n, n) losses (`losses`), with each text as the reference of each other text;
-        None if the metric has no short cut."""
-        ...
-
-    @property
-    def aggregated(self) -> Callable[[Sequence[str]], Callable[[Values], Values]] | None:
-        """For texts, a function from their posteriors (n,) to the loss (n,) of each text against the aggregate of all
-        texts; None if the metric has no aggregate."""
-        ...
-
-    @property
-    def length_ratio(self) -> Callable[[Counts], Values] | None:
-        """(m, k) summed statistics -> (m,) the hypotheses' length over the references', where the metric punishes
-        short texts by this ratio, as BLEU's brevity penalty does; None for other metrics."""
-        ...
+        """(n, k) -> (n,) the loss of each sentence for minimum Bayes risk; 0 for a perfect sentence."""
+        return 100.0 - self.sentence_values(statistics)
 
     def details(self, sums: Counts) -> dict[str, int | float]:
         """(k,) -> the counts that belong beside the value in a report."""
-        ...
-
-
-@dataclass(frozen=True, kw_only=True)
-class NoOptions(Declared):
-    """The options of a metric that has none."""
+        return {}
 
 
 class MetricOptions(OptionValues):
@@ -184,6 +168,12 @@ def metric_input(metric: Metric, nbest: NbestList, text: str) -> str | Translati
     if nbest.source is None:
         raise UserError(f"utterance {nbest.id}: no source; {metric.name} compares with it")
     return Translation(nbest.source, text)
+
+
+def losses_of(metric: Metric, lists: Sequence[NbestList], texts: Sequence[str]) -> Values:
+    """(lists,) the losses of texts, one of each list, against the references of their lists."""
+    inputs = [metric_input(metric, nbest, text) for nbest, text in zip(lists, texts, strict=True)]
+    return metric.losses(metric.statistics(inputs, [nbest.references for nbest in lists]))
 
 
 def settings_on(metric: Metric, lists: Sequence[NbestList]) -> dict[str, str]:

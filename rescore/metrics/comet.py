@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rescore.errors import UserError
-from rescore.metrics.base import Counts, Translation, Values
+from rescore.metrics.base import Counts, Metric, Translation, Values
 from rescore.options import Declared, option
 
 if TYPE_CHECKING:
@@ -35,22 +35,16 @@ KEPT = 1 << 15
 """Texts whose embeddings are kept: 128 MiB of 1,024 numbers each."""
 
 
-class Comet:
+class Comet(Metric):
     """A model that compares a hypothesis with its source and a reference (of class `regression_metric`).
 
     Values are the mean of its scores times 100; of several references, of the mean over them.
     """
 
     name = "COMET"
-    higher_is_better = True
     unit = "point"
-    words = None
     reads_source = True
     learned = True
-    companion = ""
-    aggregated = None
-    length_ratio = None
-    reads_utterance = False
 
     @dataclass(frozen=True, kw_only=True)
     class Options(Declared):
@@ -106,18 +100,9 @@ class Comet:
     def values(self, sums: Counts) -> Values:
         return np.asarray(100.0 * UNIT * sums[:, 0] / sums[:, 1])
 
-    def sentence_values(self, statistics: Counts) -> Values:
-        return self.values(statistics)
-
-    def losses(self, statistics: Counts) -> Values:
-        return 100.0 - self.values(statistics)
-
     def pair_losses(self, texts: Sequence[Translation]) -> Values:
         triples = [(source, text, reference) for source, text in texts for _, reference in texts]
         return 100.0 - 100.0 * self._scores(triples).reshape(len(texts), -1)
-
-    def details(self, sums: Counts) -> dict[str, int | float]:
-        return {}
 
     def _scores(self, triples: Sequence[tuple[str, str, str]]) -> Values:
         """(n,) of source, hypothesis, reference."""

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from rescore.errors import UserError
-from rescore.metrics.base import Counts, NoOptions, Values
+from rescore.metrics.base import Counts, Metric, Values
 from rescore.options import Declared, option
 from rescore.parts import TOKENIZERS
-
-if TYPE_CHECKING:
-    from sacrebleu.metrics.base import Metric as SacrebleuMetric
 
 CELLS = 1 << 25
 """The largest matrix of texts and n-grams that is multiplied at once: 128 MiB."""
@@ -94,46 +91,53 @@ def ngram_counts(texts: Sequence[Sequence[Hashable]], orders: int) -> list[Ngram
     return of_orders
 
 
-class Chrf:
+class _Sacrebleu(Metric):
+    """A metric that `tool` of sacreBLEU computes."""
+
+    tool: Any
+
+    @property
+    def settings(self) -> dict[str, str]:
+        return self._signature()[0]
+
+    @property
+    def versions(self) -> dict[str, str]:
+        return {"sacrebleu": self._signature()[1]}
+
+    def _signature(self) -> tuple[dict[str, str], str]:
+        """What sacreBLEU's own signature says: how it counts, and its version."""
+        self.tool.corpus_score(["x"], [["x"]])  # it signs only what it has scored
+        parts = dict(part.split(":", 1) for part in self.tool.get_signature().format().split("|"))
+        return parts, parts.pop("version")
+
+    def _sentence_statistics(self, hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> list[list[float]]:
+        # sacreBLEU's own significance tests use this method; its public functions return scores only.
+        rows: list[list[float]] = [[] for _ in hypotheses]
+        for number in {len(texts) for texts in references}:
+            chosen = [index for index, texts in enumerate(references) if len(texts) == number]
+            streams = [[references[index][rank] for index in chosen] for rank in range(number)]
+            statistics = self.tool._extract_corpus_statistics([hypotheses[index] for index in chosen], streams)
+            for index, row in zip(chosen, statistics, strict=True):
+                rows[index] = row
+        return rows
+
+
+class Chrf(_Sacrebleu):
     """chrF2 (Popović 2015), and chrF2++ with n-grams of words (Popović 2017), as sacreBLEU computes them."""
 
-    higher_is_better = True
     unit = "character n-gram"
-    words = None
-    length_ratio = None
-
-    reads_source = reads_utterance = False
-    learned = False
-    companion = ""
-    Options = NoOptions
     name, word_order = "chrF", 0
 
     def __init__(self) -> None:
         from sacrebleu.metrics.chrf import CHRF
 
-        self._chrf = CHRF(word_order=self.word_order)
-
-    @classmethod
-    def choose(cls, options: NoOptions, references: Sequence[str]) -> Chrf:
-        return cls()
-
-    @property
-    def settings(self) -> dict[str, str]:
-        return sacrebleu_settings(self._chrf)[0]
-
-    @property
-    def versions(self) -> dict[str, str]:
-        return sacrebleu_settings(self._chrf)[1]
-
-    @property
-    def options(self) -> NoOptions:
-        return NoOptions()
+        self.tool = CHRF(word_order=self.word_order)
 
     def statistics(self, hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> Counts:
         """Columns: for each order (of characters, then of words) the n-grams of hypothesis and reference, and the
         matching ones."""
-        rows = _sentence_statistics(self._chrf, hypotheses, references)
-        return np.array(rows, dtype=np.int64).reshape(len(rows), 3 * self._chrf.order)
+        rows = self._sentence_statistics(hypotheses, references)
+        return np.array(rows, dtype=np.int64).reshape(len(rows), 3 * self.tool.order)
 
     def values(self, sums: Counts) -> Values:
         hypothesis, reference, match = (sums[:, part::3] for part in range(3))
@@ -142,28 +146,22 @@ class Chrf:
             number = orders.sum(axis=1)
             precision = np.where(orders, match / hypothesis, 0.0).sum(axis=1) / number
             recall = np.where(orders, match / reference, 0.0).sum(axis=1) / number
-            factor = self._chrf.beta**2
+            factor = self.tool.beta**2
             score = 100 * (1 + factor) * precision * recall / (factor * precision + recall)
         return np.nan_to_num(score, nan=0.0)
 
-    def sentence_values(self, statistics: Counts) -> Values:
-        return self.values(statistics)
-
-    def losses(self, statistics: Counts) -> Values:
-        return 100.0 - self.values(statistics)
-
     def _ngrams(self, texts: Sequence[str]) -> list[NgramCounts]:
-        characters = ngram_counts(["".join(text.split()) for text in texts], self._chrf.char_order)
-        words = [self._chrf._remove_punctuation(text) for text in texts] if self._chrf.word_order else []
-        return characters + (ngram_counts(words, self._chrf.word_order) if words else [])
+        characters = ngram_counts(["".join(text.split()) for text in texts], self.tool.char_order)
+        words = [self.tool._remove_punctuation(text) for text in texts] if self.tool.word_order else []
+        return characters + (ngram_counts(words, self.tool.word_order) if words else [])
 
     def pair_losses(self, texts: Sequence[str]) -> Values:
         columns = []
         for ngrams in self._ngrams(texts):
             totals = ngrams.totals
             # Orders that the reference lacks are not counted, as in sacreBLEU.
-            there = np.where(totals > 0, totals[:, None], 0)
-            columns += [there, np.broadcast_to(totals, there.shape), ngrams.matches()]
+            own = np.where(totals > 0, totals[:, None], 0)
+            columns += [own, np.broadcast_to(totals, own.shape), ngrams.matches()]
         return np.stack([self.losses(np.stack(row, axis=-1)) for row in zip(*columns, strict=True)])
 
     def aggregated(self, texts: Sequence[str]) -> Callable[[Values], Values]:
@@ -188,58 +186,29 @@ class ChrfPlusPlus(Chrf):
     name, word_order = "chrF++", 2
 
 
-class Ter:
+class Ter(_Sacrebleu):
     """Translation edit rate (Snover et al. 2006) as sacreBLEU computes it; slow, milliseconds a hypothesis."""
 
     name = "TER"
     higher_is_better = False
     unit = "edit"
-    words = None
-    pair_losses = None
-    aggregated = None
-    length_ratio = None
-
     SCALE = 840
     """Reference lengths are means over references; times this they are whole for up to eight."""
-
-    reads_source = reads_utterance = False
-    learned = False
-    companion = ""
-    Options = NoOptions
 
     def __init__(self) -> None:
         from sacrebleu.metrics.ter import TER
 
-        self._ter = TER()
-
-    @classmethod
-    def choose(cls, options: NoOptions, references: Sequence[str]) -> Ter:
-        return cls()
-
-    @property
-    def settings(self) -> dict[str, str]:
-        return sacrebleu_settings(self._ter)[0]
-
-    @property
-    def versions(self) -> dict[str, str]:
-        return sacrebleu_settings(self._ter)[1]
-
-    @property
-    def options(self) -> NoOptions:
-        return NoOptions()
+        self.tool = TER()
 
     def statistics(self, hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> Counts:
         """Columns: edits, and the mean length of the references times `SCALE`."""
-        rows = _sentence_statistics(self._ter, hypotheses, references)
+        rows = self._sentence_statistics(hypotheses, references)
         return np.array([[edits, round(length * self.SCALE)] for edits, length in rows], dtype=np.int64).reshape(-1, 2)
 
     def values(self, sums: Counts) -> Values:
         with np.errstate(divide="ignore", invalid="ignore"):
             rates = 100.0 * sums[:, 0] * self.SCALE / sums[:, 1]
         return np.where(sums[:, 1] > 0, rates, np.where(sums[:, 0] > 0, 100.0, 0.0))
-
-    def sentence_values(self, statistics: Counts) -> Values:
-        return self.values(statistics)
 
     def losses(self, statistics: Counts) -> Values:
         return self.values(statistics)
@@ -248,43 +217,16 @@ class Ter:
         return {"edits": int(sums[0]), "ref_words": round(int(sums[1]) / self.SCALE)}
 
 
-def sacrebleu_settings(metric: SacrebleuMetric) -> tuple[dict[str, str], dict[str, str]]:
-    """What sacreBLEU's own signature says: how it counts, and its version."""
-    metric.corpus_score(["x"], [["x"]])  # it signs only what it has scored
-    parts = dict(part.split(":", 1) for part in metric.get_signature().format().split("|"))
-    version = parts.pop("version")
-    return parts, {"sacrebleu": version}
-
-
-def _sentence_statistics(
-    metric: SacrebleuMetric, hypotheses: Sequence[str], references: Sequence[Sequence[str]]
-) -> list[list[float]]:
-    # sacreBLEU's own significance tests use this method; its public functions return scores only.
-    rows: list[list[float]] = [[] for _ in hypotheses]
-    for number in {len(texts) for texts in references}:
-        chosen = [index for index, texts in enumerate(references) if len(texts) == number]
-        streams = [[references[index][rank] for index in chosen] for rank in range(number)]
-        statistics = metric._extract_corpus_statistics([hypotheses[index] for index in chosen], streams)
-        for index, row in zip(chosen, statistics, strict=True):
-            rows[index] = row
-    return rows
-
-
 ORDERS = 4
 PAIRS = 1 << 14
 """Of texts whose losses are computed at once: as many as the cache of a core holds."""
 
 
-class Bleu:
+class Bleu(_Sacrebleu):
     """Corpus BLEU (Papineni et al. 2002) as sacreBLEU computes it, smoothing `exp`."""
 
     name = "BLEU"
-    higher_is_better = True
     unit = "n-gram"
-    words = None
-
-    reads_source = reads_utterance = False
-    learned = False
     companion = "chrf"
 
     @dataclass(frozen=True, kw_only=True)
@@ -303,7 +245,7 @@ class Bleu:
         self._tokenise = name = TOKENIZERS.check(tokenise)
         # `force` only silences the warning that a text looks tokenised; what it looks like was decided before.
         try:
-            self._corpus = BLEU(tokenize=name, force=True)
+            self.tool = BLEU(tokenize=name, force=True)
             self._sentence = BLEU(tokenize=name, force=True, effective_order=True)
         except (ImportError, RuntimeError):
             raise UserError(
@@ -319,14 +261,6 @@ class Bleu:
     def choose(cls, options: Options, references: Sequence[str]) -> Bleu:
         """The metric with the requested tokenizer; by default `none` for tokenised references, 13a for others."""
         return cls(options.tokenise or ("none" if looks_tokenised(references) else "13a"))
-
-    @property
-    def settings(self) -> dict[str, str]:
-        return sacrebleu_settings(self._corpus)[0]
-
-    @property
-    def versions(self) -> dict[str, str]:
-        return sacrebleu_settings(self._corpus)[1]
 
     @property
     def options(self) -> Options:
@@ -345,9 +279,6 @@ class Bleu:
 
     def sentence_values(self, statistics: Counts) -> Values:
         return corpus_bleu(statistics, effective_order=True)
-
-    def losses(self, statistics: Counts) -> Values:
-        return 100.0 - self.sentence_values(statistics)
 
     def pair_losses(self, texts: Sequence[str]) -> Values:
         words = self._words(texts)

@@ -58,7 +58,7 @@ class TermRate(ErrorRate):
         return ListedErrorRate.Options(normaliser=self.words, words=self._list)
 
     @property
-    def pair_losses(self) -> Callable[[Sequence[Any]], Values] | None:
+    def pair_losses(self) -> Callable[[Sequence[Any]], Values] | None:  # type: ignore[override]
         return None
 
     def statistics(self, hypotheses: Sequence[Any], references: Sequence[Sequence[str]]) -> Counts:

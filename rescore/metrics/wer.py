@@ -13,14 +13,14 @@ import numpy as np
 
 from rescore.errors import UserError
 from rescore.metrics.alignment import align, error_counts
-from rescore.metrics.base import Counts, Spoken, Values
+from rescore.metrics.base import Counts, Metric, Spoken, Values
 from rescore.metrics.normalise import Normaliser, WordList, paired_words
 from rescore.options import Declared, option
 
 SUBSTITUTIONS, DELETIONS, INSERTIONS, REFERENCE = range(4)
 
 
-class ErrorRate:
+class ErrorRate(Metric):
     """(substitutions + deletions + insertions) / reference units, in percent.
 
     Texts are normalised first (by default as sclite does: case is folded). Words are parted by white space, or split
@@ -29,14 +29,9 @@ class ErrorRate:
     """
 
     higher_is_better = False
-    aggregated = None
-    length_ratio = None
-
     name = "WER"
     unit = "word"
-    reads_source = reads_utterance = False
-    learned = False
-    companion = ""
+    words: Normaliser
 
     @dataclass(frozen=True, kw_only=True)
     class Options(Declared):
@@ -102,20 +97,19 @@ class ErrorRate:
         return statistics[:, :REFERENCE].sum(axis=1).astype(np.float64)
 
     @property
-    def pair_losses(self) -> Callable[[Sequence[str]], Values] | None:
+    def pair_losses(self) -> Callable[[Sequence[str]], Values] | None:  # type: ignore[override]
         glm = self.words.glm
         if glm is None or not glm.sided:
             return None
         # A hypothesis in the place of a reference is still a hypothesis: it keeps the rules for these.
         alike = copy(self)
         alike.words = replace(self.words, glm=replace(glm, of_references=glm.of_hypotheses))
+        return alike._losses_of_pairs
 
-        def losses(texts: Sequence[str]) -> Values:
-            pairs = list(product(texts, texts))
-            rows = alike.statistics([first for first, _ in pairs], [(second,) for _, second in pairs])
-            return self.losses(rows).reshape(len(texts), len(texts))
-
-        return losses
+    def _losses_of_pairs(self, texts: Sequence[str]) -> Values:
+        pairs = list(product(texts, texts))
+        rows = self.statistics([first for first, _ in pairs], [(second,) for _, second in pairs])
+        return self.losses(rows).reshape(len(texts), len(texts))
 
     def details(self, sums: Counts) -> dict[str, int | float]:
         names = ("substitutions", "deletions", "insertions", "ref_words" if self.unit == "word" else "ref_characters")
@@ -214,21 +208,15 @@ class ListedErrorRate(ErrorRate):
         return ListedErrorRate.Options(normaliser=self.words, words=self._list)
 
     @property
-    def pair_losses(self) -> Callable[[Sequence[Any]], Values] | None:
-        at_once = super().pair_losses
+    def pair_losses(self) -> Callable[[Sequence[Any]], Values] | None:  # type: ignore[override]
         if not self.reads_utterance:
-            return at_once
+            return super().pair_losses
 
         def losses(texts: Sequence[Spoken]) -> Values:
-            alone = type(self)(self._list, self.words)
+            alone = copy(self)
             alone._list = replace(self._list, by_utterance=False)
-            alone._words, alone._by_utterance = self._listed(texts[0].utterance), {}
-            plain = [spoken.text for spoken in texts]
-            if at_once := alone.pair_losses:
-                return at_once(plain)
-            pairs = list(product(plain, plain))
-            rows = alone.statistics([first for first, _ in pairs], [(second,) for _, second in pairs])
-            return self.losses(rows).reshape(len(texts), len(texts))
+            alone._words = self._listed(texts[0].utterance)
+            return (alone.pair_losses or alone._losses_of_pairs)([spoken.text for spoken in texts])
 
         return losses
 

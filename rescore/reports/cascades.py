@@ -1,14 +1,19 @@
-"""What a model scored that was asked about the best hypotheses of each list only, and what that left to win."""
+"""What became of parts of the lists: the hypotheses that a model of a cascade scored, and the proposed hypotheses."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 import numpy as np
+from msgspec import Meta
 
+from rescore import decision
+from rescore.errors import counted
 from rescore.metrics import Metric, list_statistics, oracle, total, value
-from rescore.nbest import TOKENS, WORDS, NbestList, Selection
+from rescore.metrics.base import losses_of
+from rescore.nbest import FIRST_PASS, TOKENS, WORDS, NbestList, Origin, Selection
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,21 +52,16 @@ def cascades(lists: Sequence[NbestList], columns: Sequence[str], metric: Metric 
         if metric is not None:
             statistics = list_statistics(metric, left)
             best = value(metric, total(statistics, oracle(metric, statistics)))
-        hypotheses = _number(left) / _number(lists)
-        result.append(Cascade(column, record.selection, hypotheses, unit, _share(left, lists, unit), best))
+        hypotheses, whole = (sum(len(nbest.hypotheses) for nbest in each) for each in (left, lists))
+        units, all_units = (sum(sum(nbest.column(unit)) for nbest in each) for each in (left, lists))
+        share = units / all_units if all_units else 0.0
+        result.append(Cascade(column, record.selection, hypotheses / whole, unit, share, best))
     return result
 
 
-def _number(lists: Sequence[NbestList]) -> int:
-    return sum(len(nbest.hypotheses) for nbest in lists)
-
-
-def _share(selected: Sequence[NbestList], lists: Sequence[NbestList], column: str) -> float:
-    part, whole = (sum(sum(nbest.column(column)) for nbest in each) for each in (selected, lists))
-    return part / whole if whole else 0.0
-
-
-def lines(records: Sequence[Cascade], metric: str | None, every: Sequence[Mapping[str, float]]) -> Iterator[str]:
+def cascade_lines(
+    records: Sequence[Cascade], metric: str | None, every: Sequence[Mapping[str, float]]
+) -> Iterator[str]:
     """One line for each model.
 
     Args:
@@ -75,3 +75,68 @@ def lines(records: Sequence[Cascade], metric: str | None, every: Sequence[Mappin
             f"{cascade.column} scored {100 * cascade.hypotheses:.1f} % of the hypotheses and "
             f"{100 * cascade.units:.1f} % of the {cascade.unit}{best}; {cascade.selection}{unused}"
         )
+
+
+@dataclass(frozen=True, slots=True)
+class AgainstFirstPass:
+    """Texts under the first metric, each beside the first pass's best of its list; 0 for lists without references."""
+
+    texts: Annotated[int, Meta(description="All of them.")]
+    better: Annotated[int, Meta(description="Those that are better.")] = 0
+    equal: Annotated[int, Meta(description="Those that are as good.")] = 0
+    worse: Annotated[int, Meta(description="Those that are worse.")] = 0
+
+    def __str__(self) -> str:
+        effects = (("better", self.better), ("equal", self.equal), ("worse", self.worse))
+        named = ", ".join(f"{number:,} {name}" for name, number in effects)
+        return f"{self.texts:,}" + (f" ({named})" if any(number for _, number in effects) else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Proposed:
+    """The proposals in lists."""
+
+    utterances: Annotated[int, Meta(description="All lists.")]
+    lists: Annotated[int, Meta(description="Lists with a proposal: a text that the list did not have.")]
+    proposals: Annotated[AgainstFirstPass, Meta(description="All proposals.")]
+    chosen: Annotated[AgainstFirstPass, Meta(description="The proposals that were chosen.")]
+
+    def __str__(self) -> str:
+        """One line for a person."""
+        share = 100 * self.lists / self.utterances
+        return (
+            f"proposals: in {self.lists:,} of {counted(self.utterances, 'list')} ({share:.0f} %); "
+            f"against the first pass: all {self.proposals}, chosen {self.chosen}"
+        )
+
+
+def proposed(metric: Metric | None, lists: Sequence[NbestList], texts: Sequence[str]) -> Proposed | None:
+    """
+    Args:
+        metric: None for lists without references. texts: the choices, one per list.
+
+    Returns:
+        None for lists without proposals.
+    """
+    proposals = [
+        (nbest, hypothesis.text, hypothesis.text == text)
+        for nbest, text in zip(lists, texts, strict=True)
+        for hypothesis in nbest.hypotheses
+        if hypothesis.origin is Origin.PROPOSED
+    ]
+    if not proposals:
+        return None
+    chosen = [proposal for proposal in proposals if proposal[2]]
+    number = len({id(nbest) for nbest, *_ in proposals})
+    return Proposed(len(lists), number, _against(metric, proposals), _against(metric, chosen))
+
+
+def _against(metric: Metric | None, proposals: Sequence[tuple[NbestList, str, bool]]) -> AgainstFirstPass:
+    measured = [(nbest, text) for nbest, text, _ in proposals if nbest.references]
+    if metric is None or not measured:
+        return AgainstFirstPass(len(proposals))
+    lists, texts = [nbest for nbest, _ in measured], [text for _, text in measured]
+    first = decision.best(lists, {FIRST_PASS: 1.0})
+    before = [nbest.hypotheses[place].text for nbest, place in zip(lists, first, strict=True)]
+    effects = np.sign(losses_of(metric, lists, texts) - losses_of(metric, lists, before)).tolist()
+    return AgainstFirstPass(len(proposals), effects.count(-1), effects.count(0), effects.count(1))

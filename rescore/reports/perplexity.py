@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import IO
 
 import numpy as np
 
-from rescore.errors import counted
-from rescore.lms import LanguageModel, TokenScores, is_pseudo, origin
+from rescore.errors import UserError, counted
+from rescore.lms import LanguageModel, TokenScores, capabilities_of, is_pseudo, origin
+from rescore.lms.context import ask, in_place
 from rescore.nbest import Column, Hypothesis, NbestList
 from rescore.signature import Signature
 from rescore.styles import as_json, text
 
+CHUNK = 1000
+"""Sentences that are scored together."""
 DOUBTFUL = 1000.0
 """A mean above this multiple of the median is meaningless."""
 
@@ -66,6 +69,39 @@ def documents(lines: Iterable[str]) -> list[NbestList]:
         else:
             document += 1
     return lists
+
+
+def measure(
+    lm: LanguageModel,
+    lines: Sequence[NbestList],
+    accuracy: bool = False,
+    progress: Callable[[int], object] = lambda number: None,
+) -> tuple[TextScore, list[TokenScores]]:
+    """The figures of a text, and the scores of each of its sentences.
+
+    Args:
+        lines: as `documents` makes them. accuracy: whether the most probable tokens are counted; for networks only.
+        progress: called with the number of sentences that were scored since the last call.
+
+    Raises:
+        UserError: the model scores the best hypotheses of lists only.
+    """
+    if capabilities_of(lm).selection is not None:
+        raise UserError(f"--lm {lm.name}: top=N is about lists; leave it out for --text FILE")
+    sentences = [line.hypotheses[0].text for line in lines]
+    placed = zip(in_place([lm], lines), sentences, strict=True)
+    questions = [question for line, sentence in placed for question in ask(lm, line, [sentence])]
+    scores: list[TokenScores] = []
+    right = 0
+    for start in range(0, len(questions), CHUNK):
+        part = questions[start : start + CHUNK]
+        scores += lm.score(part)
+        if accuracy:
+            from rescore.lms.neural.passes import right_tokens  # here: other models need no PyTorch
+
+            right += sum(int(tokens.sum()) for tokens in right_tokens(lm, part))
+        progress(len(part))
+    return text_score(lm, sentences, scores, right if accuracy else None), scores
 
 
 def text_score(
@@ -129,23 +165,18 @@ def render(scores: Sequence[TextScore]) -> str:
         "",
         f"{counted(scores[0].sentences, 'sentence')}, {counted(scores[0].words, 'word')}; "
         "mean and median are over sentences; natural log",
-        *(
-            [f"{', '.join(pseudo)}: pseudo-perplexity, not comparable with the perplexity of other kinds"]
-            if pseudo
-            else []
-        ),
-        *(["accuracy compares models of one tokenizer only"] if measured else []),
-        *(_doubtful(score) for score in scores if score.by_token.mean > DOUBTFUL * score.by_token.median),
-        *(score.signature for score in scores),
     ]
-    return "\n".join(lines)
-
-
-def _doubtful(score: TextScore) -> str:
-    return (
+    if pseudo:
+        lines.append(f"{', '.join(pseudo)}: pseudo-perplexity, not comparable with the perplexity of other kinds")
+    if measured:
+        lines.append("accuracy compares models of one tokenizer only")
+    lines += [
         f"{score.lm}: a few sentences decide the mean ({score.unknown:,} of {score.tokens:,} tokens are unknown); "
         "the median says more"
-    )
+        for score in scores
+        if score.by_token.mean > DOUBTFUL * score.by_token.median
+    ]
+    return "\n".join([*lines, *(score.signature for score in scores)])
 
 
 def write(scores: Sequence[TextScore], file: IO[str]) -> None:

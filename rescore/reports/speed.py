@@ -6,14 +6,15 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from typing import IO
+from pathlib import Path
+from typing import IO, Any
 
 from rescore.engines import OnProgress
 from rescore.errors import counted
 from rescore.lms import LanguageModel, without_context
 from rescore.nbest import NbestList
 from rescore.parts import EMBEDDER, resolve
-from rescore.styles import as_json, text
+from rescore.styles import as_json, save_plot, text
 from rescore.version import VERSION
 
 SENTENCES = 5
@@ -67,7 +68,7 @@ def measure(
     Raises:
         UserError: a model without vectors is asked for them.
     """
-    work = _vectors_of(lm) if vectors else lambda sentences: lm.score(without_context(sentences))
+    work = resolve(EMBEDDER)([lm]).sentences if vectors else lambda sentences: lm.score(without_context(sentences))
     work(texts[:100])
     runs: list[float] = []
     for _ in range(repeats):
@@ -111,10 +112,6 @@ def machine() -> str:
     return f"{counted(torch.get_num_threads(), 'thread')} of a CPU with {torch.backends.cpu.get_cpu_capability()}"
 
 
-def _vectors_of(lm: LanguageModel) -> Callable[[Sequence[str]], object]:
-    return resolve(EMBEDDER)([lm]).sentences
-
-
 def _seconds(work: Callable[[Sequence[str]], object], texts: Sequence[str]) -> float:
     began = time.perf_counter()
     work(texts)
@@ -135,6 +132,22 @@ def render(speeds: Sequence[Speed], about: str) -> str:
     if lengths:
         tables += ["", "milliseconds a sentence, one at a time", "", text(by_length)]
     return "\n".join(tables)
+
+
+def plot(speeds: Sequence[Speed], path: Path) -> None:
+    """Draw milliseconds against words, as PNG.
+
+    Raises:
+        UserError: matplotlib is not installed, or the file cannot be written.
+    """
+
+    def by_length(axes: Any) -> None:
+        for speed in speeds:
+            words = [point.words for point in speed.by_length]
+            axes.plot(words, [point.milliseconds for point in speed.by_length], marker="o", label=speed.lm)
+        axes.set_yscale("log")
+
+    save_plot(path, "words in the sentence", "milliseconds", by_length)
 
 
 def write(speeds: Sequence[Speed], about: str, file: IO[str]) -> None:

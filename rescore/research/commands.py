@@ -251,7 +251,7 @@ def probe_command(
     read = probe.read(name, Path(file), Path(gold) if gold else None, examples or probe.EXAMPLES)
     loaded = lms.load()
     if fine_tune:
-        from rescore.research.fine_tuning import FineTuning, trainable
+        from rescore.research.vectors import FineTuning, trainable
 
         usual = FineTuning()
         how = FineTuning(epochs or usual.epochs, learning_rate or usual.learning_rate)

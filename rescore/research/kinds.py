@@ -13,18 +13,27 @@ import numpy as np
 import numpy.typing as npt
 
 from rescore.errors import UserError
-from rescore.lms.base import Capabilities, Spec
+from rescore.lms.base import Capabilities, ComputeOptions, Kind, Report, Spec
 from rescore.lms.neural.config import NetworkConfig
 from rescore.lms.neural.kind import NeuralKind
 from rescore.lms.neural.options import Experiment, Lesson, MaskingOptions, NeuralOptions, model_folder
+from rescore.lms.options import TrainingOptions
 from rescore.options import option
+from rescore.research.a3t import A3tOptions
 
 if TYPE_CHECKING:
     from rescore.lms.neural.passes import Network
     from rescore.lms.neural.tokenizer import Tokenizer
     from rescore.lms.neural.training.objectives import Curriculum, Task
-    from rescore.research.electra import Electra, ElectraScorer, ReplacedTokenDetection
-    from rescore.research.permutation import Permutation, PermutationLanguageModelling, PermutationScorer
+    from rescore.research.a3t.training import A3tModel
+    from rescore.research.networks import (
+        Electra,
+        ElectraScorer,
+        Permutation,
+        PermutationLanguageModelling,
+        PermutationScorer,
+        ReplacedTokenDetection,
+    )
 
 
 class ElectraKind(NeuralKind):
@@ -81,18 +90,18 @@ class ElectraKind(NeuralKind):
             return config
 
     def network(self, config: NetworkConfig) -> Electra:
-        from rescore.research.electra import Electra
+        from rescore.research.networks import Electra
 
         return Electra(config)
 
     def objective(self, tokenizer: Tokenizer, options: Any) -> ReplacedTokenDetection:
-        from rescore.research.electra import ReplacedTokenDetection, generators
+        from rescore.research.networks import ReplacedTokenDetection, generators
 
         replacers = generators(tokenizer, options.generator_folder, options.confusions)
         return ReplacedTokenDetection(replacers, options.mask_rate, options.mask_cap)
 
     def scorer(self, spec: Spec, network: Network) -> ElectraScorer:
-        from rescore.research.electra import ElectraScorer
+        from rescore.research.networks import ElectraScorer
 
         return ElectraScorer(spec.name, network)
 
@@ -105,24 +114,45 @@ class PermutationKind(NeuralKind):
     Options = NeuralOptions
 
     def network(self, config: NetworkConfig) -> Permutation:
-        from rescore.research.permutation import Permutation
+        from rescore.research.networks import Permutation
 
         return Permutation(config)
 
     def objective(self, tokenizer: Tokenizer, options: Any) -> PermutationLanguageModelling:
-        from rescore.research.permutation import PermutationLanguageModelling
+        from rescore.research.networks import PermutationLanguageModelling
 
         return PermutationLanguageModelling(tokenizer)
 
     def scorer(self, spec: Spec, network: Network) -> PermutationScorer:
-        from rescore.research.permutation import PermutationScorer
+        from rescore.research.networks import PermutationScorer
 
         return PermutationScorer.of(spec, network)
 
 
+class A3tKind(Kind):
+    """Minus the mean L1 error of masked spans of the recording, reconstructed under the hypothesis."""
+
+    capabilities = Capabilities(audio=True)
+    uses_torch = True
+
+    Options = A3tOptions
+
+    def load(self, spec: Spec, computing: ComputeOptions) -> A3tModel:
+        """`a3t:DIR`."""
+        from rescore.research.a3t.training import A3tModel
+
+        return A3tModel(spec.name, spec.path, computing)
+
+    def train(self, options: TrainingOptions, report: Report = lambda line: None) -> None:
+        from rescore.research.a3t.training import train
+
+        assert isinstance(options, A3tOptions)
+        train(options, report)
+
+
 @dataclass(frozen=True, kw_only=True)
 class HypernymOptions(Experiment):
-    """Hypernym classes, for kinds that predict tokens: see `rescore.research.hypernyms`."""
+    """Hypernym classes, for kinds that predict tokens: see `rescore.research.targets`."""
 
     hypernyms: str | None = option(
         None,
@@ -141,14 +171,14 @@ class HypernymOptions(Experiment):
     def curriculum(self, tokenizer: Tokenizer, counts: npt.NDArray[np.int64]) -> Curriculum | None:
         if self.hypernyms is None:
             return super().curriculum(tokenizer, counts)
-        from rescore.research.hypernyms import HypernymClasses
+        from rescore.research.targets import HypernymClasses
 
         return HypernymClasses.read(Path(self.hypernyms), tokenizer, counts)
 
 
 @dataclass(frozen=True, kw_only=True)
 class OrderOptions(Experiment):
-    """Sentence order, for kinds that predict a token from both sides: see `rescore.research.sentence_order`."""
+    """Sentence order, for kinds that predict a token from both sides: see `rescore.research.targets`."""
 
     sentence_order: str | None = option(
         None,
@@ -172,7 +202,7 @@ class OrderOptions(Experiment):
     def tasks(self, usual: Task, lesson: Lesson) -> list[Task]:
         tasks = super().tasks(usual, lesson)
         if self.sentence_order is not None:
-            from rescore.research.sentence_order import order_task
+            from rescore.research.targets import order_task
 
             tasks.append(order_task(self.sentence_order, usual, lesson.config, lesson.tokenizer))
         return tasks

@@ -26,8 +26,7 @@ from rescore.research.similarity import FOLDS, TRIALS, read_words, signed, word_
 from rescore.styles import text
 
 if TYPE_CHECKING:
-    from rescore.research.fine_tuning import FineTuning
-    from rescore.research.vectors import VectorOptions
+    from rescore.research.vectors import FineTuning, VectorOptions
 
 STRENGTHS = (1e-4, 1e-3, 1e-2, 1e-1)
 """Of the data against the penalty: scikit-learn's C."""
@@ -181,8 +180,7 @@ def fine_tuned(
     Raises:
         UserError: `rescore train` does not make such networks, or the loss is not finite.
     """
-    from rescore.research.fine_tuning import Side, fine_tune, trainable
-    from rescore.research.vectors import POOLINGS, Embedder
+    from rescore.research.vectors import POOLINGS, Embedder, Side, fine_tune, trainable
 
     classes = np.unique(examples.labels, return_inverse=True)[1]
     right = []
@@ -210,7 +208,7 @@ def _probed(
     program: str,
 ) -> Probed:
     """The accuracy from the flags of right answers; `settings` of a fine-tuning, `program` that trained."""
-    asked = [label for part in _parts(examples) for label, test in zip(examples.labels, part, strict=True) if test]
+    labels = [label for part in _parts(examples) for label, test in zip(examples.labels, part, strict=True) if test]
     draws = np.random.default_rng(SEED).integers(0, len(right), (TRIALS, len(right)))
     accuracies = np.sort(right[draws].mean(axis=1))
     signature = signed(f"acc:{task}", [lm], options, centre=False)
@@ -225,7 +223,7 @@ def _probed(
         len(right),
         100 * float(right.mean()),
         (100 * float(accuracies[25]), 100 * float(accuracies[-26])),
-        100 * max(map(asked.count, set(asked))) / len(asked),
+        100 * max(map(labels.count, set(tested_labels))) / len(tested_labels),
         str(signature),
     )
 

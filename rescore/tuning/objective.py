@@ -215,7 +215,7 @@ class Objective:
         posteriors = self.posteriors(point)
         risk = np.einsum("lij,lj->li", self.losses, posteriors)
         risk[~self.present] = np.inf
-        # Of equal risks the more probable, then the first, as `rescore.decision.mbr.least_risk` chooses.
+        # Of equal risks the more probable, then the first, as `rescore.decision.rules.least_risk` chooses.
         least = risk <= risk.min(axis=1, keepdims=True) + 1e-12
         return np.asarray(np.where(least, posteriors, -1.0).argmax(axis=1))
 

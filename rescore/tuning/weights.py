@@ -265,10 +265,8 @@ class Weights:
             raise UserError(f'{path}: no "weights"; expected a file that `rescore tune` wrote')
         if values.get("schema", SCHEMA) != SCHEMA:
             raise UserError(f"{path}: schema is {values['schema']!r}, not {SCHEMA!r}; tune again with this version")
-        if isinstance(about := values.get("tuned_for"), dict) and "settings" not in about:  # as 0.1 wrote it
-            former = {name: about[name] for name in ("tokenise", "glm", "words", "model") if about.get(name)}
-            flags = dict.fromkeys(about.get("normaliser") or (), True)
-            values = values | {"tuned_for": about | {"settings": former | flags}}
+        if isinstance(about := values.get("tuned_for"), dict) and "normaliser" in about:
+            raise UserError(f"{path}: an earlier release of rescore wrote this file; tune again with this version")
         loaded = parsed({"origin": str(path)} | values, cls, str(path))
         check_condition(loaded.condition, f"{path}: condition")
         return loaded

@@ -227,7 +227,7 @@ def test_bad_input(
 
 def test_bad_commands(rescore: Run, lists: Path) -> None:
     assert_one_line_error(rescore("rescroe"), "rescroe: no such file or command")
-    assert_one_line_error(rescore("score", lists), "Missing option '--lm'")
+    assert_one_line_error(rescore("score", lists), "give --lm KIND")
     assert_one_line_error(rescore(lists, "--lm", "elmo"), "'elmo' is not one of tta")
     assert_one_line_error(rescore("tune", lists), "no column of LM scores")
     assert_one_line_error(rescore("rerank", lists, "--weights", lists), 'no "weights"')
@@ -310,3 +310,12 @@ def test_text_is_not_respelled(rescore: Run, tmp_path: Path) -> None:
     (tmp_path / "t").write_text("a\n", encoding="utf-8")
     done = rescore("score", "--text", "t", "--lm", "tta", "--respell", "4")
     assert done.returncode == 2 and "--respell" in done.stderr and "for lists" in done.stderr
+
+
+def test_a_damaged_module_is_no_interruption(rescore: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def damaged(name: str) -> None:
+        raise EOFError("marshal data too short")
+
+    monkeypatch.setattr("rescore.cli.main.importlib.import_module", damaged)
+    with pytest.raises(EOFError, match="marshal"):
+        rescore("models")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
+from typing import Any
 
-from tests.conftest import Run, assert_one_line_error
+from tests.conftest import Done, Run, assert_one_line_error
 from tests.metrics.test_significance import systems
 
 
@@ -38,6 +40,43 @@ def test_tests_that_do_not_apply(rescore: Run, tmp_path: Path) -> None:
     both = ["eval", "one.trn", "two.trn", "--ref", "ref.trn"]
     assert_one_line_error(rescore(*both, "--metric", "chrf", "--test", "mapsswe"), "does not apply to chrF")
     assert_one_line_error(rescore(*both, "--speaker", "x(.)"), "--speaker x(.) does not match it")
+
+
+def test_few_speakers_are_told_and_intervals_draw_speakers(rescore: Run, tmp_path: Path) -> None:
+    write(tmp_path)
+    for name in ("ref", "one", "two"):
+        text = (tmp_path / f"{name}.trn").read_text()
+        (tmp_path / f"{name}.1.trn").write_text(re.sub(r"\(s\d-", "(s-", text))
+        (tmp_path / f"{name}.2.trn").write_text(re.sub(r"\(s(\d)-", lambda found: f"(s{int(found[1]) % 3}-", text))
+
+    def measured(number: str, *options: str, outputs: int = 2) -> tuple[Done, dict[str, Any]]:
+        names = [f"{name}{number}.trn" for name in ("one", "two")[:outputs]]
+        done = rescore("eval", *names, "--ref", f"ref{number}.trn", "--report", "r.json", *options)
+        assert done.returncode == 0, done.stderr
+        return done, json.loads((tmp_path / "r.json").read_text())
+
+    done, report = measured(".1", "--by-speaker")
+    assert report["systems"][1]["p_value"] == 1 and "are of one speaker, so tests and intervals" in done.stderr
+    done, report = measured(".2", "--by-speaker")
+    assert "only 3 speakers: randomisation gives no p-value below about 0.25" in done.stderr
+    assert report["systems"][1]["p_value"] > 0.24
+    done, report = measured("")
+    assert done.stderr == ""
+    _, by_speaker = measured("", "--by-speaker", outputs=1)
+    assert "|p:by=speaker|" in by_speaker["signature"] and by_speaker["test"] == "by=speaker"
+    one, other = report["systems"][0], by_speaker["systems"][0]
+    assert one["value"] == other["value"] and (one["low"], one["high"]) != (other["low"], other["high"])
+
+
+def test_few_recordings_are_told(rescore: Run, tmp_path: Path) -> None:
+    for name, texts in zip(("ref", "one", "two"), systems(0), strict=True):
+        (tmp_path / name).mkdir()
+        for half in (0, 1):
+            (tmp_path / name / f"r{half}.txt").write_text("\n".join(texts[half::2]), encoding="utf-8")
+    done = rescore("eval", "one", "two", "--whole", "--ref", "ref")
+    assert "only 2 recordings: randomisation gives no p-value below about 0.5" in done.stderr
+    assert "give --test mapsswe, which compares segments" in done.stderr
+    assert rescore("eval", "one", "two", "--whole", "--ref", "ref", "--test", "mapsswe").stderr == ""
 
 
 def test_what_counts_as_a_word_can_be_said(rescore: Run, tmp_path: Path) -> None:

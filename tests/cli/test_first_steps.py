@@ -39,6 +39,25 @@ def test_words_without_a_use_are_said(rescore: Run, tmp_path: Path) -> None:
         assert said not in rescore(*command[:4], *metric).stderr
 
 
+def test_a_boost_needs_no_reference_with_a_listed_word(rescore: Run, tmp_path: Path) -> None:
+    lists = [
+        {"id": "u1", "ref": "a b", "hyps": [{"text": "a b", "score": -1}, {"text": "a zebra", "score": -2}]},
+        {"id": "u2", "ref": "a", "hyps": [{"text": "a", "score": -1}, {"text": "b", "score": -2}]},
+    ]
+    (tmp_path / "l.jsonl").write_text("".join(json.dumps(entry) + "\n" for entry in lists), encoding="utf-8")
+    (tmp_path / "words").write_text("zebra\n", encoding="utf-8")
+    said = "words: no word of the references is a word of this list, so figures of listed words are absent"
+    options = ("--words", "words", "--boost", "5", "--save-weights", "w.json", "--report", "r.json")
+    done = rescore("run", "l.jsonl", *options, "--best", "-")
+    assert done.returncode == 0 and said in done.stderr and done.stdout == "u1 a zebra\nu2 a\n"
+    assert [figures["metric"] for figures in json.loads((tmp_path / "r.json").read_text())["metrics"]] == ["WER"]
+    done = rescore("rerank", "l.jsonl", "--words", "words", "--weights", "w.json", "--report", "s.json", "--best", "-")
+    assert done.returncode == 0 and said in done.stderr and done.stdout == "u1 a zebra\nu2 a\n"
+    assert_one_line_error(
+        rescore("run", "l.jsonl", "--words", "words", "--metric", "bwer"), "no word of the references"
+    )
+
+
 def test_a_negative_bonus_for_listed_words_is_said() -> None:
     assert not [*notes([{"s2s": 1.0, LISTED: 0.5}, {"s2s": 1.0}])]
     (line,) = notes([{"s2s": 1.0}, {"s2s": 1.0, LISTED: -0.5}])
@@ -132,3 +151,19 @@ def test_formats_of_texts_are_written_by_rerank(name: str, rescore: Run, tmp_pat
     write_lines(tmp_path / "l.jsonl", noise(3, 1))
     done = rescore("convert", "l.jsonl", "--to", name)
     assert done.returncode == 2 and f"rescore rerank NBEST --best out.{name.lower()}" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("convert", "l.jsonl"),
+        ("rerank", "l.jsonl", "--weights", "no.json"),
+        ("run", "l.jsonl", "--lm", "ngram:no.arpa", "--weight", "0.5"),
+    ],
+)
+def test_lists_are_not_written_with_the_ending_of_texts(command: tuple[str, ...], rescore: Run, tmp_path: Path) -> None:
+    write_lines(tmp_path / "l.jsonl", noise(3, 1))
+    for name in ("x.trn", "x.ctm.gz", "x.srt"):
+        done = rescore(*command, "-o", name)
+        assert_one_line_error(done, f"{name}: ", "1-best texts, not lists", f"rescore rerank NBEST --best {name}")
+        assert not (tmp_path / name).exists()

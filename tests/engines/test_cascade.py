@@ -17,7 +17,7 @@ from rescore import formats, pipeline
 from rescore.decision.rules import combine, selected
 from rescore.errors import UserError
 from rescore.lms import Question, TokenScores, capabilities_of, column_name, load, parse
-from rescore.lms.base import LanguageModel, Marked, origin
+from rescore.lms.base import LanguageModel, marked, origin
 from rescore.lms.cache import Cached
 from rescore.nbest import Hypothesis, NbestList, Origin, Selection, ranking
 from rescore.reports.results import Dev, render
@@ -70,7 +70,7 @@ CASCADE = Weights({"s2s": 0.6, "cheap": 0.4}, "given")
 
 def score(lists: Sequence[NbestList], top: int) -> tuple[list[NbestList], Hashes, str]:
     cheap, dear = Hashes("cheap", 1.0), Hashes("dear", 2.0)
-    models: list[LanguageModel] = [cheap, Marked(dear, top) if top else dear]
+    models: list[LanguageModel] = [cheap, marked(dear, top) if top else dear]
     config = pipeline.RunConfig(cascade=CASCADE)
     models = stages.models_for(config, models, lists)
     return list(stages.scored(lists, models, config)), dear, column_name(models[1], "sum")
@@ -182,7 +182,7 @@ def test_copies_of_a_text_count_once() -> None:
 def test_a_model_before_may_be_selective_itself() -> None:
     lists = some_lists(10)
     config = pipeline.RunConfig(cascade=Weights({"s2s": 1.0}, "given"))
-    models: list[LanguageModel] = [Marked(Hashes("one"), 5), Marked(Hashes("two"), 2)]
+    models: list[LanguageModel] = [marked(Hashes("one"), 5), marked(Hashes("two"), 2)]
     models = stages.models_for(config, models, lists)
     for nbest in stages.scored(lists, models, config):
         five, two = ([math.isinf(score) for score in nbest.column(column)] for column in ("one:top=5", "two:top=2"))
@@ -206,7 +206,7 @@ def test_it_survives_native_json_and_is_not_a_missing_score(tmp_path: Path) -> N
 def test_weights_of_another_cascade_are_refused() -> None:
     dev = some_lists(60, 2)
     weights, _ = stages.tuned(score(dev, 3)[0])
-    cheap, dear = Hashes("cheap", 1.0), Marked(Hashes("dear", 2.0), 3)
+    cheap, dear = Hashes("cheap", 1.0), marked(Hashes("dear", 2.0), 3)
     config = pipeline.RunConfig(cascade=Weights({"s2s": 0.9, "cheap": 0.1}, "given"))
     models = stages.models_for(config, [cheap, dear], dev)
     other = list(stages.scored(dev, models, config))
@@ -219,7 +219,7 @@ def test_weights_of_another_cascade_are_refused() -> None:
 
 def test_selecting_weights_of_another_model_are_refused() -> None:
     lists = some_lists(3)
-    models: list[LanguageModel] = [Hashes("cheap"), Marked(Hashes("dear"), 3)]
+    models: list[LanguageModel] = [Hashes("cheap"), marked(Hashes("dear"), 3)]
     cheap = origin(models[0], "sum")
     config = pipeline.RunConfig(cascade=replace(CASCADE, columns={"cheap": cheap}))
     assert stages.models_for(config, models, lists)
@@ -239,7 +239,7 @@ def test_a_loaded_rescorer_selects_as_the_weights_were_tuned() -> None:
     dev = some_lists(60, 2)
     cascaded, _, column = score(dev, 2)
     weights, _ = stages.tuned(cascaded)
-    rescorer = Rescorer([Hashes("cheap", 1.0), Marked(Hashes("dear", 2.0), 2)], weights)
+    rescorer = Rescorer([Hashes("cheap", 1.0), marked(Hashes("dear", 2.0), 2)], weights)
     expected = [text for _, text in pipeline.rerank(cascaded, weights, pipeline.RunConfig())]
     assert [choice.text for choice in rescorer.choose_all(dev)] == expected
     assert rescorer.choose(dev[0]).nbest.provenance[column].selection == Selection(2, CASCADE.weights)
@@ -250,7 +250,7 @@ def test_the_cache_is_that_of_the_model(tmp_path: Path) -> None:
     list(stages.scored(lists, [Cached(dear, tmp_path)], pipeline.RunConfig()))
     dear.asked.clear()
     config = pipeline.RunConfig()
-    models = stages.models_for(config, [Cached(Marked(dear, 2), tmp_path)], lists)
+    models = stages.models_for(config, [Cached(marked(dear, 2), tmp_path)], lists)
     for nbest in stages.scored(lists, models, config):
         assert sum(not math.isinf(score) for score in nbest.column("dear:top=2")) == 2
     assert not dear.asked

@@ -26,7 +26,7 @@ from rescore.pipeline import RunConfig
 from rescore.plan import metrics_of
 from rescore.reports.analysis import analyse
 from rescore.reports.analysis import render as render_analysis
-from rescore.reports.proposals import AgainstFirstPass, Proposed, proposed
+from rescore.reports.cascades import AgainstFirstPass, Proposed, proposed
 from rescore.reports.results import render
 from rescore.tuning import Weights
 from tests.conftest import Run, assert_one_line_error

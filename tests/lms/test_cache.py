@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import os
 import signal
 import sqlite3
+import subprocess
+import sys
 import time
 from collections.abc import Sequence
 from contextlib import closing
@@ -15,9 +18,10 @@ import numpy as np
 import pytest
 
 from rescore.errors import UserError
-from rescore.lms import base, cache
+from rescore.lms import base, cache, load
 from rescore.lms.base import Question, TokenScores, without_context
 from rescore.lms.cache import Cached, _checksum
+from tests.conftest import ROOT, write_json
 
 
 class Counting:
@@ -209,6 +213,57 @@ def test_a_killed_process_keeps_what_it_scored(tmp_path: Path) -> None:
     assert kept < 2_000
     texts = without_context([f"{number} a" for number in range(2_000)])
     assert same(cached.score(texts), Counting().score(texts)) and len(lm.asked) <= 2_000 - kept
+
+
+SECOND_SIGNAL = """
+import sys, time
+from rescore.cli import main as command_line
+from rescore.lms import cache
+row = cache._row
+def slow_row(key, scores):
+    if not cache.row_was_made:
+        cache.row_was_made = True
+        print("writes", flush=True)
+        for _ in range(20):
+            time.sleep(0.05)
+    return row(key, scores)
+cache._row, cache.row_was_made = slow_row, False
+cache.COMMIT_SECONDS = 0.5
+sys.argv = ["rescore", "score", "big.json", "--lm", "tta-small", "--cache", "kept", "-o", "out.jsonl"]
+command_line.main()
+"""
+
+
+@pytest.mark.parametrize(("first", "second"), [(signal.SIGINT, signal.SIGTERM), (signal.SIGTERM, signal.SIGINT)])
+def test_a_second_signal_loses_no_scores(first: signal.Signals, second: signal.Signals, tmp_path: Path) -> None:
+    big = {f"u{number}": {"hyp_1": {"score": 0, "text": f"the old clock {number}"}} for number in range(20_000)}
+    write_json(tmp_path / "big.json", big)
+
+    def heed() -> None:  # a shell's background jobs inherit that SIGINT is ignored
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+    process = subprocess.Popen(
+        [sys.executable, "-c", SECOND_SIGNAL], cwd=tmp_path, stdout=subprocess.PIPE, preexec_fn=heed
+    )
+    assert process.stdout is not None and process.stdout.readline() == b"writes\n"
+    process.send_signal(first)
+    while process.poll() is None:  # wherever the process is: until it has ended
+        time.sleep(0.05)
+        process.send_signal(second)
+    assert process.returncode == 128 + first
+    (path,) = (tmp_path / "kept").iterdir()
+    assert _rows(path) and sorted(entry.name for entry in tmp_path.iterdir()) == ["big.json", "kept"]
+
+
+def test_a_network_gives_the_same_bits_with_and_without_a_cache(tmp_path: Path) -> None:
+    lists = json.loads((ROOT / "data" / "test.json").read_text(encoding="utf-8"))
+    texts = [entry["text"] for nbest in lists.values() for key, entry in nbest.items() if key != "ref"]
+    assert len(texts) > 2 * base.SHORTEST_STEP
+    for spec in ("tta-small", "unilm"):
+        lm, questions = load(spec), without_context(texts[:300])
+        expected = lm.score(questions)
+        cached = Cached(lm, tmp_path)
+        assert same(cached.score(questions), expected) and same(cached.score(questions), expected)
 
 
 def _rows(path: Path) -> int:

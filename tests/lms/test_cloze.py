@@ -11,11 +11,11 @@ import torch
 
 from rescore.errors import UserError
 from rescore.lms import ComputeOptions, Question, load
+from rescore.lms.networks import UnifiedKind
 from rescore.lms.neural import checkpoint
 from rescore.lms.neural.config import NetworkConfig
 from rescore.lms.neural.tokenizer import Tokenizer
-from rescore.lms.unified import UnifiedKind
-from rescore.lms.unified.network import Unified, objectives
+from rescore.lms.unified import Unified, objectives
 from rescore.research.vectors import Embedder
 from tests.conftest import SENTENCES, Run, assert_one_line_error
 from tests.lms.test_unified import PAIRS, log_probs

@@ -15,7 +15,7 @@ from rescore.lms import capabilities_of, load, origin, without_context
 from rescore.lms.ngram import internal_lm
 from rescore.nbest import Column, Hypothesis, NbestList, Role
 from tests import stages
-from tests.conftest import Run, assert_one_line_error
+from tests.conftest import Run, assert_one_line_error, some_lists
 from tests.lms.test_ngram import ARPA
 
 TEXT = "".join(f"{one}\n" for one in ["a b", "a b b", "b b", "a a b", "the clock ticked", "b the clock"] * 9)
@@ -142,3 +142,27 @@ def test_a_bigram_model_of_a_text(rescore: Run, tmp_path: Path) -> None:
     assert again.returncode == 0 and (folder / "README.md").stat().st_mtime_ns == before
     rescore("score", "test.json", "--lm", "ngram:lm.arpa", "--ilm", "text", "-o", "t.jsonl")
     assert (tmp_path / "s.jsonl").read_text() == (tmp_path / "t.jsonl").read_text()  # the same fingerprint
+
+
+@pytest.mark.usefixtures("files")
+def test_alone_it_keeps_the_columns_of_the_lists(rescore: Run, tmp_path: Path) -> None:
+    for name in ("test", "dev"):
+        assert rescore("score", f"{name}.json", "--lm", "ngram:lm.arpa", "-o", f"{name}.lm.jsonl").returncode == 0
+        done = rescore("score", f"{name}.lm.jsonl", "--ilm", "ngram:own.arpa", "-o", f"{name}.both.jsonl")
+        assert done.returncode == 0, done.stderr
+    assert rescore("tune", "dev.both.jsonl", "--no-bagging", "-o", "w.json").returncode == 0
+    expected = json.loads((tmp_path / "w.json").read_text())["weights"]
+    options = ("--ilm", "ngram:own.arpa", "--no-bagging", "--report", "r.json")
+    done = rescore("test.lm.jsonl", "--dev", "dev.lm.jsonl", *options)
+    assert done.returncode == 0, done.stderr
+    assert json.loads((tmp_path / "r.json").read_text())["weights"] == expected and {"ngram", "ilm"} <= set(expected)
+    assert_one_line_error(rescore("score", "test.json", "-o", "x.jsonl"), "give --lm")
+
+
+def test_messages_name_the_text(rescore: Run, tmp_path: Path) -> None:
+    dev = some_lists(tmp_path, "dev", 20)
+    (tmp_path / "talks.txt").write_text("".join(f"{nbest.references[0]}\n" for nbest in formats.read([dev])))
+    done = rescore("dev.json", "--folds", "2", "--ilm", "talks.txt")
+    assert "--ilm talks.txt: the training text of this model contains 100 % of the references" in done.stderr
+    assert str(tmp_path) not in done.stderr and "rescore-ilm" not in done.stderr
+    assert_one_line_error(rescore("dev.json", "--ilm", "ngram:no.arpa"), "--ilm: the weight of an internal LM")

@@ -177,12 +177,15 @@ def test_training_and_query_agree(
         assert len(found.unknown) == int(total[3])
 
 
-@pytest.mark.tools
-def test_too_small_a_text_is_told(tools: dict[str, str], rescore: Run, tmp_path: Path) -> None:
+def test_too_small_a_text_is_told(rescore: Run, tmp_path: Path) -> None:
     (tmp_path / "t.txt").write_text("a b\n", encoding="utf-8")
-    done = rescore("train", "--lm", "ngram", "--text", "t.txt", "--out", "lm")
+    train = ("train", "--lm", "ngram", "--text", "t.txt", "--out", "lm")
+    done = rescore(*train)
     assert done.returncode == 2 and kneser_ney.TOO_SMALL in done.stderr.splitlines()[-1]
-    assert not (tmp_path / "lm" / "lm.binary").exists()
+    assert not (tmp_path / "lm").exists()
+    (tmp_path / "lm").mkdir()
+    assert rescore(*train).returncode == 2 and (tmp_path / "lm").exists()  # a folder of the user stays
+    assert rescore(*train, "--discount-fallback").returncode == 0
 
 
 def test_reasons_are_kenlms_without_its_source() -> None:

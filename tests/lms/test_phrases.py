@@ -16,9 +16,8 @@ from safetensors.numpy import load_file, save_file
 from rescore.lms import Question, load
 from rescore.lms.lexical import phrases
 from rescore.lms.lexical.estimation import LexicalRecipe, train
-from rescore.lms.lexical.model import LexicalModel
+from rescore.lms.lexical.model import LexicalModel, Texts
 from rescore.lms.lexical.phrases import Aligned, PhraseTable, alignment, consistent, hashed, symmetrised
-from rescore.lms.lexical.table import Texts
 from tests.conftest import Run, assert_one_line_error
 from tests.lms.training import lexical_definition
 from tests.lms.training.test_lexical import pairs

@@ -15,12 +15,12 @@ import torch
 
 from rescore.errors import UserError
 from rescore.lms import ComputeOptions, Question, capabilities_of, is_pseudo, load, without_context
+from rescore.lms.networks import UnifiedKind
 from rescore.lms.neural import checkpoint
 from rescore.lms.neural.config import NetworkConfig
 from rescore.lms.neural.tokenizer import Tokenizer
 from rescore.lms.neural.training.train import build
-from rescore.lms.unified import UnifiedKind
-from rescore.lms.unified.network import Segment, Unified, objectives
+from rescore.lms.unified import Segment, Unified, objectives
 from rescore.nbest import Hypothesis, NbestList, ranked_by_means
 from tests.conftest import ROOT, SENTENCES, Run, assert_one_line_error
 

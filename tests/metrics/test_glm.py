@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rescore.decision.confidence import ConfusionNetwork
-from rescore.decision.mbr import losses
+from rescore.decision.rules import losses
 from rescore.errors import UserError
 from rescore.metrics import Normaliser
 from rescore.metrics.alignment import error_counts

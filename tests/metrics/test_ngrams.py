@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rescore import formats
-from rescore.decision.mbr import losses
+from rescore.decision.rules import losses
 from rescore.errors import UserError
 from rescore.metrics.base import Metric
 from rescore.metrics.mt import Bleu, Chrf, ChrfPlusPlus, Ter

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from rescore.decision import Decision
-from rescore.decision.mbr import losses
+from rescore.decision.rules import losses
 from rescore.errors import UserError
 from rescore.expansion.respell import find_lexicon
 from rescore.metrics import METRICS, MetricOptions, Normaliser, choose_metric, list_statistics, total

@@ -242,17 +242,22 @@ def test_interrupted_while_it_starts(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (130, "rescore: interrupted\n")
 
 
-def test_a_full_disk(tmp_path: Path) -> None:
-    write_json(tmp_path / "l.json", {f"u{index}": ENTRY for index in range(2000)})
+def on_a_full_disk(folder: Path, most: int, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """A command that can write `most` bytes into each file. Modules are not compiled: they would be cut short, too."""
 
     def limit() -> None:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
 
-    done = subprocess.run(
-        [sys.executable, "-m", "rescore", "convert", "l.json", "-o", "out.jsonl"],
-        cwd=tmp_path, capture_output=True, text=True, preexec_fn=limit, check=False,
+    return subprocess.run(
+        [sys.executable, "-B", "-m", "rescore", *arguments],
+        cwd=folder, capture_output=True, text=True, preexec_fn=limit, check=False,
     )  # fmt: skip
+
+
+def test_a_full_disk(tmp_path: Path) -> None:
+    write_json(tmp_path / "l.json", {f"u{index}": ENTRY for index in range(2000)})
+    done = on_a_full_disk(tmp_path, 20_000, "convert", "l.json", "-o", "out.jsonl")
     assert_one_line_error(done, "out.jsonl: cannot be written")
     assert [path.name for path in tmp_path.iterdir()] == ["l.json"]
 
@@ -260,15 +265,7 @@ def test_a_full_disk(tmp_path: Path) -> None:
 @pytest.mark.parametrize("ending", [".npy", ".safetensors", ".jsonl"])
 def test_a_full_disk_under_vectors(model: Path, tmp_path: Path, ending: str) -> None:
     (tmp_path / "t.txt").write_text("the old clock\n" * 500, encoding="utf-8")
-
-    def limit() -> None:
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
-
-    done = subprocess.run(
-        [sys.executable, "-m", "rescore", "embed", "t.txt", "--lm", f"tta:{model}", "-o", f"v{ending}"],
-        cwd=tmp_path, capture_output=True, text=True, preexec_fn=limit, check=False,
-    )  # fmt: skip
+    done = on_a_full_disk(tmp_path, 20_000, "embed", "t.txt", "--lm", f"tta:{model}", "-o", f"v{ending}")
     assert_one_line_error(done, f"v{ending}: cannot be written")
     assert [path.name for path in tmp_path.iterdir()] == ["t.txt"]
 
@@ -277,16 +274,8 @@ def test_a_full_disk_in_training(tmp_path: Path) -> None:
     (tmp_path / "t.txt").write_text("\n".join(SENTENCES[:60]), encoding="utf-8")
     tiny = {"layers": 1, "d_model": 32, "heads": 2, "d_ff": 64, "vocab_size": 200, "max_positions": 40}
     write_json(tmp_path / "c.json", tiny)
-
-    def limit() -> None:
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, 40_000))
-
     options = ["--config", "c.json", "--steps", "2", "--batch-tokens", "200", "--held-out", "5"]
-    done = subprocess.run(
-        [sys.executable, "-m", "rescore", "train", "--lm", "tta", "--text", "t.txt", "--out", "lm", *options],
-        cwd=tmp_path, capture_output=True, text=True, preexec_fn=limit, check=False,
-    )  # fmt: skip
+    done = on_a_full_disk(tmp_path, 40_000, "train", "--lm", "tta", "--text", "t.txt", "--out", "lm", *options)
     assert done.returncode == 2 and "cannot be written" in done.stderr.splitlines()[-1], done.stderr
     assert "Traceback" not in done.stderr and not (tmp_path / "lm" / "model.safetensors").exists()
 

@@ -16,8 +16,7 @@ from rescore.errors import UserError
 from rescore.lms import Question, load
 from rescore.nbest import NO_AUDIO, Audio
 from rescore.research.a3t.alignment import Ctm, divided, owners, read_ctm, read_lexicon, unit_spans, units_of, widened
-from rescore.research.a3t.network import A3tConfig, A3tNetwork, Batch, Example
-from rescore.research.a3t.sound import CEPSTRA, Mel, mel_cepstral_distortion
+from rescore.research.a3t.network import CEPSTRA, A3tConfig, A3tNetwork, Batch, Example, Mel, mel_cepstral_distortion
 from rescore.research.a3t.training import loss_of, masked_frames, middle_third
 from tests.conftest import Run, assert_one_line_error
 from tests.lms.speech_models import build_ctc

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from rescore.lms.neural.blocks import Batch
 from rescore.lms.neural.config import NetworkConfig
-from rescore.lms.tta.network import TTA
-from rescore.research.permutation import Permutation
+from rescore.lms.tta import TTA
+from rescore.research.networks import Permutation
 
 VOCABULARY, SIZE = 50, 16
 ORDER = st.integers(1, SIZE - 2).flatmap(lambda length: st.permutations(range(1, length + 1)))

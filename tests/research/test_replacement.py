@@ -17,7 +17,7 @@ from rescore.lms.neural import checkpoint
 from rescore.lms.neural.config import NetworkConfig
 from rescore.lms.neural.tokenizer import Tokenizer
 from rescore.nbest import Hypothesis, NbestList
-from rescore.research.electra import Confused, ReplacedTokenDetection, Sampled, generators
+from rescore.research.networks import Confused, ReplacedTokenDetection, Sampled, generators
 from tests.conftest import SENTENCES, Run, assert_one_line_error, write_json
 from tests.lms.test_neural import short
 from tests.lms.training.test_loop import trainer

@@ -26,9 +26,9 @@ from rescore.lms.neural.training.objectives import (
     Objective,
     inner_positions,
 )
-from rescore.lms.tta.network import LanguageAutoencoding
-from rescore.research.sentence_order import OrderClassifier, SentenceOrder
-from rescore.research.sentence_order import pairs as pairs_of
+from rescore.lms.tta import LanguageAutoencoding
+from rescore.research.targets import OrderClassifier, SentenceOrder
+from rescore.research.targets import pairs as pairs_of
 from tests.conftest import SENTENCES, Run, assert_one_line_error
 from tests.lms.training.test_corpus import BUDGET, epoch_of, sentences
 from tests.lms.training.test_loop import CPU, KilledError, options_of, tasks_of

@@ -12,7 +12,7 @@ import pytest
 from rescore import formats
 from rescore.decision import Decision
 from rescore.decision.confidence import networks
-from rescore.decision.mbr import losses
+from rescore.decision.rules import losses
 from rescore.metrics.wer import ErrorRate
 from rescore.nbest import Hypothesis, NbestList, without_copies
 from rescore.tuning import TuningOptions, Weights, tune

@@ -23,8 +23,8 @@ from rescore.cli.options.deciding import listed_metrics as listed_metrics
 from rescore.cli.options.deciding import with_one_metric as with_one_metric
 from rescore.cli.options.inputs import DevLists as DevLists
 from rescore.cli.options.inputs import InputOptions as InputOptions
+from rescore.cli.options.lms import COMPARED as COMPARED
 from rescore.cli.options.lms import PLAIN as PLAIN
-from rescore.cli.options.lms import SCORING as SCORING
 from rescore.cli.options.lms import LanguageModelOptions as LanguageModelOptions
 from rescore.cli.options.outputs import CurveOption as CurveOption
 from rescore.cli.options.outputs import DetokenizeOption as DetokenizeOption
@@ -133,7 +133,7 @@ class TestOptions(Declared):
         "only).",
         choices=TESTS,
     )
-    by_speaker: bool = option(False, "Exchange or resample whole speakers instead of utterances.")
+    by_speaker: bool = option(False, "Tests exchange, and intervals draw, whole speakers instead of utterances.")
     speaker: str | None = option(
         None,
         "Regular expression that finds the speaker or document in an utterance id.  [default: ^(.+?)[-_]]",

@@ -24,6 +24,8 @@ from rescore.parts import Registry
 
 LONG = 50
 """Columns that a list of names may take in the help before it goes into the text, which is wrapped."""
+SHORT = 20
+"""Columns of a default that the screen of common options shows."""
 
 
 class Number(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
@@ -140,7 +142,8 @@ class DeclaredOption(click.Option):
         if record is None:
             return None
         if not ctx.meta.get(WHOLE):
-            return record[0], f"{_SENTENCE.split(record[1])[0].rstrip('.')}."
+            sentence, (_, bracket, default) = _SENTENCE.split(record[1])[0], record[1].partition("  [default: ")
+            return record[0], f"{sentence.rstrip('.')}." + (f"{bracket}{default}" if len(default) < SHORT else "")
         if self.table is None:
             return record
         if not self.entry.about.describes:

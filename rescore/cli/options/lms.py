@@ -165,4 +165,4 @@ WITHOUT_SELECTION = ("cascade", "force_cascade", "ilm")
 """Options that matter only where weights are tuned or applied."""
 PLAIN = Offer(LanguageModelOptions, without=WITHOUT_SELECTION, required=("lm",))
 """The options of commands that only score."""
-SCORING = Offer(LanguageModelOptions, required=("lm",))
+COMPARED = Offer(LanguageModelOptions, required=("lm",))

@@ -80,19 +80,19 @@ class ConfidenceFile:
 
     def times(self) -> Times:
         """Where utterances stand, if this is given; a file that cannot be written is refused here, before any work."""
-        from rescore.formats import best
         from rescore.formats.references import read_segments
+        from rescore.reports.confidences import check_file
 
         times = read_segments(self.segments) if self.segments else None
-        best.check_confidences(self.path, times is not None)
+        check_file(self.path, times is not None)
         return times
 
     def write(self, lists: Sequence[NbestList], confidences: Confidences, times: Times) -> None:
         from rescore import formats
-        from rescore.formats import best
+        from rescore.reports.confidences import write
 
         with formats.opened(self.path) as file:
-            best.write_confidences(self.path, file, zip(lists, confidences.words, strict=True), times)
+            write(self.path, file, lists, confidences.words, times)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,10 +121,12 @@ class RunOutputs(WordOutputs, RerankedOutputs, CurveOption):
         Returns:
             what --segments says.
         """
-        from rescore.formats.best import TIMED, check, check_confidences
+        from rescore.formats import check_output
+        from rescore.formats.best import TIMED, check
         from rescore.formats.references import read_segments
         from rescore.styles import endings, style_of
 
+        check_output(self.output or "-")
         if self.respellings and not respell:
             raise click.UsageError("--respellings needs --respell N")
         if self.respellings and style_of(self.respellings) is None:
@@ -139,7 +141,9 @@ class RunOutputs(WordOutputs, RerankedOutputs, CurveOption):
         if self.best:
             check(self.best, times)
         if self.confidence:
-            check_confidences(self.confidence, times is not None)
+            from rescore.reports.confidences import check_file
+
+            check_file(self.confidence, times is not None)
         return times
 
     def check_lists(self, lists: Sequence[NbestList], metric: Metric, times: Times) -> None:

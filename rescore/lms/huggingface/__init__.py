@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rescore.lms.base import BEFORE, BOTH_SIDES, Capabilities, ComputeOptions, Kind, Spec
-from rescore.lms.bilm import MASKED
+from rescore.lms.networks import MASKED
 
 if TYPE_CHECKING:
     from rescore.lms.huggingface.seq2seq import Seq2SeqLM

@@ -11,13 +11,13 @@ import hashlib
 import logging
 import re
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from importlib.util import find_spec
 from itertools import takewhile
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -28,7 +28,7 @@ from rescore.lms.base import ComputeOptions, Question, Spec, Template
 from rescore.lms.folders import check_files, content_digest, load_model
 from rescore.lms.neural.blocks import Batch, Tree
 from rescore.lms.neural.causal import CausalScorer
-from rescore.lms.neural.passes import CONTEXT_TOKEN, Encoded, Network, NetworkScorer, masked_scorer
+from rescore.lms.neural.passes import CONTEXT_TOKEN, Encoded, NetworkScorer, masked_scorer
 from rescore.lms.neural.precision import AUTO, DTYPES, choose_device, choose_precision, quantised
 
 log = logging.getLogger(__name__)
@@ -53,15 +53,15 @@ class Placement:
         self.dtype: torch.dtype = DTYPES[self.precision]
         self.loading: dict[str, Any] = {}
         """Arguments of `from_pretrained`; empty if the model is moved after it is loaded."""
-        asked = computing.device or ""
-        spread = asked.partition(":")[0] == AUTO
+        device = computing.device or ""
+        spread = device.partition(":")[0] == AUTO
         bits = _bits(folder)
         if (spread or bits) and self.precision == "int8":
             raise UserError(f"--precision int8 is not for {'--device auto' if spread else f'a model in {bits}'}")
         if spread:
-            _need("accelerate", f"--device {asked}")
+            _need("accelerate", f"--device {device}")
             self._disk = tempfile.TemporaryDirectory(prefix="rescore-")
-            limits = memory_limits(asked)
+            limits = memory_limits(device)
             self.loading = {"device_map": "auto", "max_memory": limits, "offload_folder": self._disk.name}
         elif bits:
             self.loading = {"device_map": {"": self.device}}
@@ -111,64 +111,28 @@ def _need(package: str, what: str) -> None:
     logging.getLogger(package).setLevel(logging.ERROR)
 
 
-class PromptNetwork(Network, Protocol):
-    """A network whose tokenizer cuts a text together with the text before it."""
+class BehindScorer(CausalScorer):
+    """log p of the hypothesis' tokens given a text before it, which is read once for all hypotheses that have it."""
 
-    def encode_behind(self, before: Sequence[str], texts: Sequence[str]) -> list[Encoded]:
-        """The tokens of both as one text; tokens that end before the text begins have the word `CONTEXT_TOKEN`."""
-        ...
-
-
-class PromptedScorer(CausalScorer):
-    """log p of the hypothesis' tokens given the template up to it, with the source in its place.
-
-    The template is read once for all hypotheses of a source.
-    """
-
-    def __init__(self, name: str, network: PromptNetwork, template: str) -> None:
+    def __init__(
+        self, name: str, network: HuggingFaceNetwork, before: Callable[[Question], str], mark: str, **changed: Any
+    ) -> None:
         """
         Args:
-            template: as `Template` takes it.
-
-        Raises:
-            UserError: it does not end with {text}.
+            before: the text that is read before the hypothesis of a question. mark: what sets its fingerprint apart.
+            changed: capabilities, by name.
         """
         super().__init__(name, network)
-        self._prompted = network
-        self._template = Template(template)
-        if self._template.reads_source:
-            self.capabilities = replace(self.capabilities, source=True, vectors=False)
+        self._tokenizing, self._before, self._mark = network, before, mark
+        self.capabilities = replace(self.capabilities, **changed)
 
     @cached_property
     def fingerprint(self) -> str:
-        return hashlib.sha256(f"{self._template.text}\0{super().fingerprint}".encode()).hexdigest()
+        return hashlib.sha256(f"{self._mark}{super().fingerprint}".encode()).hexdigest()
 
     def encoded(self, questions: Sequence[Question]) -> list[Encoded]:
-        before = [self._template.before(question) for question in questions]
-        return [
-            self.in_order(question)
-            for question in self._prompted.encode_behind(before, [question.text for question in questions])
-        ]
-
-
-class ContinuingScorer(CausalScorer):
-    """log p of the hypothesis' tokens given the 1-best of the utterances before it, one per line."""
-
-    def __init__(self, name: str, network: PromptNetwork, number: int) -> None:
-        super().__init__(name, network)
-        self._prompted, self._number = network, number
-        self.capabilities = replace(self.capabilities, context=(number, 0), vectors=False)
-
-    @cached_property
-    def fingerprint(self) -> str:
-        return hashlib.sha256(f"context {self._number} {super().fingerprint}".encode()).hexdigest()
-
-    def encoded(self, questions: Sequence[Question]) -> list[Encoded]:
-        before = ["".join(f"{neighbour}\n" for neighbour in question.before[-self._number :]) for question in questions]
-        return [
-            self.in_order(question)
-            for question in self._prompted.encode_behind(before, [question.text for question in questions])
-        ]
+        before, texts = map(self._before, questions), [question.text for question in questions]
+        return [self.in_order(encoded) for encoded in self._tokenizing.encode_between(list(before), texts)]
 
 
 def causal(spec: Spec, computing: ComputeOptions) -> NetworkScorer:
@@ -184,9 +148,16 @@ def causal(spec: Spec, computing: ComputeOptions) -> NetworkScorer:
     if spec.context:
         if computing.prompt is not None:
             raise UserError("--prompt and --context exclude each other")
-        return ContinuingScorer(spec.name, network, spec.context)
+        number = spec.context
+
+        def neighbours(question: Question) -> str:
+            return "".join(f"{neighbour}\n" for neighbour in question.before[-number:])
+
+        return BehindScorer(spec.name, network, neighbours, f"context {number} ", context=(number, 0), vectors=False)
     if computing.prompt is not None:
-        return PromptedScorer(spec.name, network, computing.prompt)
+        template = Template(computing.prompt)
+        changed = {"source": True, "vectors": False} if template.reads_source else {}
+        return BehindScorer(spec.name, network, template.before, f"{template.text}\0", **changed)
     return CausalScorer(spec.name, network)
 
 
@@ -324,17 +295,15 @@ class HuggingFaceNetwork:
     def encode(self, questions: Sequence[Question]) -> list[Encoded]:
         if not questions:
             return []
-        if number := self._neighbours:
-            before = ["".join(f"{line} " for line in question.before[-number:]) for question in questions]
-            after = ["".join(f" {line}" for line in question.after[:number]) for question in questions]
-            among = self.encode_between(before, [question.text for question in questions], after)
-            room = self.positions - len(self.before) - len(self.after)
-            near = [_nearest(encoded, room) for encoded in among]
-            alone = iter(
-                self._encode_alone([question.text for question, kept in zip(questions, near, strict=True) if not kept])
-            )
-            return [kept or next(alone) for kept in near]
-        return self._encode_alone([question.text for question in questions])
+        texts, number = [question.text for question in questions], self._neighbours
+        if not number:
+            return self._encode_alone(texts)
+        before = ["".join(f"{line} " for line in question.before[-number:]) for question in questions]
+        after = ["".join(f" {line}" for line in question.after[:number]) for question in questions]
+        room = self.positions - len(self.before) - len(self.after)
+        near = [_nearest(encoded, room) for encoded in self.encode_between(before, texts, after)]
+        alone = iter(self._encode_alone([text for text, kept in zip(texts, near, strict=True) if not kept]))
+        return [kept or next(alone) for kept in near]
 
     def _encode_alone(self, texts: Sequence[str]) -> list[Encoded]:
         if not texts:
@@ -345,13 +314,14 @@ class HuggingFaceNetwork:
             for index, ids in enumerate(encodings["input_ids"])
         ]
 
-    def encode_behind(self, before: Sequence[str], texts: Sequence[str]) -> list[Encoded]:
-        return self.encode_between(before, texts, [""] * len(texts))
-
-    def encode_between(self, before: Sequence[str], texts: Sequence[str], after: Sequence[str]) -> list[Encoded]:
-        """Cut together, as the tokenizer would in running text: a blank before the text belongs to its first token."""
+    def encode_between(
+        self, before: Sequence[str], texts: Sequence[str], after: Sequence[str] | None = None
+    ) -> list[Encoded]:
+        """Texts cut together with the texts around them, whose tokens have the word `CONTEXT_TOKEN`, as the tokenizer
+        does in running text: a blank before the text belongs to its first token."""
         if not texts:
             return []
+        after = after or [""] * len(texts)
         whole = ["".join(parts) for parts in zip(before, texts, after, strict=True)]
         encodings = self._tokenizer(whole, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
         begins = [len(prefix.rstrip(" ")) for prefix in before]
@@ -419,12 +389,14 @@ class HuggingFaceNetwork:
     def _past(self, tokens: tuple[int, ...], rows: int) -> Any:
         """The keys and values of tokens, once for each row. The tokens that the last past began with are not read
         again."""
+        from transformers import DynamicCache
+
         known, cache = self._kept
         if known != tokens:
             self._kept = (), None
             equal = (known_token == token for known_token, token in zip(known, tokens, strict=False))
             common = sum(1 for _ in takewhile(bool, equal))
-            cache = cache if common else _empty_cache()
+            cache = cache if common else DynamicCache()
             if 0 < common < len(known):
                 cache.crop(common - len(known))
             if rest := tokens[common:]:
@@ -472,12 +444,6 @@ def _nearest(sentence: Encoded, room: int) -> Encoded | None:
     before = min(left, max(beside // 2, beside - right))
     kept = slice(own.start - before, own.stop + min(right, beside - before))
     return Encoded(sentence.ids[kept], sentence.words[kept])
-
-
-def _empty_cache() -> Any:
-    from transformers import DynamicCache
-
-    return DynamicCache()
 
 
 def _frame(tokenizer: Any) -> tuple[list[int], list[int]]:

@@ -17,15 +17,16 @@ from torch import Tensor
 
 from rescore.errors import UserError
 from rescore.lms import base
-from rescore.lms.base import Capabilities, ComputeOptions, Question, TokenScores
+from rescore.lms.base import Capabilities, ComputeOptions, Question, Streamed, TokenScores
 from rescore.lms.folders import check_files, content_digest, load_model
 from rescore.lms.huggingface.models import LOGITS, Placement
+from rescore.lms.neural.passes import batches
 
 IGNORED = -100
 """The label of padding in transformers."""
 
 
-class Seq2SeqLM:
+class Seq2SeqLM(Streamed):
     """log p of each token of the target, its end with them, given the other side."""
 
     capabilities = Capabilities(source=True)
@@ -66,37 +67,24 @@ class Seq2SeqLM:
         about = f"seq2seq {self._channel} {self._codes} {self.precision}"
         return hashlib.sha256(about.encode() + content_digest(self._folder)).hexdigest()
 
-    def score(self, questions: Sequence[Question]) -> list[TokenScores]:
-        """One result per question with a source, in their order."""
-        pairs = [question.pair(self._channel) for question in questions]
-        sources = list(dict.fromkeys(source for source, _ in pairs))
-        results: dict[tuple[str, str], TokenScores] = {}
-        wanted: dict[str, list[str]] = {source: [] for source in sources}
-        for source, target in dict.fromkeys(pairs):
-            wanted[source].append(target)
-        with torch.inference_mode():
-            for batch in self._batches(sources):
-                states, mask = self._encoded(batch)
-                rows = [(row, text) for row, source in enumerate(batch) for text in wanted[source]]
-                for (row, text), scores in zip(rows, self._decoded(states, mask, rows), strict=True):
-                    results[batch[row], text] = scores
-                base.report(len(results), sum(map(len, wanted.values())))
-        return [results[pair] for pair in pairs]
-
-    def _batches(self, texts: Sequence[str]) -> Iterator[list[str]]:
-        """Texts of about one length, as many as the budget has tokens for."""
-        lengths = {text: len(ids) for text, ids in zip(texts, self._ids(texts), strict=True)}
-        batch: list[str] = []
-        for text in sorted(texts, key=lengths.__getitem__):
-            if batch and (len(batch) + 1) * lengths[text] > self._budget:
-                yield batch
-                batch = []
-            batch.append(text)
-        if batch:
-            yield batch
-
-    def _ids(self, texts: Sequence[str]) -> list[list[int]]:
-        return list(self._tokenizer(list(texts), truncation=False, verbose=False)["input_ids"]) if texts else []
+    @torch.inference_mode()
+    def as_scored(self, questions: Sequence[Question]) -> Iterator[tuple[int, TokenScores]]:
+        """The places of questions with a source and their scores, as the batches end."""
+        wanted: dict[str, dict[str, list[int]]] = {}
+        for place, question in enumerate(questions):
+            source, target = question.pair(self._channel)
+            wanted.setdefault(source, {}).setdefault(target, []).append(place)
+        done = 0
+        sources = list(wanted)
+        ids = self._tokenizer(sources, truncation=False, verbose=False)["input_ids"] if sources else []
+        lengths = dict(zip(sources, map(len, ids), strict=True))
+        for batch in batches(sorted(sources, key=lengths.__getitem__), lengths.__getitem__, self._budget):
+            states, mask = self._encoded(batch)
+            rows = [(row, text) for row, source in enumerate(batch) for text in wanted[source]]
+            for (row, text), scores in zip(rows, self._decoded(states, mask, rows), strict=True):
+                yield from ((place, scores) for place in wanted[batch[row]][text])
+            done += len(rows)
+            base.report(done, sum(map(len, wanted.values())))
 
     def _encoded(self, texts: Sequence[str]) -> tuple[Tensor, Tensor]:
         """The encoder's states (texts, longest, d), and a mask that is False at padding."""
@@ -112,12 +100,7 @@ class Seq2SeqLM:
         labels = self._tokenizer(text_target=[text for _, text in rows], truncation=False, verbose=False)["input_ids"]
         order = sorted(range(len(rows)), key=lambda index: len(labels[index]))
         results: dict[int, TokenScores] = {}
-        start = 0
-        for stop in range(1, len(order) + 1):
-            if stop < len(order) and (stop + 1 - start) * len(labels[order[stop]]) <= self._budget:
-                continue
-            chosen = order[start:stop]
-            start = stop
+        for chosen in batches(order, lambda index: len(labels[index]), self._budget):
             padded = torch.full((len(chosen), len(labels[chosen[-1]])), IGNORED)
             for place, index in enumerate(chosen):
                 padded[place, : len(labels[index])] = torch.tensor(labels[index])

@@ -11,7 +11,7 @@ import copy
 import hashlib
 import json
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -27,13 +27,12 @@ from torch import Tensor
 from rescore.errors import UserError
 from rescore.formats.audio import digest, samples
 from rescore.lms import base
-from rescore.lms.base import Capabilities, ComputeOptions, Question, TokenScores, in_order
+from rescore.lms.base import Capabilities, ComputeOptions, Question, Streamed, TokenScores
 from rescore.lms.folders import content_digest, load_model
-from rescore.lms.huggingface.models import Placement
+from rescore.lms.huggingface.models import LOGITS, Placement
+from rescore.lms.neural.passes import batches
 from rescore.nbest import NO_AUDIO, Audio
 
-LOGITS = 2**25
-"""The most logits of one batch: 128 MiB in float32."""
 CACHED = 2**27
 """The most numbers in the keys and values of one batch: 512 MiB in float32."""
 IMPOSSIBLE = -torch.inf
@@ -43,7 +42,7 @@ UNLIKELY = math.log(1e-4)
 """Tokens of a frame that are less probable are not followed."""
 
 
-class ListeningModel(ABC):
+class ListeningModel(Streamed):
     """A speech model with its features and tokenizer."""
 
     capabilities = Capabilities(audio=True)
@@ -86,12 +85,8 @@ class ListeningModel(ABC):
         """What changes scores beside the files of the model."""
         return [self._language]
 
-    def score(self, questions: Sequence[Question]) -> list[TokenScores]:
-        """One result per question with a recording, in their order; 0 where the recording is `NO_AUDIO`."""
-        return in_order(self.as_scored(questions))
-
     def as_scored(self, questions: Sequence[Question]) -> Iterator[tuple[int, TokenScores]]:
-        """Places of questions with their results, a recording after the other.
+        """Places of questions with their scores, a recording after the other; 0 where the recording is `NO_AUDIO`.
 
         Raises:
             UserError: a question has no recording, or the recording cannot be used; all others before it were given.
@@ -225,8 +220,8 @@ class CtcModel(ListeningModel):
 
     def transcripts(self, audio: Audio, number: int) -> list[str]:
         with torch.inference_mode():
-            found = prefix_beam_search(self.frames(audio).numpy(), self.blank, max(number, BEAM))
-        texts = (" ".join(self.text(prefix).split()) for prefix, _ in found)
+            beam = prefix_beam_search(self.frames(audio).numpy(), self.blank, max(number, BEAM))
+        texts = (" ".join(self.text(prefix).split()) for prefix, _ in beam)
         return list(dict.fromkeys(texts))[:number]
 
     def tokens(self, text: str) -> list[str]:
@@ -522,14 +517,7 @@ class SpeechModel(ListeningModel):
         layers = getattr(config, "decoder_layers", None) or getattr(config, "decoder_num_hidden_layers", None) or 12
         rows = max(1, CACHED // (2 * int(layers) * prompted.heard.last_hidden_state.numel()))
         tokens = self._budget or max(64, LOGITS // len(prompted.logits))
-        batch: list[int] = []
-        for place in order:
-            if batch and (len(batch) == rows or (len(batch) + 1) * (len(texts[place]) + 1) > tokens):
-                yield batch
-                batch = []
-            batch.append(place)
-        if batch:
-            yield batch
+        return batches(order, lambda place: len(texts[place]) + 1, tokens, rows)
 
     def _decoded(self, prompted: _Prompted, texts: Sequence[Sequence[int]]) -> list[TokenScores]:
         """The scores of texts, read behind the prompt."""

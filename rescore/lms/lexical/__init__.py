@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from rescore.errors import UserError
 from rescore.lms.base import Capabilities, ComputeOptions, Kind, Report, Spec
-from rescore.lms.lexical.table import LONGEST_PHRASE
+from rescore.lms.lexical.model import LONGEST_PHRASE
 from rescore.lms.options import TokenizerOptions, TrainingOptions
 from rescore.options import option
 

@@ -18,12 +18,13 @@ import numpy.typing as npt
 from rescore.errors import UserError, counted
 from rescore.lms.context import best_text
 from rescore.lms.folders import card_head
-from rescore.lms.lexical.model import DIRECTIONS, LexicalConfig, LexicalModel
-from rescore.lms.lexical.phrases import FILE, PhraseTable
-from rescore.lms.lexical.table import (
+from rescore.lms.lexical.model import (
+    DIRECTIONS,
     Alignment,
     Floats,
     Ids,
+    LexicalConfig,
+    LexicalModel,
     LinkCounts,
     Links,
     Smoothing,
@@ -34,6 +35,7 @@ from rescore.lms.lexical.table import (
     texts_of_words,
     union,
 )
+from rescore.lms.lexical.phrases import FILE, PhraseTable
 from rescore.lms.neural.tokenizer import Tokenizer, train_wordpiece, word_tokenizer
 from rescore.lms.neural.training.corpus import SentencePair, read_pairs
 from rescore.nbest import NbestList
@@ -186,9 +188,9 @@ def _steps(part: Part) -> Iterator[tuple[Links, npt.NDArray[np.int32]]]:
 
 def _add_distances(expectations: Expectations, links: Links, prior: Floats, posterior: Floats) -> None:
     linked = 1.0 - posterior[links.first]  # the share of a word that is not due to NULL
-    there = np.where(1.0 - prior[links.first] > 0, 1.0 - prior[links.first], 1.0)
-    mean = links.sums(prior * links.distance) / there
-    square = links.sums(prior * links.distance**2) / there
+    aligned = np.where(1.0 - prior[links.first] > 0, 1.0 - prior[links.first], 1.0)
+    mean = links.sums(prior * links.distance) / aligned
+    square = links.sums(prior * links.distance**2) / aligned
     expectations.distance += float((posterior * links.distance).sum())
     expectations.expected += float((linked * mean).sum())
     expectations.variance += float((linked * (square - mean**2)).sum())

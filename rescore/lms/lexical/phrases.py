@@ -27,8 +27,20 @@ from safetensors.numpy import save_file
 
 from rescore.errors import UserError
 from rescore.files import replacing
-from rescore.lms.lexical.model import LexicalLM, LexicalModel, check_types, fingerprint, read_arrays
-from rescore.lms.lexical.table import LONGEST_PHRASE, Floats, Ids, Links, Texts, portions, texts_of_words
+from rescore.lms.lexical.model import (
+    LONGEST_PHRASE,
+    Floats,
+    Ids,
+    LexicalLM,
+    LexicalModel,
+    Links,
+    Texts,
+    check_types,
+    fingerprint,
+    portions,
+    read_arrays,
+    texts_of_words,
+)
 
 Codes = npt.NDArray[np.uint64]
 Flags = npt.NDArray[np.bool_]
@@ -220,10 +232,10 @@ def consistent(source: Texts, target: Texts, links: Aligned, longest: int) -> Ph
                 other = low[first] - before
                 inside = (other >= begins[low[first]]) & (other + other_length > high[first])
                 inside &= other + other_length <= ends["target"][low[first]]
-                here, there = first[inside], other[inside]
-                back = (other_low[there] >= here) & (other_high[there] < here + length)
-                here, there = here[back], there[back]
-                phrases.append((here, np.full_like(here, length), there, np.full_like(here, other_length)))
+                begin, other_begin = first[inside], other[inside]
+                back = (other_low[other_begin] >= begin) & (other_high[other_begin] < begin + length)
+                begin, other_begin = begin[back], other_begin[back]
+                phrases.append((begin, np.full_like(begin, length), other_begin, np.full_like(begin, other_length)))
     return Phrases(*(np.concatenate(parts) for parts in zip(*phrases, strict=True)))
 
 
@@ -362,8 +374,8 @@ class Spans(NamedTuple):
         lengths, begins = np.nonzero(np.arange(len(ends)) + np.arange(1, longest + 1)[:, None] <= ends)
         hashes = hashed(texts, longest)[lengths, begins]
         ranks = np.minimum(np.searchsorted(keys, hashes), max(0, len(keys) - 1))
-        there = np.flatnonzero(keys[ranks] == hashes) if len(keys) else np.zeros(0, np.int64)
-        return cls(begins[there], lengths[there] + 1, ranks[there])
+        listed = np.flatnonzero(keys[ranks] == hashes) if len(keys) else np.zeros(0, np.int64)
+        return cls(begins[listed], lengths[listed] + 1, ranks[listed])
 
 
 def _expanded(starts: Ids, sizes: Ids) -> tuple[Ids, Ids]:

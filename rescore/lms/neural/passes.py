@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import NamedTuple, Protocol, TypeVar, cast
 
 import numpy as np
@@ -17,7 +17,16 @@ from torch import Tensor
 
 from rescore.errors import UserError
 from rescore.lms import base
-from rescore.lms.base import Capabilities, LanguageModel, Question, Spec, TokenScores, Values, capabilities_of
+from rescore.lms.base import (
+    Capabilities,
+    LanguageModel,
+    Question,
+    Spec,
+    Streamed,
+    TokenScores,
+    Values,
+    capabilities_of,
+)
 from rescore.lms.neural.blocks import Batch
 from rescore.parts import KINDS
 
@@ -136,7 +145,7 @@ class Request(NamedTuple):
     spans: list[Span]
 
 
-class NetworkScorer:
+class NetworkScorer(Streamed):
     """One pass over the sentence with both sides of its frame: the score of a token is log softmax(H E^T) at the token
     itself (section 4.1 of the T-TA paper); [BOS] and [EOS] are context and are not scored. Sentences
     longer than the network's positions are read in overlapping windows.
@@ -175,23 +184,35 @@ class NetworkScorer:
         return len(self.network.before) + len(self.network.after)
 
     @torch.inference_mode()
-    def score(self, questions: Sequence[Question]) -> list[TokenScores]:
-        """One result per question, in their order; questions with equal tokens are scored once."""
-        encoded = self.encoded(questions)
-        rank = {sentence: index for index, sentence in enumerate(dict.fromkeys(encoded))}
-        distinct = list(rank)
+    def as_scored(self, questions: Sequence[Question]) -> Iterator[tuple[int, TokenScores]]:
+        """The places of questions and their scores, as the batches end; questions with equal tokens are scored once.
+
+        The batches are those of all questions, so `--cache` stores the same bits that are scored without it.
+        """
+        places: dict[Encoded, list[int]] = {}
+        for place, sentence in enumerate(self.encoded(questions)):
+            places.setdefault(sentence, []).append(place)
+        distinct = list(places)
         self._tell_once(distinct)
         log_probs = [np.zeros(len(sentence.ids)) for sentence in distinct]
-        done, whole = 0, self.passes * sum(len(sentence.ids[self.scored(sentence)]) for sentence in distinct)
-        for batch, rows, targets, spans in self.requests(distinct):
-            values = self.network.log_probs(batch, rows, targets).double().cpu().numpy()
-            for sentence, first, which in spans:
-                span_values = values[which]
-                log_probs[sentence][first : first + len(span_values)] += span_values / self.passes
-                done += len(span_values)
-            base.report(done, whole)
-        results = [self._result(*both) for both in zip(distinct, log_probs, strict=True)]
-        return [results[rank[sentence]] for sentence in encoded]
+        missing = [self.passes * len(sentence.ids[self.scored(sentence)]) for sentence in distinct]
+        ready = [index for index, number in enumerate(missing) if not number]
+        whole = left = sum(missing)
+        for request in chain([None], self.requests(distinct)):
+            if request:
+                values = self.network.log_probs(request.batch, request.rows, request.targets).double().cpu().numpy()
+                for index, first, which in request.spans:
+                    span_values = values[which]
+                    log_probs[index][first : first + len(span_values)] += span_values / self.passes
+                    left -= len(span_values)
+                    missing[index] -= len(span_values)
+                    if not missing[index]:
+                        ready.append(index)
+                base.report(whole - left, whole)
+            for index in ready:
+                result = self._result(distinct[index], log_probs[index])
+                yield from ((place, result) for place in places[distinct[index]])
+            ready.clear()
 
     def encoded(self, questions: Sequence[Question]) -> list[Encoded]:
         """The tokens of each question that are read and scored."""
@@ -267,11 +288,13 @@ def padded(sequences: Sequence[Sequence[int]], pad: int) -> tuple[Tensor, Tensor
     return torch.from_numpy(tokens), torch.tensor(lengths)
 
 
-def batches(items: Iterable[Item], length: Callable[[Item], int], budget: int) -> Iterator[list[Item]]:
-    """Cut items, sorted by length, into batches of at most `budget` padded tokens (or one item)."""
+def batches(
+    items: Iterable[Item], length: Callable[[Item], int], budget: int, most: int | None = None
+) -> Iterator[list[Item]]:
+    """Cut items, sorted by length, into batches of at most `budget` padded tokens (or one item) and `most` items."""
     batch: list[Item] = []
     for item in items:
-        if batch and (len(batch) + 1) * length(item) > budget:
+        if batch and (len(batch) == most or (len(batch) + 1) * length(item) > budget):
             yield batch
             batch = []
         batch.append(item)
@@ -366,12 +389,12 @@ class MaskedScorer(NetworkScorer):
         for batch in batches(rows, lambda row: len(row[0].tokens), self.network.batch_tokens):
             tokens, lengths = padded([context.tokens for context, _ in batch], self.network.pad)
             at = [row * tokens.shape[1] + context.position for row, (context, _) in enumerate(batch)]
-            asked = [(row, wanted) for row, (_, every) in enumerate(batch) for wanted in every]
+            predictions = [(row, wanted) for row, (_, every) in enumerate(batch) for wanted in every]
             yield Request(
                 Batch(tokens, lengths, torch.tensor(at)),
-                torch.tensor([row for row, _ in asked]),
-                torch.tensor([sentences[wanted.sentence].ids[wanted.token] for _, wanted in asked]),
-                [Span(*wanted, slice(number, number + 1)) for number, (_, wanted) in enumerate(asked)],
+                torch.tensor([row for row, _ in predictions]),
+                torch.tensor([sentences[wanted.sentence].ids[wanted.token] for _, wanted in predictions]),
+                [Span(*wanted, slice(number, number + 1)) for number, (_, wanted) in enumerate(predictions)],
             )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
@@ -14,7 +14,7 @@ from typing import Self, cast
 from torch import Tensor
 
 from rescore.errors import UserError
-from rescore.lms.base import ComputeOptions, LanguageModel, Question, Spec, TokenScores, Wrapped
+from rescore.lms.base import ComputeOptions, LanguageModel, Question, Spec, Streamed, TokenScores, Wrapped
 from rescore.lms.neural import checkpoint
 from rescore.lms.neural.blocks import Batch
 from rescore.lms.neural.config import NetworkConfig, network_kind
@@ -159,7 +159,7 @@ Make = Callable[[OwnNetwork], NetworkScorer]
 """The scorer of a network."""
 
 
-class _AmongScorer(Wrapped):
+class _AmongScorer(Streamed, Wrapped):
     """A model that reads a text among its neighbours; a text without neighbours, or a long text, is read alone."""
 
     _others = "their neighbours"
@@ -171,8 +171,8 @@ class _AmongScorer(Wrapped):
         self._among, self._context = make(among), context
         self._reported = False
 
-    def score(self, questions: Sequence[Question]) -> list[TokenScores]:
-        """One result per question, in their order."""
+    def as_scored(self, questions: Sequence[Question]) -> Iterator[tuple[int, TokenScores]]:
+        """The places of questions and their scores, as they are computed."""
         sizes = [len(sentence.ids) for sentence in self._alone.network.encode(questions)]
         self._tell_once(max(sizes, default=0))
         among = [
@@ -180,10 +180,11 @@ class _AmongScorer(Wrapped):
             for rank, question in enumerate(questions)
             if (question.before or question.after[: self._context[1]]) and sizes[rank] <= self._windows.longest
         ]
-        results = dict(zip(among, self._among.score([questions[rank] for rank in among]), strict=True))
-        alone = [rank for rank in range(len(questions)) if rank not in results]
-        results |= dict(zip(alone, self._alone.score([questions[rank] for rank in alone]), strict=True))
-        return [results[rank] for rank in range(len(questions))]
+        known = set(among)
+        alone = [rank for rank in range(len(questions)) if rank not in known]
+        for scorer, ranks in ((self._among, among), (self._alone, alone)):
+            for place, scores in scorer.as_scored([questions[rank] for rank in ranks]):
+                yield ranks[place], scores
 
     def _tell_once(self, longest: int) -> None:
         if longest > self._windows.longest and not self._reported:
@@ -234,14 +235,14 @@ class PairScorer(_AmongScorer):
     def fingerprint(self) -> str:
         return hashlib.sha256(f"source {self._alone.fingerprint}".encode()).hexdigest()
 
-    def score(self, questions: Sequence[Question]) -> list[TokenScores]:
-        """One result per question, in their order.
+    def as_scored(self, questions: Sequence[Question]) -> Iterator[tuple[int, TokenScores]]:
+        """The places of questions and their scores, as they are computed.
 
         Raises:
             UserError: a question has no source.
         """
         pairs = [question.pair(self._channel) for question in questions]
-        return super().score([Question(text, before=(shown,)) for shown, text in pairs])
+        return super().as_scored([Question(text, before=(shown,)) for shown, text in pairs])
 
 
 def load(spec: Spec, computing: ComputeOptions, make: Make) -> LanguageModel:

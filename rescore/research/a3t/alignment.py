@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from rescore.errors import UserError
-from rescore.formats.lines import as_number
 from rescore.formats.source import Source
+from rescore.formats.text import as_number
 from rescore.lms.base import ComputeOptions
 from rescore.lms.folders import find
 from rescore.nbest import Audio
@@ -145,9 +145,9 @@ class Ctm:
         """
         words = self.words.get(audio.name, [])
         if letters_of("".join(word for _, word in words)) != letters_of(text):
-            said = " ".join(word for _, word in words)
+            spoken = " ".join(word for _, word in words)
             raise UserError(
-                f"{self.path}: utterance {audio.name} is {said[:60]!r} there, but {text[:60]!r} in the text"
+                f"{self.path}: utterance {audio.name} is {spoken[:60]!r} there, but {text[:60]!r} in the text"
             )
         return divided(words)
 
@@ -183,13 +183,13 @@ class CtcAligner:
         return spans
 
 
-def aligner(given: str) -> Ctm | CtcAligner:
+def aligner(name: str) -> Ctm | CtcAligner:
     """What --align names: a CTM, or `hf-ctc:DIR`.
 
     Raises:
         UserError: it cannot be read.
     """
-    kind, _, path = given.partition(":")
+    kind, _, path = name.partition(":")
     if kind == CTC:
         return CtcAligner(find(Path(path))[0])
-    return Ctm(Path(given), read_ctm(Path(given)))
+    return Ctm(Path(name), read_ctm(Path(name)))

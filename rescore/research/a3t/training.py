@@ -1,15 +1,18 @@
-"""Training of A3T: spans of letters are masked, and their frames reconstructed (thesis, equation 4.1)."""
+"""A3T: training (spans of letters are masked, and their frames reconstructed: thesis, equation 4.1), and scoring."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import random
 import shutil
 from collections.abc import Sequence
 from dataclasses import asdict, replace
+from functools import cached_property
 from pathlib import Path
 
+import numpy as np
 import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
@@ -17,23 +20,25 @@ from torch import Tensor
 from rescore.errors import UserError, counted
 from rescore.files import parsed, read_json
 from rescore.formats.audio import recordings, samples
-from rescore.formats.lines import table
-from rescore.lms.base import Report
-from rescore.lms.folders import card_head, claimed
-from rescore.nbest import Audio
+from rescore.formats.text import table
+from rescore.lms import base
+from rescore.lms.base import Capabilities, ComputeOptions, Question, Report, TokenScores
+from rescore.lms.folders import card_head, claimed, content_digest
+from rescore.lms.neural.passes import batches as by_budget
+from rescore.nbest import NO_AUDIO, Audio
+from rescore.research.a3t import A3tOptions
 from rescore.research.a3t.alignment import (
     CtcAligner,
     Ctm,
     Lexicon,
+    TooShortError,
     aligner,
     owners,
     read_lexicon,
     unit_spans,
     units_of,
 )
-from rescore.research.a3t.network import MOST_TOKENS, A3tConfig, A3tNetwork, Batch, Example
-from rescore.research.a3t.options import A3tOptions
-from rescore.research.a3t.sound import Mel
+from rescore.research.a3t.network import MOST_TOKENS, A3tConfig, A3tNetwork, Batch, Example, Mel
 
 ALIGNER = "aligner"
 """The folder of the CTC model within a model's folder."""
@@ -85,7 +90,7 @@ def example(
 
 def normalised(examples: Sequence[Example], mean: float, deviation: float) -> list[Example]:
     """The examples as the network reads them."""
-    return [replace(one, frames=(one.frames - mean) / deviation) for one in examples]
+    return [replace(utterance, frames=(utterance.frames - mean) / deviation) for utterance in examples]
 
 
 def masked_frames(example: Example, share: float, randomness: random.Random) -> Tensor:
@@ -121,11 +126,8 @@ def loss_of(network: A3tNetwork, batch: Batch, hidden: Tensor, squared: bool) ->
 
 def batches(examples: Sequence[Example], frames: int, randomness: random.Random) -> list[list[Example]]:
     """Examples of about one length, padded to at most `frames`, in random order."""
-    result: list[list[Example]] = [[]]
-    for one in sorted(examples, key=lambda one: (len(one.frames), randomness.random())):
-        if result[-1] and (len(result[-1]) + 1) * len(one.frames) > frames:
-            result.append([])
-        result[-1].append(one)
+    ordered = sorted(examples, key=lambda example: (len(example.frames), randomness.random()))
+    result = list(by_budget(ordered, lambda example: len(example.frames), frames))
     randomness.shuffle(result)
     return result
 
@@ -146,7 +148,7 @@ def train(options: A3tOptions, report: Report = lambda line: None) -> None:
         examples, units = read_examples(options.audio, options.text, places, mel, lexicon)
         if not examples:
             raise UserError("no utterances to train on; give --audio PATH and --text FILE")
-        every = torch.cat([one.frames for one in examples])
+        every = torch.cat([utterance.frames for utterance in examples])
         names = ("rate", "mels", "d_model", "layers", "heads", "alignment", "conformer", "post_net")
         sizes = {name: getattr(options, name) for name in names}
         mean, deviation = float(every.mean()), float(every.std())
@@ -169,7 +171,7 @@ def _fitted(
     for step in range(1, options.steps + 1):
         waiting = waiting or batches(examples, options.batch_frames, randomness)
         chosen = waiting.pop()
-        hidden = [masked_frames(one, options.mask, randomness) for one in chosen]
+        hidden = [masked_frames(utterance, options.mask, randomness) for utterance in chosen]
         loss = loss_of(network, Batch.of(chosen), torch.nn.utils.rnn.pad_sequence(hidden, True), options.loss == "l2")
         if not math.isfinite(loss.item()):
             raise UserError(f"the loss is {loss.item()} at step {step}; give a smaller --learning-rate")
@@ -218,3 +220,104 @@ def load(folder: Path) -> A3tNetwork:
     except Exception as error:  # safetensors and PyTorch raise several kinds of errors
         raise UserError(f"{folder}: no weights of this network ({' '.join(str(error).split())[:120]})") from None
     return network.eval()
+
+
+SPAN = 0.4
+"""Seconds of a masked span: about a word, so that the text has to say what is in it."""
+BATCH = 16
+"""Hypotheses that are reconstructed together."""
+
+
+class A3tModel:
+    """Minus the mean L1 error of masked spans, reconstructed under each hypothesis, in units of the training set's
+    deviation."""
+
+    capabilities = Capabilities(audio=True)
+    precision = "float32"
+
+    def __init__(self, name: str, folder: Path, computing: ComputeOptions) -> None:
+        """
+        Raises:
+            UserError: the folder holds no A3T, or no CTC model that aligns hypotheses.
+        """
+        self.name = self.model = name
+        self._folder, self.network = folder, load(folder)
+        self.mel = Mel(self.network.config.rate, self.network.config.mels)
+        if not (folder / ALIGNER).is_dir():
+            raise UserError(f"{folder}: no CTC model that aligns hypotheses; train with --aligner hf-ctc:DIR")
+        self.aligner = CtcAligner(folder / ALIGNER)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        digest = content_digest(self._folder) + content_digest(self._folder / ALIGNER)
+        return hashlib.sha256(f"a3t {SPAN}".encode() + digest).hexdigest()
+
+    def example(self, audio: Audio, text: str) -> Example:
+        """An utterance under a text, as the network reads it.
+
+        Raises:
+            UserError: the recording cannot be used, or is too short for the text.
+        """
+        config = self.network.config
+        raw = example(audio, text, self.aligner, self.mel, config.units, config.lexicon)
+        return normalised([raw], config.mean, config.deviation)[0]
+
+    def reconstructed(self, examples: Sequence[Example], hidden: Sequence[Tensor]) -> list[Tensor]:
+        """The normalised spectrograms with their masked frames reconstructed: (frames, mels) each.
+
+        Args:
+            hidden: which frames of each are masked.
+        """
+        with torch.inference_mode():
+            masks = torch.nn.utils.rnn.pad_sequence(list(hidden), batch_first=True)
+            refined = self.network(Batch.of(list(examples)), masks)[1]
+        return [
+            torch.where(mask[:, None], made[: len(mask)], utterance.frames)
+            for utterance, mask, made in zip(examples, hidden, refined, strict=True)
+        ]
+
+    def sound(self, normalised_frames: Tensor) -> np.ndarray:
+        """The samples of a spectrogram, by Griffin and Lim."""
+        return self.mel.griffin_lim(normalised_frames * self.network.config.deviation + self.network.config.mean)
+
+    def score(self, questions: Sequence[Question]) -> list[TokenScores]:
+        """One result per question with a recording, in their order; 0 where the recording is `NO_AUDIO`.
+
+        Each frame is masked once, in one of two passes over spans that do not depend on the hypothesis.
+        """
+        results: dict[int, TokenScores] = {}
+        for start in range(0, len(questions), BATCH):
+            examples: dict[int, Example] = {}
+            for place, question in enumerate(questions[start : start + BATCH], start):
+                if question.audio is None:
+                    raise UserError("this model listens to the recording of an utterance; give --audio")
+                results[place] = TokenScores([], np.zeros(0))
+                if question.audio != NO_AUDIO:
+                    try:
+                        examples[place] = self.example(question.audio, question.text)
+                    except TooShortError:
+                        results[place] = TokenScores([], np.zeros(0), total=-np.inf)
+            for place, errors in zip(examples, self._errors(list(examples.values())), strict=True):
+                units = units_of(questions[place].text, self.network.config.lexicon)
+                results[place] = _by_unit(units, examples[place].owners, errors)
+            base.report(min(start + BATCH, len(questions)), len(questions))
+        return [results[place] for place in range(len(questions))]
+
+    def _errors(self, examples: Sequence[Example]) -> list[Tensor]:
+        """The mean absolute error of each frame while it is masked: (frames,) each."""
+        size = round(SPAN * self.mel.rate / self.mel.hop)
+        spans = [torch.arange(len(utterance.frames)) // size % 2 for utterance in examples]
+        errors = [torch.zeros(len(utterance.frames)) for utterance in examples]
+        for turn in (0, 1) if examples else ():
+            hidden = [span == turn for span in spans]
+            for utterance, mask, own, made in zip(
+                examples, hidden, errors, self.reconstructed(examples, hidden), strict=True
+            ):
+                own[mask] = (made - utterance.frames).abs().mean(1)[mask]
+        return errors
+
+
+def _by_unit(units: Sequence[str], owners: Tensor, errors: Tensor) -> TokenScores:
+    """Minus the errors of each letter's or phone's frames, and of silence, as shares of the mean over all frames."""
+    sums = torch.zeros(len(units) + 1, dtype=torch.float64).index_add(0, owners, errors.double()) / len(errors)
+    return TokenScores([*units, "<silence>"], -torch.roll(sums, -1).numpy())

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from rescore.lms.neural.blocks import Batch, Block
 from rescore.lms.neural.config import NAMED, NetworkConfig
 from rescore.lms.neural.precision import convert
-from rescore.lms.tta.network import TTA, Phrases
+from rescore.lms.tta import TTA, Phrases
 
 VOCABULARY, SIZE = 50, 16
 SENTENCE = st.lists(st.integers(5, VOCABULARY - 1), min_size=1, max_size=SIZE - 2)

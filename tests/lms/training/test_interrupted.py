@@ -16,10 +16,9 @@ from rescore.lms.backends import shipped_models
 from rescore.lms.neural import checkpoint
 from rescore.lms.neural.options import model_folder
 from rescore.lms.neural.tokenizer import Tokenizer
-from rescore.lms.neural.training import optimizer
+from rescore.lms.neural.training import loop
 from rescore.lms.neural.training.corpus import MOST_HELD_OUT, Corpus, encode_corpus
-from rescore.lms.neural.training.loop import STATE
-from rescore.lms.neural.training.optimizer import Interrupts
+from rescore.lms.neural.training.loop import STATE, Interrupts
 from tests.conftest import SENTENCES, run_main
 from tests.lms.training.test_loop import TRAIN, run, tiny
 
@@ -113,7 +112,7 @@ def test_the_help_says_defaults() -> None:
 
 
 def test_the_pace_is_that_of_the_last_interval() -> None:
-    told = optimizer.Pace(0, 0.0, 0.0)
+    told = loop.Pace(0, 0.0, 0.0)
     assert told.line(1000, 100.0, 0.1) == "10 tokens/s  10.0% done, 15 minutes to go"
     assert told.line(2000, 110.0, 0.2) == "100 tokens/s  20.0% done, 1 minute to go"  # faster than on average
-    assert told.due(optimizer.EVERY_STEPS) and not told.due(optimizer.EVERY_STEPS + 1)
+    assert told.due(loop.EVERY_STEPS) and not told.due(loop.EVERY_STEPS + 1)

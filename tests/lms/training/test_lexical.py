@@ -13,8 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rescore.lms.lexical import estimation
-from rescore.lms.lexical.model import LexicalModel
-from rescore.lms.lexical.table import Alignment, union
+from rescore.lms.lexical.model import Alignment, LexicalModel, union
 from tests.conftest import Run, assert_one_line_error, write_json
 from tests.lms.training import lexical_definition
 

@@ -26,7 +26,7 @@ from rescore.lms.neural.kind import NeuralKind
 from rescore.lms.neural.options import Lesson, MaskingOptions, NeuralOptions
 from rescore.lms.neural.tokenizer import Tokenizer
 from rescore.lms.neural.training.corpus import Corpus, SentenceBatch, encode_corpus, encode_pairs
-from rescore.lms.neural.training.loop import STATE, Device, Trainer, _check_same
+from rescore.lms.neural.training.loop import STATE, Device, Trainer, _check_same, optimizers
 from rescore.lms.neural.training.objectives import (
     BackwardLanguageModelling,
     CausalLanguageModelling,
@@ -36,11 +36,10 @@ from rescore.lms.neural.training.objectives import (
     Task,
     tied_cross_entropy,
 )
-from rescore.lms.neural.training.optimizer import optimizers
-from rescore.lms.tta.network import LanguageAutoencoding
-from rescore.lms.unified.network import SequenceToSequence, Unified
+from rescore.lms.tta import LanguageAutoencoding
+from rescore.lms.unified import SequenceToSequence, Unified
 from rescore.parts import KINDS
-from rescore.research.permutation import PermutationLanguageModelling
+from rescore.research.networks import PermutationLanguageModelling
 from tests.conftest import SENTENCES, Run, assert_one_line_error
 
 CPU = Device(torch.device("cpu"), torch.float32, compiled=False)
@@ -426,25 +425,23 @@ def test_command_killed_and_resumed(tmp_path: Path) -> None:
     assert "recommended_weight: 0.3" in card and "pseudo-perplexity" in card
 
 
-def test_command_writes_a_random_model_and_starts_from_one(tmp_path: Path) -> None:
+def test_command_writes_a_random_model_and_starts_from_one(rescore: Run, tmp_path: Path) -> None:
     tiny(tmp_path)
-    made = run(tmp_path, *TRAIN, "--text", "text.txt", "--out", "random", "--steps", "0")
-    assert (made.communicate(timeout=300), made.returncode)[1] == 0
-    begun = run(tmp_path, *TRAIN, "--text", "text.txt", "--out", "lm", "--steps", "3", "--init", "random")
-    stderr = begun.communicate(timeout=300)[1]
-    assert begun.returncode == 0, stderr
+    assert rescore(*TRAIN, "--text", "text.txt", "--out", "random", "--steps", "0").returncode == 0
+    begun = rescore(*TRAIN, "--text", "text.txt", "--out", "lm", "--steps", "3", "--init", "random")
+    assert begun.returncode == 0, begun.stderr
     one, other = checkpoint.load(tmp_path / "random")[0], checkpoint.load(tmp_path / "lm")[0]
     distance = (one.token_embedding.weight - other.token_embedding.weight).abs().max()
     assert 0 < distance < 0.01  # three small steps from there
 
 
-def test_an_adaptation_keeps_the_best_weights_and_stops(tmp_path: Path) -> None:
+def test_an_adaptation_keeps_the_best_weights_and_stops(rescore: Run, tmp_path: Path) -> None:
     tiny(tmp_path)
     adapt = (*TRAIN, "--text", "text.txt", "--init", "good", "--steps", "60")
-    begun = run(tmp_path, *TRAIN, "--text", "text.txt", "--out", "good", "--steps", "40", "--learning-rate", "1e-2")
-    assert begun.communicate(timeout=300)[1] and begun.returncode == 0
-    harmful = run(tmp_path, *adapt, "--out", "worse", "--learning-rate", "1")
-    stderr = harmful.communicate(timeout=300)[1]
+    begun = rescore(*TRAIN, "--text", "text.txt", "--out", "good", "--steps", "40", "--learning-rate", "1e-2")
+    assert begun.stderr and begun.returncode == 0
+    harmful = rescore(*adapt, "--out", "worse", "--learning-rate", "1")
+    stderr = harmful.stderr
     assert harmful.returncode == 0, stderr
     assert "step 0  tokens 0  validation loss" in stderr and "stopped: 3 validations in a row gained nothing" in stderr
     assert "nothing gained: worse has the weights of good" in stderr
@@ -455,7 +452,7 @@ def test_an_adaptation_keeps_the_best_weights_and_stops(tmp_path: Path) -> None:
     assert f"| {before} a token, on 20 held-out sentences |" in card and "the weights are those of step 0 |" in card
     steps = json.loads(checkpoint_metadata(tmp_path / "worse" / STATE)["progress"])["step"]
     more = (*adapt[:-1], "200", "--out", "worse", "--learning-rate", "1e-4", "--resume")
-    assert run(tmp_path, *more).communicate(timeout=300)[1]
+    assert rescore(*more).stderr
     assert json.loads(checkpoint_metadata(tmp_path / "worse" / STATE)["progress"])["step"] > steps + 1
 
 
@@ -464,24 +461,23 @@ def checkpoint_metadata(path: Path) -> dict[str, str]:
         return dict(state.metadata())
 
 
-def test_an_adaptation_learns_from_several_texts(tmp_path: Path) -> None:
+def test_an_adaptation_learns_from_several_texts(rescore: Run, tmp_path: Path) -> None:
     tiny(tmp_path)
     (tmp_path / "other.txt").write_text("\n".join(f"{line} {line}" for line in SENTENCES))
     texts = ("--text", "text.txt", "--text", "other.txt")
-    begun = run(tmp_path, *TRAIN, *texts, "--out", "both", "--steps", "40", "--learning-rate", "1e-2")
-    assert begun.communicate(timeout=300)[1] and begun.returncode == 0
-    on = run(tmp_path, *TRAIN, *texts, "--out", "on", "--steps", "20", "--init", "both")
-    stderr = on.communicate(timeout=300)[1]
-    assert on.returncode == 0, stderr
-    assert "tta: validation loss" in stderr and "tta, text 2: validation loss" in stderr
+    begun = rescore(*TRAIN, *texts, "--out", "both", "--steps", "40", "--learning-rate", "1e-2")
+    assert begun.stderr and begun.returncode == 0
+    adapted = rescore(*TRAIN, *texts, "--out", "on", "--steps", "20", "--init", "both")
+    assert adapted.returncode == 0, adapted.stderr
+    assert "tta: validation loss" in adapted.stderr and "tta, text 2: validation loss" in adapted.stderr
     assert "| text | text.txt, other.txt |" in (tmp_path / "on" / "README.md").read_text()
     assert (tmp_path / "on" / "corpus-2" / "ids.bin").stat().st_size > 1.9 * (
         tmp_path / "on/corpus/ids.bin"
     ).stat().st_size
     with safe_open(tmp_path / "on" / STATE, "pt") as state:
         assert any(name.startswith("best.") for name in state.keys())  # noqa: SIM118 (no mapping)
-    again = run(tmp_path, *TRAIN, *texts, "--out", "on", "--steps", "30", "--init", "both", "--resume")
-    assert again.communicate(timeout=300)[1] and again.returncode == 0
+    again = rescore(*TRAIN, *texts, "--out", "on", "--steps", "30", "--init", "both", "--resume")
+    assert again.stderr and again.returncode == 0
 
 
 def test_command_masks_as_it_is_told(rescore: Run, tmp_path: Path) -> None:
@@ -496,22 +492,18 @@ def test_command_masks_as_it_is_told(rescore: Run, tmp_path: Path) -> None:
     assert_one_line_error(rescore(*command, "tta", "--mask-cap", "4"), "--mask-cap is for bilm, electra, unified")
 
 
-def test_command_goes_on_among_neighbours(tmp_path: Path) -> None:
+def test_command_goes_on_among_neighbours(rescore: Run, tmp_path: Path) -> None:
     tiny(tmp_path)
     for out, more in (("alone", ()), ("context", ("--init", "alone", "--context", "2"))):
-        done = run(tmp_path, *TRAIN, "--text", "text.txt", "--out", out, "--steps", "2", *more)
-        stderr = done.communicate(timeout=300)[1]
-        assert done.returncode == 0, stderr
-    assert "context: validation loss" in stderr
+        done = rescore(*TRAIN, "--text", "text.txt", "--out", out, "--steps", "2", *more)
+        assert done.returncode == 0, done.stderr
+    assert "context: validation loss" in done.stderr
     assert checkpoint.load(tmp_path / "context")[0].config.neighbours == (2, 2)
-    done = run(tmp_path, *TRAIN, "--text", "text.txt", "--out", "on", "--steps", "2", "--init", "context")
-    stderr = done.communicate(timeout=300)[1]
-    assert done.returncode == 0 and "context" not in stderr, stderr  # sentences alone, where nothing else is asked for
+    done = rescore(*TRAIN, "--text", "text.txt", "--out", "on", "--steps", "2", "--init", "context")
+    assert done.returncode == 0 and "context" not in done.stderr, done.stderr  # by default sentences are alone
     assert checkpoint.load(tmp_path / "on")[0].config.neighbours == (2, 2)
-    wrong = run(
-        tmp_path, *TRAIN, "--text", "text.txt", "--out", "x", "--steps", "2", "--init", "context", "--context", "1"
-    )
-    assert "reads 2 neighbours on a side" in wrong.communicate(timeout=300)[1] and wrong.returncode == 2
+    wrong = rescore(*TRAIN, "--text", "text.txt", "--out", "x", "--steps", "2", "--init", "context", "--context", "1")
+    assert_one_line_error(wrong, "reads 2 neighbours on a side")
 
 
 def test_two_processes(tmp_path: Path) -> None:

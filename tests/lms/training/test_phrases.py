@@ -14,7 +14,7 @@ from rescore.lms import kind_of
 from rescore.lms.neural import checkpoint
 from rescore.lms.neural.config import NetworkConfig
 from rescore.lms.neural.tokenizer import Tokenizer
-from rescore.lms.tta.network import TTA, Phrases
+from rescore.lms.tta import TTA, Phrases
 from tests.conftest import SENTENCES
 
 

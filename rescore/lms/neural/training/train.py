@@ -142,9 +142,9 @@ def _check(kind: NeuralKind, options: NeuralOptions) -> None:
     if (out / "model.safetensors").exists() and not options.resume:
         raise UserError(f"--out {out}: holds a model; give another folder, or delete this one")
     if options.start is not None:
-        there = NetworkConfig.load(options.start / "config.json").kind
-        if KINDS[there].family != kind.family:
-            raise UserError(f"--init {options.init}: is of kind {there}, which has no weights for a {kind.name}")
+        started = NetworkConfig.load(options.start / "config.json").kind
+        if KINDS[started].family != kind.family:
+            raise UserError(f"--init {options.init}: is of kind {started}, which has no weights for a {kind.name}")
     if not options.texts and options.steps != 0:
         raise UserError("no text to train on; give --text FILE")
     try:

@@ -18,7 +18,7 @@ from torch.nn import functional as F
 
 from rescore.errors import UserError
 from rescore.lms.base import Capabilities, ComputeOptions, Question, Spec
-from rescore.lms.neural.blocks import padding_mask
+from rescore.lms.neural.blocks import Encoder, padding_mask
 from rescore.lms.neural.causal import (
     LARGEST_TREE,
     BackwardScorer,
@@ -29,7 +29,6 @@ from rescore.lms.neural.causal import (
     prefix_trees,
 )
 from rescore.lms.neural.config import NetworkConfig
-from rescore.lms.neural.encoder import Encoder
 from rescore.lms.neural.passes import (
     CONTEXT_TOKEN,
     Encoded,
@@ -98,42 +97,6 @@ class Unified(Encoder):
         open_to_all = (segments == Segment.BOTH) | (segments == Segment.SECOND) | (segments == Segment.SOURCE)
         before = torch.ones(size, size, dtype=torch.bool, device=tokens.device).tril()
         return padding_mask(lengths, size)[:, None, :] & (before | open_to_all[:, None, :])
-
-
-def _masked(spec: Spec, computing: ComputeOptions) -> NetworkScorer:
-    return masked_scorer(spec, UnifiedNetwork(spec.path, computing, Segment.BOTH))
-
-
-def _forward(spec: Spec, computing: ComputeOptions) -> NetworkScorer:
-    return CausalScorer(spec.name, UnifiedNetwork(spec.path, computing, Segment.FORWARD))
-
-
-def _backward(spec: Spec, computing: ComputeOptions) -> NetworkScorer:
-    return BackwardScorer(spec.name, UnifiedNetwork(spec.path, computing, Segment.BACKWARD))
-
-
-def _masked_pair(spec: Spec, computing: ComputeOptions, channel: bool) -> NetworkScorer:
-    scorer = masked_scorer(spec, PairNetwork(spec.path, computing, channel))
-    scorer.capabilities = replace(scorer.capabilities, source=True, vectors=False)
-    return scorer
-
-
-def _behind_source(spec: Spec, computing: ComputeOptions, channel: bool) -> NetworkScorer:
-    return SourceScorer(spec.name, UnifiedNetwork(spec.path, computing, Segment.TARGET), channel)
-
-
-READINGS: dict[str, Callable[[Spec, ComputeOptions], NetworkScorer]] = {
-    "bi": _masked,
-    "l2r": _forward,
-    "r2l": _backward,
-    "seq2seq": partial(_behind_source, channel=False),
-    "channel": partial(_behind_source, channel=True),
-    "seq2seq:channel": partial(_behind_source, channel=True),
-    "bi:source": partial(_masked_pair, channel=False),
-    "bi:channel": partial(_masked_pair, channel=True),
-}
-"""The options that say how to read. With `source` and `seq2seq` the hypothesis is scored given its source, with
-`channel` the source given the hypothesis."""
 
 
 class UnifiedNetwork(OwnNetwork):
@@ -245,6 +208,33 @@ class SourceScorer(CausalScorer):
             yield as_request(together, network.pad, True)
 
 
+def _both_sides(spec: Spec, computing: ComputeOptions) -> NetworkScorer:
+    if "source" not in spec.options and "channel" not in spec.options:
+        return masked_scorer(spec, UnifiedNetwork(spec.path, computing, Segment.BOTH))
+    scorer = masked_scorer(spec, PairNetwork(spec.path, computing, "channel" in spec.options))
+    scorer.capabilities = replace(scorer.capabilities, source=True, vectors=False)
+    return scorer
+
+
+def _one_side(spec: Spec, computing: ComputeOptions, make: type[CausalScorer], segment: Segment) -> NetworkScorer:
+    return make(spec.name, UnifiedNetwork(spec.path, computing, segment))
+
+
+def _behind_source(spec: Spec, computing: ComputeOptions) -> NetworkScorer:
+    return SourceScorer(spec.name, UnifiedNetwork(spec.path, computing, Segment.TARGET), "channel" in spec.options)
+
+
+READINGS: dict[str, Callable[[Spec, ComputeOptions], NetworkScorer]] = {
+    "bi": _both_sides,
+    "l2r": partial(_one_side, make=CausalScorer, segment=Segment.FORWARD),
+    "r2l": partial(_one_side, make=BackwardScorer, segment=Segment.BACKWARD),
+    **dict.fromkeys(("seq2seq", "channel", "seq2seq:channel"), _behind_source),
+    **dict.fromkeys(("bi:source", "bi:channel"), _both_sides),
+}
+"""The options that say how to read. With `source` and `seq2seq` the hypothesis is scored given its source, with
+`channel` the source given the hypothesis."""
+
+
 def objectives(
     tokenizer: Tokenizer, cloze: bool = False, rate: float = 0.15, cap: int | None = None
 ) -> dict[str, Objective]:
@@ -292,8 +282,11 @@ class Cloze(Objective):
         self.perplexity = masked.perplexity.removeprefix("pseudo-")
         self._masked, self._backwards = masked, backwards
 
+    def _maskable(self, tokens: Tensor, lengths: Tensor) -> Tensor:
+        return padding_mask(lengths, tokens.shape[1]) & (torch.arange(tokens.shape[1]) > 0)
+
     def __call__(self, tokens: Tensor, lengths: Tensor, seed: Sequence[int]) -> Example:
-        maskable = padding_mask(lengths, tokens.shape[1]) & (torch.arange(tokens.shape[1]) > 0)
+        maskable = self._maskable(tokens, lengths)
         tokens = mirrored(tokens, lengths) if self._backwards else tokens
         return self._masked.masked(tokens, lengths, maskable, seed)
 
@@ -322,7 +315,7 @@ class MaskedPairs(Objective):
         return replace(example, tokens=example.tokens + segments * self._size)
 
 
-class ClozeOfPairs(Objective):
+class ClozeOfPairs(Cloze):
     """`Cloze` on pairs with masks in both sides. Source tokens are predicted from the whole source; target tokens and
     the target's [EOS] from the source and the target before them.
 
@@ -330,17 +323,14 @@ class ClozeOfPairs(Objective):
     masked.
     """
 
-    predicts_end = True
-
     def __init__(self, masked: MaskedLanguageModelling, tokenizer: Tokenizer) -> None:
-        self.perplexity = masked.perplexity.removeprefix("pseudo-")
-        self._masked, self._eos, self._size = masked, tokenizer.eos, tokenizer.vocab_size
+        super().__init__(masked)
+        self._eos, self._size = tokenizer.eos, tokenizer.vocab_size
 
     def __call__(self, tokens: Tensor, lengths: Tensor, seed: Sequence[int]) -> Example:
         segments = _sides(tokens, self._eos)
         border = (tokens == self._eos) & (segments == int(Segment.SOURCE))
-        maskable = padding_mask(lengths, tokens.shape[1]) & (torch.arange(tokens.shape[1]) > 0) & ~border
-        example = self._masked.masked(tokens, lengths, maskable, seed)
+        example = self._masked.masked(tokens, lengths, self._maskable(tokens, lengths) & ~border, seed)
         return replace(example, tokens=example.tokens + segments * self._size)
 
 
