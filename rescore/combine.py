@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from statistics import fmean
 
@@ -92,6 +92,9 @@ class _Track:
     @classmethod
     def of(cls, recording: Recording, normaliser: Normaliser) -> _Track:
         recording, glued = _split(recording, normaliser)
+        starts_so_far = accumulate((start for start, _ in recording.times), max)
+        times = [(start, max(start, end)) for start, (_, end) in zip(starts_so_far, recording.times, strict=True)]
+        recording = replace(recording, times=times)
         pieces = normaliser.pieces(recording.text)
         begins = accumulate((len(piece.written) for piece in pieces), initial=0)
         starts: list[int] = []
@@ -99,7 +102,7 @@ class _Track:
             starts += [-1 if place else begin for place in range(len(piece.words))]
         clock = None
         if recording.times:
-            clock = np.maximum.accumulate(np.array([round(1000 * start) for start, _ in recording.times]))
+            clock = np.array([round(1000 * start) for start, _ in recording.times])
         tokens = [word for piece in pieces for word in piece.words]
         mean = fmean(recording.confidences) if recording.confidences else 1.0
         return cls(recording, glued, tokens, [*starts, len(recording.words)], clock, mean)
@@ -116,11 +119,11 @@ def _split(recording: Recording, normaliser: Normaliser) -> tuple[Recording, lis
     glued = [place > 0 for part in parts for place in range(len(part))]
     if len(glued) == len(parts):
         return recording, glued
-    parted = Recording([], [], [])
+    parted = Recording()
     for number, part in enumerate(parts):
         times = spread(part, recording.times[number]) if recording.times else []
         sure = [recording.confidences[number]] * len(part) if recording.confidences else []
-        parted.add(" ".join(part), times, sure)
+        parted.add(part, times, sure)
     return parted, glued
 
 

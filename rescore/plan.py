@@ -245,6 +245,7 @@ class _Resolver:
         self, config: RunConfig, lists: Sequence[NbestList], dev: Sequence[NbestList] | None, weights: Weights | None
     ) -> None:
         self._config, self._lists, self._dev, self._tuned = config, lists, dev, weights
+        self._weighed = weights is not None and weights.weighs(LISTED)
         self._basis = dev if dev else lists  # what weights are tuned on
         self._tunes = dev is not None or config.folds is not None
         self._heads = [known[0] for known in (lists, dev or ()) if known]
@@ -262,11 +263,9 @@ class _Resolver:
         components = self._components()
         if measures and (boost := self._boosted()):
             self._boost = boost
-            self._decide(
-                "boost", "tuned" if boost is True else f"{boost:g}", "--boost" if config.boost else "--respell"
-            )
-        weighed = self._tuned is not None and self._tuned.weighs(LISTED)
-        expansion = Expansion(config, self._dev, not measures or weighed or self._boost is not False)
+            why = "--boost" if config.boost else "--respell"
+            self._decide("boost", "tuned" if boost is True else f"{boost:g}", why)
+        expansion = Expansion(config, self._dev, not measures or self._weighed or self._boost is not False)
         loaded = list(load() if load else load_all(config.lms) if config.lms else ())
         norm = self._norm(loaded)
         models = self._models(loaded, norm, specs)
@@ -334,16 +333,13 @@ class _Resolver:
             names = dict.fromkeys([metric.companion])
             self._decide("further metric", metric.companion, f"tuning for {metric.name} flatters {metric.name}")
         others = [choose_metric(other, self._lists or self._basis, measuring) for other in names]
-        weighed = self._tuned is not None and self._tuned.weighs(LISTED)
-        if measuring.words and metric.words and (weighed or self._boosted()):
+        if measuring.words and metric.words and (self._weighed or self._boosted()):
             wanted = [name for name in ("bwer", "uwer") if name not in (metric.name.lower(), *names)]
             try:
                 others += [choose_metric(name, self._lists or self._basis, measuring) for name in wanted]
+                self._decide("further metrics", "bwer, uwer", "listed words have a bonus: what it costs other words")
             except UserError as error:  # the words may be right for other lists
                 log.warning("%s, so figures of listed words are absent", error)
-            else:
-                why = "listed words have a bonus: what it costs the other words"
-                self._decide("further metrics", "bwer, uwer", why)
         return metric, *map(keep, others)
 
     def _decision(self) -> Decision:
@@ -447,13 +443,8 @@ class _Resolver:
         return tuple(counted[:1])
 
     def _columns(self, plan: Plan) -> list[str]:
-        """The columns of language models whose weights are tuned: of the plan's models, else of the lists.
-
-        An internal LM alone is tuned beside the columns of the lists.
-        """
-        specs = each(self._config.lms)
-        internal = bool(specs) and all(parse(spec).internal for spec in specs)
-        if plan.models and not internal:
+        """The columns of models whose weights are tuned: of the plan, else (and beside an internal LM) of the lists."""
+        if plan.models and {parse(spec).internal for spec in each(self._config.lms)} != {True}:
             return plan.model_columns
         if not self._basis:
             return []

@@ -74,6 +74,11 @@ def p_value(value: float | None) -> str:
     return f"{value:.4f}" if value >= 0.00005 else "<0.0001"
 
 
+def p_phrase(value: float) -> str:
+    """The p-value in a sentence: `p = 0.0123`, `p < 0.0001`."""
+    return f"p = {p_value(value)}".replace("= <", "< ")
+
+
 def as_json(record: object) -> str:
     """A dataclass, or lists and dictionaries of them, as JSON: keys as the fields, in full precision.
 
@@ -169,6 +174,11 @@ def latex(rows: Cells) -> str:
     )
 
 
+def latex_note(note: str) -> str:
+    """A line of text under a table."""
+    return rf"\par\smallskip{{\footnotesize {_latex_figure(note)}\par}}"
+
+
 def _latex_figure(cell: str) -> str:
     """A cell behind the first: intervals with a dash, a minus, marks raised, the best figure bold."""
     escaped = re.sub(r"(?<=\d)-(?=\d)", "--", escape_latex(cell))
@@ -205,6 +215,12 @@ def save_plot(path: Path, x_label: str, y_label: str, draw: Callable[[Any], obje
             figure.savefig(temporary, dpi=150, format="png")
     except OSError as error:
         raise UserError(f"{path}: cannot be written ({error.strerror or error})") from None
+
+
+def signature_lines(signatures: Iterable[tuple[str, str]], style: str) -> list[str]:
+    """Names of rows with their signatures, to stand below a table; empty for a style without room for text."""
+    form = {"text": "{}: {}", "markdown": "- {}: `{}`"}.get(style)
+    return [form.format(name, signature) for name, signature in signatures] if form else []
 
 
 def style_of(path: str) -> str | None:

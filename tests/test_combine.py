@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -23,6 +24,7 @@ from rescore.metrics.wer import ErrorRate
 from rescore.nbest import EMPTY, FIRST_PASS, NbestList
 from rescore.tuning import TuningOptions, tune
 from rescore.tuning.scale import text_value
+from tests.conftest import Run
 from tests.metrics.test_alignment import sclite_counts
 
 PLAIN, WHISPER, MIXED = Normaliser(), Normaliser(whisper_english=True), Normaliser(split_mixed=True)
@@ -257,6 +259,28 @@ def test_what_no_word_counts_for_is_a_weight() -> None:
     decision = Decision("rover", 1.0)
     assert decision.texts(None, lists, {FIRST_PASS: 1.0, EMPTY: 0.0}) == ["x z"]
     assert decision.texts(None, lists, {FIRST_PASS: 1.0, EMPTY: -1.0}) == ["x y z"]
+
+
+def test_the_ctm_of_a_vote_is_sorted_and_tuning_names_what_it_compares(rescore: Run, tmp_path: Path) -> None:
+    """The clocks of the systems differ, and the times of a system run backwards; sclite wants starts in order."""
+    words = spoken(400)
+    (tmp_path / "talk.txt").write_text(" ".join(words), encoding="utf-8")
+    for name, late, seed in (("a", 0.0, 1), ("b", 1.7, 2), ("c", -1.5, 3)):
+        heard = noisy(words, 0.3, seed).split()
+        starts = [5 + late + 0.4 * place - 3 * (name == "c" and place % 50 == 0) for place in range(len(heard))]
+        rows = [f"talk 1 {start:.2f} 0.60 {word}\n" for start, word in zip(starts, heard, strict=True)]
+        (tmp_path / f"{name}.ctm").write_text("".join(rows), encoding="utf-8")
+    done = rescore("combine", "a.ctm", "b.ctm", "c.ctm", "--ref", "talk.txt", "-o", "l.jsonl")
+    assert done.returncode == 0, done.stderr
+    assert rescore("rerank", "l.jsonl", "--decide", "rover", "--scale", "1", "--best", "x.ctm").returncode == 0
+    assert rescore("rerank", "l.jsonl", "--decide", "rover", "--scale", "1", "--best", "x").returncode == 0
+    rows = [line.split() for line in (tmp_path / "x.ctm").read_text().splitlines()]
+    starts = [float(row[2]) for row in rows]
+    assert starts == sorted(starts) and len(starts) > 300 and {row[0] for row in rows} == {"talk"}
+    texts = [line.split()[1:] for line in (tmp_path / "x").read_text().splitlines()]
+    assert [row[4] for row in rows] == [word for text in texts for word in text]
+    done = rescore("tune", "l.jsonl", "--decide", "rover", "-o", "w.json")
+    assert re.search(r"WER \d+\.\d\d \(first system\), \d+\.\d\d \(equal votes\) -> \d+\.\d\d at", done.stderr)
 
 
 CTM = "r A 0.0 0.5 hello 0.9\nr A 0.5 0.5 world 0.8\n"

@@ -25,10 +25,11 @@ from rescore.metrics.normalise import WordList
 from rescore.metrics.significance import PairedTest, ScoredText
 from rescore.metrics.wer import ErrorRate
 from rescore.nbest import FIRST_PASS, Hypothesis, NbestList
-from rescore.options import Declared, option
+from rescore.options import Declared, as_json, option
 from rescore.parts import Registry
 from rescore.signature import Signature
 from rescore.tuning import Weights
+from rescore.tuning.weights import TunedFor
 from rescore.version import VERSION
 from tests.conftest import Run, assert_one_line_error, write_json
 
@@ -197,22 +198,22 @@ def test_an_option_of_a_metric(rescore: Run, register: object, tmp_path: Path) -
     assert_one_line_error(rescore("rerank", "l.jsonl", "--weights", "wrong.json", "--report", "x.json"), "tolerance")
 
 
-def test_options_of_a_metric_in_weights_of_an_earlier_release(tmp_path: Path) -> None:
+def test_options_of_a_metric_in_weights(tmp_path: Path) -> None:
     (tmp_path / "names").write_text("anna\n", encoding="utf-8")
-    names = WordList.load(tmp_path / "names")
-    about = {"metric": "bwer", "tokenise": None, "normaliser": ["nfkc"], "words": as_file(names), "model": None}
-    weights = Weights.load(write_json(tmp_path / "w.json", {"weights": {"s2s": 1}, "tuned_for": about}))
-    assert weights.tuned_for is not None
-    assert weights.tuned_for.options == MetricOptions(normaliser=Normaliser(nfkc=True), words=names)
-    weights.save(tmp_path / "again.json")
-    assert Weights.load(tmp_path / "again.json").tuned_for == weights.tuned_for
+    options = MetricOptions(normaliser=Normaliser(nfkc=True), words=WordList.load(tmp_path / "names"))
+    about = TunedFor("bwer", settings=as_json(options.of(parts.METRICS["bwer"].Options)))
+    Weights({"s2s": 1}, "", tuned_for=about).save(tmp_path / "w.json")
+    loaded = Weights.load(tmp_path / "w.json").tuned_for
+    assert loaded == about and loaded.options == options
     (tmp_path / "names").write_text("bert\n", encoding="utf-8")
     with pytest.raises(UserError, match="changed after tuning"):
-        _ = weights.tuned_for.options
+        _ = loaded.options
 
 
-def as_file(content: WordList) -> dict[str, str]:
-    return {"path": content.path, "digest": content.digest}
+def test_weights_of_an_earlier_release(tmp_path: Path) -> None:
+    about = {"metric": "bwer", "tokenise": None, "normaliser": ["nfkc"], "model": None}
+    with pytest.raises(UserError, match="an earlier release"):
+        Weights.load(write_json(tmp_path / "w.json", {"weights": {"s2s": 1}, "tuned_for": about}))
 
 
 class Last(DecisionRule):

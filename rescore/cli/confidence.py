@@ -10,6 +10,7 @@ from rescore.cli import options
 from rescore.cli.options.base import GroupedCommand
 from rescore.cli.options.outputs import ConfidenceFile, WordOutputs
 from rescore.config import RunConfig
+from rescore.errors import UserError
 
 
 @click.command("confidence", cls=GroupedCommand)
@@ -62,6 +63,12 @@ def command(
     lists = inputs.read(nbest)
     dev_lists = inputs.read_dev(dev.dev, dev.dev_ref) if dev.dev else None
     for checked in (lists, dev_lists or []):
+        for name in loaded.columns:
+            if checked and loaded.weighs(name) and name not in checked[0].hypotheses[0].scores:
+                raise UserError(
+                    f"utterance {checked[0].id}: no score {name!r}; add it with `rescore score`, or score in the same "
+                    "command: rescore run NBEST --lm MODEL --dev LISTS --confidence FILE"
+                )
         suited(loaded, checked, weights.force_weights)
     plan = resolve(config, dev_lists or lists, weights=loaded)
     decision = plan.decision_with(loaded)

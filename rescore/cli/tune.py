@@ -106,4 +106,8 @@ def _found(metric: str, weights: Weights, tuned: Tuned) -> Iterator[str]:
     same = "" if tuned.low is None else f" (the same from {tuned.low:.4g} to {tuned.high:.4g})"
     how = "" if weights.decision.name == "best" else f", {weights.decision.name}"
     how += "" if weights.decision.scale is None else f" with posteriors exp({weights.decision.scale:.4g} * score)"
-    yield f"{metric} {tuned.first_pass:.2f} -> {tuned.value:.2f} at lambda {named}{same}{how}"
+    first = f"{tuned.first_pass:.2f}"
+    if tuned.equal_votes is not None:
+        first = f"{tuned.first_pass:.2f} (first system), {tuned.equal_votes:.2f} (equal votes)"
+    at = f" at lambda {named}{same}" if named else ""
+    yield f"{metric} {first} -> {tuned.value:.2f}{at}{how}"

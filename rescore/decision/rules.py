@@ -170,7 +170,11 @@ def losses(metric: Metric, lists: Sequence[NbestList]) -> list[Floats]:
     texts = [list(dict.fromkeys(hypothesis.text for hypothesis in nbest.hypotheses)) for nbest in lists]
     pairs = list(dict.fromkeys(pair for of_list in texts for pair in product(of_list, of_list)))
     where = {pair: index for index, pair in enumerate(pairs)}
-    values = np.concatenate([_loss(metric, pairs[start : start + CHUNK]) for start in range(0, len(pairs), CHUNK)])
+    chunks = []
+    for start in range(0, len(pairs), CHUNK):
+        choices, references = zip(*pairs[start : start + CHUNK], strict=True)
+        chunks.append(metric.losses(metric.statistics(choices, [(reference,) for reference in references])))
+    values = np.concatenate(chunks)
     return [
         values[[[where[choice.text, reference.text] for reference in nbest.hypotheses] for choice in nbest.hypotheses]]
         for nbest in lists
@@ -183,10 +187,6 @@ def _of_list(metric: Metric, at_once: Callable[[Sequence[Any]], Floats], nbest: 
     which = [rank.setdefault(hypothesis.text, len(rank)) for hypothesis in nbest.hypotheses]
     values = at_once([metric_input(metric, nbest, text) for text in rank])
     return values if len(rank) == len(which) else values[np.ix_(which, which)]
-
-
-def _loss(metric: Metric, pairs: Sequence[tuple[str, str]]) -> Floats:
-    return metric.losses(metric.statistics([choice for choice, _ in pairs], [(reference,) for _, reference in pairs]))
 
 
 class MinimumBayesRisk(DecisionRule):

@@ -275,8 +275,8 @@ class Proposing:
                 Question("\n".join(_shown(nbest)), nbest.source, audio=nbest.audio if self._listens else None)
                 for nbest in window
             ]
-            asked = [question for question in dict.fromkeys(questions) if question.text]
-            answers = dict(zip(asked, self._writer.score(asked), strict=True))
+            unique = [question for question in dict.fromkeys(questions) if question.text]
+            answers = dict(zip(unique, self._writer.score(unique), strict=True))
             for nbest, question in zip(window, questions, strict=True):
                 answer = answers[question].tokens[0] if question.text else None
                 if nbest.provenance is not before:

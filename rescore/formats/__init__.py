@@ -17,10 +17,9 @@ from typing import Any, Protocol
 
 from rescore.errors import UserError, counted
 from rescore.formats.best import LIKE_TEXT, TEXT, TIMED, BestWriter, read_best, write_best
-from rescore.formats.lines import IdSet
-from rescore.formats.references import ReferenceFile, References, all_lines, open_references, read_references
+from rescore.formats.references import ReferenceFile, References, all_lines, joined, open_references, read_references
 from rescore.formats.source import NO_SCORES, TWICE, Fields, InputWarnings, ListSize, ReadOptions, Source, input_waits
-from rescore.formats.text import has_entities
+from rescore.formats.text import IdSet, has_entities
 from rescore.formats.writing import opened
 from rescore.nbest import (
     FIRST_PASS,
@@ -30,6 +29,7 @@ from rescore.nbest import (
     SCORE,
     SUM,
     WORDS,
+    Hypothesis,
     NbestList,
     check_scores,
     free_name,
@@ -88,7 +88,7 @@ def iterate(
             `-`; several are read one after another.
         format_name: a key of `FORMATS`; None detects the format.
         s2s: the column to use as first-pass score, which becomes `s2s`; `rank` for the order of the file.
-        strict: oddities that can be repaired (rescore/formats/input_warnings.py) are errors instead of warnings.
+        strict: oddities that can be repaired (`rescore.formats.source.InputProblem`) are errors instead of warnings.
         options: settings of single formats. quiet: nothing is reported, for a second reading of the same files.
 
     Raises:
@@ -112,7 +112,7 @@ def iterate(
             elif s2s == RANK:
                 _rank(nbest)
             elif s2s != FIRST_PASS:
-                nbest = _with_first_pass(nbest, s2s, place, backwards)
+                _with_first_pass(nbest, s2s, place, backwards)
             _rename_reserved(nbest, renamed)
             _check_first_pass(nbest, place)
             scored = any(not column.is_component for column in nbest.provenance.values())
@@ -180,14 +180,14 @@ def _with_references(
     files = open_references(references, warnings)
     # Readers undo the tokeniser's entities; if hypotheses still have entities, both sides are left as they are.
     escaped = not any(has_entities(hypothesis.text) for nbest in lists for hypothesis in nbest.hypotheses)
-    per_file = [file.of(ids, escaped) for file in files]
+    texts = joined(files, ids, escaped)
     for file in files:
         if absent := file.left_out(ids):
             message = f"{file.path}: no list for {len(absent):,} of its {counted(len(absent) + len(ids), 'utterance')}"
             if not allow_missing:
                 raise UserError(f"{message}, first {absent[0]}; give lists of the whole set, or --allow-missing")
             log.warning("%s (first: %s); these utterances are not measured", message, absent[0])
-    return [replace(nbest, references=tuple(text for by_id in per_file for text in by_id[nbest.id])) for nbest in lists]
+    return [replace(nbest, references=texts[nbest.id]) for nbest in lists]
 
 
 def from_json(value: Any, place: str) -> NbestList:
@@ -237,7 +237,7 @@ def _expanded(paths: Sequence[str | Path | Source]) -> Iterator[str | Path | Sou
         place = Path() if isinstance(path, Source) else Path(path)
         if isinstance(path, Source) or "://" in str(path):
             yield path
-        elif place.is_dir() and sniff(Source(place)) is None and (parts := _json_lines(place) or fairseq_logs(place)):
+        elif place.is_dir() and sniff(Source(place)) is None and (parts := _parts(place)):
             yield from parts
         elif set(str(path)) & set("*?[") and not place.exists():
             matching = sorted(glob.glob(str(path)))  # noqa: PTH207 (also of absolute patterns)
@@ -248,8 +248,8 @@ def _expanded(paths: Sequence[str | Path | Source]) -> Iterator[str | Path | Sou
             yield path
 
 
-def _json_lines(folder: Path) -> list[Path]:
-    return sorted([*folder.glob("*.jsonl"), *folder.glob("*.jsonl.gz")])
+def _parts(folder: Path) -> list[Path]:
+    return sorted([*folder.glob("*.jsonl"), *folder.glob("*.jsonl.gz")]) or fairseq_logs(folder)
 
 
 def fairseq_logs(folder: Path) -> list[Path]:
@@ -304,9 +304,15 @@ def _unknown(source: Source) -> str:
 def _rank(nbest: NbestList) -> None:
     """Make the order of the file the first pass."""
     for place, hypothesis in enumerate(nbest.hypotheses, 1):
-        former = hypothesis.scores.pop(FIRST_PASS, None)
-        kept = {} if former is None else {FORMER_FIRST_PASS: former}
-        hypothesis.scores = {FIRST_PASS: -math.log(place), **hypothesis.scores, **kept}
+        _set_first_pass(hypothesis, -math.log(place))
+
+
+def _set_first_pass(hypothesis: Hypothesis, score: float) -> None:
+    """Make a score the first pass. The old first pass goes under its own name, so that nothing is lost and the sum no
+    longer marks a mean."""
+    former = hypothesis.scores.pop(FIRST_PASS, None)
+    kept = {} if former is None else {FORMER_FIRST_PASS: former}
+    hypothesis.scores = {FIRST_PASS: score, **hypothesis.scores, **kept}
 
 
 READERS_OWN = {FIRST_PASS, SUM, FORMER_FIRST_PASS, SCORE}
@@ -347,28 +353,20 @@ def _check_first_pass(nbest: NbestList, place: str) -> None:
             raise UserError(f"{what}; {how}")
 
 
-def _with_first_pass(nbest: NbestList, column: str, place: str, reversed_order: list[bool] | None = None) -> NbestList:
-    """The list with another column as its first pass; `reversed_order` learns whether it ranks the file backwards."""
+def _with_first_pass(nbest: NbestList, column: str, place: str, backwards: list[bool]) -> None:
+    """Make another column the first pass; `backwards` learns whether it ranks the file backwards."""
     if column == WORDS and not all(WORDS in hypothesis.scores for hypothesis in nbest.hypotheses):
         raise UserError(f"{place}: no score {column!r} in the file; choose another --s2s")
     try:
         values = nbest.column(column)
     except UserError as error:
         raise UserError(f"{place}: {str(error).partition(': ')[2].partition(';')[0]}; choose another --s2s") from None
-    if reversed_order is not None:
-        finite = [value for value in values if math.isfinite(value)]
-        if len(set(finite)) > 1:
-            reversed_order.append(finite == sorted(finite))
+    finite = [value for value in values if math.isfinite(value)]
+    if len(set(finite)) > 1:
+        backwards.append(finite == sorted(finite))
     for hypothesis, value in zip(nbest.hypotheses, values, strict=True):
-        # The old first pass goes under its own name, so that nothing is lost and the sum no longer marks a mean.
-        old = hypothesis.scores.pop(FIRST_PASS, None)
         del hypothesis.scores[column]
-        hypothesis.scores = {
-            FIRST_PASS: value,
-            **hypothesis.scores,
-            **({} if old is None else {FORMER_FIRST_PASS: old}),
-        }
-    return nbest
+        _set_first_pass(hypothesis, value)
 
 
 def write(lists: Iterable[NbestList], path: str, format_name: str | None = None) -> None:

@@ -13,9 +13,8 @@ from typing import IO
 
 from rescore.errors import UserError
 from rescore.files import path_for
-from rescore.formats.lines import as_number, grouped, split_id, table
 from rescore.formats.source import AcousticScale, ReadOptions, Source
-from rescore.formats.text import strip_markup
+from rescore.formats.text import as_number, grouped, numbered, split_id, strip_markup, table
 from rescore.formats.writing import check_holds, checked_id, line, new_folder, opened
 from rescore.nbest import FIRST_PASS, Column, Hypothesis, NbestList, free_name
 
@@ -50,8 +49,8 @@ class _Kaldi:
 
     def _parts(self, path: Path) -> list[Path]:
         """The files of words in the folder itself, or in its archives.1, archives.2, ..."""
-        archives = [(int(match[1]), part) for part in path.iterdir() if (match := _ARCHIVES.fullmatch(part.name))]
-        folders = [part for _, part in sorted(archives)] or [path]
+        archives = numbered(path, _ARCHIVES)
+        folders = archives or [path]
         texts = [next((part / name for name in _WORDS if (part / name).is_file()), None) for part in folders]
         return [text for text in texts if text is not None and (archives or self._costs(text.parent))]
 
@@ -167,22 +166,16 @@ class _Srilm:
     """SRILM's own default, a language model weight of 8."""
 
     def sniff(self, source: Source) -> bool:
-        files = self._files(source)[:1]
+        files = source.files()[:1]
         head = files[0].head if files else ""
         return head.startswith(("NBestList1.0", "NBestList2.0")) or _OWN.match(head) is not None
-
-    def _files(self, source: Source) -> list[Source]:
-        if not source.is_folder:
-            return [source]
-        files = sorted(file for file in source.path.iterdir() if file.is_file() and not file.name.startswith("."))
-        return [Source(file, source.warnings) for file in files]
 
     def read(self, source: Source, options: ReadOptions) -> Iterator[NbestList]:
         """`s2s` is the total, or the LM score and the acoustic score times --acoustic-scale (1/8), which have
         columns."""
         scale = options.of(AcousticScale).acoustic_scale
         scale = self.SCALE if scale is None else scale
-        for file in self._files(source):
+        for file in source.files():
             lines = file.lines()
             first = next(lines, "")
             kind = first.strip() if first.startswith("NBestList") else ""

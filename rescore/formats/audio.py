@@ -22,8 +22,8 @@ import numpy.typing as npt
 
 from rescore.errors import UserError
 from rescore.files import loads
-from rescore.formats.lines import identity_of, json_number
 from rescore.formats.source import Source
+from rescore.formats.text import identity_of, json_number
 from rescore.nbest import NO_AUDIO, Audio, NbestList
 
 log = logging.getLogger(__name__)

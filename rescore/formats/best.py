@@ -18,6 +18,7 @@ from rescore.formats.references import (
     begin_with_ids,
     first_words,
     is_stm,
+    joined,
     kaldi_texts,
     open_references,
     text_source,
@@ -69,13 +70,9 @@ def read_best(
             f"{source.name}: no text for utterance {absent[0]} of {first.path} ({len(absent)} missing); "
             "give an output of the whole set"
         )
-    per_file = [file.of(list(hypotheses)) for file in files]
+    texts = joined(files, list(hypotheses))
     return [
-        NbestList(
-            name,
-            [Hypothesis(undo_marks(undo_entities(text)), {FIRST_PASS: 0.0})],
-            tuple(reference for by_id in per_file for reference in by_id[name]),
-        )
+        NbestList(name, [Hypothesis(undo_marks(undo_entities(text)), {FIRST_PASS: 0.0})], texts[name])
         for name, text in hypotheses.items()
     ]
 
@@ -106,7 +103,7 @@ def _with_ids(lines: list[str], name: str, references: ReferenceFile) -> dict[st
             "(rescore rerank --best NAME, not NAME.txt), or --ref-format plain if both have none"
         )
     if references.lines and not is_stm(references.lines):
-        if begin_with_ids(lines) and not all(word.isdecimal() for word in first):
+        if begin_with_ids(lines) and not all(map(str.isdecimal, first)):
             raise UserError(
                 f"{references.path}: no reference for utterance {first[0]} of {name}, whose lines begin with ids"
             )
@@ -164,6 +161,8 @@ class BestWriter:
         self._path, self._file, self._segments = path, file, segments
         self._ending = Path(path).suffix
         self._cues = 0
+        self._last: dict[str, float] = {}
+        """The start of the last word of each recording."""
         self._recordings: set[str] = set()
         check(path, segments)
         if self._ending == ".vtt":
@@ -176,31 +175,42 @@ class BestWriter:
         """
         check(self._path, self._segments, [nbest])
         text = " ".join(text.split())
+        at = RecordingSegment(nbest.recording or nbest.id, 0.0, 0.0)
+        if self._segments is not None and self._ending in (".stm", *TIMED):
+            at = self._segments[nbest.id]
         if self._ending in TIMED:
-            self._write_times(nbest, text)
-            return
-        if self._ending == ".stm":
-            at = self._segment(nbest)
+            self._write_times(nbest, text, at)
+        elif self._ending == ".stm":
             speaker = nbest.id.partition("-")[0]
             self._file.write(f"{at.recording} 1 {speaker} {at.start:.2f} {at.end:.2f} {text}".rstrip() + "\n")
-            return
-        if self._ending == ".txt":
+        elif self._ending == ".txt":
             self._file.write(f"{text}\n")
-            return
-        if self._ending == ".trn":
+        elif self._ending == ".trn":
             self._file.write(f"{text} ({nbest.id})\n".lstrip())
         else:
             self._file.write(f"{nbest.id} {text}".rstrip() + "\n")
 
-    def _segment(self, nbest: NbestList) -> RecordingSegment:
-        if self._segments is None:
-            return RecordingSegment(nbest.recording or nbest.id, 0.0, 0.0)
-        return self._segments[nbest.id]
+    def _sorted(self, recording: str, words: Sequence[tuple[str, float, float]]) -> Iterator[tuple[str, float, float]]:
+        """The words in their order, none of which begins before the word before it, as a CTM must be (sclite).
 
-    def _write_times(self, nbest: NbestList, text: str) -> None:
-        at = self._segment(nbest)
+        Systems that voted have slightly different clocks, so a piece of a recording may begin before the last word of
+        the piece before. Utterances with segments, and lists in another order than the recording, keep their times.
+        """
+        if not words:
+            return
+        last = words[0][1]
+        if self._segments is None and 0 < self._last.get(recording, last) - last <= SEAM:
+            last = self._last[recording]
+        for word, start, end in words:
+            last = max(last, start)
+            yield word, last, max(last, end)
+        self._last[recording] = last
+
+    def _write_times(self, nbest: NbestList, text: str, at: RecordingSegment) -> None:
         timed = zip(timed_pieces(text), word_times(nbest, text) or [], strict=False)
-        words = [(piece, at.start + start, at.start + end) for piece, (_, start, end) in timed]
+        words = self._sorted(
+            at.recording, [(piece, at.start + start, at.start + end) for piece, (_, start, end) in timed]
+        )
         if self._ending == ".ctm":
             for word, start, end in words:
                 self._file.write(f"{at.recording} 1 {start:.2f} {end - start:.2f} {word.strip()}\n")
@@ -216,6 +226,10 @@ class BestWriter:
             # SubRip has no escapes, and its times are told by the arrow.
             shown = html.escape(shown, quote=False) if mark == "." else shown.replace("-->", "->")
             self._file.write(f"{before}{_clock(start, mark)} --> {_clock(end, mark)}\n{shown}\n{after}")
+
+
+SEAM = 10.0
+"""Seconds by which the pieces of a recording may overlap; lists that overlap by more are in another order."""
 
 
 def write_best(

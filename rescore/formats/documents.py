@@ -9,13 +9,14 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
+from itertools import accumulate
 from typing import IO, Any, NamedTuple
 
 from rescore.errors import UserError
 from rescore.files import loads
 from rescore.formats.references import begin_with_ids, is_stm
-from rescore.formats.source import Source, open_once
-from rescore.formats.text import spread
+from rescore.formats.source import Source, head_of_lines, open_once
+from rescore.formats.text import TIMES, WORD_LISTS, spread
 
 KINDS = ("plain", "kaldi", "trn", "ctm", "stm", "srt", "vtt", "json")
 """Formats that can be read and written back."""
@@ -55,11 +56,7 @@ class LiveSource(Source):
     @cached_property
     def _once(self) -> tuple[bytes, IO[bytes]]:
         raw = open_once(self.path, self.name)
-        read: Callable[[int], bytes] = getattr(raw, "read1", raw.read)
-        head = b""
-        while b"\n" not in head and (part := read(1 << 16)):
-            head += part
-        return head, raw
+        return head_of_lines(raw, any_line=True), raw
 
 
 def replaced(text: str, replacements: Iterable[Replacement]) -> str:
@@ -114,12 +111,9 @@ def parts(source: Source, kind: str) -> Iterator[Part]:
     Raises:
         UserError: the source cannot be read, or is not of this format.
     """
-    if kind == "json":
-        return _json_parts(source)
-    if kind == "ctm":
-        return _ctm_parts(source)
-    if kind in ("srt", "vtt"):
-        return _subtitle_parts(source)
+    readers = {"json": _json_parts, "ctm": _ctm_parts, "srt": _subtitle_parts, "vtt": _subtitle_parts}
+    if kind in readers:
+        return readers[kind](source)
     return (_line_part(line, number, source.stem, kind) for number, line in enumerate(source.lines(), 1))
 
 
@@ -169,27 +163,16 @@ def _subtitle_parts(source: Source) -> Iterator[Part]:
         yield cue()
 
 
-class _Place(NamedTuple):
-    """Neighbouring words of a list, and the words that replace them."""
-
-    first: int
-    last: int
-    new: list[str]
-
-
-def _places(words: Sequence[str], changes: Sequence[Replacement]) -> list[_Place]:
-    """The replacements of the words' joined text, as whole words."""
-    starts, at = [], 0
-    for word in words:
-        starts.append(at)
-        at += len(word) + 1
+def _places(words: Sequence[str], changes: Sequence[Replacement]) -> list[tuple[int, int, list[str]]]:
+    """The replacements of the words' joined text as whole words: the first, the end, and the words in their place."""
+    starts = list(accumulate((len(word) + 1 for word in words), initial=0))[:-1]
     text = " ".join(words)
     places = []
     for start, end, new in changes:
         first = max(number for number, begin in enumerate(starts) if begin <= start)
         last = min((number for number, begin in enumerate(starts) if begin >= end), default=len(words))
         ending = starts[last] - 1 if last < len(words) else len(text)
-        places.append(_Place(first, last, (text[starts[first] : start] + new + text[end:ending]).split()))
+        places.append((first, last, (text[starts[first] : start] + new + text[end:ending]).split()))
     return places
 
 
@@ -250,23 +233,10 @@ def _confidence(text: str) -> float:
         return 1.0
 
 
-_TEXTS = (
-    "text",
-    "transcript",
-    "Display",
-    "DisplayText",
-    "Lexical",
-    "ITN",
-    "MaskedITN",
-    "display",
-    "lexical",
-    "itn",
-    "maskedITN",
-)
-_WORD_LISTS = ("words", "Words", "result")
+_AZURE = ("Display", "DisplayText", "Lexical", "ITN", "MaskedITN", "display", "lexical", "itn", "maskedITN")
+_TEXTS = ("text", "transcript", *_AZURE)
 _WORD = ("word", "Word", "text")
-_TIMES = (("start", "end"), ("startTime", "endTime"), ("startOffset", "endOffset"), ("start_time", "end_time"))
-_DURATION = ("Offset", "Duration")
+_TIMES = (*TIMES, ("start_time", "end_time"))
 _IDS = ("id", "utt_id", "utterance", "key", "audio_filepath")
 
 
@@ -302,14 +272,14 @@ def _json_part(document: Any, stem: str, name: str, indent: str | None) -> Part:
         whole = isinstance(segments, list) and isinstance(value.get("text"), str) and _joins(segments, value["text"])
         if whole:
             wholes.append((value, list(segments or ())))
-        lists = [key for key in _WORD_LISTS if _is_words(value.get(key))]
+        lists = [key for key in WORD_LISTS if _is_words(value.get(key))]
         for key in _TEXTS:
             if isinstance(value.get(key), str) and not whole:
                 repeated = any(other in value for other in _TEXTS[: _TEXTS.index(key)])
                 texts.append(Text(name, recording, value[key], repeated))
                 writers.append(_text_writer(value, key))
         for key in lists:
-            words = [_word_of(entry).strip() for entry in value[key]]
+            words = [pair[1].strip() for entry in value[key] if (pair := _word(entry))]
             texts.append(Text(name, recording, " ".join(words), any(other in value for other in _TEXTS)))
             writers.append(_words_writer(value, key, words))
         for key, entry in value.items():
@@ -336,24 +306,17 @@ def _joins(segments: list[Any], text: str) -> bool:
 
 
 def _is_words(value: Any) -> bool:
-    return (
-        isinstance(value, list) and bool(value) and all(isinstance(entry, dict) and _word_key(entry) for entry in value)
-    )
+    return isinstance(value, list) and bool(value) and all(isinstance(entry, dict) and _word(entry) for entry in value)
 
 
-def _word_key(entry: dict[str, Any]) -> str | None:
-    return next((key for key in _WORD if isinstance(entry.get(key), str) and entry[key].strip()), None)
-
-
-def _word_of(entry: dict[str, Any]) -> str:
-    return str(entry[_word_key(entry) or ""])
+def _word(entry: dict[str, Any]) -> tuple[str, str] | None:
+    """The key of a word, and the word."""
+    words = ((key, entry[key]) for key in _WORD if isinstance(entry.get(key), str))
+    return next((pair for pair in words if pair[1].strip()), None)
 
 
 def _text_writer(value: dict[str, Any], key: str) -> Callable[[Sequence[Replacement]], None]:
-    def write(changes: Sequence[Replacement]) -> None:
-        value[key] = replaced(value[key], changes)
-
-    return write
+    return lambda changes: value.update({key: replaced(value[key], changes)})
 
 
 def _words_writer(value: dict[str, Any], key: str, words: list[str]) -> Callable[[Sequence[Replacement]], None]:
@@ -369,8 +332,8 @@ def _words_writer(value: dict[str, Any], key: str, words: list[str]) -> Callable
 
 def _entries(old: list[dict[str, Any]], words: list[str]) -> list[dict[str, Any]]:
     """New words in the place of old ones, each with what the old ones have: fields, times, the least confidence."""
-    key = _word_key(old[0]) or ""
-    blank = old[0][key][: len(old[0][key]) - len(old[0][key].lstrip())]
+    key, word = _word(old[0]) or ("", "")
+    blank = word[: len(word) - len(word.lstrip())]
     same = len(old) == len(words)
     entries = [{**(old[place] if same else old[0]), key: blank + word} for place, word in enumerate(words)]
     for name in ("confidence", "Confidence", "conf", "probability"):
@@ -386,7 +349,7 @@ def _entries(old: list[dict[str, Any]], words: list[str]) -> list[dict[str, Any]
 
 def _times_of(entry: dict[str, Any]) -> tuple[float, float] | None:
     try:
-        if _DURATION[1] in entry and _DURATION[0] in entry:
+        if "Duration" in entry and "Offset" in entry:
             return float(entry["Offset"]), float(entry["Offset"]) + float(entry["Duration"])
         for first, last in _TIMES:
             if last in entry:
@@ -399,7 +362,7 @@ def _times_of(entry: dict[str, Any]) -> tuple[float, float] | None:
 
 def _set_times(entry: dict[str, Any], start: float, end: float) -> None:
     """Set the times of a word, in the form that they have."""
-    if _DURATION[1] in entry:
+    if "Duration" in entry:
         entry["Offset"], entry["Duration"] = round(start), round(end - start)
         return
     for first, last in _TIMES:

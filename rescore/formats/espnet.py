@@ -12,10 +12,9 @@ import msgspec
 
 from rescore.errors import UserError
 from rescore.files import loads, parsed
-from rescore.formats.lines import table
-from rescore.formats.native import is_espnet1, load_json
+from rescore.formats.native import is_espnet1
 from rescore.formats.source import InputWarnings, ReadOptions, Source
-from rescore.formats.text import strip_markup
+from rescore.formats.text import numbered, strip_markup, table
 from rescore.formats.writing import check_holds, checked_id, line, new_folder, opened
 from rescore.nbest import FIRST_PASS, Column, Hypothesis, NbestList, ranking
 
@@ -53,7 +52,7 @@ class _Espnet1:
             file.write("\n}}\n" if separator == ",\n" else '{"utts": {}}\n')
 
 
-_FILE = re.compile(r"data(?:\.(\d{1,9}))?\.json")
+_FILE = re.compile(r"data\.(\d{1,9})\.json")
 
 
 class _Output(msgspec.Struct):
@@ -63,14 +62,12 @@ class _Output(msgspec.Struct):
 
 def _files(folder: Path) -> list[Path]:
     """data.json where there is one (ESPnet joins the parts into it), else data.1.json, data.2.json, ... in order."""
-    matches = {path: match for path in folder.iterdir() if (match := _FILE.fullmatch(path.name))}
-    parts = sorted((int(match[1]), path) for path, match in matches.items() if match[1])
-    whole = [path for path, match in matches.items() if not match[1]]
-    return whole or [path for _, path in parts]
+    whole = folder / "data.json"
+    return [whole] if whole.exists() else numbered(folder, _FILE)
 
 
 def _read_file(source: Source) -> Iterator[NbestList]:
-    document = load_json(source)
+    document = loads(source.read_all(), source.name)
     utterances = document.get("utts") if isinstance(document, dict) else None
     if not isinstance(utterances, dict):
         raise UserError(f'{source.name}: expected a JSON object with "utts"')
@@ -116,7 +113,7 @@ class _Espnet2:
         columns: dict[str, Column] = {}
         for part in _parts(source.path):
             lists: dict[str, NbestList] = {}
-            for best in _numbered(part, _BEST):
+            for best in numbered(part, _BEST):
                 _add_rank(lists, best, columns, source.warnings)
             yield from lists.values()
 
@@ -144,17 +141,12 @@ _COMPONENT = Column.component("espnet2")
 _SCORE = re.compile(r"(?:tensor\()?\s*([-+]?(?:\d[\d.]*(?:e[-+]?\d+)?|inf|nan))\s*(?:,[^)]*)?\)?", re.IGNORECASE)
 
 
-def _numbered(folder: Path, pattern: re.Pattern[str]) -> list[Path]:
-    numbered = [(int(match[1]), path) for path in folder.iterdir() if (match := pattern.fullmatch(path.name))]
-    return [path for _, path in sorted(numbered)]
-
-
 def _parts(folder: Path) -> list[Path]:
     """The output.J folders of a decode folder, of its logdir, or the folder itself; [] if there are none."""
     for candidate in (folder / "logdir", folder):
-        if candidate.is_dir() and (parts := _numbered(candidate, _OUTPUT)):
-            return [part for part in parts if part.is_dir() and _numbered(part, _BEST)]
-    return [folder] if _numbered(folder, _BEST) else []
+        if candidate.is_dir() and (parts := numbered(candidate, _OUTPUT)):
+            return [part for part in parts if part.is_dir() and numbered(part, _BEST)]
+    return [folder] if numbered(folder, _BEST) else []
 
 
 def _add_rank(lists: dict[str, NbestList], best: Path, columns: dict[str, Column], warnings: InputWarnings) -> None:

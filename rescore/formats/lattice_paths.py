@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rescore.errors import UserError
-from rescore.formats.lines import as_number
+from rescore.formats.text import as_number
 
 _SILENT = frozenset(
     ("<eps>", "<epsilon>", "<s>", "</s>", "!NULL", "!SENT_START", "!SENT_END", "!SIL", "<sil>", "<SIL>", "-pau-")

@@ -15,9 +15,8 @@ from pathlib import Path
 from rescore.errors import UserError
 from rescore.formats.acoustic import ACOUSTIC, LANGUAGE
 from rescore.formats.lattice_paths import Arcs, Lattice, as_score, is_silent, state_number
-from rescore.formats.lines import as_number, table
 from rescore.formats.source import AcousticScale, ListSize, ReadOptions, Source
-from rescore.formats.text import strip_markup
+from rescore.formats.text import as_number, strip_markup, table
 from rescore.nbest import FIRST_PASS, Column, Hypothesis, NbestList
 from rescore.options import option
 
@@ -32,9 +31,7 @@ _FINAL = -1
 
 
 def sniff(source: Source) -> bool:
-    if source.is_folder:
-        return any(_is_lattice(Source(path).head) for path in _files(source.path)[:1])
-    return _is_lattice(source.head)
+    return any(_is_lattice(file.head) for file in _files(source)[:1])
 
 
 def _is_lattice(head: str) -> bool:
@@ -78,12 +75,10 @@ def _is_binary(head: str) -> bool:
     return head.partition(" ")[2].startswith("\0B")
 
 
-def _files(folder: Path) -> list[Path]:
-    """The files with the endings of lattices; else all files but the symbol table."""
-    files = sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
-    return [path for path in files if _LATTICE_FILE.search(path.name)] or [
-        path for path in files if path.name != SYMBOLS
-    ]
+def _files(source: Source) -> list[Source]:
+    """The source itself; of a folder the files with the endings of lattices, else all files but the symbol table."""
+    named = source.files(lambda path: _LATTICE_FILE.search(path.name) is not None) if source.is_folder else []
+    return named or source.files(lambda path: path.name != SYMBOLS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,7 +137,7 @@ def lattices(source: Source, options: ReadOptions) -> Iterator[tuple[str, Lattic
         UserError: a file is no lattice, or is damaged; a lattice has a cycle, or no path to a final state.
     """
     own = options.of(Options)
-    for file in [Source(path, source.warnings) for path in _files(source.path)] if source.is_folder else [source]:
+    for file in _files(source):
         lines = _filled(file.head)
         if _is_binary(file.head):
             raise UserError(f"{file.name}: a binary archive; write it as text with: lattice-copy ark:IN ark,t:OUT")

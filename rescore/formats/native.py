@@ -70,15 +70,6 @@ def _is_lines(peek: JsonPeek) -> bool:
     return peek.lines and records and not any(_HYPOTHESIS.fullmatch(key) for key in peek.inner)
 
 
-def load_json(source: Source) -> Any:
-    """One JSON document.
-
-    Raises:
-        UserError: the document is incomplete (the message names line and column), or an object has a key twice.
-    """
-    return loads(source.read_all(), source.name)
-
-
 class _Hypothesis(msgspec.Struct):
     text: str
     score: float | msgspec.UnsetType = msgspec.UNSET
@@ -105,7 +96,8 @@ class _About(msgspec.Struct):
         """The list with this id; `columns` is the record of the file, for a list without a record of its own."""
         provenance = columns if self.columns is None else self.columns
         audio = _audio(self.audio, name, place)
-        return NbestList(name, hypotheses, _references(self.ref), self.src, provenance, self.recording, audio)
+        references = (self.ref,) if isinstance(self.ref, str) else tuple(self.ref or ())
+        return NbestList(name, hypotheses, references, self.src, provenance, self.recording, audio)
 
 
 class _List(_About, kw_only=True):
@@ -114,7 +106,7 @@ class _List(_About, kw_only=True):
 
 
 def _read_object(source: Source) -> Iterator[NbestList]:
-    utterances = load_json(source)
+    utterances = loads(source.read_all(), source.name)
     if not isinstance(utterances, dict):
         raise UserError(f"{source.name}: expected a JSON object of utterances")
     columns = _columns(utterances, source.name)
@@ -202,10 +194,6 @@ def _hypothesis(entry: _Hypothesis, place: str) -> Hypothesis:
         if FIRST_PASS in entry.scores and entry.scores.pop(FIRST_PASS) != first_pass:
             raise UserError(f'{place}: "score" and "scores" give two values of {FIRST_PASS}; leave one out')
     return Hypothesis(entry.text, {FIRST_PASS: first_pass, **entry.scores}, entry.origin, times)
-
-
-def _references(value: str | list[str] | None) -> tuple[str, ...]:
-    return () if value is None else (value,) if isinstance(value, str) else tuple(value)
 
 
 def _audio(value: str | _Audio | None, name: str, place: str) -> Audio | None:

@@ -20,9 +20,17 @@ from typing import Any, ClassVar
 
 from rescore.errors import UserError, counted
 from rescore.formats.audio import entry_audio
-from rescore.formats.lines import as_number, first_of, grouped, identity_of, json_number, portions, records_of
 from rescore.formats.source import Fields, ListSize, ReadOptions, Source
-from rescore.formats.text import strip_markup
+from rescore.formats.text import (
+    as_number,
+    first_of,
+    grouped,
+    identity_of,
+    json_number,
+    portions,
+    records_of,
+    strip_markup,
+)
 from rescore.formats.writing import check_equal_sizes, check_holds, line, opened
 from rescore.nbest import FIRST_PASS, RANK, Column, Hypothesis, NbestList
 
@@ -122,10 +130,10 @@ class Records:
 
     def _score_key(self, value: Mapping[str, Any], text_key: str) -> str | None:
         keys = (*self.score, *GENERIC.score)
-        usual = next((key for key in keys if key != text_key and _is_given(value.get(key))), None)
+        usual = next((key for key in keys if key != text_key and _is_score(value.get(key))), None)
         # pyctcdecode and transformers call the total of CTC, language model and word bonus lm_score.
-        fused = ("lm_score", LOGIT) if usual is None and _is_given(value.get(LOGIT)) else ()
-        return usual or next((key for key in fused if _is_given(value.get(key))), None)
+        fused = ("lm_score", LOGIT) if usual is None and _is_score(value.get(LOGIT)) else ()
+        return usual or next((key for key in fused if _is_score(value.get(key))), None)
 
     def _apart(self, value: dict[str, Any], key: str, size: int, place: str) -> list[dict[str, float]]:
         """The scores of texts that stand in a list of their own, as the scores do."""
@@ -134,8 +142,8 @@ class Records:
         if score_key is not None:
             apart = value[score_key]
             if not isinstance(apart, list) or len(apart) != size:
-                scores_given = counted(len(apart), "score") if isinstance(apart, list) else "no scores"
-                raise UserError(f"{place}: {scores_given} for {counted(size, 'hypothesis')}")
+                number_of_scores = counted(len(apart), "score") if isinstance(apart, list) else "no scores"
+                raise UserError(f"{place}: {number_of_scores} for {counted(size, 'hypothesis')}")
             for scores, number in zip(rows, apart, strict=True):
                 scores[FIRST_PASS] = self._score(number, place, score_key)
         for name, numbers in value.items():
@@ -231,7 +239,7 @@ class Records:
         return record
 
 
-def _is_given(value: Any) -> bool:
+def _is_score(value: Any) -> bool:
     """Whether a score is there: an object of scores has parts of it."""
     return value is not None and not isinstance(value, dict)
 
@@ -452,14 +460,14 @@ def _roles(layout: Records, names: list[str], path: str) -> tuple[Records, dict[
     if not chosen["text"]:
         raise UserError(f"{path}: which column has the hypotheses? Say it with --field text=NAME ({', '.join(names)})")
     taken = {key for keys in chosen.values() for key in keys}
-    asked = {key.removeprefix("-"): name for name, key in layout.columns.items()}
-    for key in asked:
+    columns = {key.removeprefix("-"): name for name, key in layout.columns.items()}
+    for key in columns:
         if key not in names:
             raise UserError(
-                f"{path}: no column {key} (there are {', '.join(names)}); correct --field {asked[key]}={key}"
+                f"{path}: no column {key} (there are {', '.join(names)}); correct --field {columns[key]}={key}"
             )
     signs = {name: (key.removeprefix("-"), -1 if key.startswith("-") else 1) for name, key in layout.columns.items()}
-    left = (key for key in names if key not in taken and key not in asked and key.strip() and key != RANK)
+    left = (key for key in names if key not in taken and key not in columns and key.strip() and key != RANK)
     more = signs | {key: (key, 1) for key in left}
     return replace(layout, **chosen), more
 

@@ -13,9 +13,17 @@ from pathlib import Path
 from typing import TypeVar
 
 from rescore.errors import UserError, counted
-from rescore.formats.lines import first_of, identity_of, records_of, split_id
 from rescore.formats.source import InputWarnings, ReadOptions, Source
-from rescore.formats.text import readings, undo_entities, undo_marks
+from rescore.formats.text import (
+    add_once,
+    first_of,
+    identity_of,
+    readings,
+    records_of,
+    split_id,
+    undo_entities,
+    undo_marks,
+)
 from rescore.nbest import NbestList
 from rescore.parts import FORMATS
 
@@ -33,26 +41,27 @@ class References:
     """Kaldi's `segments`, where the segments of an stm are to be paired with lists by time."""
 
 
-def read_references(
-    references: str | Path | References, ids: Sequence[str], warnings: InputWarnings | None = None, escaped: bool = True
-) -> dict[str, tuple[str, ...]]:
+def read_references(references: str | Path | References, ids: Sequence[str]) -> dict[str, tuple[str, ...]]:
     """The references of each utterance in `ids`, from all files.
 
     N-best lists (and NeMo manifests) give their own references. A text file whose lines all end in `(id)` is trn; one
     whose fourth and fifth words are times is stm; one whose lines all begin with ids is Kaldi text; else it is plain,
     one line an utterance, in the order of `ids`.
 
-    Args:
-        escaped: whether XML entities of the Moses tokeniser are undone, as in hypotheses.
-
     Raises:
         UserError: an utterance has no reference, or two in one file; a plain file has another number of lines; or the
             lines begin with numbers that may be ids or words.
     """
-    return _joined([file.of(ids, escaped) for file in open_references(references, warnings)], ids)
+    return joined(open_references(references), ids)
 
 
-def _joined(per_file: Sequence[Mapping[str, tuple[str, ...]]], ids: Sequence[str]) -> dict[str, tuple[str, ...]]:
+def joined(files: Sequence[ReferenceFile], ids: Sequence[str], escaped: bool = True) -> dict[str, tuple[str, ...]]:
+    """The references of each utterance from all files; errors as of `read_references`.
+
+    Args:
+        escaped: whether XML entities of the Moses tokeniser are undone, as in hypotheses.
+    """
+    per_file = [file.of(ids, escaped) for file in files]
     return {name: tuple(text for by_id in per_file for text in by_id[name]) for name in ids}
 
 
@@ -229,7 +238,8 @@ def _stm(lines: Sequence[str], path: str, ids: Sequence[str], segments: str | No
                 "and the files of the segments are not the ids of the utterances"
             )
         return dict(zip(ids, (segment.text for segment in spoken), strict=True))
-    known = segments is not None and _have_times(segments)
+    # A file of recordings may be Kaldi's `segments`, or its utt2spk without times.
+    known = segments is not None and any(len(line.split()) >= 4 for _, line in Source(segments).filled())
     for spans in [read_segments(str(segments))] if known else [_times_in(ids, unit) for unit in (1.0, 0.01, 0.001)]:
         if (texts := _by_time({name: spans[name] for name in ids if name in spans}, spoken)) is not None:
             return texts
@@ -297,11 +307,6 @@ def _shared(span: RecordingSegment, segment: _StmSegment) -> float:
     return both / either if either > 0 else 0.0
 
 
-def _have_times(path: str) -> bool:
-    """Whether a file of recordings is Kaldi's `segments`, and not its utt2spk."""
-    return any(len(line.split()) >= 4 for _, line in Source(path).filled())
-
-
 def text_source(path: str | Path | Source, warnings: InputWarnings | None = None) -> Source:
     source = path if isinstance(path, Source) else Source(path, warnings)
     if source.is_folder:
@@ -333,7 +338,7 @@ def trn_texts(lines: Sequence[str], path: str | Path) -> dict[str, str] | None:
             return None
         if text and not text[-1].isspace():
             return None
-        _add(texts, name, text.strip(), path, number)
+        add_once(texts, name, text.strip(), f"{path}: line {number}")
     return texts
 
 
@@ -341,14 +346,8 @@ def kaldi_texts(lines: Sequence[str], path: str | Path) -> dict[str, str]:
     texts: dict[str, str] = {}
     for number, line in enumerate(lines, 1):
         if line.strip():
-            _add(texts, *split_id(line), path, number)
+            add_once(texts, *split_id(line), f"{path}: line {number}")
     return texts
-
-
-def _add(texts: dict[str, str], name: str, text: str, path: str | Path, number: int) -> None:
-    if name in texts:
-        raise UserError(f"{path}: line {number}: utterance {name} is duplicated; give each utterance once")
-    texts[name] = text
 
 
 _MANIFEST_TEXT = ("reference", "ref", "text", "sentence", "transcript")
@@ -375,36 +374,25 @@ def references_of(source: Source) -> dict[str, tuple[str, ...]]:
         text = next((value[name] for name in _MANIFEST_TEXT if isinstance(value.get(name), str)), None) if key else None
         if key is None or text is None:
             raise UserError(f"{place}: expected an object with audio_filepath and text")
-        name = identity_of(value[key])
-        if name in texts:
-            raise UserError(f"{place}: utterance {name} is duplicated; give each utterance once")
-        texts[name] = (" ".join(text.split()),)
+        add_once(texts, identity_of(value[key]), (" ".join(text.split()),), place)
     return texts
 
 
-def read_recordings(path: Path) -> dict[str, str]:
-    """The first field of each line, an utterance, with the second, its recording; further fields are ignored.
+def with_recordings(lists: Iterable[NbestList], path: Path) -> Iterator[NbestList]:
+    """The lists with their recordings: of each line of a file, the first field is an utterance, and the second its
+    recording.
 
     Raises:
-        UserError: a line has one field only, an utterance is duplicated, or the file cannot be read.
+        UserError: a line has only one field, an utterance is duplicated, or the file does not name an utterance of the
+            lists.
     """
     recordings: dict[str, str] = {}
     for place, line in Source(path).filled():
-        fields = line.split(maxsplit=2)
-        if len(fields) == 1:
-            raise UserError(f"{place}: no recording behind {fields[0]!r}; expected UTTERANCE RECORDING")
-        if recordings.setdefault(fields[0], fields[1]) != fields[1]:
-            raise UserError(f"{place}: utterance {fields[0]} is duplicated; give each utterance one recording")
-    return recordings
-
-
-def with_recordings(lists: Iterable[NbestList], path: Path) -> Iterator[NbestList]:
-    """The lists with their recordings.
-
-    Raises:
-        UserError: the file does not name an utterance.
-    """
-    recordings = read_recordings(path)
+        name, *more = line.split(maxsplit=2)
+        if not more:
+            raise UserError(f"{place}: no recording behind {name!r}; expected UTTERANCE RECORDING")
+        if recordings.setdefault(name, more[0]) != more[0]:
+            raise UserError(f"{place}: utterance {name} is duplicated; give each utterance one recording")
     for nbest in lists:
         if nbest.id not in recordings:
             raise UserError(f"{path}: utterance {nbest.id} is not in it")
@@ -433,7 +421,5 @@ def read_segments(path: str | Path) -> dict[str, RecordingSegment]:
             name, recording, start, end = cells[0], cells[1], float(cells[2]), float(cells[3])
         except (IndexError, ValueError):
             raise UserError(f"{place}: expected `utterance recording start end`") from None
-        if name in segments:
-            raise UserError(f"{place}: utterance {name} is duplicated")
-        segments[name] = RecordingSegment(recording, start, end)
+        add_once(segments, name, RecordingSegment(recording, start, end), place)
     return segments

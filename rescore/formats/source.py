@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 class InputProblem:
     """A reported problem of inputs. It never changes the set of utterances or hypotheses."""
 
-    one: str
+    single: str
     """The verb and its object, if one line, file or list has the problem; `several` if more have it."""
     several: str
     consequence: str
@@ -68,16 +68,16 @@ class InputWarnings:
             UserError: warnings are errors.
         """
         if problem == self._refused:
-            raise UserError(f"{place}: {problem.one}; convert the file with iconv")
+            raise UserError(f"{place}: {problem.single}; convert the file with iconv")
         if self._strict:
-            raise UserError(f"{place}: {problem.one} (--strict)")
+            raise UserError(f"{place}: {problem.single} (--strict)")
         number, first = self._found.get((unit, problem), (0, place))
         self._found[unit, problem] = number + 1, first
 
     def report(self) -> None:
         """Log the collected problems, one line per kind, and clear them."""
         for (unit, problem), (number, first) in self._found.items():
-            verb = problem.one if number == 1 else problem.several
+            verb = problem.single if number == 1 else problem.several
             log.log(problem.level, "%s %s%s (first: %s)", counted(number, unit), verb, problem.consequence, first)
         self._found.clear()
 
@@ -104,16 +104,6 @@ def as_user_errors(name: str) -> Iterator[None]:
         raise UserError(f"{name}: cannot be read ({error.strerror or error})") from None
 
 
-def standard_input() -> IO[bytes]:
-    """
-    Raises:
-        UserError: it is closed.
-    """
-    if sys.stdin is None or sys.stdin.closed:
-        raise UserError("<stdin>: is closed; give a file")
-    return sys.stdin.buffer
-
-
 def open_remote(address: str) -> IO[bytes]:
     """A remote file (s3://, gs://, hdfs://, file://), through pyarrow's file systems; to read once.
 
@@ -137,7 +127,9 @@ def open_once(path: Path, name: str) -> IO[bytes]:
     global _live
     if "://" in name:
         return open_remote(name)
-    _live = LiveInput(standard_input() if str(path) == "-" else open(path, "rb"))  # noqa: SIM115 (its reader closes it)
+    if str(path) == "-" and (sys.stdin is None or sys.stdin.closed):
+        raise UserError("<stdin>: is closed; give a file")
+    _live = LiveInput(sys.stdin.buffer if str(path) == "-" else open(path, "rb"))  # noqa: SIM115 (its reader closes it)
     return cast(IO[bytes], _live)
 
 
@@ -146,16 +138,16 @@ def input_waits() -> bool:
     return _live is not None and _live.waits()
 
 
-def head_of_lines(raw: IO[bytes]) -> bytes:
+def head_of_lines(raw: IO[bytes], any_line: bool = False) -> bytes:
     """The beginning of an input that can be read only once: 64 KiB, or less if the first line is a whole JSON object.
 
-    So a list is answered when it arrives, not after 64 KiB.
+    So a list is answered when it arrives, not after 64 KiB. `any_line`: every first line is enough.
     """
     head = b""
     while len(head) < HEAD and (part := _available(raw, HEAD - len(head))):
         head += part
         first_line, newline, _ = head.partition(b"\n")
-        if newline and first_line.startswith(b"{") and first_line.rstrip().endswith(b"}"):
+        if newline and (any_line or (first_line.startswith(b"{") and first_line.rstrip().endswith(b"}"))):
             break
     return head
 
@@ -176,52 +168,79 @@ def unpacked_head(start: bytes) -> bytes:
 
 
 def unpacked(raw: IO[bytes], name: str) -> IO[bytes]:
-    """A stream of bytes, unpacked if its first bytes show compression; `name` is for errors."""
+    """A stream of bytes, unpacked if its first bytes show compression; `name` is for errors.
+
+    Too many unpacked bytes for the packed bytes are an error, before they fill the memory.
+    """
     start = raw.read(len(XZ))
-    counted = _Counted(joined(start, raw))
+    whole, read, written = joined(start, raw), 0, 0
+
+    def take_packed(size: int) -> bytes:
+        """A few bytes at a time, so that their number follows unpacking closely."""
+        nonlocal read
+        part = whole.read(min(size, io.DEFAULT_BUFFER_SIZE))
+        read += len(part)
+        return part
+
+    def take(size: int) -> bytes:
+        nonlocal written
+        part: bytes = packed.read(size)
+        written += len(part)
+        if written > max(UNPACKED_FREELY, LARGEST_RATIO * read):
+            raise UserError(
+                f"{name}: unpacks to more than {LARGEST_RATIO} times its size, unlike text; "
+                "if the file is right, unpack it first"
+            )
+        return part
+
+    counted_bytes = cast(IO[bytes], _Stream(take_packed))
     if start.startswith(GZIP):
-        packed: Any = gzip.GzipFile(fileobj=cast(IO[bytes], counted))
+        packed: Any = gzip.GzipFile(fileobj=counted_bytes)
     elif start.startswith(XZ):
-        packed = lzma.LZMAFile(cast(IO[bytes], counted))  # noqa: SIM115 (the stream below reads it)
+        packed = lzma.LZMAFile(counted_bytes)  # noqa: SIM115 (the stream below reads it)
     else:
-        return joined(start, raw)
-    return io.BufferedReader(_Bounded(packed, counted, name), HEAD)
+        return whole
+    return io.BufferedReader(_Stream(take), HEAD)
 
 
 def joined(head: bytes, rest: IO[bytes]) -> IO[bytes]:
     """A stream of the bytes read ahead, then the rest."""
-    return cast(IO[bytes], io.BufferedReader(_Joined(head, rest), HEAD))
+
+    def take(size: int) -> bytes:
+        nonlocal head
+        part, head = head[:size], head[size:]
+        return part or _available(rest, size)
+
+    return cast(IO[bytes], io.BufferedReader(_Stream(take), HEAD))
 
 
-class _Raw(io.RawIOBase):
-    """Bytes of another stream."""
+class _Stream(io.RawIOBase):
+    """The bytes that a function gives: at most as many as its argument says, and none at the end."""
+
+    def __init__(self, take: Callable[[int], bytes]) -> None:
+        self._take = take
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
-        part = self._next(len(buffer))
+        part = self._take(len(buffer))
         buffer[: len(part)] = part
         return len(part)
 
-    def _next(self, size: int) -> bytes:
-        raise NotImplementedError
 
-
-class LiveInput(_Raw):
+class LiveInput(_Stream):
     """Bytes of a pipe, as they come; knows whether a line that has come is still to be taken."""
 
     def __init__(self, raw: IO[bytes]) -> None:
+        super().__init__(self.read1)
         self._raw = raw
         self._lines = self._taken = 0
 
-    def _next(self, size: int) -> bytes:
+    def read1(self, size: int) -> bytes:
         part = _available(self._raw, size)
         self._lines += part.count(b"\n")
         return part
-
-    def read1(self, size: int) -> bytes:
-        return self._next(size)
 
     def take_line(self) -> None:
         """Say that one more line was taken."""
@@ -239,49 +258,6 @@ class LiveInput(_Raw):
 
 _live: LiveInput | None = None
 """The last that was opened."""
-
-
-class _Joined(_Raw):
-    def __init__(self, head: bytes, rest: IO[bytes]) -> None:
-        self._head, self._rest = head, rest
-
-    def _next(self, size: int) -> bytes:
-        if not self._head:
-            return _available(self._rest, size)
-        part, self._head = self._head[:size], self._head[size:]
-        return part
-
-
-class _Counted(_Raw):
-    """A stream of packed bytes that counts the bytes read; it reads few at a time, so the count follows unpacking
-    closely."""
-
-    def __init__(self, raw: IO[bytes]) -> None:
-        self._raw = raw
-        self.number = 0
-
-    def _next(self, size: int) -> bytes:
-        part = self._raw.read(min(size, io.DEFAULT_BUFFER_SIZE))
-        self.number += len(part)
-        return part
-
-
-class _Bounded(_Raw):
-    """A stream of unpacked bytes; too many of them for the packed bytes are an error, before they fill the memory."""
-
-    def __init__(self, packed: IO[bytes], counted: _Counted, name: str) -> None:
-        self._packed, self._counted, self._name = packed, counted, name
-        self._number = 0
-
-    def _next(self, size: int) -> bytes:
-        part = self._packed.read(size)
-        self._number += len(part)
-        if self._number > max(UNPACKED_FREELY, LARGEST_RATIO * self._counted.number):
-            raise UserError(
-                f"{self._name}: unpacks to more than {LARGEST_RATIO} times its size, unlike text; "
-                "if the file is right, unpack it first"
-            )
-        return part
 
 
 _JSON = re.compile(r"""\{(?:\S|\s*(?:["}]|$))|\[\s*(?:["\[{\]\d-]|$)""")
@@ -458,6 +434,13 @@ class Source:
     @property
     def is_folder(self) -> bool:
         return not self.is_stdin and self.path.is_dir()
+
+    def files(self, wanted: Callable[[Path], bool] = lambda path: True) -> list[Source]:
+        """The source itself; of a folder its files in the order of their names, without hidden files."""
+        if not self.is_folder:
+            return [self]
+        visible = (path for path in self.path.iterdir() if path.is_file() and not path.name.startswith("."))
+        return [Source(path, self.warnings) for path in sorted(visible) if wanted(path)]
 
     @property
     def is_regular(self) -> bool:

@@ -9,33 +9,35 @@ Vosk      {"alternatives": [{"text": "a b", "confidence": 231.4}, ...]}
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from rescore.errors import UserError
 from rescore.files import loads
-from rescore.formats.lines import as_number, grouped, json_number, literal_words
-from rescore.formats.native import load_json
 from rescore.formats.source import ReadOptions, Source, utterance_of
-from rescore.formats.text import piece_times, strip_markup
+from rescore.formats.text import (
+    TIMES,
+    WORD_LISTS,
+    as_number,
+    grouped,
+    json_number,
+    literal_words,
+    piece_times,
+    strip_markup,
+)
 from rescore.formats.writing import check_holds, opened
 from rescore.nbest import FIRST_PASS, Column, Hypothesis, NbestList
 
 _Word = tuple[str, float, float]
 """A word with its start and end, in seconds."""
-_WORD_LISTS = ("words", "Words", "result")
 _TICKS = 1e-7
 """Azure's unit of time, in seconds."""
 
 
-def _timed(text: str, scores: dict[str, float], words: Sequence[_Word]) -> Hypothesis:
-    """A hypothesis, with times if the toolkit's words are the words of the text."""
-    return Hypothesis(text, scores, times=piece_times(text, words))
-
-
 def _timed_words(value: Mapping[str, Any], place: str) -> list[_Word]:
     """The words with times: Whisper's and Vosk's start and end, Google's startTime or startOffset, Azure's Offset."""
-    words: list[Any] = next((value[key] for key in _WORD_LISTS if isinstance(value.get(key), list)), [])
+    words: list[Any] = next((value[key] for key in WORD_LISTS if isinstance(value.get(key), list)), [])
     return [timed for word in words if isinstance(word, dict) and (timed := _timed_word(word, place)) is not None]
 
 
@@ -44,7 +46,7 @@ def _timed_word(word: Mapping[str, Any], place: str) -> _Word | None:
     if "Offset" in word and "Duration" in word:
         start = json_number(word["Offset"], place, "Offset") * _TICKS
         return text, start, start + json_number(word["Duration"], place, "Duration") * _TICKS
-    for first, last in (("start", "end"), ("startTime", "endTime"), ("startOffset", "endOffset")):
+    for first, last in TIMES:
         if last in word:  # Google leaves a start of 0 out, and writes "1.300s"
             begins, ends = (str(word.get(key, 0)).removesuffix("s") for key in (first, last))
             return text, as_number(begins, place, first), as_number(ends, place, last)
@@ -135,7 +137,8 @@ class _Sherpa:
             values = next((result[key] for key in _PROBABILITIES if result.get(key)), None)
             scores = {} if values is None else {FIRST_PASS: _total(values, place)}
             scores |= {column: _total(result[key], place) for column, key in _COMPONENTS.items() if result.get(key)}
-            hypothesis = _timed(strip_markup(result["text"]), scores, _timed_tokens(result, place))
+            text = strip_markup(result["text"])
+            hypothesis = Hypothesis(text, scores, times=piece_times(text, _timed_tokens(result, place)))
             yield NbestList(name or str(number), [hypothesis], provenance=_COLUMNS)
             name = None
 
@@ -189,8 +192,7 @@ class _Whisper:
 
     def sniff(self, source: Source) -> bool:
         if source.is_folder:
-            files = sorted(source.path.glob("*.json"))
-            return bool(files) and self.sniff(Source(files[0]))
+            return any(map(self.sniff, source.files(_is_json)[:1]))
         peek = source.peek
         return "segments" in peek.keys or (peek.root == "[" and {"avg_logprob", "text"} <= set(peek.keys))
 
@@ -200,10 +202,10 @@ class _Whisper:
         Its score is the sum over segments of `avg_logprob` times the number that Whisper divided by: tokens and end.
         """
         if source.is_folder:
-            for path in sorted(source.path.glob("*.json")):
-                yield from self.read(Source(path, source.warnings), options)
+            for file in source.files(_is_json):
+                yield from self.read(file, options)
             return
-        document = load_json(source)
+        document = loads(source.read_all(), source.name)
         segments = document.get("segments") if isinstance(document, dict) else document
         if not isinstance(segments, list) or any(not isinstance(segment, dict) for segment in segments):
             raise UserError(f'{source.name}: expected a list of segments, with "text" in each')
@@ -218,7 +220,12 @@ class _Whisper:
             times += _timed_words(segment, f"{source.name}: segment {number}")
         numbers = [score for score in scores if score is not None]
         first_pass = {FIRST_PASS: sum(numbers)} if segments and len(numbers) == len(segments) else {}
-        yield NbestList(source.stem, [_timed(" ".join(" ".join(texts).split()), first_pass, times)])
+        text = " ".join(" ".join(texts).split())
+        yield NbestList(source.stem, [Hypothesis(text, first_pass, times=piece_times(text, times))])
+
+
+def _is_json(path: Path) -> bool:
+    return path.suffix == ".json"
 
 
 def _segment_score(segment: dict[str, Any], place: str) -> float | None:
@@ -288,27 +295,25 @@ def _alternatives(value: Any) -> list[Any] | None:
 
 def _hypotheses(alternatives: list[Any], place: str) -> list[Hypothesis]:
     """The alternatives of a phrase, with scores where all have one."""
-    texts, scores = [], []
-    times: list[list[_Word]] = []
+    hypotheses, scores = [], []
     for rank, alternative in enumerate(alternatives, 1):
         known = alternative if isinstance(alternative, dict) else {}
         key = next((key for key in _TEXTS if isinstance(known.get(key), str)), None)
         if key is None:
             raise UserError(f"{place}, alternative {rank}: no text, such as Lexical, transcript or text")
-        texts.append(strip_markup(known[key]))
-        times.append(_timed_words(known, f"{place}, alternative {rank}"))
+        text = strip_markup(known[key])
+        words = _timed_words(known, f"{place}, alternative {rank}")
+        hypotheses.append(Hypothesis(text, times=piece_times(text, words)))
         confidence = known.get("Confidence", known.get("confidence"))
         if confidence is not None:
             number = json_number(confidence, f"{place}, alternative {rank}", "confidence")
-            scores.append(number if key == "text" else _log(number))
+            scores.append(number if key == "text" else math.log(number) if number > 0 else -math.inf)
+    # Google writes 0.0 for a confidence that is not set.
     unset = all(score == -math.inf for score in scores[1:]) and (len(scores) > 1 or scores == [-math.inf])
-    if len(scores) < len(texts) or unset:  # Google writes 0.0 for a confidence that is not set
-        return [_timed(text, {}, spans) for text, spans in zip(texts, times, strict=True)]
-    return [_timed(text, {FIRST_PASS: score}, spans) for text, score, spans in zip(texts, scores, times, strict=True)]
-
-
-def _log(probability: float) -> float:
-    return math.log(probability) if probability > 0 else -math.inf
+    if len(scores) == len(hypotheses) and not unset:
+        for hypothesis, score in zip(hypotheses, scores, strict=True):
+            hypothesis.scores[FIRST_PASS] = score
+    return hypotheses
 
 
 ICEFALL = _Icefall()

@@ -9,9 +9,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from rescore.errors import UserError, counted
-from rescore.formats.lines import as_number, grouped, literal_words, portions
 from rescore.formats.source import ListSize, ReadOptions, Source
-from rescore.formats.text import strip_markup, undo_bpe, undo_entities
+from rescore.formats.text import as_number, grouped, literal_words, portions, strip_markup, undo_bpe, undo_entities
 from rescore.formats.writing import check_equal_sizes, check_holds, checked_number, line, opened
 from rescore.nbest import FIRST_PASS, SUM, Column, Hypothesis, NbestList, free_name
 from rescore.options import Declared, option
@@ -137,10 +136,7 @@ def _take(block: _Block, kind: str, rest: str, number: int, place: str) -> None:
 
 def _score_and_text(rest: str, place: str) -> tuple[float, str]:
     score, _, text = rest.partition("\t")
-    try:
-        return float(score), text
-    except ValueError:
-        raise UserError(f"{place}: score is {score!r}, not a number") from None
+    return as_number(score, place), text
 
 
 def _tokens(hypothesis: Hypothesis) -> int | None:

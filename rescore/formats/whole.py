@@ -5,16 +5,15 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
 from rescore import formats
 from rescore.errors import UserError
-from rescore.formats.lines import as_number
 from rescore.formats.references import stm_segments
 from rescore.formats.source import InputWarnings, Source
-from rescore.formats.text import spread, undo_entities
+from rescore.formats.text import as_number, spread, undo_entities
 from rescore.nbest import FIRST_PASS, Hypothesis, NbestList, ranking
 
 log = logging.getLogger(__name__)
@@ -30,19 +29,18 @@ BACKWARDS = 1.0
 class Recording:
     """The words of one recording."""
 
-    words: list[str]
-    times: list[Span]
+    words: list[str] = field(default_factory=list)
+    times: list[Span] = field(default_factory=list)
     """Start and end of each word, in seconds; empty if the file has none."""
-    confidences: list[float]
+    confidences: list[float] = field(default_factory=list)
     """Of each word, from 0 to 1; empty if the file has none."""
 
     @property
     def text(self) -> str:
         return " ".join(self.words)
 
-    def add(self, text: str, times: Sequence[Span], confidences: Sequence[float] = ()) -> None:
+    def add(self, words: Sequence[str], times: Sequence[Span], confidences: Sequence[float] = ()) -> None:
         """Append words; from the first words without times on, the recording has none."""
-        words = text.split()
         for known, more in ((self.times, times), (self.confidences, confidences)):
             if len(known) == len(self.words) and len(more) == len(words):
                 known.extend(more)  # type: ignore[arg-type]
@@ -60,15 +58,14 @@ def read_recordings(path: str | Path, strict: bool = False) -> dict[str, Recordi
     Raises:
         UserError: the path is missing or empty, a file is damaged, or two files have the same recording.
     """
-    folder, warnings = Path(path), InputWarnings(strict)
-    paths = sorted(file for file in folder.iterdir() if _is_output(file)) if folder.is_dir() else [folder]
+    warnings = InputWarnings(strict)
     recordings: dict[str, Recording] = {}
-    places: dict[str, Path] = {}
-    for file in paths:
-        for name, recording in _read_file(Source(file, warnings)).items():
+    places: dict[str, str] = {}
+    for file in Source(path, warnings).files():
+        for name, recording in _read_file(file).items():
             if name in recordings:
-                raise UserError(f"{file}: recording {name} is in {places[name]}, too; give each recording once")
-            recordings[name], places[name] = recording, file
+                raise UserError(f"{file.name}: recording {name} is in {places[name]}, too; give each recording once")
+            recordings[name], places[name] = recording, file.name
     warnings.report()
     if not recordings:
         raise UserError(f"{path}: no recording in it; give a file or a folder with CTM, STM, SRT, VTT, JSON or text")
@@ -76,10 +73,6 @@ def read_recordings(path: str | Path, strict: bool = False) -> dict[str, Recordi
         if any(second[0] < first[0] - BACKWARDS for first, second in pairwise(recording.times)):
             log.warning("%s: recording %s: times run backwards; the words keep the order of the file", path, name)
     return recordings
-
-
-def _is_output(file: Path) -> bool:
-    return file.is_file() and not file.name.startswith(".")
 
 
 def _read_file(source: Source) -> dict[str, Recording]:
@@ -94,8 +87,8 @@ def _read_file(source: Source) -> dict[str, Recording]:
     pieces = [_PIECE.match(line) for line in lines]
     for line, piece in zip(lines, pieces, strict=True):
         name, text = (piece[1], line[piece.end() :]) if piece and all(pieces) else (source.stem, line)
-        named.setdefault(name, Recording([], [], [])).add(text, ())
-    return named or {source.stem: Recording([], [], [])}
+        named.setdefault(name, Recording()).add(text.split(), ())
+    return named or {source.stem: Recording()}
 
 
 _PIECE = re.compile(r"(\S+)-\d{5,9}(?=\s|$)")
@@ -139,7 +132,7 @@ def _ctm(source: Source) -> dict[str, Recording]:
         confidence = [number for cell in cells[5:] if (number := as_number(cell, place, "confidence")) != NO_CONFIDENCE]
         if duration < 0 or any(not 0 <= number <= 1 for number in confidence):
             raise UserError(f"{place}: a duration is 0 or more, in seconds, and a confidence from 0 to 1")
-        recording = channels.setdefault(cells[0], {}).setdefault(cells[1], Recording([], [], []))
+        recording = channels.setdefault(cells[0], {}).setdefault(cells[1], Recording())
         recording.words.append(cells[4])
         recording.times.append((start, start + duration))
         recording.confidences += confidence
@@ -156,7 +149,8 @@ def _stm(source: Source) -> dict[str, Recording]:
     """The words of a segment share its time by letters; segments are sorted by their start."""
     named: dict[str, Recording] = {}
     for segment in sorted(stm_segments(list(source.lines()), source.name), key=lambda segment: segment.start):
-        _add_span(named.setdefault(segment.file, Recording([], [], [])), segment.text, (segment.start, segment.end))
+        words, span = segment.text.split(), (segment.start, segment.end)
+        named.setdefault(segment.file, Recording()).add(words, spread(words, span))
     return named
 
 
@@ -166,7 +160,7 @@ _TAG = re.compile(r"<[^<>]*>")
 
 def _subtitles(source: Source) -> dict[str, Recording]:
     """The words of a cue share its time by letters; tags are left out."""
-    recording = Recording([], [], [])
+    recording = Recording()
     span: Span | None = None
     for line in source.lines():
         if match := _CUE.match(line.strip()):
@@ -174,7 +168,8 @@ def _subtitles(source: Source) -> dict[str, Recording]:
         elif not line.strip():
             span = None
         elif span is not None:
-            _add_span(recording, undo_entities(_TAG.sub("", line)), span)
+            words = undo_entities(_TAG.sub("", line)).split()
+            recording.add(words, spread(words, span))
     if not recording.words and "-->" not in source.head:
         raise UserError(f"{source.name}: no subtitle in it; expected lines `00:00:01.000 --> 00:00:02.500`")
     return {source.stem: recording}
@@ -187,14 +182,10 @@ def _seconds(clock: str) -> float:
     return seconds
 
 
-def _add_span(recording: Recording, text: str, span: Span) -> None:
-    recording.add(text, spread(text.split(), span))
-
-
 def _lists(lists: Iterator[NbestList]) -> dict[str, Recording]:
     """The best hypothesis of each list, joined in the order of the file."""
     named: dict[str, Recording] = {}
     for nbest in lists:
         best = nbest.hypotheses[ranking(nbest, nbest.column(FIRST_PASS))[0]]
-        named.setdefault(nbest.recording or nbest.id, Recording([], [], [])).add(best.text, best.times)
+        named.setdefault(nbest.recording or nbest.id, Recording()).add(best.text.split(), best.times)
     return named

@@ -106,24 +106,26 @@ def check_holds(
     written = written or line
     for nbest in lists:
         for text in [*(hypothesis.text for hypothesis in nbest.hypotheses), *nbest.references]:
-            changed = changed or (
-                None if strip_markup(written(text)) == line(text) else (line(text), strip_markup(written(text)))
-            )
-        if nbest.references and "references" not in holds:
-            if "reference" not in holds:
-                lost["references"] = None
-            elif len(nbest.references) > 1:
-                lost["references after the first"] = None
-        if nbest.source is not None and "source" not in holds:
-            lost["sources"] = None
-        if nbest.recording is not None:
-            lost["recordings"] = None
-        if any(hypothesis.times for hypothesis in nbest.hypotheses):
-            lost["times of words"] = None
+            if changed is None and strip_markup(written(text)) != line(text):
+                changed = line(text), strip_markup(written(text))
         columns = {name for hypothesis in nbest.hypotheses for name in hypothesis.scores if name != FIRST_PASS}
-        whole, parts = "columns" in holds, "components" in holds
-        kept = {name for name in columns if whole or name in holds or (parts and name not in RESERVED)}
-        lost |= {f"column {name}": None for name in sorted(columns - kept)}
+        parts = "components" in holds
+        kept = {name for name in columns if "columns" in holds or name in holds or (parts and name not in RESERVED)}
+        models = any(not nbest.provenance[name].is_component for name in kept & nbest.provenance.keys())
+        origins = any(hypothesis.origin is not Origin.FIRST_PASS for hypothesis in nbest.hypotheses)
+        first_only = "reference" in holds
+        absent = {
+            "references": bool(nbest.references) and "references" not in holds and not first_only,
+            "references after the first": len(nbest.references) > 1 and "references" not in holds and first_only,
+            "sources": nbest.source is not None and "source" not in holds,
+            "recordings": nbest.recording is not None,
+            "times of words": any(hypothesis.times for hypothesis in nbest.hypotheses),
+            **{f"column {name}": True for name in sorted(columns - kept)},
+            "which models made the columns": models and "models" not in holds,
+            "which hypotheses the toolkit did not give": origins and "models" not in holds,
+            "scores (the best hypothesis comes first)": not scores,
+        }
+        lost |= {what: None for what, is_lost in absent.items() if is_lost}
         if parts and kept < columns:
             names = kept | {FIRST_PASS}
             hypotheses = [
@@ -131,14 +133,7 @@ def check_holds(
                 for hypothesis in nbest.hypotheses
             ]
             nbest = replace(nbest, hypotheses=hypotheses)
-        if "models" not in holds and any(
-            not nbest.provenance[name].is_component for name in kept & nbest.provenance.keys()
-        ):
-            lost["which models made the columns"] = None
-        if "models" not in holds and any(hypothesis.origin is not Origin.FIRST_PASS for hypothesis in nbest.hypotheses):
-            lost["which hypotheses the toolkit did not give"] = None
         if not scores:
-            lost["scores (the best hypothesis comes first)"] = None
             order = ranking(nbest, nbest.column(FIRST_PASS))
             nbest = replace(nbest, hypotheses=[nbest.hypotheses[place] for place in order])
         yield nbest

@@ -160,8 +160,8 @@ class Chrf(_Sacrebleu):
         for ngrams in self._ngrams(texts):
             totals = ngrams.totals
             # Orders that the reference lacks are not counted, as in sacreBLEU.
-            there = np.where(totals > 0, totals[:, None], 0)
-            columns += [there, np.broadcast_to(totals, there.shape), ngrams.matches()]
+            own = np.where(totals > 0, totals[:, None], 0)
+            columns += [own, np.broadcast_to(totals, own.shape), ngrams.matches()]
         return np.stack([self.losses(np.stack(row, axis=-1)) for row in zip(*columns, strict=True)])
 
     def aggregated(self, texts: Sequence[str]) -> Callable[[Values], Values]:

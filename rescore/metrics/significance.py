@@ -7,7 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,8 @@ log = logging.getLogger(__name__)
 
 SEED = 12345
 """sacreBLEU has the same seed, so both draw the same samples."""
+SAMPLES = 1_000
+"""Samples of a bootstrap."""
 SPEAKER = r"^(.+?)[-_]"
 """The speaker in an utterance id, as in sclite and Kaldi: the part before the first hyphen or underscore."""
 BY_SPEAKER = "by=speaker"
@@ -107,13 +109,13 @@ def split(ids: Sequence[str], number: int, pattern: str | None = None) -> Folds:
 
 
 def paired_randomisation(
-    metric: Metric, first: Sequence[Counts], second: Sequence[Counts], trials: int = 10_000, seed: int = SEED
+    metric: Metric, first: Sequence[Counts], second: Sequence[Counts], trials: int = 10_000
 ) -> float:
     """Two-sided p-value of paired approximate randomisation (Riezler and Maxwell 2005), as in sacreBLEU.
 
     Args:
         first, second: the statistics (k,) of each unit under the two systems.
-        trials: how many random exchanges. seed: of the exchanges.
+        trials: how many random exchanges.
     """
     ours, theirs = np.asarray(first, dtype=np.int64), np.asarray(second, dtype=np.int64)
     difference = ours - theirs
@@ -123,7 +125,7 @@ def paired_randomisation(
         return np.abs(metric.values(left) - metric.values(right))
 
     observed = distance(total_ours[None], total_theirs[None])[0]
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng(SEED)
     at_least = 0
     for number in _chunks(trials, len(ours)):
         kept = random.integers(2, size=(number, len(ours)), dtype=bool)
@@ -132,9 +134,7 @@ def paired_randomisation(
     return (at_least + 1) / (trials + 1)
 
 
-def paired_bootstrap(
-    metric: Metric, first: Sequence[Counts], second: Sequence[Counts], trials: int = 1_000, seed: int = SEED
-) -> float:
+def paired_bootstrap(metric: Metric, first: Sequence[Counts], second: Sequence[Counts], trials: int = SAMPLES) -> float:
     """Two-sided p-value of the paired bootstrap (Koehn 2004): how often the difference in a sample is as far from that
     of the set as this is from 0.
 
@@ -143,47 +143,38 @@ def paired_bootstrap(
     """
     ours, theirs = np.asarray(first, dtype=np.int64), np.asarray(second, dtype=np.int64)
     observed = float((metric.values(theirs.sum(axis=0)[None]) - metric.values(ours.sum(axis=0)[None]))[0])
-    away = np.abs(_differences(metric, ours, theirs, trials, seed) - observed)
+    away = np.abs(_differences(metric, ours, theirs, trials) - observed)
     return (int((away >= abs(observed) - 1e-12).sum()) + 1) / (len(away) + 1)
 
 
-def paired_interval(
-    metric: Metric,
-    first: Sequence[Counts],
-    second: Sequence[Counts],
-    trials: int = 1_000,
-    seed: int = SEED,
-    level: float = 0.95,
-) -> tuple[float, float]:
-    """The bootstrap's percentile interval of the difference of two systems, second less first, on the same samples."""
+def paired_interval(metric: Metric, first: Sequence[Counts], second: Sequence[Counts]) -> tuple[float, float]:
+    """The bootstrap's 95 % interval of the difference of two systems, second less first, on the same samples."""
     ours, theirs = np.asarray(first, dtype=np.int64), np.asarray(second, dtype=np.int64)
-    return _interval(_differences(metric, ours, theirs, trials, seed), level)
+    return _interval(_differences(metric, ours, theirs, SAMPLES))
 
 
-def _differences(metric: Metric, ours: Counts, theirs: Counts, trials: int, seed: int) -> Values:
+def _differences(metric: Metric, ours: Counts, theirs: Counts, trials: int) -> Values:
     """Of the values of two systems in samples, second less first, where both have one."""
-    sums = [[_sums(samples, rows) for rows in (ours, theirs)] for samples in _resamples(len(ours), trials, seed)]
+    sums = [[_sums(samples, rows) for rows in (ours, theirs)] for samples in _resamples(len(ours), trials)]
     first, second = (metric.values(np.concatenate(side)) for side in zip(*sums, strict=True))
     defined = np.isfinite(first) & np.isfinite(second)
     return np.asarray(second[defined] - first[defined], dtype=np.float64)
 
 
-def confidence_interval(
-    metric: Metric, rows: Sequence[Counts], trials: int = 1_000, seed: int = SEED, level: float = 0.95
-) -> tuple[float, float]:
-    """The bootstrap's percentile interval of the metric's value.
+def confidence_interval(metric: Metric, rows: Sequence[Counts]) -> tuple[float, float]:
+    """The bootstrap's 95 % interval of the metric's value.
 
     Samples without a value, such as the error rate of empty references, do not count.
     """
     statistics = np.asarray(rows, dtype=np.int64)
-    sums = np.concatenate([_sums(samples, statistics) for samples in _resamples(len(statistics), trials, seed)])
+    sums = np.concatenate([_sums(samples, statistics) for samples in _resamples(len(statistics), SAMPLES)])
     values = metric.values(sums)
-    return _interval(values[np.isfinite(values)], level)
+    return _interval(values[np.isfinite(values)])
 
 
-def _interval(values: Values, level: float) -> tuple[float, float]:
-    """The range of the values after an equal number is cut off at either end."""
-    outside = int(len(values) * (1 - level) / 2)
+def _interval(values: Values) -> tuple[float, float]:
+    """The range of 95 % of the values: an equal number is cut off at either end."""
+    outside = int(len(values) * (1 - 0.95) / 2)
     ordered = np.sort(values)
     return float(ordered[outside]), float(ordered[len(values) - 1 - outside])
 
@@ -194,9 +185,9 @@ def _chunks(trials: int, units: int) -> list[int]:
     return [min(size, trials - start) for start in range(0, trials, size)]
 
 
-def _resamples(units: int, trials: int, seed: int) -> Iterator[Counts]:
+def _resamples(units: int, trials: int) -> Iterator[Counts]:
     """(some trials, units) how often each unit is drawn, until all trials are made."""
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng(SEED)
     for number in _chunks(trials, units):
         drawn = random.choice(units, size=(number, units), replace=True)
         yield np.stack([np.bincount(row, minlength=units) for row in drawn])
@@ -214,59 +205,52 @@ class ScoredText(NamedTuple):
     counts: Counts
 
 
-class SignificanceTest(Protocol):
+Choice = Sequence[ScoredText]
+"""The texts chosen from lists, one per list (or unit)."""
+
+
+class SignificanceTest:
     """A test of two systems on one set."""
 
-    signature: str
+    signature = ""
     """Its settings, for signatures."""
-    by_units: bool
+    by_units = True
     """Whether the test can exchange or draw speakers instead of utterances."""
 
-    def p_value(
-        self, metric: Metric, lists: Sequence[NbestList], first: Sequence[ScoredText], second: Sequence[ScoredText]
-    ) -> float:
-        """Two-sided p-value of the difference between two choices, one text per list (or unit)."""
-        ...
+    def p_value(self, metric: Metric, lists: Sequence[NbestList], first: Choice, second: Choice) -> float:
+        """Two-sided p-value of the difference between two choices."""
+        raise NotImplementedError
 
 
-class Randomisation:
+class Randomisation(SignificanceTest):
     """Paired approximate randomisation (Riezler and Maxwell 2005)."""
 
     signature = f"trials=10000,seed={SEED}"
-    by_units = True
 
-    def p_value(
-        self, metric: Metric, lists: Sequence[NbestList], first: Sequence[ScoredText], second: Sequence[ScoredText]
-    ) -> float:
+    def p_value(self, metric: Metric, lists: Sequence[NbestList], first: Choice, second: Choice) -> float:
         return paired_randomisation(metric, [chosen.counts for chosen in first], [chosen.counts for chosen in second])
 
 
-class Bootstrap:
+class Bootstrap(SignificanceTest):
     """The paired bootstrap (Koehn 2004)."""
 
     signature = f"centred,trials=1000,seed={SEED}"
-    by_units = True
 
-    def p_value(
-        self, metric: Metric, lists: Sequence[NbestList], first: Sequence[ScoredText], second: Sequence[ScoredText]
-    ) -> float:
+    def p_value(self, metric: Metric, lists: Sequence[NbestList], first: Choice, second: Choice) -> float:
         return paired_bootstrap(metric, [chosen.counts for chosen in first], [chosen.counts for chosen in second])
 
 
-class Mapsswe:
+class Mapsswe(SignificanceTest):
     """The matched-pairs sentence-segment word error test (Gillick and Cox 1989)."""
 
-    signature = ""
     by_units = False
 
-    def p_value(
-        self, metric: Metric, lists: Sequence[NbestList], first: Sequence[ScoredText], second: Sequence[ScoredText]
-    ) -> float:
+    def p_value(self, metric: Metric, lists: Sequence[NbestList], first: Choice, second: Choice) -> float:
         if metric.unit != "word" or metric.words is None:
             raise UserError(f"--test mapsswe counts word errors; it does not apply to {metric.name}")
         references = [nbest.references for nbest in lists]
-        first_texts, second_texts = ([chosen.text for chosen in choice] for choice in (first, second))
-        return matched_pairs(references, first_texts, second_texts, metric.words).p_value
+        texts, others = ([chosen.text for chosen in choice] for choice in (first, second))
+        return matched_pairs(references, texts, others, metric.words).p_value
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,9 +275,7 @@ class PairedTest:
         parts = [self.name, TESTS[self.name]().signature, BY_SPEAKER if self.by_speaker else ""]
         return ",".join(filter(None, parts))
 
-    def p_value(
-        self, metric: Metric, lists: Sequence[NbestList], first: Sequence[ScoredText], second: Sequence[ScoredText]
-    ) -> float:
+    def p_value(self, metric: Metric, lists: Sequence[NbestList], first: Choice, second: Choice) -> float:
         """Two-sided p-value of the difference between two choices, one text per list.
 
         Raises:
@@ -323,8 +305,8 @@ class PairedTest:
             return
         if number == 1 and self.by_speaker:
             log.warning(
-                "all %s are of one speaker, so there is no test by speaker (p is 1); leave out --by-speaker, or give "
-                "--speaker REGEX",
+                "all %s are of one speaker, so tests and intervals by speaker say nothing (p is 1); leave out "
+                "--by-speaker, or give --speaker REGEX",
                 counted(len(lists), "utterance"),
             )
             return
@@ -364,16 +346,11 @@ def matched_pairs(
         references: one or more for each sentence.
     """
     normaliser = normaliser or Normaliser()
-    differences = np.array(
-        [
-            of_first - of_second
-            for reference, first_text, second_text in zip(references, first, second, strict=True)
-            for of_first, of_second in _segments(
-                normaliser, (reference,) if isinstance(reference, str) else reference, first_text, second_text
-            )
-        ],
-        dtype=np.float64,
+    several = ((texts,) if isinstance(texts, str) else texts for texts in references)
+    segments = (
+        segment for each in zip(several, first, second, strict=True) for segment in _segments(normaliser, *each)
     )
+    differences = np.array([of_first - of_second for of_first, of_second in segments], dtype=np.float64)
     number = len(differences)
     mean = float(differences.mean()) if number else 0.0
     deviation = float(differences.std(ddof=1)) if number > 1 else 0.0

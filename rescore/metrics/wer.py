@@ -104,13 +104,12 @@ class ErrorRate(Metric):
         # A hypothesis in the place of a reference is still a hypothesis: it keeps the rules for these.
         alike = copy(self)
         alike.words = replace(self.words, glm=replace(glm, of_references=glm.of_hypotheses))
+        return alike._losses_of_pairs
 
-        def losses(texts: Sequence[str]) -> Values:
-            pairs = list(product(texts, texts))
-            rows = alike.statistics([first for first, _ in pairs], [(second,) for _, second in pairs])
-            return self.losses(rows).reshape(len(texts), len(texts))
-
-        return losses
+    def _losses_of_pairs(self, texts: Sequence[str]) -> Values:
+        pairs = list(product(texts, texts))
+        rows = self.statistics([first for first, _ in pairs], [(second,) for _, second in pairs])
+        return self.losses(rows).reshape(len(texts), len(texts))
 
     def details(self, sums: Counts) -> dict[str, int | float]:
         names = ("substitutions", "deletions", "insertions", "ref_words" if self.unit == "word" else "ref_characters")
@@ -210,20 +209,14 @@ class ListedErrorRate(ErrorRate):
 
     @property
     def pair_losses(self) -> Callable[[Sequence[Any]], Values] | None:  # type: ignore[override]
-        at_once = super().pair_losses
         if not self.reads_utterance:
-            return at_once
+            return super().pair_losses
 
         def losses(texts: Sequence[Spoken]) -> Values:
-            alone = type(self)(self._list, self.words)
+            alone = copy(self)
             alone._list = replace(self._list, by_utterance=False)
-            alone._words, alone._by_utterance = self._listed(texts[0].utterance), {}
-            plain = [spoken.text for spoken in texts]
-            if at_once := alone.pair_losses:
-                return at_once(plain)
-            pairs = list(product(plain, plain))
-            rows = alone.statistics([first for first, _ in pairs], [(second,) for _, second in pairs])
-            return self.losses(rows).reshape(len(texts), len(texts))
+            alone._words = self._listed(texts[0].utterance)
+            return (alone.pair_losses or alone._losses_of_pairs)([spoken.text for spoken in texts])
 
         return losses
 

@@ -12,7 +12,7 @@ from msgspec import Meta
 from rescore import decision
 from rescore.errors import counted
 from rescore.metrics import Metric, list_statistics, oracle, total, value
-from rescore.metrics.base import metric_input
+from rescore.metrics.base import losses_of
 from rescore.nbest import FIRST_PASS, TOKENS, WORDS, NbestList, Origin, Selection
 
 
@@ -52,18 +52,11 @@ def cascades(lists: Sequence[NbestList], columns: Sequence[str], metric: Metric 
         if metric is not None:
             statistics = list_statistics(metric, left)
             best = value(metric, total(statistics, oracle(metric, statistics)))
-        hypotheses = _number(left) / _number(lists)
-        result.append(Cascade(column, record.selection, hypotheses, unit, _share(left, lists, unit), best))
+        hypotheses, whole = (sum(len(nbest.hypotheses) for nbest in each) for each in (left, lists))
+        units, all_units = (sum(sum(nbest.column(unit)) for nbest in each) for each in (left, lists))
+        share = units / all_units if all_units else 0.0
+        result.append(Cascade(column, record.selection, hypotheses / whole, unit, share, best))
     return result
-
-
-def _number(lists: Sequence[NbestList]) -> int:
-    return sum(len(nbest.hypotheses) for nbest in lists)
-
-
-def _share(selected: Sequence[NbestList], lists: Sequence[NbestList], column: str) -> float:
-    part, whole = (sum(sum(nbest.column(column)) for nbest in each) for each in (selected, lists))
-    return part / whole if whole else 0.0
 
 
 def cascade_lines(
@@ -142,14 +135,8 @@ def _against(metric: Metric | None, proposals: Sequence[tuple[NbestList, str, bo
     measured = [(nbest, text) for nbest, text, _ in proposals if nbest.references]
     if metric is None or not measured:
         return AgainstFirstPass(len(proposals))
-    first = decision.best([nbest for nbest, _ in measured], {FIRST_PASS: 1.0})
-    references = [nbest.references for nbest, _ in measured]
-    before, after = (
-        metric.losses(metric.statistics([metric_input(metric, nbest, text) for nbest, text in pairs], references))
-        for pairs in (
-            [(nbest, nbest.hypotheses[place].text) for (nbest, _), place in zip(measured, first, strict=True)],
-            measured,
-        )
-    )
-    effects = np.sign(after - before).tolist()
+    lists, texts = [nbest for nbest, _ in measured], [text for _, text in measured]
+    first = decision.best(lists, {FIRST_PASS: 1.0})
+    before = [nbest.hypotheses[place].text for nbest, place in zip(lists, first, strict=True)]
+    effects = np.sign(losses_of(metric, lists, texts) - losses_of(metric, lists, before)).tolist()
     return AgainstFirstPass(len(proposals), effects.count(-1), effects.count(0), effects.count(1))

@@ -6,7 +6,7 @@ import contextlib
 import platform
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -16,7 +16,7 @@ from rescore.errors import UserError, counted
 from rescore.parts import STYLES
 from rescore.reports.results import CHOICES, ERRORS, FIRST, ORACLE, SIGNIFICANT, MetricResult, Results
 from rescore.signature import COMPARABLE, Signature
-from rescore.styles import MARKS, mark_best, p_value, text, unknown_name
+from rescore.styles import MARKS, latex_note, mark_best, p_value, signature_lines, text, unknown_name
 from rescore.version import VERSION
 
 UNITS = ("ref_words", "ref_characters")
@@ -41,10 +41,8 @@ def render_overview(
     if layout != "espnet":
         tables = [STYLES[style](paper(results, style != "csv", names))]
         if style != "csv":
-            tables.append(
-                ("% " if style == "latex" else "")
-                + f"{MARKS[0]} p < {SIGNIFICANT:g} against the first pass, {MARKS[1]} p < {SIGNIFICANT / 5:g}"
-            )
+            legend = f"{MARKS[0]} p < {SIGNIFICANT:g} against the first pass, {MARKS[1]} p < {SIGNIFICANT / 5:g}"
+            tables.append(latex_note(legend) if style == "latex" else legend)
     else:
         metric_tables = espnet(results, names)
         plain = len(metric_tables) == 1 and not about
@@ -52,11 +50,7 @@ def render_overview(
         tables = [heading.format(metric) + STYLES[style](rows) for metric, rows in metric_tables.items()]
     parts = [about, *tables] if about and style == "markdown" else tables
     signatures = [(_name(run), figures.signature) for run in results for figures in run.metrics]
-    if style == "text":
-        parts.append("\n".join(f"{name}: {signature}" for name, signature in signatures))
-    if style == "markdown":
-        parts.append("\n".join(f"- {name}: `{signature}`" for name, signature in signatures))
-    return "\n\n".join(parts)
+    return "\n\n".join([*parts, *filter(None, ["\n".join(signature_lines(signatures, style))])])
 
 
 def environment() -> str:
@@ -77,12 +71,16 @@ def espnet(results: Sequence[Results], names: Mapping[str, str]) -> dict[str, li
             errors = _counts_errors(figures)
             head = ERROR_HEAD if errors else ["dataset", "Snt", figures.metric, "95 % CI", "p"]
             rows = tables.setdefault(figures.metric, [head])
-            make = _error_row if errors else _value_row
+            reranked_p = p_value(figures.p_value) + (" worse" if figures.is_worse else "")
+            outputs = [
+                ("first_pass", f"{run.dataset}, {names.get(FIRST, FIRST)}", ""),
+                ("reranked", _name(run), reranked_p),
+            ]
             first = (run.dataset, figures.metric, figures.first_pass, run.ref_words)
-            if first not in seen:
-                seen.add(first)
-                rows.append(make(figures, run.utterances, "first_pass", f"{run.dataset}, {names.get(FIRST, FIRST)}"))
-            rows.append(make(figures, run.utterances, "reranked", _name(run)))
+            for which, name, p in outputs[first in seen :]:
+                cells = _error_cells(figures, run.utterances, which) if errors else _value_cells(figures, which)
+                rows.append([name, f"{run.utterances}", *cells, p])
+            seen.add(first)
     return tables
 
 
@@ -92,32 +90,18 @@ def _counts_errors(figures: MetricResult) -> bool:
     return counts >= ERRORS and not counts.isdisjoint(UNITS)
 
 
-def _value_row(figures: MetricResult, utterances: int, which: str, name: str) -> list[str]:
+def _value_cells(figures: MetricResult, which: str) -> list[str]:
     bounds = "{:.2f}-{:.2f}".format(*figures.intervals[which]) if which in figures.intervals else ""
-    return [name, f"{utterances}", f"{getattr(figures, which):.2f}", bounds, _p(figures, which)]
+    return [f"{getattr(figures, which):.2f}", bounds]
 
 
-def _p(figures: MetricResult, which: str) -> str:
-    """The p-value of the difference from the first pass, marked where the row is worse."""
-    if which != "reranked":
-        return ""
-    return p_value(figures.p_value) + (" worse" if figures.is_worse else "")
-
-
-def _error_row(figures: MetricResult, utterances: int, which: str, name: str) -> list[str]:
+def _error_cells(figures: MetricResult, utterances: int, which: str) -> list[str]:
     counts = figures.counts[which]
     units = next(counts[unit] for unit in UNITS if unit in counts)
     sub, dele, ins = (counts[kind] for kind in ("substitutions", "deletions", "insertions"))
     shares = [units - sub - dele, sub, dele, ins, sub + dele + ins]
     wrong = 100 * figures.sentence_errors[which] / utterances
-    return [
-        name,
-        f"{utterances}",
-        f"{units}",
-        *(f"{100 * share / max(units, 1):.2f}" for share in shares),
-        f"{wrong:.2f}",
-        _p(figures, which),
-    ]
+    return [f"{units}", *(f"{100 * share / max(units, 1):.2f}" for share in shares), f"{wrong:.2f}"]
 
 
 def paper(results: Sequence[Results], marked: bool, names: Mapping[str, str]) -> list[list[str]]:
@@ -265,11 +249,17 @@ def compare(golden: Results, now: Results, tolerance: float) -> list[Finding]:
         tolerance: by how many percentage points a figure may be worse.
     """
     measured = {metric.metric: metric for metric in now.metrics}
+    both = [(expected, measured[expected.metric]) for expected in golden.metrics if expected.metric in measured]
     findings = [
-        finding
-        for expected in golden.metrics
-        if expected.metric in measured
-        for finding in _figures(expected, measured[expected.metric], expected.metric == golden.metric, tolerance)
+        _figure(
+            name if old.metric == golden.metric else f"{old.metric}.{name}",
+            getattr(old, name),
+            getattr(new, name),
+            old.higher_is_better,
+            tolerance,
+        )
+        for old, new in both
+        for name in CHOICES
     ]
     if golden.dev and now.dev:
         up = golden.metrics[0].higher_is_better
@@ -282,9 +272,9 @@ def compare(golden: Results, now: Results, tolerance: float) -> list[Finding]:
     for name in ("metric", "utterances", "hypotheses", "ref_words"):
         findings.append(_same(name, getattr(golden, name), getattr(now, name)))
     findings += [
-        _same(f"{expected.metric}.settings", *_settings(expected, measured[expected.metric]))
-        for expected in golden.metrics[1:]
-        if expected.metric in measured
+        _same(f"{old.metric}.settings", _settings(old), _settings(new))
+        for old, new in both
+        if old.metric != golden.metric
     ]
     differences = Signature.parse(golden.signature).differences(Signature.parse(now.signature))
     for name in COMPARABLE[1:]:  # the metric was looked at above
@@ -295,34 +285,20 @@ def compare(golden: Results, now: Results, tolerance: float) -> list[Finding]:
             differences.pop(name, None)
     return [
         *findings,
-        *(Finding(name, *both, "changed", "not a failure by itself") for name, both in differences.items()),
+        *(Finding(name, *values, "changed", "not a failure by itself") for name, values in differences.items()),
     ]
 
 
-def _settings(*figures: MetricResult) -> Iterator[str]:
-    """How metrics count."""
-    for metric in figures:
-        settings = Signature.parse(metric.signature).settings
-        yield ", ".join(f"{name} {settings[name]}" for name in sorted(settings))
+def _settings(figures: MetricResult) -> str:
+    """How a metric counts."""
+    return ", ".join(
+        f"{name} {setting}" for name, setting in sorted(Signature.parse(figures.signature).settings.items())
+    )
 
 
 def _choices(results: Results) -> object:
     """The choices, as far as a results file shows them: the counts of all metrics, and the number of changed texts."""
     return results.changed, {metric.metric: metric.counts.get("reranked") for metric in results.metrics}
-
-
-def _figures(golden: MetricResult, now: MetricResult, first: bool, tolerance: float) -> list[Finding]:
-    """The figures of a metric; the first metric's figures have no prefix."""
-    return [
-        _figure(
-            name if first else f"{golden.metric}.{name}",
-            getattr(golden, name),
-            getattr(now, name),
-            golden.higher_is_better,
-            tolerance,
-        )
-        for name in CHOICES
-    ]
 
 
 def _figure(name: str, golden: float, now: float, higher_is_better: bool, tolerance: float) -> Finding:

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from html import escape
 from typing import IO, Any
 
-import numpy as np
-
 from rescore import decision
 from rescore.errors import UserError, counted
 from rescore.metrics import Metric, list_statistics, total, value
-from rescore.metrics.base import Counts, is_better, warn_of_unspaced
+from rescore.metrics.base import is_better, warn_of_unspaced
 from rescore.metrics.significance import BY_SPEAKER, PairedTest, ScoredText, confidence_interval
-from rescore.nbest import COUNTS, FIRST_PASS, NbestList
+from rescore.nbest import COUNTS, FIRST_PASS, WORDS, NbestList
 from rescore.parts import STYLES
 from rescore.reports.cascades import Cascade, cascade_lines, cascades
-from rescore.reports.results import FIRST, ORACLE, SHORT, choose, measured, oracle_places, sign
-from rescore.styles import as_frame, as_json, html, mark_best, marked_worse, p_value, text
+from rescore.reports.results import FIRST, ORACLE, SHORT, choose, figure_of, measured, oracle_places, sign, summed
+from rescore.styles import as_frame, as_json, html, latex_note, mark_best, marked_worse, p_value, signature_lines, text
 from rescore.tuning.weights import FIRST_PASS_ALONE, Weights, bonus_phrases
 
 JSON = "json"
@@ -93,16 +91,8 @@ class Comparison:
         Raises:
             UserError: neither pandas nor polars is installed.
         """
-        none = [None] * len(self.others)
-        rows: list[list[Any]] = [
-            [ORACLE, "", self.dev_oracle, self.oracle, *none, None, None, None],
-            [FIRST, "", self.dev_first_pass, self.first_pass, *self.others.values(), None, None, None],
-        ]
-        for row in self.rows:
-            others = (row.others[name] for name in self.others)
-            rows.append([row.name, _weights(row), row.dev, row.value, *others, row.gain, row.p_value, row.speed])
         head = ["name", *_head(self)[1:]]
-        return as_frame([dict(zip(head, row, strict=True)) for row in rows])
+        return as_frame([dict(zip(head, figures, strict=True)) for figures in _figures(self)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +129,8 @@ def compare(
     """
     warn_of_unspaced(metric, lists)
     test.warn_of_few(metric, lists)
-    test_set, dev_set = _Set(metric, lists), _Set(metric, dev)
+    first, first_pass, best = _baseline(metric, lists)
+    _, dev_first_pass, dev_best = _baseline(metric, dev)
     result = Comparison(
         metric=metric.name,
         higher_is_better=metric.higher_is_better,
@@ -147,20 +138,19 @@ def compare(
         dev_source=sources[1],
         utterances=len(lists),
         hypotheses=sum(len(nbest.hypotheses) for nbest in lists),
-        oracle=test_set.oracle(),
-        dev_oracle=dev_set.oracle(),
-        first_pass=test_set.first_pass(),
-        dev_first_pass=dev_set.first_pass(),
+        oracle=best,
+        dev_oracle=dev_best,
+        first_pass=first_pass,
+        dev_first_pass=dev_first_pass,
         signature=str(sign(metric, lists, FIRST_PASS_ALONE, test=test)),
-        others=_others(also, lists, FIRST_PASS_ALONE.decision.texts(None, lists, FIRST_PASS_ALONE.weights)),
+        others={each.name: figure_of(each, lists, [chosen.text for chosen in first]) for each in also},
     )
-    first = test_set.chosen()
     together, name = first, FIRST
     sign_of_gain = 1 if metric.higher_is_better else -1
     for entry in entries:
         texts = entry.weights.decision.texts(metric, entry.lists, entry.weights.of)
         chosen = measured(metric, entry.lists, texts)
-        reranked = value(metric, np.sum([chosen_text.counts for chosen_text in chosen], axis=0))
+        reranked = value(metric, summed(chosen))
         row = Row(
             name=entry.name,
             weights=entry.weights.weights,
@@ -170,7 +160,7 @@ def compare(
             p_value=test.p_value(metric, entry.lists, together if entry.ablation else first, chosen),
             speed=entry.speed,
             signature=str(sign(metric, entry.lists, entry.weights, test=test)),
-            others=_others(also, entry.lists, texts),
+            others={each.name: figure_of(each, entry.lists, texts) for each in also},
             against=name if entry.ablation else FIRST,
             excluded=entry.weights.exclusions,
             cascades=cascades(entry.lists, list(entry.weights.weights), metric),
@@ -181,42 +171,18 @@ def compare(
     return result
 
 
-def _others(metrics: Sequence[Metric], lists: Sequence[NbestList], texts: Sequence[str]) -> dict[str, float]:
-    values = {}
-    for metric in metrics:
-        chosen = measured(metric, lists, texts)
-        values[metric.name] = value(metric, np.sum([chosen_text.counts for chosen_text in chosen], axis=0))
-    return values
-
-
-@dataclass(slots=True)
-class _Set:
-    """Lists, and the statistics of their hypotheses, computed once."""
-
-    metric: Metric
-    lists: Sequence[NbestList]
-    statistics: list[Counts]
-
-    def __init__(self, metric: Metric, lists: Sequence[NbestList]) -> None:
-        self.metric, self.lists, self.statistics = metric, lists, list_statistics(metric, lists)
-
-    def chosen(self) -> list[ScoredText]:
-        """The hypotheses that the first pass likes best."""
-        return choose(self.lists, self.statistics, decision.best(self.lists, FIRST_PASS_ALONE.weights))
-
-    def first_pass(self) -> float:
-        return value(self.metric, total(self.statistics, decision.best(self.lists, FIRST_PASS_ALONE.weights)))
-
-    def oracle(self) -> float:
-        """Of what the toolkit gave."""
-        places = oracle_places(self.metric, self.lists, self.statistics)
-        return value(self.metric, total(self.statistics, places))
+def _baseline(metric: Metric, lists: Sequence[NbestList]) -> tuple[list[ScoredText], float, float]:
+    """The hypotheses that the first pass likes best, their figure, and the oracle."""
+    statistics = list_statistics(metric, lists)
+    first = choose(lists, statistics, decision.best(lists, FIRST_PASS_ALONE.weights))
+    best = total(statistics, oracle_places(metric, lists, statistics))
+    return first, value(metric, summed(first)), value(metric, best)
 
 
 def render(comparison: Comparison, style: str, names: Mapping[str, str] | None = None) -> str:
     """The whole comparison in one of `STYLES`, or `json`.
 
-    Text and Markdown have the signature of every row below the table; LaTeX says in a comment what p compares.
+    Text and Markdown have the signature of every row below the table; a note under a LaTeX table says what p compares.
 
     Args:
         names: other names of rows.
@@ -229,42 +195,35 @@ def render(comparison: Comparison, style: str, names: Mapping[str, str] | None =
     for first_row in cells[1:3]:
         first_row[0] = names.get(first_row[0], first_row[0])
     table = STYLES[style](cells)
+    about = _about(comparison)
     if style == "csv":
         return table
-    signatures = [(row.name, row.signature) for row in comparison.rows]
-    about = _about(comparison)
-    shares = {share.column: line for row in comparison.rows for share, line in _shares(row, comparison.metric)}
     if style == "latex":
-        return f"{table}\n% {about.partition('; ')[2]}"
+        return f"{table}\n{latex_note(about.partition('; ')[2])}"
+    shares = {
+        share.column: line
+        for row in comparison.rows
+        for share, line in zip(row.cascades, cascade_lines(row.cascades, comparison.metric, [row.weights]), strict=True)
+    }
+    signatures = signature_lines([(row.name, row.signature) for row in comparison.rows], style)
     if style == "markdown":
-        scored = [f"{line}." for line in shares.values()]
-        lines = [
-            table,
-            "",
-            "\n".join([about + ".", *scored]),
-            "",
-            *(f"- {name}: `{signature}`" for name, signature in signatures),
-        ]
-    else:
-        lines = [table, "", about, *shares.values(), *(f"{name}: {signature}" for name, signature in signatures)]
-    return "\n".join(lines)
+        return "\n".join([table, "", f"{about}.", *(f"{line}." for line in shares.values()), "", *signatures])
+    return "\n".join([table, "", about, *shares.values(), *signatures])
 
 
 def _about(comparison: Comparison) -> str:
+    ablations = [row for row in comparison.rows if row.against != FIRST]
+    bonus = "with" if any(WORDS in row.weights for row in ablations) else "without"
     return (
         f"{comparison.source}: {counted(comparison.utterances, 'utterance')}, "
         f"{counted(comparison.hypotheses, 'hypothesis')}; weights tuned on {comparison.dev_source}; "
         "p against the first pass"
         + (
             ""
-            if all(row.against == FIRST for row in comparison.rows)
-            else ", of rows without a model against all models"
+            if not ablations
+            else f", of rows without a model against all models; rows without a model are tuned {bonus} a word bonus"
         )
     )
-
-
-def _shares(row: Row, metric: str) -> Iterator[tuple[Cascade, str]]:
-    return zip(row.cascades, cascade_lines(row.cascades, metric, [row.weights]), strict=True)
 
 
 def _head(comparison: Comparison) -> list[str]:
@@ -276,26 +235,27 @@ def _weights(row: Row) -> str:
     return ", ".join([*weights, *bonus_phrases(row.weights, "+.2f", row.excluded)])
 
 
-def _cells(comparison: Comparison, marked: bool = True) -> list[list[str]]:
-    """The rows of the table.
-
-    Args:
-        marked: whether a gain says that it is a loss.
-    """
-    others = list(comparison.others)
-    first = [f"{comparison.others[name]:.2f}" for name in others]
-    rows = [
-        _head(comparison),
-        [ORACLE, "", f"{comparison.dev_oracle:.2f}", f"{comparison.oracle:.2f}", *[""] * len(others), "", "", ""],
-        [FIRST, "", f"{comparison.dev_first_pass:.2f}", f"{comparison.first_pass:.2f}", *first, "", "", ""],
+def _figures(comparison: Comparison) -> list[list[Any]]:
+    """The unrounded table, without its head: None where a row has no figure."""
+    none = [None] * len(comparison.others)
+    rows: list[list[Any]] = [
+        [ORACLE, "", comparison.dev_oracle, comparison.oracle, *none, None, None, None],
+        [FIRST, "", comparison.dev_first_pass, comparison.first_pass, *comparison.others.values(), None, None, None],
     ]
     for row in comparison.rows:
-        speed = "" if row.speed is None else f"{row.speed:,.0f}"
-        figures = [row.dev, row.value, *(row.others[name] for name in others)]
-        is_worse = is_better(comparison.first_pass, row.value, comparison.higher_is_better)
-        gain = marked_worse(f"{row.gain:+.1f}", marked and is_worse)
-        values = (f"{figure:.2f}" for figure in figures)
-        rows.append([row.name, _weights(row), *values, gain, p_value(row.p_value), speed])
+        others = (row.others[name] for name in comparison.others)
+        rows.append([row.name, _weights(row), row.dev, row.value, *others, row.gain, row.p_value, row.speed])
+    return rows
+
+
+def _cells(comparison: Comparison, marked: bool = True) -> list[list[str]]:
+    """The rows of the table; `marked`: a gain says that it is a loss."""
+    rows = [_head(comparison)]
+    for name, weights, *figures, gain, p, speed in _figures(comparison):
+        is_worse = is_better(comparison.first_pass, figures[1], comparison.higher_is_better)
+        change = "" if gain is None else marked_worse(f"{gain:+.1f}", marked and is_worse)
+        values = ("" if figure is None else f"{figure:.2f}" for figure in figures)
+        rows.append([name, weights, *values, change, p_value(p), "" if speed is None else f"{speed:,.0f}"])
     mark_best(rows[3:], 3, comparison.higher_is_better)
     return rows
 
@@ -343,8 +303,6 @@ def compare_outputs(
     test = test or PairedTest()
     several = len(outputs) > 1
     warn_of_unspaced(metric, outputs[0][1])
-    if several or test.by_speaker:
-        test.warn_of_few(metric, outputs[0][1])
     # Nobody knows how a text was chosen: weights are those of lists alone.
     chosen_here = all(any(len(nbest.hypotheses) > 1 for nbest in lists) for _, lists in outputs)
     weights = FIRST_PASS_ALONE if chosen_here else Weights({}, "", tuned="")
@@ -381,6 +339,8 @@ def compare_outputs(
             system.p_value = test.p_value(metric, outputs[0][1], list(base.values()), same_order)
         base = base or chosen
         systems.systems.append(system)
+    if several or test.by_speaker:
+        test.warn_of_few(metric, outputs[0][1])
     return systems
 
 

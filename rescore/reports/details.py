@@ -80,11 +80,11 @@ def describe_utterances(
     """
     normaliser = normaliser or Normaliser()
     chosen_texts = list(zip(*outputs, strict=True))
-    asked = [ask(lm, placed, texts) for placed, texts in zip(in_place([lm], lists), chosen_texts, strict=True)]
-    questions = list(dict.fromkeys(question for list_questions in asked for question in list_questions))
+    questions_of = [ask(lm, placed, texts) for placed, texts in zip(in_place([lm], lists), chosen_texts, strict=True)]
+    questions = list(dict.fromkeys(question for list_questions in questions_of for question in list_questions))
     tokens = dict(zip(questions, lm.score(questions), strict=True))
     utterances = []
-    for nbest, chosen, about in zip(lists, chosen_texts, asked, strict=True):
+    for nbest, chosen, about in zip(lists, chosen_texts, questions_of, strict=True):
         # All outputs stand below each other, beside one reading of one reference: the reading for the last output.
         closest = normaliser.closest(nbest.references, chosen[-1])
         reference = normaliser.nearest(closest, chosen[-1])[0]

@@ -17,8 +17,8 @@ from rescore.metrics.base import Counts
 from rescore.metrics.normalise import Normaliser, paired_words
 from rescore.metrics.significance import PairedTest, paired_interval, split
 from rescore.nbest import FIRST_PASS, NbestList, Origin, columns_for, content_hash, first_pass_indices, ranking
-from rescore.reports.results import choose, measured, oracle_places
-from rescore.styles import p_value
+from rescore.reports.results import choose, measured, oracle_places, summed
+from rescore.styles import p_phrase
 from rescore.tuning.folds import tuned_in_folds
 from rescore.tuning.weights import FORCED, TuningOptions, Weights
 
@@ -124,7 +124,7 @@ def outlook(
         texts: the choice from each list, if it was made in folds already. on_dev: whether the lists are the dev lists
             of an output.
     """
-    respelled = _has_respelled(lists)
+    respelled = any(hypothesis.origin is Origin.RESPELLED for nbest in lists for hypothesis in nbest.hypotheses)
     own = tuned_on_these(weights, lists)
     options = weights.options if own else None
     folds = (options.folds or FOLDS) if options else 0
@@ -138,8 +138,7 @@ def outlook(
     held_out = bool(folds and texts is not None)
     chosen = measured(metric, lists, texts or weights.decision.texts(metric, lists, weights.of))
     first = choose(lists, statistics, decision.best(lists, {FIRST_PASS: 1.0}))
-    sums = [np.sum([chosen_text.counts for chosen_text in choice], axis=0) for choice in (first, chosen)]
-    before, after = (value(metric, counts) for counts in sums)
+    before, after = (value(metric, summed(choice)) for choice in (first, chosen))
     sign = 1.0 if metric.higher_is_better else -1.0
     ends = paired_interval(
         metric, [chosen_text.counts for chosen_text in first], [chosen_text.counts for chosen_text in chosen]
@@ -166,10 +165,6 @@ def outlook(
     )
     result.next.extend(_advice(result, depths[-1].oracle))
     return result
-
-
-def _has_respelled(lists: Sequence[NbestList]) -> bool:
-    return any(hypothesis.origin is Origin.RESPELLED for nbest in lists for hypothesis in nbest.hypotheses)
 
 
 def tuned_on_these(weights: Weights, lists: Sequence[NbestList]) -> bool:
@@ -300,7 +295,6 @@ def rows(outlook: Outlook) -> list[tuple[str, str]]:
 
 def _gain(outlook: Outlook) -> list[tuple[str, str]]:
     low, high = outlook.interval
-    p = f"p = {p_value(outlook.p_value)}".replace("= <", "< ")
     relative = f" ({100 * outlook.gain / outlook.first_pass:.1f} %)" if outlook.first_pass else ""
     lines = [
         (
@@ -314,7 +308,9 @@ def _gain(outlook: Outlook) -> list[tuple[str, str]]:
         )
     elif outlook.flatters:
         lines.append(("", "the weights were tuned on these very lists, so the gain on other lists is smaller"))
-    return [*lines, ("certain", f"{'yes' if outlook.certain else 'no'}: 95 % CI {low:.2f} to {high:.2f} points, {p}")]
+    sure = "yes" if outlook.certain else "no"
+    interval = f"95 % CI {low:.2f} to {high:.2f} points, {p_phrase(outlook.p_value)}"
+    return [*lines, ("certain", f"{sure}: {interval}")]
 
 
 def render(outlook: Outlook) -> str:

@@ -23,11 +23,13 @@ from rescore.reports import outlook
 from rescore.reports.analysis import Analysis
 from rescore.reports.details import Details, SpeakerErrors, Utterance
 from rescore.reports.results import SIGNIFICANT, MetricResult, Results, cells, overview, worse
-from rescore.reports.words import POSITIONS, class_rows
+from rescore.reports.words import POSITIONS, ClassErrors, class_rows
 from rescore.styles import html, marked_worse
 from rescore.tuning.tune import Step
 
 OUTPUTS = ("first pass", "reranked")
+SPEAKERS = 40
+"""Speakers in the table, at most."""
 FEW = 4
 """Error rates by place end where fewer than one in so many references has a word."""
 
@@ -41,10 +43,7 @@ def page(results: Results, details: Details) -> str:
         "utterances": [_utterance(utterance) for utterance in details.utterances],
     }
     packed = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
-    tables = [
-        *_tables(results, details.analysis),
-        *_speakers(details.by_speaker),
-    ]
+    tables = [*_tables(results, details.analysis), *_speakers(details.by_speaker)]
     worth = html([["", ""], *map(list, outlook.rows(details.analysis.outlook))])
     parts = {
         "TITLE": escape(f"{results.dataset}: {results.system}"),
@@ -119,20 +118,11 @@ def _charts(results: Results, analysis: Analysis, steps: Sequence[Step]) -> list
         points = [[at, step.value] for step in mine for at in (step.low, step.high)]
         weight = results.weights.get(column, 0.0)
         here = next((step.value for step in mine if step.low <= weight <= step.high), None)
-        line = {"class": "new", "points": _thinned(points)}
-        mark = None if here is None else [weight, here]
-        charts.append(
-            {
-                "title": f"{results.metric} on dev against the weight of {column}",
-                "x": "lambda",
-                "lines": [line],
-                "mark": mark,
-            }
-        )
+        title = f"{results.metric} on dev against the weight of {column}"
+        mark = [weight, here] if here is not None and math.isfinite(here) else None
+        charts.append({"title": title, "x": "lambda", "lines": [_line("new", _thinned(points))], "mark": mark})
     depths = [[depth.n, depth.oracle] for depth in analysis.by_depth]
-    charts.append(
-        {"title": "oracle by depth of the lists", "x": "hypotheses", "lines": [{"class": "new", "points": depths}]}
-    )
+    charts.append({"title": "oracle by depth of the lists", "x": "hypotheses", "lines": [_line("new", depths)]})
     lengths = analysis.by_length
     charts.append(
         {
@@ -141,54 +131,36 @@ def _charts(results: Results, analysis: Analysis, steps: Sequence[Step]) -> list
             "bars": True,
             "ticks": list(range(len(lengths))),
             "names": [f"≤{length.to}" if length.to else f">{length.above}" for length in lengths],
-            "lines": [
-                _line("old", OUTPUTS[0], [[rank, length.first_pass] for rank, length in enumerate(lengths)]),
-                _line("new", OUTPUTS[1], [[rank, length.reranked] for rank, length in enumerate(lengths)]),
-            ],
+            "lines": _both_lines([(rank, length.first_pass, length.reranked) for rank, length in enumerate(lengths)]),
         }
     )
     places = [place for place in analysis.by_position if place.position < POSITIONS]
     enough = max((place.words for place in places), default=0) / FEW
-    places = list(takewhile(lambda place: place.words and place.words >= enough, places))
-    if places:
-        charts.append(
-            {
-                "title": "errors in a hundred words, by place in the reference",
-                "x": "place",
-                "zero": True,
-                "lines": [
-                    _line(
-                        "old",
-                        OUTPUTS[0],
-                        [[place.position, 100 * place.first_pass / place.words] for place in places],
-                    ),
-                    _line(
-                        "new",
-                        OUTPUTS[1],
-                        [[place.position, 100 * place.reranked / place.words] for place in places],
-                    ),
-                ],
-            }
-        )
-    return [chart for chart in map(_drawn, charts) if any(line["points"] for line in chart["lines"])]
-
-
-def _drawn(chart: dict[str, Any]) -> dict[str, Any]:
-    """A chart without points at infinity: error rates where no word of the references counts."""
-    lines = [
-        line | {"points": [point for point in line["points"] if math.isfinite(point[1])]} for line in chart["lines"]
+    rates = [
+        (place.position, 100 * place.first_pass / place.words, 100 * place.reranked / place.words)
+        for place in takewhile(lambda place: place.words and place.words >= enough, places)
     ]
-    mark = chart.get("mark")
-    return chart | {"lines": lines} | ({"mark": None} if mark and not math.isfinite(mark[1]) else {})
+    title = "errors in a hundred words, by place in the reference"
+    charts.append({"title": title, "x": "place", "zero": True, "lines": _both_lines(rates)})
+    return [chart for chart in charts if any(line["points"] for line in chart["lines"])]
 
 
-def _line(style: str, name: str, points: list[list[float]]) -> dict[str, Any]:
-    return {"class": style, "name": name, "points": points}
+def _both_lines(points: Sequence[tuple[float, float, float]]) -> list[dict[str, Any]]:
+    """The lines of both outputs, of points (x, first pass, reranked)."""
+    return [
+        _line(style, [[point[0], point[place]] for point in points], name=OUTPUTS[place - 1])
+        for place, style in enumerate(("old", "new"), 1)
+    ]
 
 
-def _thinned(points: list[list[float]], most: int = 1500) -> list[list[float]]:
+def _line(style: str, points: Sequence[list[float]], **about: str) -> dict[str, Any]:
+    """A line without points at infinity: error rates where no word of the references counts."""
+    return {"class": style, **about, "points": [point for point in points if math.isfinite(point[1])]}
+
+
+def _thinned(points: list[list[float]]) -> list[list[float]]:
     """The points thinned to the columns of a screen."""
-    every = max(1, len(points) // most)
+    every = max(1, len(points) // 1500)
     return [[round(x, 5), round(y, 4)] for x, y in [*points[:-1:every], points[-1]]]
 
 
@@ -203,8 +175,7 @@ def _tables(results: Results, analysis: Analysis) -> list[Table]:
         tables.append((f"Weights, {results.origin}", [["", "weight"], *weights]))
     if analysis.by_class:
         head, *body = class_rows(analysis.by_class)
-        changes = (_change(kind.first_pass, kind.reranked, 2) for kind in analysis.by_class)
-        rows = [[*row, change] for row, change in zip(body, changes, strict=True)]
+        rows = [[*row, _change(kind, 2)] for row, kind in zip(body, analysis.by_class, strict=True)]
         tables.append(("By kind of word", [[*head, "change"], *rows]))
     for title, pairs in (("Most often corrected", analysis.corrected), ("Most often newly broken", analysis.broken)):
         if pairs:
@@ -213,12 +184,12 @@ def _tables(results: Results, analysis: Analysis) -> list[Table]:
     return tables
 
 
-def _change(first_pass: float, reranked: float, digits: int) -> str:
-    """The difference of two error rates; an increase says that it is worse."""
-    return marked_worse(f"{reranked - first_pass:+.{digits}f}", reranked > first_pass)
+def _change(rates: ClassErrors | SpeakerErrors, digits: int) -> str:
+    """The difference of the error rates of both outputs; an increase says that it is worse."""
+    return marked_worse(f"{rates.reranked - rates.first_pass:+.{digits}f}", rates.reranked > rates.first_pass)
 
 
-def _speakers(speakers: Sequence[SpeakerErrors], most: int = 40) -> list[Table]:
+def _speakers(speakers: Sequence[SpeakerErrors]) -> list[Table]:
     if not speakers:
         return []
     rows = [
@@ -227,47 +198,42 @@ def _speakers(speakers: Sequence[SpeakerErrors], most: int = 40) -> list[Table]:
             f"{speaker.utterances:,}",
             f"{speaker.words:,}",
             *(f"{rate:.1f}" for rate in (speaker.first_pass, speaker.reranked)),
-            _change(speaker.first_pass, speaker.reranked, 1),
+            _change(speaker, 1),
         ]
-        for speaker in speakers[:most]
+        for speaker in speakers[:SPEAKERS]
     ]
-    more = f", the {most} with the most errors of {len(speakers):,}" if len(speakers) > most else ""
+    more = f", the {SPEAKERS} with the most errors of {len(speakers):,}" if len(speakers) > SPEAKERS else ""
     return [(f"Errors in 100 words, by speaker{more}", [["", "utterances", "words", *OUTPUTS, "change"], *rows])]
 
 
 def _utterance(utterance: Utterance) -> dict[str, Any]:
+    columns = utterance.candidates[0].scores
+    outputs = [
+        {
+            "pairs": output.pairs,
+            "errors": output.errors,
+            "respelled": [[edit.start, edit.end, " ".join(edit.words)] for edit in output.respelled],
+            "tokens": [[token, _score(value, 2)] for token, value in output.tokens],
+        }
+        for output in utterance.outputs
+    ]
+    candidates = [
+        [each.text, each.errors, each.oracle, [_score(each.scores.get(name)) for name in columns]]
+        for each in utterance.candidates
+    ]
+    certain = [
+        [word.text, round(word.confidence, 3), [[text, round(mass, 3)] for text, mass in word.alternatives]]
+        for word in utterance.certain
+    ]
     return {
         "id": utterance.id,
         "text": " ".join([utterance.id, utterance.reference, *(output.text for output in utterance.outputs)]).lower(),
         "reference": utterance.reference,
         "words": utterance.words,
         "changed": utterance.outputs[0].text != utterance.outputs[1].text,
-        "outputs": [
-            {
-                "pairs": output.pairs,
-                "errors": output.errors,
-                "respelled": [[edit.start, edit.end, " ".join(edit.words)] for edit in output.respelled],
-                "tokens": [[token, _score(value, 2)] for token, value in output.tokens],
-            }
-            for output in utterance.outputs
-        ],
-        "certain": [
-            [
-                word.text,
-                round(word.confidence, 3),
-                [[alternative, round(mass, 3)] for alternative, mass in word.alternatives],
-            ]
-            for word in utterance.certain
-        ],
-        "list": [
-            [
-                hypothesis.text,
-                hypothesis.errors,
-                hypothesis.oracle,
-                [_score(hypothesis.scores.get(name)) for name in utterance.candidates[0].scores],
-            ]
-            for hypothesis in utterance.candidates
-        ],
+        "outputs": outputs,
+        "certain": certain,
+        "list": candidates,
     }
 
 

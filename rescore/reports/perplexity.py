@@ -165,23 +165,18 @@ def render(scores: Sequence[TextScore]) -> str:
         "",
         f"{counted(scores[0].sentences, 'sentence')}, {counted(scores[0].words, 'word')}; "
         "mean and median are over sentences; natural log",
-        *(
-            [f"{', '.join(pseudo)}: pseudo-perplexity, not comparable with the perplexity of other kinds"]
-            if pseudo
-            else []
-        ),
-        *(["accuracy compares models of one tokenizer only"] if measured else []),
-        *(_doubtful(score) for score in scores if score.by_token.mean > DOUBTFUL * score.by_token.median),
-        *(score.signature for score in scores),
     ]
-    return "\n".join(lines)
-
-
-def _doubtful(score: TextScore) -> str:
-    return (
+    if pseudo:
+        lines.append(f"{', '.join(pseudo)}: pseudo-perplexity, not comparable with the perplexity of other kinds")
+    if measured:
+        lines.append("accuracy compares models of one tokenizer only")
+    lines += [
         f"{score.lm}: a few sentences decide the mean ({score.unknown:,} of {score.tokens:,} tokens are unknown); "
         "the median says more"
-    )
+        for score in scores
+        if score.by_token.mean > DOUBTFUL * score.by_token.median
+    ]
+    return "\n".join([*lines, *(score.signature for score in scores)])
 
 
 def write(scores: Sequence[TextScore], file: IO[str]) -> None:

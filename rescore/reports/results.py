@@ -22,7 +22,7 @@ from rescore.metrics.significance import PairedTest, ScoredText, confidence_inte
 from rescore.nbest import FIRST_PASS, LISTED, Column, NbestList, first_pass_indices, tie_order
 from rescore.reports.cascades import Cascade, Proposed, cascade_lines, cascades, proposed
 from rescore.signature import Signature, origins
-from rescore.styles import as_frame, as_json, html, marked_worse, p_value, text
+from rescore.styles import as_frame, as_json, html, marked_worse, p_phrase, p_value, text
 from rescore.tuning.weights import FoldWeights, Unproven, Weights, named_weights, notes, why_zero
 from rescore.version import VERSION
 
@@ -91,13 +91,13 @@ def measure(
     """One metric of the first pass, the oracle, and the texts that were chosen."""
     warn_of_unspaced(metric, lists)
     statistics = list_statistics(metric, lists)
-    best, best_own = oracle_places(metric, lists, statistics), own_oracle_places(metric, lists, statistics)
+    best, best_own = (oracle_places(metric, lists, statistics, own) for own in (False, True))
     chosen = {
         "first_pass": choose(lists, statistics, first),
         "oracle": choose(lists, statistics, best),
         "reranked": measured(metric, lists, texts),
     }
-    sums = {name: np.sum([output.counts for output in choice], axis=0) for name, choice in chosen.items()}
+    sums = {name: summed(choice) for name, choice in chosen.items()}
     values = {name: value(metric, counts) for name, counts in sums.items()}
     changed = any(old.text != new.text for old, new in zip(chosen["first_pass"], chosen["reranked"], strict=True))
     return MetricResult(
@@ -120,19 +120,17 @@ def measure(
     )
 
 
-def oracle_places(metric: Metric, lists: Sequence[NbestList], statistics: Sequence[Counts]) -> list[int]:
-    """The place of the best hypothesis of each list; of equally good ones as `rescore.nbest.ranking` has it."""
-    return _best_of(metric, statistics, [tie_order(nbest) for nbest in lists])
+def oracle_places(
+    metric: Metric, lists: Sequence[NbestList], statistics: Sequence[Counts], own: bool = False
+) -> list[int]:
+    """The place of the best hypothesis of each list; of equally good ones as `rescore.nbest.ranking` has it.
 
-
-def own_oracle_places(metric: Metric, lists: Sequence[NbestList], statistics: Sequence[Counts]) -> list[int]:
-    """The same among the toolkit's own hypotheses."""
-    return _best_of(metric, statistics, [first_pass_indices(nbest) for nbest in lists])
-
-
-def _best_of(metric: Metric, statistics: Sequence[Counts], places: Sequence[list[int]]) -> list[int]:
-    best = oracle(metric, [rows[own] for rows, own in zip(statistics, places, strict=True)])
-    return [own[index] for own, index in zip(places, best, strict=True)]
+    Args:
+        own: only of the toolkit's own hypotheses.
+    """
+    places = [first_pass_indices(nbest) if own else tie_order(nbest) for nbest in lists]
+    best = oracle(metric, [rows[order] for rows, order in zip(statistics, places, strict=True)])
+    return [order[index] for order, index in zip(places, best, strict=True)]
 
 
 def sign(
@@ -168,6 +166,16 @@ def measured(metric: Metric, lists: Sequence[NbestList], texts: Sequence[str]) -
     shown = [metric_input(metric, nbest, text) for nbest, text in zip(lists, texts, strict=True)]
     rows = metric.statistics(shown, [nbest.references for nbest in lists])
     return [ScoredText(text, counts) for text, counts in zip(texts, rows, strict=True)]
+
+
+def summed(texts: Sequence[ScoredText]) -> Counts:
+    """(k,) the statistics of a set."""
+    return np.asarray(np.sum([chosen.counts for chosen in texts], axis=0))
+
+
+def figure_of(metric: Metric, lists: Sequence[NbestList], texts: Sequence[str]) -> float:
+    """The metric of texts chosen for lists, in percent."""
+    return value(metric, summed(measured(metric, lists, texts)))
 
 
 def choose(lists: Sequence[NbestList], statistics: Sequence[Counts], choice: Sequence[int]) -> list[ScoredText]:
@@ -211,7 +219,7 @@ def gain(measured: MetricResult) -> str:
     if measured.p_value is None and not difference:
         return f"{measured.metric} unchanged"
     relative = f", {100 * difference / measured.first_pass:+.1f} % relative" if measured.first_pass else ""
-    p = "" if measured.p_value is None else f", p = {p_value(measured.p_value)}".replace("= <", "< ")
+    p = "" if measured.p_value is None else f", {p_phrase(measured.p_value)}"
     return f"{measured.metric} {difference:+.2f}{relative}{p}"
 
 
@@ -222,10 +230,9 @@ SIGNIFICANT = 0.05
 def worse(figures: MetricResult, tuned_for: bool = False) -> Iterator[str]:
     """One line where reranking is significantly worse under a metric, which the weights were `tuned_for` or not."""
     if figures.is_worse and figures.p_value is not None and figures.p_value < SIGNIFICANT:
-        p = f"p = {p_value(figures.p_value)}".replace("= <", "< ")
         disagree = "the weights were tuned for it, so dev and test disagree; tune on lists like the test lists"
         advice = disagree if tuned_for else f"to tune for it, give --metric {figures.metric.lower()} first"
-        change = f"{figures.first_pass:.2f} -> {figures.reranked:.2f}, {p}"
+        change = f"{figures.first_pass:.2f} -> {figures.reranked:.2f}, {p_phrase(figures.p_value)}"
         yield f"{figures.metric} is significantly worse than the first pass: {change}; {advice}"
 
 
@@ -416,9 +423,7 @@ def evaluate(
     results.metrics = [measure(reported, lists, weights, decide, first, texts) for reported in (metric, *also)]
     if boosted:
         plain = decide.texts(metric, lists, weights.without(LISTED).of)
-        chosen = {each: measured(each, lists, plain) for each in (metric, *also)}
-        sums = {each: np.sum([one.counts for one in every], axis=0) for each, every in chosen.items()}
-        results.unboosted = {each.name: value(each, counts) for each, counts in sums.items()}
+        results.unboosted = {each.name: figure_of(each, lists, plain) for each in (metric, *also)}
     words = results.metrics[0].counts["first_pass"].get("ref_words")
     results.ref_words = int(sum(len(nbest.references[0].split()) for nbest in lists) if words is None else words)
     return results, texts
@@ -439,11 +444,8 @@ def system_name(weights: Weights, columns: Mapping[str, Column], decision: str) 
 def render(results: Results) -> str:
     """The table of one run, its weights, its sets, and the signature."""
     lines = [line for measured in results.metrics for line in (text(cells(measured)), "", gain(measured), "")][:-1]
-    lines += [
-        line
-        for rank, measured in enumerate(results.metrics)
-        for line in worse(measured, not rank and results.dev is not None)
-    ]
+    for rank, measured in enumerate(results.metrics):
+        lines += worse(measured, not rank and results.dev is not None)
     lines.append(_weights(results))
     lines += cascade_lines(results.cascades, results.metric, list(_deciding(results)))
     if results.scale is not None:
@@ -495,10 +497,8 @@ def _excluded_in(condition: str, excluded: Sequence[str]) -> list[str]:
 
 def _of_fold(fold: FoldWeights) -> str:
     """The weights that decided one fold, by condition where there is one."""
-    each = [
-        f"{name}: {named_weights(weights, _excluded_in(name, fold.excluded))}"
-        for name, weights in fold.conditions.items()
-    ]
+    conditions = fold.conditions.items()
+    each = [f"{name}: {named_weights(weights, _excluded_in(name, fold.excluded))}" for name, weights in conditions]
     return ", ".join(each) or named_weights(fold.weights, fold.excluded)
 
 

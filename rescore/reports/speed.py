@@ -68,7 +68,7 @@ def measure(
     Raises:
         UserError: a model without vectors is asked for them.
     """
-    work = _vectors_of(lm) if vectors else lambda sentences: lm.score(without_context(sentences))
+    work = resolve(EMBEDDER)([lm]).sentences if vectors else lambda sentences: lm.score(without_context(sentences))
     work(texts[:100])
     runs: list[float] = []
     for _ in range(repeats):
@@ -110,10 +110,6 @@ def machine() -> str:
     if torch.cuda.is_available():
         return torch.cuda.get_device_name()
     return f"{counted(torch.get_num_threads(), 'thread')} of a CPU with {torch.backends.cpu.get_cpu_capability()}"
-
-
-def _vectors_of(lm: LanguageModel) -> Callable[[Sequence[str]], object]:
-    return resolve(EMBEDDER)([lm]).sentences
 
 
 def _seconds(work: Callable[[Sequence[str]], object], texts: Sequence[str]) -> float:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 from rapidfuzz.distance import Levenshtein
 
 from rescore.expansion.recombine import Edit, edits_between
 from rescore.metrics import Metric
 from rescore.metrics.alignment import align
-from rescore.metrics.base import metric_input
+from rescore.metrics.base import losses_of
 from rescore.metrics.normalise import Normaliser
 from rescore.nbest import FIRST_PASS, NEW_WORDS, NbestList, Origin
 from rescore.parts import STYLES
@@ -20,41 +22,9 @@ POSITIONS = 40
 """Places beyond count with this one."""
 PAIRS = 20
 """How many word pairs are listed."""
-NUMBERS = frozenset(
-    [
-        "zero",
-        "one",
-        "two",
-        "three",
-        "four",
-        "five",
-        "six",
-        "seven",
-        "eight",
-        "nine",
-        "ten",
-        "eleven",
-        "twelve",
-        "thirteen",
-        "fourteen",
-        "fifteen",
-        "sixteen",
-        "seventeen",
-        "eighteen",
-        "nineteen",
-        "twenty",
-        "thirty",
-        "forty",
-        "fifty",
-        "sixty",
-        "seventy",
-        "eighty",
-        "ninety",
-        "hundred",
-        "thousand",
-        "million",
-        "billion",
-    ]
+NUMBERS = re.compile(
+    "zero|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|(thir|four|fif|six|seven|eigh|nine)teen|"
+    "(twen|thir|for|fif|six|seven|eigh|nine)ty|hundred|thousand|million|billion"
 )
 """English number words; words with a digit are numbers, too."""
 
@@ -146,7 +116,7 @@ def by_class(
     closest = [normaliser.closest(texts, output) for texts, output in zip(references, first, strict=True)]
     counts = Counter(word for reference in closest for word in normaliser.reference(reference))
     kinds = {
-        "numbers": {word for word in counts if word in NUMBERS or any(map(str.isdigit, word))},
+        "numbers": {word for word in counts if NUMBERS.fullmatch(word) or any(map(str.isdigit, word))},
         "names": _names(normaliser, closest),
         "rare": {word for word, count in counts.items() if count == 1},
     }
@@ -161,25 +131,17 @@ def by_class(
 
 
 def _names(normaliser: Normaliser, references: Sequence[str]) -> set[str]:
-    """Words that begin with a capital within a sentence and go on in lower case."""
-    words = {word for reference in references for word in reference.split()[1:] if _is_name(word)}
-    return {part for word in words for part in normaliser.reference(word)}
-
-
-def _is_name(word: str) -> bool:
-    """Whether a word begins with a capital and goes on in lower case; a capital alone, as the pronoun I, does not."""
-    return word.istitle() and any(map(str.islower, word))
+    """Words that begin with a capital within a sentence and go on in lower case, unlike the pronoun I."""
+    words = {word for reference in references for word in reference.split()[1:]}
+    names = {word for word in words if word.istitle() and any(map(str.islower, word))}
+    return {part for word in names for part in normaliser.reference(word)}
 
 
 def _errors(normaliser: Normaliser, references: Sequence[str], output: Sequence[str]) -> Counter[str]:
     """The number of errors at each word: a reference word, or an inserted word."""
-    wrong = Counter[str]()
-    for reference, text in zip(references, output, strict=True):
-        expected, words = normaliser.nearest(reference, text)
-        if expected != words:
-            pairs = align(expected, words)
-            wrong.update(str(wrong_word if word is None else word) for word, wrong_word in pairs if word != wrong_word)
-    return wrong
+    pairs = (normaliser.nearest(reference, text) for reference, text in zip(references, output, strict=True))
+    aligned = (words for pair in pairs if pair[0] != pair[1] for words in align(*pair))
+    return Counter(str(word or wrong) for word, wrong in aligned if word != wrong)
 
 
 def class_rows(classes: Iterable[ClassErrors]) -> list[list[str]]:
@@ -223,22 +185,19 @@ def respellings(metric: Metric, lists: Sequence[NbestList], texts: Sequence[str]
     """
     changes = [(nbest, *change) for nbest, text in zip(lists, texts, strict=True) for change in _changes(nbest, text)]
     with_references = bool(changes) and all(nbest.references for nbest, *_ in changes)
-    effects: Counter[tuple[str, str, str]] = Counter()
+    effects: Counter[tuple[tuple[str, str], int]] = Counter()
     if with_references:
-        references = [nbest.references for nbest, *_ in changes]
-        before, after = (
-            metric.losses(metric.statistics([metric_input(metric, nbest, text) for nbest, text in texts], references))
-            for texts in (
-                [(nbest, " ".join(words)) for nbest, words, _ in changes],
-                [(nbest, _applied(words, edit)) for nbest, words, edit in changes],
-            )
-        )
-        for (_, words, edit), change in zip(changes, (after - before).tolist(), strict=True):
-            effect = "better" if change < 0 else "worse" if change > 0 else "unchanged"
-            effects[(*_sides(words, edit), effect)] += 1
+        lists = [nbest for nbest, *_ in changes]
+        before = losses_of(metric, lists, [" ".join(words) for _, words, _ in changes])
+        edited = ([*words[: edit.start], *edit.words, *words[edit.end :]] for _, words, edit in changes)
+        after = losses_of(metric, lists, list(map(" ".join, edited)))
+        for (_, words, edit), change in zip(changes, np.sign(after - before).tolist(), strict=True):
+            effects[_sides(words, edit), change] += 1
     times = Counter(_sides(words, edit) for _, words, edit in changes)
     return [
-        Respelled(*sides, number, tuple(effects[(*sides, name)] for name in EFFECTS) if with_references else None)  # type: ignore[arg-type]
+        Respelled(
+            *sides, number, (effects[sides, -1], effects[sides, 1], effects[sides, 0]) if with_references else None
+        )
         for sides, number in sorted(times.items(), key=lambda item: (-item[1], item[0]))
     ]
 
@@ -250,10 +209,9 @@ def heard(nbest: NbestList, text: str) -> str | None:
         return None
     words, first = text.split(), chosen.scores[FIRST_PASS]
     old = [hypothesis for hypothesis in nbest.hypotheses if hypothesis.origin not in NEW_WORDS]
-    sources = [hypothesis.text for hypothesis in old if hypothesis.scores[FIRST_PASS] == first] or [
-        hypothesis.text for hypothesis in old
-    ]  # --s2s rank
-    return min(sources, key=lambda source: Levenshtein.distance(source.split(), words), default=None)
+    sources = [hypothesis for hypothesis in old if hypothesis.scores[FIRST_PASS] == first] or old  # --s2s rank
+    texts = [hypothesis.text for hypothesis in sources]
+    return min(texts, key=lambda source: Levenshtein.distance(source.split(), words), default=None)
 
 
 def _changes(nbest: NbestList, text: str) -> Iterator[tuple[list[str], Edit]]:
@@ -267,10 +225,6 @@ def _changes(nbest: NbestList, text: str) -> Iterator[tuple[list[str], Edit]]:
 
 def _sides(words: Sequence[str], edit: Edit) -> tuple[str, str]:
     return " ".join(words[edit.start : edit.end]).lower(), " ".join(edit.words).lower()
-
-
-def _applied(words: Sequence[str], edit: Edit) -> str:
-    return " ".join([*words[: edit.start], *edit.words, *words[edit.end :]])
 
 
 def render_respellings(respellings: Sequence[Respelled], style: str) -> str:

@@ -83,6 +83,8 @@ class Tuned:
     """The best weights, where all are 0 because no gain was significant."""
     conditions: dict[str, Tuned] = field(default_factory=dict)
     """The outcome on the lists of each condition, which decides them."""
+    equal_votes: float | None = None
+    """The metric where all systems have equal votes, in percent; None where no systems vote."""
 
     @property
     def helps(self) -> bool:
@@ -155,13 +157,12 @@ def _votes(
     """The votes of systems on lists of `rescore combine`, as `tune` returns weights."""
     from rescore.tuning.votes import tune_votes  # here: most runs combine no systems
 
-    votes = tune_votes(metric, lists, columns)
+    votes, value, equal = tune_votes(metric, lists, columns)
     weights = Weights(votes, f"tuned on {source}", f"{len(lists)}@{content_hash(lists)}", origins(lists, votes))
-    decide = Decision("rover", 1.0)
     first = text_value(metric, lists, [nbest.hypotheses[0].text for nbest in lists])
-    value = text_value(metric, lists, decide.texts(metric, lists, votes))
     about = TunedFor.by(metric, value, first, len(lists))
-    return replace(weights, decision=decide, tuned_for=about, options=options), Tuned(votes, {}, value, first)
+    weights = replace(weights, decision=Decision("rover", 1.0), tuned_for=about, options=options)
+    return weights, Tuned(votes, {}, value, first, equal_votes=equal)
 
 
 @dataclass(frozen=True, slots=True)

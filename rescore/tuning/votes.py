@@ -35,8 +35,11 @@ MARGIN = 1e-3
 """The share of errors that a change must save: smaller gains are those of dev alone."""
 
 
-def tune_votes(metric: Metric, lists: Sequence[NbestList], columns: Sequence[str]) -> dict[str, float]:
-    """The weights of vote columns for ROVER, then of other columns where they lower the error.
+def tune_votes(
+    metric: Metric, lists: Sequence[NbestList], columns: Sequence[str]
+) -> tuple[dict[str, float], float, float]:
+    """The weights of vote columns for ROVER, then of other columns where they lower the error; the metric with these
+    weights, and with equal votes alone.
 
     Votes are searched one after another, from equal votes on, in confusion networks that are built once. Equal votes
     stay where tuned votes are no better on these lists.
@@ -66,7 +69,7 @@ def tune_votes(metric: Metric, lists: Sequence[NbestList], columns: Sequence[str
         helps = errors[best] < reached
         log.info("%s in the vote: %.2f without, %.2f at best with it", name, sign * reached, sign * errors[best])
         tuned, reached = (trials[best], errors[best]) if helps else (tuned | {name: 0.0}, reached)
-    return tuned
+    return tuned, sign * reached, sign * before
 
 
 def _own(nbest: NbestList, system: str) -> int | None:

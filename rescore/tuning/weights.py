@@ -265,6 +265,8 @@ class Weights:
             raise UserError(f'{path}: no "weights"; expected a file that `rescore tune` wrote')
         if values.get("schema", SCHEMA) != SCHEMA:
             raise UserError(f"{path}: schema is {values['schema']!r}, not {SCHEMA!r}; tune again with this version")
+        if isinstance(about := values.get("tuned_for"), dict) and "normaliser" in about:
+            raise UserError(f"{path}: an earlier release of rescore wrote this file; tune again with this version")
         loaded = parsed({"origin": str(path)} | values, cls, str(path))
         check_condition(loaded.condition, f"{path}: condition")
         return loaded

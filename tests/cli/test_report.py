@@ -79,7 +79,9 @@ def test_a_table_of_many(rescore: Run, results: Path, tmp_path: Path) -> None:
     rated(better["metrics"][0], 10.0, p_value=0.02)
     write_json(tmp_path / "better.json", better)
     both = ("report", "r.json", "better.json", "--layout", "paper", "--rename", "tta + decoder=T-TA", "--style")
-    assert r"T-TA & \textbf{10.00$^{\dagger}$} \\" in rescore(*both, "latex").stdout
+    shown = rescore(*both, "latex").stdout
+    assert r"T-TA & \textbf{10.00$^{\dagger}$} \\" in shown and "%" not in shown
+    assert r"{\footnotesize $^{\dagger}$ p $<$ 0.05 against the first pass, $^{\ddagger}$ p $<$ 0.01\par}" in shown
     assert "| T-TA | **10.00†** |" in rescore(*both, "markdown").stdout
     assert "ngram,16.67\nT-TA,10.00\n" in rescore(*both, "csv").stdout
     assert "† p < 0.05 against the first pass" in rescore(*both, "text").stdout

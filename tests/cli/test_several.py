@@ -109,7 +109,14 @@ def test_compare(rescore: Run, lists: Path, arpa: str, models: dict[str, Path], 
     assert all(len(line) == len(lines[0]) for line in lines)
     markdown = (tmp_path / "t.md").read_text()
     assert markdown.count("\n| ") == len(lines) and all(row["signature"] in markdown for row in rows.values())
-    assert (tmp_path / "t.tex").read_text().count(r" \\") == len(lines)
+    latex = (tmp_path / "t.tex").read_text()
+    assert latex.count(r" \\") == len(lines) and "%\n" not in latex and r"\footnotesize weights tuned on" in latex
+    assert (
+        "rows without a model are tuned without a word bonus" in done.stdout
+        and "words" in rows["bilm + ngram"]["weights"]
+    )
+    done = rescore("compare", lists, "--dev", lists, *lms, "--word-bonus")
+    assert "rows without a model are tuned with a word bonus" in done.stdout
     assert_one_line_error(rescore("compare", lists, "--dev", lists, *lms, "-o", "t.doc"), "t.doc", ".md")
 
 

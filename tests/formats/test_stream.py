@@ -10,8 +10,9 @@ import pytest
 
 from rescore import formats
 from rescore.errors import UserError
-from rescore.formats.references import read_recordings
+from rescore.formats.references import with_recordings
 from rescore.formats.source import CRLF, InputWarnings, read_lines
+from rescore.nbest import Hypothesis, NbestList
 from tests.conftest import Run, assert_one_line_error
 from tests.lms.test_ngram import ARPA
 
@@ -60,11 +61,12 @@ def test_text_to_score_has_no_mark_and_lines_end_at_newlines(rescore: Run, tmp_p
 
 
 def test_one_recording_of_each_utterance(tmp_path: Path) -> None:
+    lists = [NbestList(name, [Hypothesis("a", {"s2s": -1.0})]) for name in ("u1", "u2")]
     (tmp_path / "utt2spk").write_text("u1 a\nu1 a\nu2 b\n")
-    assert read_recordings(tmp_path / "utt2spk") == {"u1": "a", "u2": "b"}
+    assert [nbest.recording for nbest in with_recordings(lists, tmp_path / "utt2spk")] == ["a", "b"]
     (tmp_path / "utt2spk").write_text("u1 a\nu1 b\n")
     with pytest.raises(UserError, match="line 2: utterance u1 is duplicated"):
-        read_recordings(tmp_path / "utt2spk")
+        list(with_recordings(lists, tmp_path / "utt2spk"))
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from rescore.errors import UserError
-from rescore.formats.lines import as_number
 from rescore.formats.source import Source
+from rescore.formats.text import as_number
 from rescore.lms.base import ComputeOptions
 from rescore.lms.folders import find
 from rescore.nbest import Audio

@@ -20,7 +20,7 @@ from torch import Tensor
 from rescore.errors import UserError, counted
 from rescore.files import parsed, read_json
 from rescore.formats.audio import recordings, samples
-from rescore.formats.lines import table
+from rescore.formats.text import table
 from rescore.lms import base
 from rescore.lms.base import Capabilities, ComputeOptions, Question, Report, TokenScores
 from rescore.lms.folders import card_head, claimed, content_digest
