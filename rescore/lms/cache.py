@@ -198,10 +198,7 @@ def _key(question: Question) -> bytes:
 
 
 def _scores(tokens: str, log_probs: bytes, unknown: str, total: float) -> TokenScores:
-    """
-    Raises:
-        TypeError, ValueError: these are no scores of a sentence.
-    """
+    """Of a row; raises TypeError or ValueError if it holds no scores of a sentence."""
     names, places, values = json.loads(tokens), json.loads(unknown), np.frombuffer(log_probs)
     if not all(isinstance(name, str) for name in names) or not isinstance(names, list):
         raise TypeError("tokens are texts")

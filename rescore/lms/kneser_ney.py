@@ -123,11 +123,7 @@ def _read(sentences: Iterable[Sequence[str]], too_long: Callable[[], UserError])
 
 
 def _count(tokens: Ints, size: int, order: int, done: Callable[[], object]) -> Iterator[_Order]:
-    """The n-grams of a text, order by order.
-
-    Args:
-        size: of the vocabulary.
-    """
+    """The n-grams of a text, order by order; `size` of the vocabulary."""
     counts = np.bincount(tokens, minlength=size).astype(np.int32)
     counts[:2] = 0  # <unk> and <s> are predicted nowhere
     none = np.zeros(size, np.int32)

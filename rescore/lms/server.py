@@ -14,6 +14,7 @@ import math
 import re
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any, NamedTuple
 
 import msgspec
@@ -22,7 +23,6 @@ import numpy as np
 from rescore.errors import UserError, counted
 from rescore.files import parsed
 from rescore.lms.base import (
-    DEFAULT,
     Capabilities,
     ComputeOptions,
     Kind,
@@ -119,18 +119,13 @@ class _Echo(msgspec.Struct):
         return [Token(name, name, value) for name, value in zip(listed.tokens, listed.token_logprobs, strict=True)]
 
 
-def _echo_tokens(answer: _Echo) -> list[Token]:
-    tokens, read, new = answer.read(), answer.usage.prompt_tokens, answer.usage.completion_tokens
-    if len(tokens) != read + new:
+def _echo_tokens(answer: _Echo, omitted: bool = False) -> list[Token]:
+    """`omitted`: the server counts a [BOS] that it does not list."""
+    tokens, read, new = answer.read(), answer.usage.prompt_tokens - omitted, answer.usage.completion_tokens
+    fits = read <= len(tokens) <= read + new if omitted else len(tokens) == read + new  # some new ones are not listed
+    if not fits:
         raise ValueError(f"{counted(len(tokens), 'token')} for {read} read and {new} new")
-    return tokens[:read]
-
-
-def _echo_tokens_behind_first(answer: _Echo) -> list[Token]:
-    tokens, read, new = answer.read(), answer.usage.prompt_tokens, answer.usage.completion_tokens
-    if not read - 1 <= len(tokens) < read + new:  # of new tokens, too, some are not listed
-        raise ValueError(f"{counted(len(tokens), 'token')} for {read - 1} read and {new} new")
-    return [OMITTED, *tokens[: read - 1]]
+    return [*[OMITTED] * omitted, *tokens[:read]]
 
 
 def _prompt_body(model: str, text: str) -> dict[str, Any]:
@@ -155,10 +150,6 @@ class _Prompt(msgspec.Struct):
     usage: _Usage
 
 
-def _prompt_tokens(answer: _Prompt) -> list[Token]:
-    return _vllm_tokens(answer.choices[0].prompt_logprobs, answer.usage)
-
-
 def _chat_body(model: str, messages: Messages) -> dict[str, Any]:
     answered = messages[-1]["role"] == "assistant"
     turn = {"add_generation_prompt": not answered, "continue_final_message": answered}
@@ -170,13 +161,10 @@ class _Chat(msgspec.Struct):
     usage: _Usage
 
 
-def _chat_tokens(answer: _Chat) -> list[Token]:
-    return _vllm_tokens(answer.prompt_logprobs, answer.usage)
-
-
-def _vllm_tokens(tables: Tables, usage: _Usage) -> list[Token]:
-    if len(tables) != usage.prompt_tokens:
-        raise ValueError(f"{counted(len(tables), 'token')} for {usage.prompt_tokens} read")
+def _vllm_tokens(answer: _Prompt | _Chat) -> list[Token]:
+    tables = answer.prompt_logprobs if isinstance(answer, _Chat) else answer.choices[0].prompt_logprobs
+    if len(tables) != answer.usage.prompt_tokens:
+        raise ValueError(f"{counted(len(tables), 'token')} for {answer.usage.prompt_tokens} read")
     tokens = []
     for table in tables:
         for number, about in (table or {}).items():
@@ -214,28 +202,11 @@ def _generate_tokens(answer: _Generated) -> list[Token]:
 
 ECHO = Way("echo with logprobs", "/v1/completions", _echo_body, _Echo, _echo_tokens)
 ECHO_BEHIND_FIRST = Way(
-    "echo with logprobs, less [BOS]", "/v1/completions", _echo_body, _Echo, _echo_tokens_behind_first
+    "echo with logprobs, less [BOS]", "/v1/completions", _echo_body, _Echo, partial(_echo_tokens, omitted=True)
 )
-PROMPT = Way("prompt_logprobs", "/v1/completions", _prompt_body, _Prompt, _prompt_tokens)
+PROMPT = Way("prompt_logprobs", "/v1/completions", _prompt_body, _Prompt, _vllm_tokens)
 GENERATE = Way("SGLang's /generate", "/generate", _generate_body, _Generated, _generate_tokens)
-CHAT = Way("prompt_logprobs of a chat", "/v1/chat/completions", _chat_body, _Chat, _chat_tokens)
-
-
-def load(spec: Spec, computing: ComputeOptions = DEFAULT) -> ServerModel:
-    """`server:URL#MODEL`: log p of each token given the tokens before it; with `chat`, of the assistant's turn.
-
-    Raises:
-        UserError: the address is invalid, no server answers, or the server supports none of the known requests.
-    """
-    template = None if computing.prompt is None else Template(computing.prompt)
-    chat = "chat" in spec.options
-    if chat and (template is None or not template.before(PROBE).strip()):
-        raise UserError("server:chat needs --prompt 'MESSAGE{text}': the user's message, then the assistant's answer")
-    client, model = connect(spec)
-    name = ":".join(
-        [spec.kind, *(option for option in spec.options if not option.startswith(("parallel=", "timeout=")))]
-    )
-    return ServerModel(name, client, model, template, chat)
+CHAT = Way("prompt_logprobs of a chat", "/v1/chat/completions", _chat_body, _Chat, _vllm_tokens)
 
 
 def connect(spec: Spec) -> tuple[Client, str]:
@@ -257,7 +228,16 @@ class ServerKind(Kind):
     remote = prompted = True
 
     def load(self, spec: Spec, computing: ComputeOptions) -> ServerModel:
-        return load(spec, computing)
+        """`server:URL#MODEL`; with `chat`, the text is the assistant's turn."""
+        template = None if computing.prompt is None else Template(computing.prompt)
+        chat = "chat" in spec.options
+        if chat and (template is None or not template.before(PROBE).strip()):
+            raise UserError("server:chat needs --prompt 'MESSAGE{text}': the user's message and the assistant's answer")
+        client, model = connect(spec)
+        name = ":".join(
+            [spec.kind, *(option for option in spec.options if not option.startswith(("parallel=", "timeout=")))]
+        )
+        return ServerModel(name, client, model, template, chat)
 
 
 class ServerModel(Streamed):
@@ -319,15 +299,7 @@ class ServerModel(Streamed):
         return _behind(prompt, self._ask(self._way, before, text))
 
     def _ask(self, way: Way, before: str, text: str | None, trying: bool = False) -> list[Token]:
-        """The server's tokens of a prompt, with or without a text behind it.
-
-        Args:
-            trying: the server may not support this kind of request.
-
-        Raises:
-            RefusedError: the server refuses the request.
-            NonsenseError: the answer has an unexpected form, or is about another text.
-        """
+        """The server's tokens of a prompt, with or without a text behind it; `trying`: it may not know the request."""
         prompt: str | Messages = before + (text or "")
         if way is CHAT:
             prompt = [{"role": "user", "content": before.strip()}]
@@ -349,11 +321,7 @@ class ServerModel(Streamed):
         return tokens
 
     def _find_way(self, ways: Sequence[Way]) -> tuple[Way, TokenScores]:
-        """The first kind of request that this server supports, and the score of the probe.
-
-        Raises:
-            UserError: the server supports none.
-        """
+        """The first kind of request that this server supports, and the score of the probe."""
         before = self._template.before(PROBE) if self._template else ""
         failed = []
         for way in ways:
@@ -385,11 +353,7 @@ def _letters(text: str) -> str:
 
 
 def _check_text(tokens: Sequence[Token], text: str) -> None:
-    """See that the tokens spell the text that was sent, behind special tokens; the server may leave out the first one.
-
-    Raises:
-        ValueError: they do not, so log-probabilities would stand beside other tokens than their own.
-    """
+    """See that the tokens spell the text that was sent, behind special tokens; the server may omit the first token."""
     spelled, wanted = _letters("".join(token.text for token in tokens)), _letters(text)
     if "<unk>" in "".join(token.text for token in tokens) or spelled.endswith(wanted):
         return
@@ -409,10 +373,7 @@ def _behind(prompt: Sequence[Token], tokens: Sequence[Token]) -> TokenScores:
 
 
 def _check(tokens: Sequence[Token]) -> None:
-    """
-    Raises:
-        ValueError: a value is not a log-probability.
-    """
+    """See that each value is a log-probability."""
     for rank, token in enumerate(tokens):
         value = token.log_prob
         if value is None and (rank == 0 or tokens[rank - 1] is OMITTED):

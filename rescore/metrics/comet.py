@@ -118,17 +118,14 @@ class Comet(Metric):
         return np.concatenate(scores) if scores else np.zeros(0)
 
     def _embed(self, texts: Sequence[str]) -> None:
-        import torch
-
         if len(self._known) > KEPT:
             self._known.clear()
         new = sorted(dict.fromkeys(text for text in texts if text not in self._known), key=len)
-        with torch.inference_mode():
-            for start in range(0, len(new), TOGETHER):
-                batch = new[start : start + TOGETHER]
-                inputs = self._model.encoder.prepare_sample(batch).to(self._model.device)
-                embedded = self._model.get_sentence_embedding(inputs["input_ids"], inputs["attention_mask"])
-                self._known.update(zip(batch, embedded.clone(), strict=True))
+        for start in range(0, len(new), TOGETHER):
+            batch = new[start : start + TOGETHER]
+            inputs = self._model.encoder.prepare_sample(batch).to(self._model.device)
+            embedded = self._model.get_sentence_embedding(inputs["input_ids"], inputs["attention_mask"])
+            self._known.update(zip(batch, embedded.clone(), strict=True))
 
 
 def checkpoint_of(folder: Path) -> Path:

@@ -144,6 +144,10 @@ class Normaliser(Declared):
         expected = self.readings(reference, True) if isinstance(reference, str) else [[list(reference)]]
         return nearest(expected, self.readings(hypothesis))
 
+    def nearest_of(self, references: Sequence[str], hypothesis: str) -> tuple[list[str], list[str]]:
+        """As `nearest`, with the closest of several references."""
+        return self.nearest(self.closest(references, hypothesis), hypothesis)
+
     def readings(self, text: str, reference: bool = False) -> Readings:
         """The words of a text, in parts; of each part the alternatives. Only a mapping file makes more than one."""
         if self.nfkc:

@@ -363,7 +363,7 @@ def matched_pairs(
 
 def _segments(normaliser: Normaliser, references: Sequence[str], first: str, second: str) -> list[tuple[int, int]]:
     """The errors of both systems in each segment of one sentence."""
-    pairs = [normaliser.nearest(normaliser.closest(references, text), text) for text in (first, second)]
+    pairs = [normaliser.nearest_of(references, text) for text in (first, second)]
     both = [_errors(*pair) for pair in pairs]
     if pairs[0][0] != pairs[1][0]:  # two references or readings have different places
         whole = (sum(both[0]), sum(both[1]))

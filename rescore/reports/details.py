@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import astuple, dataclass, replace
 from typing import IO
 
+import numpy as np
+
 from rescore import decision
 from rescore.decision.confidence import Word
 from rescore.errors import UserError
@@ -16,7 +18,7 @@ from rescore.lms.context import ask, in_place
 from rescore.metrics import Metric
 from rescore.metrics.alignment import AlignedPair, align
 from rescore.metrics.normalise import Normaliser
-from rescore.metrics.significance import SPEAKER, speakers
+from rescore.metrics.significance import SPEAKER, by_group, speakers
 from rescore.nbest import FIRST_PASS, NbestList, tie_order
 from rescore.reports.analysis import Analysis, analyse
 from rescore.reports.words import heard
@@ -106,9 +108,8 @@ def _respelled(nbest: NbestList, text: str, pairs: Sequence[AlignedPair], normal
 
 def _candidates(nbest: NbestList, normaliser: Normaliser) -> list[RankedHypothesis]:
     errors = [
-        sum(expected != heard for expected, heard in align(*normaliser.nearest(closest, hypothesis.text)))
+        sum(expected != word for expected, word in align(*normaliser.nearest_of(nbest.references, hypothesis.text)))
         for hypothesis in nbest.hypotheses
-        for closest in [normaliser.closest(nbest.references, hypothesis.text)]
     ]
     best = min(tie_order(nbest), key=errors.__getitem__)
     return [
@@ -183,14 +184,11 @@ def by_speaker(utterances: Sequence[Utterance]) -> list[SpeakerErrors]:
         return []
     if not 1 < len(set(names)) < len(names):
         return []
-    sums: dict[str, list[int]] = {}
-    for name, utterance in zip(names, utterances, strict=True):
-        totals = sums.setdefault(name, [0, 0, 0, 0])
-        for place, number in enumerate((1, utterance.words, utterance.outputs[0].errors, utterance.outputs[1].errors)):
-            totals[place] += number
+    rows = [np.array([1, each.words, *(output.errors for output in each.outputs)]) for each in utterances]
+    sums = zip(dict.fromkeys(names), by_group(rows, names).tolist(), strict=True)
     return [
         SpeakerErrors(name, count, words, *(100 * errors / max(words, 1) for errors in (before, after)))
-        for name, (count, words, before, after) in sorted(sums.items(), key=lambda item: -item[1][3])
+        for name, (count, words, before, after) in sorted(sums, key=lambda item: -item[1][3])
     ]
 
 

@@ -74,7 +74,7 @@ def by_position(
 ) -> list[Position]:
     words, errors = Counter[int](), (Counter[int](), Counter[int]())
     for texts, *outputs in zip(references, first, reranked, strict=True):
-        pairs = [normaliser.nearest(normaliser.closest(texts, output), output) for output in outputs]
+        pairs = [normaliser.nearest_of(texts, output) for output in outputs]
         longest = max(len(expected) for expected, _ in pairs)
         words.update(min(place, POSITIONS) for place in range(1, longest + 1))
         for counter, pair in zip(errors, pairs, strict=True):
@@ -95,7 +95,7 @@ def pairs_of(
         if outputs[0] == outputs[1]:
             continue
         # Both outputs are compared with the reference and reading in which the wrong output has the fewest errors.
-        expected = normaliser.nearest(normaliser.closest(texts, outputs[0]), outputs[0])[0]
+        expected = normaliser.nearest_of(texts, outputs[0])[0]
         bad, good = (
             [pair for pair in align(*normaliser.nearest(expected, output)) if pair[0] is not None] for output in outputs
         )

@@ -126,11 +126,7 @@ def _sentences(embedder: Embedder, sentences: Sequence[str]) -> Iterator[dict[st
 
 
 def _write_array(path: Path, rows: int, parts: Iterator[Vectors]) -> None:
-    """Write the (rows, d) vectors that come in parts: .npy as a stream, .safetensors at once.
-
-    Raises:
-        UserError: it cannot be written.
-    """
+    """Write the (rows, d) vectors that come in parts: .npy as a stream, .safetensors at once."""
     import numpy as np
     from safetensors.numpy import save
 

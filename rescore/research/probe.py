@@ -223,7 +223,7 @@ def _probed(
         len(right),
         100 * float(right.mean()),
         (100 * float(accuracies[25]), 100 * float(accuracies[-26])),
-        100 * max(map(labels.count, set(tested_labels))) / len(tested_labels),
+        100 * max(map(labels.count, set(labels))) / len(labels),
         str(signature),
     )
 

@@ -260,8 +260,8 @@ def test_retry_after(start: Start) -> None:
     fake.trouble = lambda number, text: (429, {"Retry-After": "3600"}, b"")
     with pytest.raises(UserError, match="429 Too Many Requests, and asks to wait for 3600 s"):
         lm.score(without_context(["yes"]))
-    assert http_client._asked_wait(email.utils.formatdate(time.time() + 100)) == pytest.approx(100, abs=3)
-    assert http_client._asked_wait("soon") == http_client._asked_wait("-3") == 0
+    assert http_client._retry_after(email.utils.formatdate(time.time() + 100)) == pytest.approx(100, abs=3)
+    assert http_client._retry_after("soon") == http_client._retry_after("-3") == 0
 
 
 def test_a_slow_server(start: Start) -> None:

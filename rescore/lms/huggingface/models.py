@@ -225,10 +225,7 @@ class HuggingFaceNetwork:
         self.batch_tokens = computing.batch_tokens or limit
 
     def _check_causal(self) -> None:
-        """
-        Raises:
-            UserError: the last token of a text changes earlier predictions.
-        """
+        """See that the last token of a text changes no earlier prediction."""
         vocabulary = self._model.config.get_text_config().vocab_size
         tokens = (torch.arange(min(8, self.positions), device=self._device) + vocabulary // 2) % vocabulary
         changed = tokens.clone()

@@ -405,11 +405,7 @@ def check_types(arrays: Mapping[str, np.ndarray | None], expected: Mapping[str, 
 
 
 def _table(arrays: dict[str, np.ndarray], direction: str, size: int, path: Path) -> LinkCounts:
-    """The arrays of a direction, checked so that every look-up stays within bounds.
-
-    Raises:
-        UserError: an array is absent, or does not fit the others.
-    """
+    """The arrays of a direction, checked so that every look-up stays within bounds."""
     of_direction = {name: arrays.get(f"{direction}.{name}") for name in ARRAYS}
     check_types(of_direction, ARRAYS, f"{path}: {direction}")
     table = LinkCounts(**of_direction)  # type: ignore[arg-type]

@@ -85,11 +85,7 @@ def load(folder: Path, kind: str | None = None) -> tuple[Network, Tokenizer]:
 
 
 def _check_shapes(path: Path, config: NetworkConfig) -> None:
-    """See that a file has the weights of such a network.
-
-    Raises:
-        UserError: one is missing, of another shape, or too many.
-    """
+    """See that a file has the weights of such a network, each in its shape, and no others."""
     with torch.device("meta"):
         wanted = {name: tuple(value.shape) for name, value in build(config).state_dict().items()}
     with safe_open(path, "pt") as file:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from rescore.errors import UserError
-from rescore.files import read_json, write_text
+from rescore.files import parsed, read_json, write_text
 from rescore.lms.base import Capabilities
 from rescore.parts import KINDS, did_you_mean
 
@@ -101,29 +101,16 @@ class NetworkConfig:
     def __post_init__(self) -> None:
         kind = network_kind(self.kind)
         for name in LIMITS:
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= LIMITS[name]:
-                raise UserError(f"{name} is {value!r}; it must be a whole number from 1 to {LIMITS[name]:,}")
-        if type(self.phrases) is not int or not 0 <= self.phrases <= LIMITS["d_ff"]:
-            raise UserError(f"phrases is {self.phrases!r}; it must be a whole number from 0 to {LIMITS['d_ff']:,}")
+            if not 1 <= getattr(self, name) <= LIMITS[name]:
+                raise UserError(f"{name} is {getattr(self, name)}; it must be from 1 to {LIMITS[name]:,}")
+        if not 0 <= self.phrases <= LIMITS["d_ff"]:
+            raise UserError(f"phrases is {self.phrases}; it must be from 0 to {LIMITS['d_ff']:,}")
         if self.phrases and self.embedding_norm:
             raise UserError("phrases and embedding_norm exclude each other")
         if self.phrases and self.vocab_size * self.sentences >= 1 << 20:
             raise UserError(f"phrases need a vocabulary of fewer than {(1 << 20) // self.sentences:,} tokens")
         if self.first_query not in FIRST_QUERIES:
             raise UserError(f"first_query is {self.first_query!r}; it must be {' or '.join(FIRST_QUERIES)}")
-        flags = (
-            "embedding_norm",
-            "output_transform",
-            "output_bias",
-            "scaled_embeddings",
-            "source",
-            "cloze",
-            "bi_source",
-        )
-        for name in flags:
-            if not isinstance(getattr(self, name), bool):
-                raise UserError(f"{name} is {getattr(self, name)!r}; it must be true or false")
         if self.source and self.sentences != 2:
             raise UserError(f"sentences is {self.sentences}; a network that reads a source has 2")
         if self.max_positions < 4:
@@ -177,10 +164,7 @@ class NetworkConfig:
             raise UserError(f"{path}: unknown field {unknown[0]!r}; remove it or correct its name")
         if (named := str(values.get("kind"))) in KINDS and KINDS[named].is_network:
             values.setdefault("scaled_embeddings", KINDS[named].scaled_embeddings)
-        try:
-            return cls(**values)
-        except UserError as error:
-            raise UserError(f"{path}: {error}") from None
+        return parsed(values, cls, str(path))
 
 
 # `base` is from section 5.1 of the paper; two CPU cores train `small` in hours.

@@ -77,10 +77,7 @@ class Tokenizer:
         return hashlib.sha256(self._tokenizer.to_str().encode()).hexdigest()
 
     def _batch(self, sentences: Sequence[str]) -> list[Encoding]:
-        """
-        Raises:
-            UserError: the tokenizer can be read, but not used.
-        """
+        """Encodings; a tokenizer that can be read, but not used, is an error of the user."""
         try:
             return self._tokenizer.encode_batch(sentences, add_special_tokens=False)
         except BaseException as error:
