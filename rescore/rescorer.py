@@ -111,6 +111,7 @@ class Rescorer:
         return self._plans[traits]
 
     def _check(self, plan: Plan) -> None:
+        pipeline.expand_to_decide(plan, ())  # no channel may be learned from what is decided
         columns = {column_name(lm, plan.norm): origin(lm, plan.norm) for lm in plan.models}
         if plan.expansion.respelling:
             columns |= plan.expansion.respelling.columns
@@ -119,7 +120,6 @@ class Rescorer:
                 "these weights were tuned with respelled or proposed hypotheses; give the --respell and --words that "
                 "they were tuned with, or tune weights without --respell and --propose"
             )
-        pipeline.expand_to_decide(plan, ())  # no channel may be learned from what is decided
         if (fault := misfit(plan.weights, columns)) and not self._config.force_weights:
             raise UserError(fault)
         for name, column in plan.weights.columns.items():

@@ -526,6 +526,10 @@ def test_weights_must_fit_the_models(models: dict[str, Path], tmp_path: Path) ->
         Rescorer(lm, weights)
     with pytest.raises(UserError, match="respelled"):
         Rescorer(lm, {"s2s": 1, "edits": -1})
+    with pytest.raises(UserError, match="from the references"):
+        Rescorer(lm, WEIGHTS, RunConfig(respell=5, channel="folds"))
+    with pytest.raises(UserError, match="no dev lists"):
+        Rescorer(lm, WEIGHTS, RunConfig(respell=5, channel="dev"))
     assert Rescorer(lm, 0.4).weights.weights == pytest.approx(WEIGHTS)
     mean = Rescorer(lm, {"s2s": 0.5, "tta.mean": 0.5})
     scores = mean.choose(["a b", "a"]).nbest.hypotheses[0].scores

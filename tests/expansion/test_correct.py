@@ -36,7 +36,7 @@ def test_ordinary_sentences_stay() -> None:
     lines = (DATA / "harmless.txt").read_text(encoding="utf-8").splitlines()
     assert len(lines) == 200
     harmed = [row for row in rescore.correct(lines, DATA / "terms.txt") if row.changes]
-    assert len(harmed) <= 6, harmed
+    assert len(harmed) <= 2, harmed
 
 
 def test_what_is_ordered_is_always_corrected() -> None:
