@@ -27,6 +27,8 @@ from tests.conftest import ROOT, write_json
 class Counting:
     """Scores by the lengths of words, and counts what it was asked."""
 
+    model = "counting"
+
     def __init__(self, fingerprint: str = "a" * 64, seconds: float = 0.0, a_text: float = 0.0) -> None:
         self.name, self.fingerprint = "counting", fingerprint
         self.asked: list[Question] = []
