@@ -18,6 +18,8 @@ def test_the_format_stays(rescore: Run, tmp_path: Path) -> None:
     assert done.stdout == "ask Goldman Sachs (a-1)\nthanks (a-2)\n"
     heard = (tmp_path / "why.txt").read_text(encoding="utf-8").split("\t")
     assert heard[:3] == ["a-1", "gold man sacks", "Goldman Sachs"] and 0.5 < float(heard[3]) < 1
+    shown = rescore("correct", "talk.trn", "--words", "terms.txt", "--explain", "-")
+    assert shown.stdout == done.stdout and shown.stderr == (tmp_path / "why.txt").read_text(encoding="utf-8")
 
 
 def test_a_line_of_a_pipe_is_answered_when_it_comes(tmp_path: Path) -> None:

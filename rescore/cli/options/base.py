@@ -412,6 +412,8 @@ OUTPUTS = {
     "respellings", "confidence", "explain",
 }  # fmt: skip
 """Names of parameters that are written to."""
+TO_STDERR = "--explain"
+"""The option that writes to stderr, not to stdout, for `-`."""
 MAKE_FOLDERS = {"stamp"}
 """Of these the ones that make the folder they stand in."""
 INPUTS = {
@@ -449,7 +451,8 @@ def check(ctx: click.Context) -> None:
     written: dict[str, str] = {}
     for option, value in _given(ctx, OUTPUTS):
         path = Path(value)
-        if value != "-" and path.exists() and not (path.is_file() or path.is_dir()):
+        special = value != "-" and path.exists() and not (path.is_file() or path.is_dir())
+        if special or (value == "-" and option == TO_STDERR):
             continue
         place = "-" if value == "-" else _resolved(value)
         if place in written:
