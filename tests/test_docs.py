@@ -10,6 +10,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -71,6 +72,22 @@ def test_options_in_the_docs_are_options_of_commands() -> None:
     for page in PAGES:
         named = set(re.findall(r"`(--[a-z][a-z0-9-]*)[ `=]", page.read_text(encoding="utf-8")))
         assert named <= known | OTHERS, (page.name, named - known - OTHERS)
+
+
+def test_the_tutorial_prints_what_the_page_says(rescore: Run, tmp_path: Path) -> None:
+    """Each command of the page, and the lines below it, in their order; `...` stands for further lines."""
+    (tmp_path / "data").symlink_to(ROOT / "data")
+    text = re.sub(r" \\\n +", " ", (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8"))
+    printed: Iterator[str] = iter(())
+    for line in re.findall(r"^    (.*)$", text, re.MULTILINE):
+        if line.startswith("$ rescore "):
+            done = rescore(*shlex.split(line)[2:])
+            assert done.returncode == 0, done.stderr
+            printed = iter([*done.stdout.splitlines(), *done.stderr.splitlines()])
+        elif line.startswith("$ head -n 1 "):
+            printed = iter((tmp_path / line.split()[-1]).read_text(encoding="utf-8").splitlines()[:1])
+        elif line not in ("", "..."):
+            assert line in printed, line  # searches on from the line before
 
 
 def test_a_page_is_read_in_minutes() -> None:
