@@ -37,7 +37,7 @@ from rescore.lms.folders import card_value
 from rescore.lms.lexicon import SUSPICIOUS, share_seen
 from rescore.metrics import Metric
 from rescore.metrics.significance import PairedTest
-from rescore.nbest import EMPTY, NbestList, split_fingerprint, without_copies
+from rescore.nbest import EMPTY, WORDS, NbestList, split_fingerprint, without_copies
 from rescore.plan import Load, Plan, check, resolve
 from rescore.reports.results import Dev, Results, system_name
 from rescore.reports.results import evaluate as evaluate_weights
@@ -395,16 +395,18 @@ def _entries(
 
     from rescore.reports.comparison import Entry
 
-    tuned_before: dict[tuple[str, ...], tuple[Weights, Tuned]] = {}
+    tuned_before: dict[tuple[bool, tuple[str, ...]], tuple[Weights, Tuned]] = {}
 
     def entry(
         models: Sequence[LanguageModel], speed: float | None = None, missing: LanguageModel | None = None
     ) -> Entry:
         names = tuple(lm.name for lm in models)
-        if names not in tuned_before:
-            own = resolve(replace(config, norm=plan.norm, columns=()), lists, dev, lambda: models)
-            tuned_before[names] = tune(replace(own, metrics=plan.metrics), dev)
-        weights, tuned = tuned_before[names]
+        if (key := (missing is not None, names)) not in tuned_before:
+            # A row without a model has a word bonus if the row with all models has it: this model is the difference.
+            bonus = config.word_bonus if missing is None else WORDS in plan.tuning.bonuses
+            own = resolve(replace(config, norm=plan.norm, columns=(), word_bonus=bonus), lists, dev, lambda: models)
+            tuned_before[key] = tune(replace(own, metrics=plan.metrics), dev)
+        weights, tuned = tuned_before[key]
         name = " + ".join(names) if missing is None else f"without {missing.name}"
         return Entry(name or plan.decision.name, lists, weights, tuned.value, speed, missing is not None)
 

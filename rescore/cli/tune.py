@@ -102,7 +102,7 @@ def _found(metric: str, weights: Weights, tuned: Tuned) -> Iterator[str]:
 
     by_condition = "; ".join(f"{shown(columns)} for {name}" for name, columns in weights.conditions.items())
     named = by_condition or shown(weights.weights)
-    yield from notes([weights.weights, *weights.conditions.values()])
+    yield from notes([weights.weights, *weights.conditions.values()], weights.columns)
     same = "" if tuned.low is None else f" (the same from {tuned.low:.4g} to {tuned.high:.4g})"
     how = "" if weights.decision.name == "best" else f", {weights.decision.name}"
     how += "" if weights.decision.scale is None else f" with posteriors exp({weights.decision.scale:.4g} * score)"

@@ -12,7 +12,7 @@ from rescore.errors import UserError, counted
 from rescore.metrics import Metric, list_statistics, total, value
 from rescore.metrics.base import is_better, warn_of_unspaced
 from rescore.metrics.significance import BY_SPEAKER, PairedTest, ScoredText, confidence_interval
-from rescore.nbest import COUNTS, FIRST_PASS, WORDS, NbestList
+from rescore.nbest import COUNTS, FIRST_PASS, NbestList
 from rescore.parts import STYLES
 from rescore.reports.cascades import Cascade, cascade_lines, cascades
 from rescore.reports.results import FIRST, ORACLE, SHORT, choose, figure_of, measured, oracle_places, sign, summed
@@ -212,17 +212,11 @@ def render(comparison: Comparison, style: str, names: Mapping[str, str] | None =
 
 
 def _about(comparison: Comparison) -> str:
-    ablations = [row for row in comparison.rows if row.against != FIRST]
-    bonus = "with" if any(WORDS in row.weights for row in ablations) else "without"
+    ablations = any(row.against != FIRST for row in comparison.rows)
     return (
         f"{comparison.source}: {counted(comparison.utterances, 'utterance')}, "
         f"{counted(comparison.hypotheses, 'hypothesis')}; weights tuned on {comparison.dev_source}; "
-        "p against the first pass"
-        + (
-            ""
-            if not ablations
-            else f", of rows without a model against all models; rows without a model are tuned {bonus} a word bonus"
-        )
+        f"p against the first pass{', of rows without a model against all models' if ablations else ''}"
     )
 
 

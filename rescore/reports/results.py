@@ -273,7 +273,8 @@ class Dev:
             return None
         source, number = weights.origin.removeprefix("tuned on "), about.utterances
         if held_out is not None:
-            return cls(source, number, held_out.first_pass, held_out.reranked, fold_weights=weights.fold_weights)
+            figures = held_out.first_pass, held_out.reranked
+            return cls(source, number, *figures, unproven=weights.unproven, fold_weights=weights.fold_weights)
         return cls(source, number, about.first_pass, about.value, about.low, about.high, weights.unproven)
 
 
@@ -476,12 +477,12 @@ def _weights(results: Results) -> str:
     dev = results.dev
     if dev is None:
         return line
-    line += "".join(f"\n{note}" for note in notes([results.weights, *results.conditions.values()]))
+    line += "".join(f"\n{note}" for note in notes([results.weights, *results.conditions.values()], results.columns))
+    gain = f"{line}\n{dev.source}: {dev.first_pass:.2f} -> {dev.reranked:.2f}"
     if dev.fold_weights:
         folds = "; ".join(map(_of_fold, dev.fold_weights))
-        return f"{line}\nweights of each fold, tuned on the other folds: {folds}"
-    every = [results.weights, *results.conditions.values()]
-    gain = f"{line}\n{dev.source}: {dev.first_pass:.2f} -> {dev.reranked:.2f}"
+        line = gain = f"{line}\nweights of each fold, tuned on the other folds: {folds}"
+    every = [results.weights, *results.conditions.values(), *_deciding(results)]
     if all(weight == 0 for weights in every for name, weight in weights.items() if name != FIRST_PASS):
         shown = line if results.decision == "best" else gain
         return f"{shown}\n{why_zero(dev.unproven, dev.first_pass, dev.source, results.decision)}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from numbers import Real
@@ -372,8 +372,12 @@ def bonus_phrases(weights: Mapping[str, float], digits: str, excluded: Collectio
     return [*phrases, *(f"nothing {origin}" for origin in NEW_WORDS if origin in excluded)]
 
 
-def notes(every: Iterable[Mapping[str, float]]) -> Iterator[str]:
-    """What the weights, under each condition, have that a person does not expect."""
+def notes(every: Sequence[Mapping[str, float]], columns: Mapping[str, Column]) -> Iterator[str]:
+    """What the weights of columns, under each condition, have that a person does not expect."""
+    models = [name for name, column in columns.items() if column.role in (Role.LM, Role.INTERNAL_LM)]
+    useless = [name for name in models if not any(weights.get(name) for weights in every)]
+    if useless and any(weights[name] for weights in every for name in weights if name != FIRST_PASS):
+        yield f"{', '.join(useless)}: weight 0, no significant gain beside the other columns on the tuning lists"
     if any(weights.get(LISTED, 0.0) < 0 for weights in every):
         yield (
             "the bonus for a listed word is negative: words of --words in the tuning lists are wrong more often "
