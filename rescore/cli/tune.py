@@ -94,7 +94,9 @@ def _found(metric: str, weights: Weights, tuned: Tuned) -> Iterator[str]:
 
     of_conditions = {f"for {name}: ": (choice, "its lists") for name, choice in tuned.conditions.items()}
     for prefix, (choice, lists) in (of_conditions or {"": (tuned, "these lists")}).items():
-        if not choice.helps:
+        if not (choice.lm or choice.bonuses):
+            yield f"{prefix}no column is tuned; --components or --column NAME also tunes the weights of scores in the lists"
+        elif not choice.helps:
             yield prefix + why_zero(choice.unproven, choice.first_pass, lists, weights.decision.name)
 
     def shown(columns: Mapping[str, float]) -> str:

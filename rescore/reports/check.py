@@ -234,7 +234,7 @@ class Finding:
     golden: str
     now: str
     verdict: str
-    """same, better, worse, differs (and cannot be compared), or changed (which is no failure)."""
+    """same, tolerated, better, worse, differs (and cannot be compared), or changed (which is no failure)."""
     note: str = ""
 
     @property
@@ -306,6 +306,8 @@ def _figure(name: str, golden: float, now: float, higher_is_better: bool, tolera
     verdict = "same"
     if abs(difference) > tolerance + 1e-9:
         verdict = "better" if (difference > 0) == higher_is_better else "worse"
+    elif abs(difference) >= 0.005:
+        verdict = "tolerated"
     note = f"{difference:+.2f}" if difference else ""
     return Finding(name, f"{golden:.2f}", f"{now:.2f}", verdict, note)
 

@@ -233,7 +233,8 @@ def test_check(rescore: Run, results: Path, tmp_path: Path) -> None:
     assert done.returncode == 1 and "FAILED: reranked" in done.stdout and "+0.13" in done.stdout
     failure = ElementTree.parse(tmp_path / "j.xml").getroot().find("testcase[@name='reranked']/failure")
     assert failure is not None and failure.get("message") == "reranked worse: golden 16.67, now 16.80"
-    assert rescore("check", "now.json", "--golden", "golden.json", "--tolerance", "0.2").returncode == 0
+    tolerated = rescore("check", "now.json", "--golden", "golden.json", "--tolerance", "0.2")
+    assert tolerated.returncode == 0 and "tolerated" in tolerated.stdout
     better = rescore("check", changed(rate=10.0), "--golden", "golden.json")
     assert better.returncode == 0 and "better than golden in reranked: keep it with --update" in better.stdout
     assert rescore("check", changed(utterances=9), "--golden", "golden.json").returncode == 1
