@@ -95,7 +95,7 @@ def _found(metric: str, weights: Weights, tuned: Tuned) -> Iterator[str]:
     of_conditions = {f"for {name}: ": (choice, "its lists") for name, choice in tuned.conditions.items()}
     for prefix, (choice, lists) in (of_conditions or {"": (tuned, "these lists")}).items():
         if not (choice.lm or choice.bonuses):
-            yield f"{prefix}no column is tuned; --components or --column NAME also tunes the weights of scores in the lists"
+            yield f"{prefix}no column is tuned; --components or --column NAME also tunes scores in the lists"
         elif not choice.helps:
             yield prefix + why_zero(choice.unproven, choice.first_pass, lists, weights.decision.name)
 
