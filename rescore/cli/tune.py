@@ -60,9 +60,8 @@ def command(
     rescore score dev.json --lm tta -o dev.tta.jsonl
     rescore tune dev.tta.jsonl -o weights.json
 
-    A single weight is tuned exactly, without a grid: it is the middle of the widest interval of best weights. Several
-    weights are tuned together by exact line searches. The result is averaged over bootstrap samples of the lists; it
-    is 0 if the gain is not significant. --no-bagging takes the weights with the lowest error on the lists. To subtract
+    A single weight is tuned exactly, without a grid; several weights are tuned together by exact line searches. The
+    weights are the mean of the best weights of bootstrap samples of the lists, and 0 if the gain is not significant. --no-bagging takes the weights with the lowest error on the lists. To subtract
     an internal LM, add its column first: rescore score dev.tta.jsonl --ilm TEXT.
     """
     from rescore import formats, pipeline
