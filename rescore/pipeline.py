@@ -43,7 +43,13 @@ from rescore.reports.results import Dev, Results, system_name
 from rescore.reports.results import evaluate as evaluate_weights
 from rescore.tuning import Tuned, Weights, suited, tuned_in_folds
 from rescore.tuning import tune as tune_weights
-from rescore.tuning.folds import respelling_columns, warn_of_overlap, warn_of_scales, warn_of_single
+from rescore.tuning.folds import (
+    respelling_columns,
+    warn_of_overlap,
+    warn_of_scales,
+    warn_of_single,
+    warn_of_unused,
+)
 
 if TYPE_CHECKING:
     from rescore.reports import comparison
@@ -118,6 +124,7 @@ def run(
     plan, clock = resolve(config, lists, dev, load), _Clock()
     on_plan(plan)
     warn_of_seen(config.lms, lists, dev or ())
+    warn_of_unused(lists, [*plan.columns, *plan.model_columns])
     with clock.measure("scoring"):
         scored = list(score(plan, expand(plan, lists), progress))
         tuned_on = scored if plan.folds else None

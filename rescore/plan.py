@@ -180,13 +180,12 @@ def check(config: RunConfig) -> RunConfig:
     decision = decision_of(config)
     if decision.needs_scale and not config.tunes:
         raise UserError(f"--decide {decision.name} needs --dev lists to tune the scale of posteriors on, or --scale")
-    if (
-        config.plateau or not config.bagging or config.condition or config.negative or config.components
-    ) and not config.tunes:
-        raise UserError(
-            "--plateau, --no-bagging, --allow-negative, --condition, --components are about tuning; "
-            "give --dev or --folds"
-        )
+    for option, is_set in (
+        ("--plateau", config.plateau), ("--no-bagging", not config.bagging), ("--condition", config.condition),
+        ("--allow-negative", bool(config.negative)), ("--components", config.components),
+    ):  # fmt: skip
+        if is_set and not config.tunes:
+            raise UserError(f"{option} is about tuning; give --dev or --folds")
     check_condition(config.condition)
     for option, bonus in (("--word-bonus", config.word_bonus), ("--token-bonus", config.token_bonus)):
         if bonus is True and not config.tunes:

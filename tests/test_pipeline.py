@@ -228,7 +228,7 @@ def test_components_are_tuned_where_asked(run_in: Run, tmp_path: Path) -> None:
         json.loads((tmp_path / "run.json").read_text())["weights"]
         == json.loads((tmp_path / "w.json").read_text())["weights"]
     )
-    assert_one_line_error(run_in("test.jsonl", "--components"), "--components are about tuning")
+    assert_one_line_error(run_in("test.jsonl", "--components"), "--components is about tuning")
     plain = ROOT / "data" / "test.json"
     assert_one_line_error(
         run_in(plain, "--folds", "2", "--components"), "the lists have no parts of the first-pass score"

@@ -61,8 +61,9 @@ def command(
     rescore tune dev.tta.jsonl -o weights.json
 
     A single weight is tuned exactly, without a grid; several weights are tuned together by exact line searches. The
-    weights are the mean of the best weights of bootstrap samples of the lists, and 0 if the gain is not significant. --no-bagging takes the weights with the lowest error on the lists. To subtract
-    an internal LM, add its column first: rescore score dev.tta.jsonl --ilm TEXT.
+    weights are the mean of the best weights of bootstrap samples of the lists, and 0 if the gain is not significant.
+    --no-bagging takes the weights with the lowest error on the lists. To subtract an internal LM, add its column first:
+    rescore score dev.tta.jsonl --ilm TEXT.
     """
     from rescore import formats, pipeline
     from rescore.reports.details import weight_curve, write_curve
@@ -93,7 +94,7 @@ def _found(metric: str, weights: Weights, tuned: Tuned) -> Iterator[str]:
 
     of_conditions = {f"for {name}: ": (choice, "its lists") for name, choice in tuned.conditions.items()}
     for prefix, (choice, lists) in (of_conditions or {"": (tuned, "these lists")}).items():
-        if not (choice.lm or choice.bonuses):
+        if not (choice.lm or choice.helps):
             yield f"{prefix}no column is tuned; --components or --column NAME also tunes scores in the lists"
         elif not choice.helps:
             yield prefix + why_zero(choice.unproven, choice.first_pass, lists, weights.decision.name)

@@ -470,7 +470,9 @@ def _deciding(results: Results) -> Iterator[Mapping[str, float]]:
 
 def _weights(results: Results) -> str:
     if set(results.weights) == {FIRST_PASS} and not results.excluded:
-        return "weights: the first pass alone" + ("" if results.origin == "first pass" else f" ({results.origin})")
+        line = "weights: the first pass alone" + ("" if results.origin == "first pass" else f" ({results.origin})")
+        dev = results.dev  # of the scale, where a decision is tuned
+        return f"{line}\n{dev.source}: {dev.first_pass:.2f} -> {dev.reranked:.2f}" if dev else line
     line = f"lambda: {named_weights(results.weights, results.excluded)} ({results.origin})"
     for name, weights in results.conditions.items():
         line += f"\n  for {name}: {named_weights(weights, _excluded_in(name, results.excluded))}"

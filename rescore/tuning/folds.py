@@ -11,7 +11,7 @@ from rescore.decision import Decision
 from rescore.errors import UserError, counted
 from rescore.metrics.base import Metric
 from rescore.metrics.significance import Folds
-from rescore.nbest import EDITS, FIRST_PASS, RESPELLING, NbestList, score_columns
+from rescore.nbest import EDITS, FIRST_PASS, RESPELLING, NbestList, Role, score_columns
 from rescore.tuning.tune import tune
 from rescore.tuning.weights import TuningOptions, Weights
 
@@ -77,6 +77,22 @@ def respelling_columns(lists: Sequence[NbestList]) -> tuple[str, ...]:
                 f"before; {how} all lists, or none"
             )
     return columns or ()
+
+
+def warn_of_unused(lists: Sequence[NbestList], columns: Sequence[str]) -> None:
+    """Say so where lists have scores of models that are not among the models of a run.
+
+    Args:
+        columns: of the run's models.
+    """
+    known = lists[0].provenance.items() if lists and columns else ()
+    unused = [name for name, column in known if column.role is Role.LM and name not in columns]
+    if unused:
+        log.warning(
+            "the scores of %s in the lists are not used beside --lm; to use them, too, add the model with `rescore "
+            "score` and run without --lm",
+            ", ".join(unused),
+        )
 
 
 def warn_of_single(lists: Sequence[NbestList]) -> None:

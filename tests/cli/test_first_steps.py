@@ -15,7 +15,7 @@ import pytest
 from rescore import formats
 from rescore.errors import UserError
 from rescore.lms import load
-from rescore.nbest import LISTED
+from rescore.nbest import LISTED, Column
 from rescore.parts import FORMATS, KINDS
 from rescore.tuning.weights import notes
 from rescore.version import VERSION
@@ -59,9 +59,26 @@ def test_a_boost_needs_no_reference_with_a_listed_word(rescore: Run, tmp_path: P
 
 
 def test_a_negative_bonus_for_listed_words_is_said() -> None:
-    assert not [*notes([{"s2s": 1.0, LISTED: 0.5}, {"s2s": 1.0}])]
-    (line,) = notes([{"s2s": 1.0}, {"s2s": 1.0, LISTED: -0.5}])
+    assert not [*notes([{"s2s": 1.0, LISTED: 0.5}, {"s2s": 1.0}], {})]
+    (line,) = notes([{"s2s": 1.0}, {"s2s": 1.0, LISTED: -0.5}], {})
     assert line.startswith("the bonus for a listed word is negative: ") and "leave out --words" in line
+
+
+def test_a_model_that_gains_nothing_beside_others_is_named() -> None:
+    columns = {name: Column(name, "", "sum", "float32") for name in ("tta", "ngram")}
+    (line,) = notes([{"s2s": 0.5, "tta": 0.0, "ngram": 0.5}], columns)
+    assert line.startswith("tta: weight 0, no significant gain beside the other columns")
+    assert not [*notes([{"s2s": 1.0, "tta": 0.0, "ngram": 0.0}], columns)], "why_zero says this"
+    assert not [*notes([{"s2s": 0.5, "tta": 0.0, "ngram": 0.5}, {"s2s": 0.5, "tta": 0.5, "ngram": 0.0}], columns)]
+
+
+def test_scores_that_a_run_does_not_use_are_named(rescore: Run, tmp_path: Path) -> None:
+    (tmp_path / "lm.arpa").write_text(ARPA, encoding="utf-8")
+    write_lines(tmp_path / "l.jsonl", noise(5, 1, 20.0))  # with scores of tta
+    for weighed in (("--weight", "0.1"), ("--dev", "l.jsonl")):
+        done = rescore("l.jsonl", "--lm", "ngram:lm.arpa", *weighed)
+        assert done.returncode == 0 and "the scores of tta in the lists are not used beside --lm" in done.stderr
+    assert "not used" not in rescore("l.jsonl", "--dev", "l.jsonl").stderr
 
 
 def test_run_uses_the_scores_in_the_lists(rescore: Run, tmp_path: Path) -> None:
