@@ -40,7 +40,7 @@ MONOTONE = {"share": -1, "channel": 1, "channel_mean": 1, "letters": 1, "term_el
 ALIKE = 0.15
 """Share of sounds that may differ in plain phonetic replacement."""
 RATES = (0.01, 0.05, 0.2)
-"""Shares of rightly heard spans that a key may take for terms."""
+"""Shares of correctly recognised spans that a key may take for terms."""
 FREQUENT_WORDS = 5_000
 """The most frequent words of novels, which the lists of rare words for each utterance do not have."""
 RARE = 12.0
@@ -231,7 +231,8 @@ def plain(texts: Path, words: Path, out: Path) -> None:
 def keys_compared(data: Path, out: Path) -> None:
     """How well keys of sounds find misheard terms of Earnings-21's training half.
 
-    A term is found if it is nearer to what was heard than all but 1, 5 or 20 % of rightly heard spans are to any term.
+    A key finds a term if at most 1, 5 or 20 % of correctly recognised spans are as near to a term as the misheard
+    words are.
     """
     terms, _ = read_terms(WordList.load(data / "earnings21/terms.oracle.txt"))
     listed, known = TermIndex(terms), {term.words for term in terms}

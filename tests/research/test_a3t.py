@@ -181,7 +181,7 @@ SIZES = ("--d-model", "24", "--layers", "1", "--mels", "20", "--batch-frames", "
 
 
 def test_it_learns_to_say_what_is_masked(rescore: Run, data: Path, tmp_path: Path) -> None:
-    """Trained on tones, it beats the mean of other frames, and its score is that of the definition, frame by frame."""
+    """Trained on tones, it beats the mean of other frames, and its score equals the slow definition for each frame."""
     (tmp_path / "ctc").mkdir()
     build_ctc("hubert", tmp_path / "ctc")
     given = ("--audio", data, "--text", data / "text", "--align", data / "ctm", "--aligner", "hf-ctc:ctc")
