@@ -15,9 +15,9 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from rescore.lms import Question
-from rescore.lms.lexical.estimation import LexicalRecipe, train
-from rescore.lms.lexical.model import LexicalLM, LexicalModel, Links, texts_of_words
 from rescore.lms.neural.tokenizer import word_tokenizer
+from rescore.mt.lexical.estimation import LexicalRecipe, train
+from rescore.mt.lexical.model import LexicalLM, LexicalModel, Links, texts_of_words
 
 Pair = tuple[str, str]
 AlignedWords = set[tuple[int, int, int]]

@@ -36,9 +36,9 @@ from rescore.nbest import FIRST_PASS, Hypothesis, NbestList, check_scores
 
 # Imports wait until a function is called: `import rescore` costs nothing, and only networks need torch.
 if TYPE_CHECKING:
+    from rescore.asr.confidence import Word
+    from rescore.asr.correct import Corrected
     from rescore.config import RunConfig
-    from rescore.decision.confidence import Word
-    from rescore.expansion.correct import Corrected
     from rescore.lms import LanguageModel
     from rescore.lms.base import Public
     from rescore.metrics import Normaliser
@@ -344,7 +344,7 @@ def confidence(
         UserError: a column is missing or comes from another model, or dev lists do not suit the calibration.
     """
     from rescore import pipeline
-    from rescore.reports.confidences import confidences
+    from rescore.asr.confidences import confidences
     from rescore.tuning import suited
 
     every, dev_lists = checked_lists("confidence", lists), checked_lists("confidence", dev)
@@ -422,9 +422,9 @@ def correct(
         >>> corrected.text, corrected.changes[0].heard
         ('ask Goldman Sachs', 'gold man sacks')
     """
-    from rescore.expansion.correct import Corrector
-    from rescore.expansion.thresholds import language_model
-    from rescore.formats.documents import Text
+    from rescore.asr.correct import Corrector
+    from rescore.asr.formats.documents import Text
+    from rescore.asr.thresholds import language_model
     from rescore.metrics.normalise import WordList
 
     listed = WordList.load(Path(words)) if isinstance(words, (str, Path)) else words
@@ -468,7 +468,7 @@ def merge(first: Iterable[NbestList], others: Mapping[str, Iterable[NbestList]])
         UserError: an utterance is not in the first lists, or a name is taken.
     """
     from rescore import pipeline
-    from rescore.expansion.recombine import merge as merged
+    from rescore.asr.recombine import merge as merged
 
     every = checked_lists("merge", first)
     systems = {name: checked_lists("merge", lists) for name, lists in others.items()}

@@ -119,14 +119,14 @@ FORMATS: Registry[Any] = Registry(
         "native": ("rescore.formats.native", "native JSON or JSON Lines"),
         "espnet1": ("rescore.formats.espnet:ESPNET1", "ESPnet1 data.json"),
         "espnet2": ("rescore.formats.espnet:ESPNET2", "ESPnet2 decode folder"),
-        "kaldi": ("rescore.formats.acoustic:KALDI", "Kaldi N-best folder"),
-        "lattice": ("rescore.formats.lattices", "lattices: HTK or SRILM SLF, Kaldi or OpenFst text"),
-        "srilm": ("rescore.formats.acoustic:SRILM", "SRILM N-best files"),
-        "icefall": ("rescore.formats.speech:ICEFALL", "icefall (k2) recogs"),
-        "sherpa": ("rescore.formats.speech:SHERPA", "sherpa-onnx results"),
-        "wenet": ("rescore.formats.speech:WENET", "WeNet decoder_main --output_nbest"),
-        "whisper": ("rescore.formats.speech:WHISPER", "Whisper JSON"),
-        "speech": ("rescore.formats.speech:SERVICES", "Azure, Google, AWS or Vosk JSON"),
+        "kaldi": ("rescore.asr.formats.acoustic:KALDI", "Kaldi N-best folder"),
+        "lattice": ("rescore.asr.formats.lattices", "lattices: HTK or SRILM SLF, Kaldi or OpenFst text"),
+        "srilm": ("rescore.asr.formats.acoustic:SRILM", "SRILM N-best files"),
+        "icefall": ("rescore.asr.formats.speech:ICEFALL", "icefall (k2) recogs"),
+        "sherpa": ("rescore.asr.formats.speech:SHERPA", "sherpa-onnx results"),
+        "wenet": ("rescore.asr.formats.speech:WENET", "WeNet decoder_main --output_nbest"),
+        "whisper": ("rescore.asr.formats.speech:WHISPER", "Whisper JSON"),
+        "speech": ("rescore.asr.formats.speech:SERVICES", "Azure, Google, AWS or Vosk JSON"),
         "fairseq": ("rescore.formats.translation:FAIRSEQ", "fairseq log"),
         "moses": ("rescore.formats.translation:MOSES", "Moses or Marian n-best"),
         "opennmt": ("rescore.formats.translation:OPENNMT", "OpenNMT log or n_best lines"),
@@ -162,24 +162,24 @@ KINDS: Registry[Any] = Registry(
             "one network that reads in several directions (UniLM), with or without a source text",
         ),
         "ngram": ("rescore.lms.ngram:NgramKind", "ARPA file or KenLM binary"),
-        "lexical": ("rescore.lms.lexical:LexicalKind", "word translation model (IBM Model 1, Brown et al. 1993)"),
-        "hf-masked": ("rescore.lms.huggingface:MaskedKind", "masked language model of Hugging Face transformers"),
-        "hf-causal": ("rescore.lms.huggingface:CausalKind", "causal language model of Hugging Face transformers"),
-        "hf-seq2seq": ("rescore.lms.huggingface:Seq2SeqKind", "translation model of Hugging Face transformers"),
+        "lexical": ("rescore.mt.lexical:LexicalKind", "word translation model (IBM Model 1, Brown et al. 1993)"),
+        "hf-masked": ("rescore.large.huggingface:MaskedKind", "masked language model of Hugging Face transformers"),
+        "hf-causal": ("rescore.large.huggingface:CausalKind", "causal language model of Hugging Face transformers"),
+        "hf-seq2seq": ("rescore.large.huggingface:Seq2SeqKind", "translation model of Hugging Face transformers"),
         "hf-ctc": (
-            "rescore.lms.huggingface:CtcKind",
+            "rescore.large.huggingface:CtcKind",
             "CTC speech model of Hugging Face transformers; listens to --audio",
         ),
         "hf-speech": (
-            "rescore.lms.huggingface:SpeechKind",
+            "rescore.large.huggingface:SpeechKind",
             "sequence-to-sequence speech model of transformers (Whisper); listens to --audio",
         ),
         "a3t": ("rescore.research.kinds:A3tKind", "alignment-aware acoustic and text model; listens to --audio"),
         "qe": (
-            "rescore.lms.quality_estimation:QualityKind",
+            "rescore.mt.quality_estimation:QualityKind",
             "translation quality estimate without references (COMET-QE, CometKiwi)",
         ),
-        "server": ("rescore.lms.server:ServerKind", "model URL#MODEL on a vLLM, SGLang or llama-cpp-python server"),
+        "server": ("rescore.large.server:ServerKind", "model URL#MODEL on a vLLM, SGLang or llama-cpp-python server"),
     },
 )
 """The kinds of language models: classes with the methods of `rescore.lms.base.Kind`."""
@@ -195,7 +195,7 @@ EXPERIMENTS: Registry[Any] = Registry(
 
 CHANNEL_KINDS: Registry[Any] = Registry(
     "kind of channel",
-    {"channel": ("rescore.expansion.channel:ChannelKind", "model of misheard words, for --respell")},
+    {"channel": ("rescore.asr.channel:ChannelKind", "model of misheard words, for --respell")},
 )
 """Kinds of channels that `rescore train` estimates: classes with the methods of `rescore.lms.base.Kind`."""
 
@@ -210,13 +210,13 @@ METRICS: Registry[Any] = Registry(
         ),
         "bwer": ("rescore.metrics.wer:ListedErrorRate", "word error rate of the words in --words"),
         "uwer": ("rescore.metrics.wer:OtherErrorRate", "word error rate of all other words"),
-        "recall": ("rescore.metrics.terms:Recall", "recall of the terms in --words"),
-        "precision": ("rescore.metrics.terms:Precision", "precision of the terms in --words"),
-        "f1": ("rescore.metrics.terms:F1", "F1 of the terms in --words"),
+        "recall": ("rescore.asr.term_metrics:Recall", "recall of the terms in --words"),
+        "precision": ("rescore.asr.term_metrics:Precision", "precision of the terms in --words"),
+        "f1": ("rescore.asr.term_metrics:F1", "F1 of the terms in --words"),
         "bleu": ("rescore.metrics.mt:Bleu", "BLEU, as sacreBLEU"),
         "chrf": ("rescore.metrics.mt:Chrf", "chrF2, as sacreBLEU"),
         "chrf++": ("rescore.metrics.mt:ChrfPlusPlus", "chrF2++, as sacreBLEU"),
-        "comet": ("rescore.metrics.comet:Comet", "COMET, of --comet-model"),
+        "comet": ("rescore.mt.comet:Comet", "COMET, of --comet-model"),
         "ter": ("rescore.metrics.mt:Ter", "translation edit rate, as sacreBLEU; slow"),
     },
 )
@@ -247,7 +247,7 @@ DECISIONS: RegistryWithOptions[Any] = RegistryWithOptions(
             "rescore.decision.rules:AggregatedBayesRisk",
             "minimum Bayes risk with aggregated references (BLEU and chrF)",
         ),
-        "rover": ("rescore.decision.rover:Rover", "a vote on each word"),
+        "rover": ("rescore.asr.rover:Rover", "a vote on each word"),
     },
 )
 """How a text is chosen from a list: subclasses of `rescore.decision.DecisionRule`."""

@@ -27,7 +27,6 @@ from typing import TYPE_CHECKING
 from rescore import decision
 from rescore.config import RunConfig
 from rescore.decision import Decision
-from rescore.engines import OnProgress, OnScores, add_columns, windows
 from rescore.errors import UserError
 from rescore.formats import ReadOptions, sniff
 from rescore.formats.source import Source
@@ -41,6 +40,7 @@ from rescore.nbest import EMPTY, WORDS, NbestList, split_fingerprint, without_co
 from rescore.plan import Load, Plan, check, resolve
 from rescore.reports.results import Dev, Results, system_name
 from rescore.reports.results import evaluate as evaluate_weights
+from rescore.scoring import OnProgress, OnScores, add_columns, windows
 from rescore.tuning import Tuned, Weights, suited, tuned_in_folds
 from rescore.tuning import tune as tune_weights
 from rescore.tuning.folds import (
@@ -214,7 +214,7 @@ def score_in_parts(
     plan: Plan, lists: Iterable[NbestList], output: str, progress: OnProgress = lambda done: None
 ) -> None:
     """`score`, written to a file in parts, so that an interrupted command continues where it stopped."""
-    from rescore.engines.shards import Shards
+    from rescore.scoring.shards import Shards
 
     made_by = []
     for lm in plan.models:
@@ -460,7 +460,7 @@ def lattice_oracle(
     for path in paths:
         if not Path(path).exists() or sniff(source := Source(path)) != "lattice":
             return None
-        from rescore.formats import lattices  # here: most runs read no lattice
+        from rescore.asr.formats import lattices  # here: most runs read no lattice
 
         errors |= lattices.fewest_errors(source, options, references, normaliser)
     if errors.keys() != references.keys():

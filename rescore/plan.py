@@ -19,7 +19,6 @@ from dataclasses import dataclass, field, replace
 
 from rescore.config import RunConfig
 from rescore.decision import DECISIONS, Decision
-from rescore.engines.cascade import weights_of_cards, weights_of_cascade
 from rescore.errors import UserError
 from rescore.lms import (
     LanguageModel,
@@ -50,6 +49,7 @@ from rescore.nbest import (
     ranked_by_means,
     same_model,
 )
+from rescore.scoring.cascade import weights_of_cards, weights_of_cascade
 from rescore.tuning import FIRST_PASS_ALONE, TuningOptions, Weights
 from rescore.tuning.folds import LARGE_SET, choose_columns, respelling_columns, suits_word_bonus
 from rescore.tuning.weights import check_condition
@@ -87,11 +87,11 @@ class Expansion:
         self.learns_from_decided = bool(config.respell) and config.channel == "folds"
         """Whether a channel is learned from the references of the lists themselves."""
         if config.propose:
-            from rescore.expansion.propose import Proposing  # here: most runs ask no server
+            from rescore.asr.propose import Proposing  # here: most runs ask no server
 
             self._proposing = Proposing(config.propose, config.max_new, config.propose_prompt, config.cache)
         if config.respell:
-            from rescore.expansion.respell import Respelling, find_lexicon
+            from rescore.asr.respell import Respelling, find_lexicon
 
             lexicon = find_lexicon(config.lexicon, config.lms, config.measuring.words)
             self.respelling = Respelling(config.respell, lexicon, config.channel, dev, config.measuring.words)
@@ -99,7 +99,7 @@ class Expansion:
     def __call__(self, lists: Iterable[NbestList], dev: bool = False) -> Iterator[NbestList]:
         """The lists with new hypotheses, as a stream; the dev lists themselves with channels of folds."""
         if self._number:
-            from rescore.expansion.recombine import recombine
+            from rescore.asr.recombine import recombine
 
             lists = (recombine(nbest, self._number) for nbest in lists)
         if self._proposing:
@@ -107,7 +107,7 @@ class Expansion:
         if self.respelling:
             lists = self.respelling(lists, dev)
         if self._listed:
-            from rescore.expansion.respell import with_listed
+            from rescore.asr.respell import with_listed
 
             lists = with_listed(lists, self._listed)
         return iter(lists)
@@ -360,7 +360,7 @@ class _Resolver:
                 "{n}best_recog/scores, of Kaldi and SRILM the acoustic and the LM score"
             )
         if self._config.recombine:
-            from rescore.expansion.recombine import lacking
+            from rescore.asr.recombine import lacking
 
             if absent := [name for name in columns if name not in lacking(self._basis[0])]:
                 raise UserError(

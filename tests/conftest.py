@@ -19,7 +19,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # on a busy machine threads
 import torch
 
 from rescore.cli.main import main
-from rescore.lms import http_client
+from rescore.large import http_client
 from rescore.lms.neural import checkpoint
 from rescore.lms.neural.config import NetworkConfig
 from rescore.lms.neural.tokenizer import Tokenizer, train_wordpiece

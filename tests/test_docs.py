@@ -31,10 +31,10 @@ from rescore.reports.results import read as read_results
 from rescore.signature import Signature
 from tests.cli.test_recipe import espnet1, espnet2
 from tests.conftest import ROOT, SENTENCES, Run, read_report, run_main, some_lists
-from tests.lms.speech_models import build_ctc, build_speech, sound
-from tests.lms.test_huggingface import build as causal_model
+from tests.large.speech_models import build_ctc, build_speech, sound
+from tests.large.test_huggingface import build as causal_model
+from tests.large.test_seq2seq import build as translation_model
 from tests.lms.test_ngram import ARPA
-from tests.lms.test_seq2seq import build as translation_model
 from tests.research.test_hypernyms import wordnet
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]

@@ -132,7 +132,7 @@ def remote(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]
     """The models on workers of a Ray cluster, by name."""
     if importlib.util.find_spec("ray") is None:
         pytest.skip("needs Ray: pip install 'rescore[ray]'")
-    from rescore.engines.cluster import Cluster, ClusterOptions
+    from rescore.scoring.cluster import Cluster, ClusterOptions
 
     folder = tmp_path_factory.mktemp("models")
     _models(folder)
@@ -233,7 +233,7 @@ def by_rescorer(feature: Feature, test: list[NbestList]) -> list[str]:
 
 
 def by_service(feature: Feature, test: list[NbestList]) -> list[str]:
-    from rescore import service
+    from rescore.service import app as service
 
     rescorer = Rescorer(list(feature.lms), Weights.load(Path("w.json")), of_rescorer(feature))
     limits = service.Limits()

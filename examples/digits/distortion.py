@@ -16,8 +16,7 @@ import soundfile
 import torch
 
 from rescore.research.a3t.alignment import aligner
-from rescore.research.a3t.network import Batch
-from rescore.research.a3t.network import Mel, mel_cepstral_distortion
+from rescore.research.a3t.network import Batch, Mel, mel_cepstral_distortion
 from rescore.research.a3t.training import load, middle_third, normalised, read_examples
 
 

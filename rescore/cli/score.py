@@ -140,7 +140,7 @@ def command(
 
 def _write_scores(file: IO[str], model: LanguageModel, nbest: NbestList, scores: Sequence[TokenScores]) -> None:
     """The tokens of each hypothesis of a list."""
-    from rescore.engines.local import NOT_SCORED
+    from rescore.scoring.local import NOT_SCORED
 
     for rank, (hypothesis, token_scores) in enumerate(zip(nbest.hypotheses, scores, strict=True), 1):
         if token_scores is NOT_SCORED:

@@ -24,13 +24,13 @@ from rescore.lms.neural.options import (
 from rescore.options import option
 
 if TYPE_CHECKING:
-    from rescore.lms.lstm import LSTM
     from rescore.lms.neural.blocks import Encoder
     from rescore.lms.neural.passes import Network, NetworkScorer
     from rescore.lms.neural.tokenizer import Tokenizer
     from rescore.lms.neural.training.objectives import CausalLanguageModelling, MaskedLanguageModelling, Task
     from rescore.lms.tta import TTA, LanguageAutoencoding
-    from rescore.lms.unified import Unified
+    from rescore.mt.unified import Unified
+    from rescore.research.lstm import LSTM
 
 
 class TtaKind(NeuralKind):
@@ -151,7 +151,7 @@ class LstmKind(DirectedKind):
     family = "lstm"
 
     def network(self, config: NetworkConfig) -> LSTM:
-        from rescore.lms.lstm import LSTM
+        from rescore.research.lstm import LSTM
 
         return LSTM(config)
 
@@ -213,14 +213,14 @@ class UnifiedKind(NeuralKind):
         return "bi" in options
 
     def network(self, config: NetworkConfig) -> Unified:
-        from rescore.lms.unified import Unified
+        from rescore.mt.unified import Unified
 
         return Unified(config)
 
     def tasks(self, lesson: Lesson) -> list[Task]:
         """Without pairs the readings of single sentences are left."""
         from rescore.lms.neural.training.objectives import Task
-        from rescore.lms.unified import objectives
+        from rescore.mt.unified import objectives
 
         options = lesson.options
         assert isinstance(options, UnifiedKind.Options)
@@ -238,7 +238,7 @@ class UnifiedKind(NeuralKind):
             UserError: no reading is named, or two; the model's files are missing or damaged, or it was not trained for
                 that reading.
         """
-        from rescore.lms.unified import READINGS
+        from rescore.mt.unified import READINGS
 
         known = {option for name in READINGS for option in name.split(":")}
         named = sorted(option for option in spec.options if option in known)

@@ -10,9 +10,9 @@ from typing import IO
 import numpy as np
 
 from rescore import decision
-from rescore.decision.confidence import Word
+from rescore.asr.confidence import Word
+from rescore.asr.recombine import Edit, edits_between
 from rescore.errors import UserError
-from rescore.expansion.recombine import Edit, edits_between
 from rescore.lms import LanguageModel
 from rescore.lms.context import ask, in_place
 from rescore.metrics import Metric

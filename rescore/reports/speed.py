@@ -9,11 +9,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from rescore.engines import OnProgress
 from rescore.errors import counted
 from rescore.lms import LanguageModel, without_context
 from rescore.nbest import NbestList
 from rescore.parts import EMBEDDER, resolve
+from rescore.scoring import OnProgress
 from rescore.styles import as_json, save_plot, text
 from rescore.version import VERSION
 

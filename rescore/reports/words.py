@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from rapidfuzz.distance import Levenshtein
 
-from rescore.expansion.recombine import Edit, edits_between
+from rescore.asr.recombine import Edit, edits_between
 from rescore.metrics import Metric
 from rescore.metrics.alignment import align
 from rescore.metrics.base import losses_of

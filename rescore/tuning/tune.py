@@ -155,7 +155,7 @@ def _votes(
     metric: Metric, lists: Sequence[NbestList], columns: Sequence[str], source: str, options: TuningOptions
 ) -> tuple[Weights, Tuned]:
     """The votes of systems on lists of `rescore combine`, as `tune` returns weights."""
-    from rescore.tuning.votes import tune_votes  # here: most runs combine no systems
+    from rescore.asr.votes import tune_votes  # here: most runs combine no systems
 
     votes, value, equal = tune_votes(metric, lists, columns)
     weights = Weights(votes, f"tuned on {source}", f"{len(lists)}@{content_hash(lists)}", origins(lists, votes))

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from rescore.engines import windows
 from rescore.formats.source import LiveInput
 from rescore.lms.context import WithNeighbours
 from rescore.nbest import Hypothesis, NbestList
+from rescore.scoring import windows
 from tests.lms.test_ngram import ARPA
 
 WAIT = 60.0

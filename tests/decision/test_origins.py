@@ -10,11 +10,13 @@ import numpy as np
 import pytest
 
 from rescore import formats, metrics, pipeline
+from rescore.asr import recombine
+from rescore.asr.channel import collect
+from rescore.asr.recombine import merge
+from rescore.asr.respell import Respelling
 from rescore.decision import Decision, best, combine, rerank
 from rescore.errors import UserError
-from rescore.expansion import Lexicon, Respelling, recombine
-from rescore.expansion.channel import collect
-from rescore.expansion.recombine import merge
+from rescore.lms.lexicon import Lexicon
 from rescore.nbest import (
     ROLES,
     Column,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import write_json
-from tests.lms.training.test_lexical import pairs
+from tests.mt.test_lexical_training import pairs
 
 
 @pytest.fixture

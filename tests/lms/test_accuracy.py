@@ -13,7 +13,7 @@ from rescore.lms import without_context
 from rescore.lms.neural.blocks import CPU_SLICE, TiedSoftmax
 from rescore.lms.neural.passes import NetworkScorer, right_tokens
 from tests.conftest import ROOT, SENTENCES, Run, assert_one_line_error
-from tests.lms.test_huggingface import build
+from tests.large.test_huggingface import build
 from tests.lms.test_neural import load, predictions
 from tests.lms.test_ngram import ARPA
 

@@ -15,10 +15,10 @@ from rescore.lms.networks import UnifiedKind
 from rescore.lms.neural import checkpoint
 from rescore.lms.neural.config import NetworkConfig
 from rescore.lms.neural.tokenizer import Tokenizer
-from rescore.lms.unified import Unified, objectives
+from rescore.mt.unified import Unified, objectives
 from rescore.research.vectors import Embedder
 from tests.conftest import SENTENCES, Run, assert_one_line_error
-from tests.lms.test_unified import PAIRS, log_probs
+from tests.mt.test_unified import PAIRS, log_probs
 
 
 def definition(reading: str, folder: Path, source: str, target: str) -> list[float]:

@@ -20,7 +20,7 @@ from rescore.lms.neural.tokenizer import Tokenizer
 from rescore.lms.neural.training.objectives import MaskedLanguageModelling, SourceObjective
 from rescore.research.vectors import Embedder
 from tests.conftest import SENTENCES, Run, assert_one_line_error
-from tests.lms.test_huggingface import build
+from tests.large.test_huggingface import build
 
 SHORT = [" ".join(text.split()[:5]) for text in SENTENCES][:12]
 KINDS = ("tta", "bilm")

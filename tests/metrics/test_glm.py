@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rescore.decision.confidence import ConfusionNetwork
+from rescore.asr.calibration import correct
+from rescore.asr.confidence import ConfusionNetwork
 from rescore.decision.rules import losses
 from rescore.errors import UserError
 from rescore.metrics import Normaliser
@@ -23,7 +24,6 @@ from rescore.metrics.wer import ErrorRate
 from rescore.nbest import Hypothesis, NbestList
 from rescore.reports.outlook import WrongWords, outlook
 from rescore.reports.words import ClassErrors, Confusion, by_class, by_position, pairs_of
-from rescore.tuning.calibration import correct
 from rescore.tuning.weights import Weights
 from tests.conftest import Run, write_json
 from tests.metrics.test_alignment import sclite, sclite_counts

@@ -10,17 +10,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rescore import formats
+from rescore.asr.calibration import correct
+from rescore.asr.confidence import ConfusionNetwork
+from rescore.asr.confidences import confidences
+from rescore.asr.recombine import merge
 from rescore.decision import Decision
-from rescore.decision.confidence import ConfusionNetwork
-from rescore.expansion.recombine import merge
 from rescore.metrics.glm import Glm
 from rescore.metrics.mt import Bleu
 from rescore.metrics.normalise import EXACT, Normaliser, rewritten
 from rescore.metrics.wer import CharacterErrorRate, ErrorRate
 from rescore.nbest import Hypothesis, NbestList
-from rescore.reports.confidences import confidences
 from rescore.tuning import FIRST_PASS_ALONE
-from rescore.tuning.calibration import correct
 from tests.conftest import Run, write_json
 
 RULES = """\

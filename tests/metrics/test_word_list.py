@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from rescore.asr.respell import find_lexicon
 from rescore.decision import Decision
 from rescore.decision.rules import losses
 from rescore.errors import UserError
-from rescore.expansion.respell import find_lexicon
 from rescore.metrics import METRICS, MetricOptions, Normaliser, choose_metric, list_statistics, total
 from rescore.metrics.alignment import align
 from rescore.metrics.base import remembered

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import Run, assert_one_line_error, write_json
-from tests.lms.test_huggingface import build
+from tests.large.test_huggingface import build
 
 ENTRY = {"ref": "the old", "hyp_1": {"score": -1, "text": "the owl"}, "hyp_2": {"score": -2, "text": "the old"}}
 

@@ -19,7 +19,7 @@ from rescore.research.a3t.alignment import Ctm, divided, owners, read_ctm, read_
 from rescore.research.a3t.network import CEPSTRA, A3tConfig, A3tNetwork, Batch, Example, Mel, mel_cepstral_distortion
 from rescore.research.a3t.training import loss_of, masked_frames, middle_third
 from tests.conftest import Run, assert_one_line_error
-from tests.lms.speech_models import build_ctc
+from tests.large.speech_models import build_ctc
 
 RATE = 8_000
 PITCH = {"a": 300, "b": 700, "c": 1_500}

@@ -23,7 +23,7 @@ from rescore.lms.neural.tokenizer import Tokenizer
 from rescore.research.similarity import cosines, read_pairs, read_words
 from rescore.research.vectors import Embedder, VectorOptions
 from tests.conftest import SENTENCES, Run, assert_one_line_error
-from tests.lms.test_huggingface import build
+from tests.large.test_huggingface import build
 
 TEXTS = [*SENTENCES[:9], "the old clock", "the"]
 BACKENDS = ("tta", "bilm", "bilm:intact", "unilm", "unilm-bw")

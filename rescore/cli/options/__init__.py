@@ -41,10 +41,10 @@ from rescore.parts import TESTS
 
 if TYPE_CHECKING:
     from rescore.config import RunConfig
-    from rescore.engines import OnProgress
     from rescore.metrics.significance import PairedTest
     from rescore.nbest import NbestList
     from rescore.reports.results import Results
+    from rescore.scoring import OnProgress
 
 log = logging.getLogger(__name__)
 

@@ -135,7 +135,7 @@ class LanguageModelOptions(Declared):
             if self.workers:
                 raise click.UsageError("--workers needs --engine ray")
             return load_all(self.specs, self.computing, self.cache)
-        from rescore.engines.cluster import Cluster, ClusterOptions
+        from rescore.scoring.cluster import Cluster, ClusterOptions
 
         cluster = Cluster(self.specs, self.computing, self.cache, ClusterOptions(address or None, self.workers, skip))
         click.get_current_context().call_on_close(cluster.close)

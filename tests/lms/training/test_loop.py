@@ -37,7 +37,7 @@ from rescore.lms.neural.training.objectives import (
     tied_cross_entropy,
 )
 from rescore.lms.tta import LanguageAutoencoding
-from rescore.lms.unified import SequenceToSequence, Unified
+from rescore.mt.unified import SequenceToSequence, Unified
 from rescore.parts import KINDS
 from rescore.research.networks import PermutationLanguageModelling
 from tests.conftest import SENTENCES, Run, assert_one_line_error
