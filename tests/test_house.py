@@ -47,7 +47,7 @@ WITH_TORCH = (
     "lms/own.py",
     "lms/scorers.py",
     "lms/training",
-    "lms/tta.py",
+    "lms/fast.py",
     "large/huggingface",
     "mt/comet.py",
     "mt/quality_estimation.py",

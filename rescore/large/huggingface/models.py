@@ -26,9 +26,9 @@ from rescore.errors import UserError, counted
 from rescore.files import read_json
 from rescore.lms.base import ComputeOptions, Question, Spec, Template
 from rescore.lms.causal import CausalScorer
-from rescore.lms.devices import AUTO, DTYPES, choose_device, choose_precision, quantised
+from rescore.lms.devices import AUTO, DTYPES, choose_device, choose_precision
+from rescore.lms.fast import Batch, Tree, quantised
 from rescore.lms.folders import check_files, content_digest, load_model
-from rescore.lms.networks import Batch, Tree
 from rescore.lms.scorers import CONTEXT_TOKEN, Encoded, NetworkScorer, masked_scorer
 
 log = logging.getLogger(__name__)
