@@ -29,7 +29,7 @@ import torch.utils.data  # for minicons, which uses it without importing it
 import models
 import rescore
 from rescore import styles
-from rescore.lms.neural.config import NetworkConfig
+from rescore.lms.config import NetworkConfig
 
 Score = Callable[[Sequence[str]], object]
 BATCHES = (1, 8, 32, 100)
