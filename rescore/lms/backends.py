@@ -17,8 +17,6 @@ from rescore.files import read_json
 from rescore.lms import folders
 from rescore.lms.base import (
     DEFAULT,
-    INTERNAL,
-    INTERNAL_NAME,
     ComputeOptions,
     LanguageModel,
     Renamed,
@@ -68,7 +66,7 @@ def parse(spec: str) -> Spec:
                 advice += f"; a model of the Hugging Face Hub is {hub}"
             raise UserError(f"--lm {spec}: {error}; {advice}") from None
     options = []
-    known = (*kind_of(kind).options, *([ALL] if kind_of(kind).readings else []), *CASES, INTERNAL)
+    known = (*kind_of(kind).options, *([ALL] if kind_of(kind).readings else []), *CASES)
     while rest and (rest[0] in known or "".join(rest[0].partition("=")[:2]) in known):
         options.append(rest.pop(0))
     if kind_of(kind).remote:
@@ -124,16 +122,14 @@ def load(spec: str, computing: ComputeOptions = DEFAULT) -> LanguageModel:
     cases = [option for option in parsed.options if option in CASES]
     if len(cases) > 1:
         raise UserError(f"--lm {spec}: {cases[0]} and {cases[1]} exclude each other")
-    internal, own = parsed.internal, tuple(option for option in parsed.options if option != INTERNAL)
-    kind, revision, parsed = kind_of(parsed.kind), None, replace(parsed, options=own)
+    kind, revision = kind_of(parsed.kind), None
     if kind.on_hub:
         folder, revision = folders.find(parsed.path)
         parsed = replace(parsed, path=folder)
     lm = kind.load(parsed, computing)
     if revision:
         lm = Renamed(lm, model=f"{lm.model}:{revision}")
-    lm = Recased(lm, cases[0]) if cases else lm
-    return Renamed(lm, INTERNAL_NAME, internal=True) if internal else lm
+    return Recased(lm, cases[0]) if cases else lm
 
 
 def load_all(

@@ -183,11 +183,6 @@ class Template:
         return self.text.removesuffix(TEXT).replace(SOURCE, source)
 
 
-INTERNAL = "internal"
-"""The option, of all kinds, of an internal LM."""
-INTERNAL_NAME = "ilm"
-"""The column of an internal LM."""
-
 BEFORE, BOTH_SIDES = (99, 0), (99, 99)
 """The most neighbours that a kind of model can read: before the text, or on both sides."""
 
@@ -210,8 +205,6 @@ class Capabilities:
     """It is a `NetworkScorer` of single sentences, whose vectors `rescore.research` takes."""
     predicts_tokens: bool = False
     """It is a `NetworkScorer` whose softmax is over the vocabulary."""
-    internal: bool = False
-    """It stands for the recogniser's internal LM, which is subtracted."""
     intact: bool = False
     """It reads each token while it predicts it: its scores are for comparison, not for a combination of models."""
     cached: bool = False
@@ -356,9 +349,7 @@ def column_name(lm: LanguageModel, norm: str) -> str:
 
 def origin(lm: LanguageModel, norm: str) -> Column:
     """What is recorded about a column of a model's scores."""
-    capabilities = capabilities_of(lm)
-    role = Role.INTERNAL_LM if capabilities.internal else Role.LM
-    return Column(lm.model, lm.fingerprint, norm, lm.precision, role)
+    return Column(lm.model, lm.fingerprint, norm, lm.precision, Role.LM)
 
 
 @dataclass(frozen=True, slots=True)
@@ -375,11 +366,6 @@ class Spec:
     def name(self) -> str:
         """The name of its column of scores."""
         return ":".join([self.kind, *self.options])
-
-    @property
-    def internal(self) -> bool:
-        """Whether the model is an internal LM."""
-        return INTERNAL in self.options
 
     @property
     def context(self) -> int:
