@@ -163,7 +163,7 @@ def test_version_names_torch_and_the_device_without_importing_it(rescore: Run) -
     assert process.stdout == done.stdout and not re.search(r"\| +(torch|numpy)$", process.stderr, re.MULTILINE)
 
 
-@pytest.mark.parametrize("name", ["trn", "STM", "ctm"])
+@pytest.mark.parametrize("name", ["trn", "SRT", "ctm"])
 def test_formats_of_texts_are_written_by_rerank(name: str, rescore: Run, tmp_path: Path) -> None:
     write_lines(tmp_path / "l.jsonl", noise(3, 1))
     done = rescore("convert", "l.jsonl", "--to", name)
