@@ -67,7 +67,6 @@ class PromptedScorer(CausalScorer):
 class HuggingFaceNetwork:
     """A model folder in Hugging Face's layout as a `Network`. Weights are safetensors; nothing in it is executed."""
 
-    cloze: int | None = None
     _kept: tuple[tuple[int, ...], Any] = ((), None)
     """The tokens of the last past, and their keys and values."""
 
