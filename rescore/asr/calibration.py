@@ -13,7 +13,6 @@ import numpy.typing as npt
 from rescore.asr.confidence import ConfusionNetwork, Word, networks
 from rescore.errors import UserError
 from rescore.metrics.alignment import align
-from rescore.metrics.glm import nearest
 from rescore.metrics.normalise import Normaliser
 from rescore.metrics.significance import Folds, split
 from rescore.nbest import NbestList
@@ -147,7 +146,7 @@ def correct(network: ConfusionNetwork, references: Sequence[str], normaliser: No
     heard = [word for piece in pieces for word in piece.words]
     best: list[bool] = [False] * len(heard)
     for reference in references:
-        pairs = align(nearest(normaliser.readings(reference, reference=True), [[heard]])[0], heard)
+        pairs = align(normaliser(reference), heard)
         flags = [expected == spoken for expected, spoken in pairs if spoken is not None]
         best = flags if sum(flags) >= sum(best) else best
     ends = np.cumsum([0, *(len(piece.words) for piece in pieces)])

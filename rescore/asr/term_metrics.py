@@ -70,7 +70,7 @@ class TermRate(ErrorRate):
                 terms, text = self._by_utterance.get(hypothesis.utterance, frozenset()), hypothesis.text
             longest = max(map(len, terms), default=0)
             written = occurring(self.words(text), terms, longest)
-            spoken = [occurring(self.words.reference(reference), terms, longest) for reference in texts]
+            spoken = [occurring(self.words(reference), terms, longest) for reference in texts]
             best = max(spoken, key=lambda counts: 2 * (counts & written).total() - counts.total())
             row[:] = (best & written).total(), best.total(), written.total()
         return rows

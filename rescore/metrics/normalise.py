@@ -21,7 +21,6 @@ from rescore.formats.references import begin_with_ids
 from rescore.formats.source import read_lines
 from rescore.formats.text import UNSPACED_LETTERS
 from rescore.metrics.alignment import error_counts
-from rescore.metrics.glm import Glm, Readings, ambiguous, first, nearest
 from rescore.options import Declared, option
 
 UNKNOWN = ("<unk>", "[unk]")
@@ -30,7 +29,7 @@ YES = ("split_hyphens", "drop_punctuation", "drop_apostrophes", "drop_unknown", 
 WHISPER = {"whisper_english": "english:EnglishTextNormalizer", "whisper_basic": "basic:BasicTextNormalizer"}
 """Whisper's normalisers: modules and classes of the package whisper_normalizer."""
 FLAGS = ("case_sensitive", *YES, *WHISPER, "split_characters", "split_mixed")
-"""The switches of a `Normaliser`; a mapping file comes on top."""
+"""The switches of a `Normaliser`."""
 
 UNSPACED = re.compile(f"[{UNSPACED_LETTERS}]")
 """A character of Chinese, Japanese or Thai, which put no blanks between words."""
@@ -95,9 +94,9 @@ def rewritten(tokens: Sequence[Token]) -> str:
 class Normaliser(Declared):
     """Splits a text into its words. The default is sclite's: case is ignored, every other difference counts.
 
-    Unicode's compatibility forms come first (NFKC), then Whisper's normaliser. `glm` replaces as NIST's global mapping
-    files say, after case is folded; then hyphens part compounds; then punctuation goes, but for apostrophes and hyphens
-    within words; then the recogniser's unknown word. Last, words are split into characters.
+    Unicode's compatibility forms come first (NFKC), then Whisper's normaliser, then case is folded. Hyphens then part
+    compounds; then punctuation goes, but for apostrophes and hyphens within words; then the recogniser's unknown word.
+    Last, words are split into characters.
     """
 
     case_sensitive: bool = option(False, "WER, CER: count a difference in case as an error.")
@@ -105,7 +104,6 @@ class Normaliser(Declared):
     drop_punctuation: bool = option(False, "WER, CER: remove punctuation marks around words.")
     drop_apostrophes: bool = option(False, "WER, CER: remove apostrophes (it's becomes its).")
     drop_unknown: bool = option(False, "WER, CER: remove <unk>.")
-    glm: Glm | None = option(None, "WER, CER: apply a NIST global mapping file (GLM).", metavar="FILE", read=Glm.load)
     whisper_english: bool = option(
         False,
         "WER, CER: normalise hypotheses and references with Whisper's normaliser for English, Whisper's basic "
@@ -132,24 +130,7 @@ class Normaliser(Declared):
     """Each character of Chinese, Japanese and Thai is a word."""
 
     def __call__(self, text: str) -> list[str]:
-        """The words of a hypothesis; of alternatives the first."""
-        return first(self.readings(text))
-
-    def reference(self, text: str) -> list[str]:
-        """The words of a reference; of alternatives the first."""
-        return first(self.readings(text, reference=True))
-
-    def nearest(self, reference: str | Sequence[str], hypothesis: str) -> tuple[list[str], list[str]]:
-        """The words of both texts; of alternatives, the most similar pair. The reference may be a list of words."""
-        expected = self.readings(reference, True) if isinstance(reference, str) else [[list(reference)]]
-        return nearest(expected, self.readings(hypothesis))
-
-    def nearest_of(self, references: Sequence[str], hypothesis: str) -> tuple[list[str], list[str]]:
-        """As `nearest`, with the closest of several references."""
-        return self.nearest(self.closest(references, hypothesis), hypothesis)
-
-    def readings(self, text: str, reference: bool = False) -> Readings:
-        """The words of a text, in parts; of each part the alternatives. Only a mapping file makes more than one."""
+        """The words of a text, of a hypothesis or a reference."""
         if self.nfkc:
             text = unicodedata.normalize("NFKC", text)
         for name in WHISPER:
@@ -157,10 +138,6 @@ class Normaliser(Declared):
                 text = _whisper(name)(text)
         if not self.case_sensitive:
             text = text.lower()
-        parts = self.glm(text, reference) if self.glm else [(text,)]
-        return [[self._words(alternative) for alternative in part] for part in parts]
-
-    def _words(self, text: str) -> list[str]:
         if self.split_hyphens:
             text = text.replace("-", " ")
         if self.drop_apostrophes:
@@ -215,21 +192,21 @@ class Normaliser(Declared):
         """The reference with the fewest word errors, the first of equals."""
         if len(references) == 1:
             return references[0]
-        pairs = [self.nearest(reference, hypothesis) for reference in references]
-        errors = error_counts([pair[0] for pair in pairs], [pair[1] for pair in pairs]).sum(axis=1)
+        errors = error_counts(list(map(self, references)), [self(hypothesis)] * len(references)).sum(axis=1)
         return references[int(errors.argmin())]
+
+    def pair(self, references: Sequence[str], hypothesis: str) -> tuple[list[str], list[str]]:
+        """The words of the closest reference, and of the hypothesis."""
+        return self(self.closest(references, hypothesis)), self(hypothesis)
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """The names of the switches that are on, without `glm`."""
+        """The names of the switches that are on."""
         return tuple(name for name in FLAGS if getattr(self, name))
 
     def merged_with(self, normaliser: Normaliser) -> Normaliser:
-        """The union of both normalisers; of two mapping files, the argument's file counts."""
-        return Normaliser(
-            **{name: True for name in FLAGS if name in self.flags or name in normaliser.flags},
-            glm=normaliser.glm or self.glm,
-        )
+        """A normaliser with the switches of both."""
+        return Normaliser(**dict.fromkeys((*self.flags, *normaliser.flags), True))
 
     @property
     def settings(self) -> dict[str, str]:
@@ -237,7 +214,6 @@ class Normaliser(Declared):
         return {
             "case": "mixed" if self.case_sensitive else "lc",
             **{name.replace("_", "-"): "yes" for name in YES if getattr(self, name)},
-            **({"glm": self.glm.digest} if self.glm else {}),
             **{name.replace("_", "-"): _whisper_version(name) for name in WHISPER if getattr(self, name)},
         }
 
@@ -343,14 +319,14 @@ class WordList:
 
     def terms(self, normaliser: Normaliser) -> frozenset[tuple[str, ...]]:
         """The words of each entry as those of references are compared."""
-        return frozenset(words for entry in self.entries if (words := tuple(normaliser.reference(entry))))
+        return frozenset(words for entry in self.entries if (words := tuple(normaliser(entry))))
 
     def terms_by_utterance(self, normaliser: Normaliser) -> dict[str, frozenset[tuple[str, ...]]]:
         """The terms of each utterance, each of one word unless tabs separate them; empty if all share a list."""
         lists: dict[str, frozenset[tuple[str, ...]]] = {}
         for line in self.lines if self.by_utterance else ():
             name, *terms = line.split("\t") if "\t" in line else line.split()
-            lists[name.strip()] = frozenset(words for term in terms if (words := tuple(normaliser.reference(term))))
+            lists[name.strip()] = frozenset(words for term in terms if (words := tuple(normaliser(term))))
         return lists
 
     def _lists(self) -> list[tuple[str, str]]:
@@ -360,7 +336,7 @@ class WordList:
 
     def words(self, normaliser: Normaliser) -> frozenset[str]:
         """As the words of references are compared."""
-        return frozenset(word for entry in self.entries for word in normaliser.reference(entry))
+        return frozenset(word for entry in self.entries for word in normaliser(entry))
 
     @property
     def lower_by_utterance(self) -> dict[str, frozenset[str]]:
@@ -369,7 +345,7 @@ class WordList:
 
     def words_by_utterance(self, normaliser: Normaliser) -> dict[str, frozenset[str]]:
         """The words of each utterance; empty if all utterances share a list."""
-        return {name: frozenset(normaliser.reference(words)) for name, words in self._lists()}
+        return {name: frozenset(normaliser(words)) for name, words in self._lists()}
 
 
 def meant(line: str) -> str:
@@ -381,15 +357,7 @@ def meant(line: str) -> str:
 def paired_words(
     references: Sequence[str], hypotheses: Sequence[str], normaliser: Normaliser
 ) -> tuple[list[list[str]], list[list[str]]]:
-    """The words of each pair of texts, as `Normaliser.nearest` has them; equal texts are normalised once."""
-    expected = {text: normaliser.readings(text, reference=True) for text in dict.fromkeys(references)}
-    heard = {text: normaliser.readings(text) for text in dict.fromkeys(hypotheses)}
-    # One list of words for all places of a text: errors are counted in numbers, and each list is numbered once.
-    words = [{text: first(readings) for text, readings in side.items()} for side in (expected, heard)]
-    expected_words, heard_words = [words[0][text] for text in references], [words[1][text] for text in hypotheses]
-    if normaliser.glm:
-        for place, pair in enumerate(zip(references, hypotheses, strict=True)):
-            readings = expected[pair[0]], heard[pair[1]]
-            if any(map(ambiguous, readings)):
-                expected_words[place], heard_words[place] = nearest(*readings)
-    return expected_words, heard_words
+    """The words of references and of hypotheses. Equal texts are normalised once, and have one list of words for all
+    their places: errors are counted in numbers, and each list is numbered once."""
+    words = {text: normaliser(text) for text in dict.fromkeys((*references, *hypotheses))}
+    return [words[text] for text in references], [words[text] for text in hypotheses]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from copy import copy
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from itertools import product
@@ -96,21 +95,6 @@ class ErrorRate(Metric):
     def losses(self, statistics: Counts) -> Values:
         return statistics[:, :REFERENCE].sum(axis=1).astype(np.float64)
 
-    @property
-    def pair_losses(self) -> Callable[[Sequence[str]], Values] | None:  # type: ignore[override]
-        glm = self.words.glm
-        if glm is None or not glm.sided:
-            return None
-        # A hypothesis in the place of a reference is still a hypothesis: it keeps the rules for these.
-        alike = copy(self)
-        alike.words = replace(self.words, glm=replace(glm, of_references=glm.of_hypotheses))
-        return alike._losses_of_pairs
-
-    def _losses_of_pairs(self, texts: Sequence[str]) -> Values:
-        pairs = list(product(texts, texts))
-        rows = self.statistics([first for first, _ in pairs], [(second,) for _, second in pairs])
-        return self.losses(rows).reshape(len(texts), len(texts))
-
     def details(self, sums: Counts) -> dict[str, int | float]:
         names = ("substitutions", "deletions", "insertions", "ref_words" if self.unit == "word" else "ref_characters")
         return dict(zip(names, map(int, sums), strict=True))
@@ -187,7 +171,7 @@ class ListedErrorRate(ErrorRate):
         if options.words is None:
             raise UserError("--metric bwer and uwer need --words FILE")
         metric = cls(options.words, options.normaliser)
-        spoken = {word for text in references for word in metric.words.reference(text)}
+        spoken = {word for text in references for word in metric.words(text)}
         alone = not options.words.by_utterance  # a word that one utterance lists is another word in the others
         if references and not (spoken & metric._words if cls.inside else not alone or spoken - metric._words):
             which = "is a word of" if cls.inside else "is outside"
@@ -209,16 +193,12 @@ class ListedErrorRate(ErrorRate):
 
     @property
     def pair_losses(self) -> Callable[[Sequence[Any]], Values] | None:  # type: ignore[override]
-        if not self.reads_utterance:
-            return super().pair_losses
+        return self._losses_of_pairs if self.reads_utterance else None
 
-        def losses(texts: Sequence[Spoken]) -> Values:
-            alone = copy(self)
-            alone._list = replace(self._list, by_utterance=False)
-            alone._words = self._listed(texts[0].utterance)
-            return (alone.pair_losses or alone._losses_of_pairs)([spoken.text for spoken in texts])
-
-        return losses
+    def _losses_of_pairs(self, texts: Sequence[Spoken]) -> Values:
+        pairs = list(product(texts, texts))
+        rows = self.statistics([first for first, _ in pairs], [(second.text,) for _, second in pairs])
+        return self.losses(rows).reshape(len(texts), len(texts))
 
     def statistics(self, hypotheses: Sequence[Any], references: Sequence[Sequence[str]]) -> Counts:
         """Columns: substitutions, deletions, insertions, reference words; only words that count."""
@@ -227,7 +207,7 @@ class ListedErrorRate(ErrorRate):
         result = np.zeros((len(hypotheses), 4), dtype=np.int64)
         for row, hypothesis, texts in zip(result, hypotheses, references, strict=True):
             listed = self._listed(hypothesis.utterance)
-            rows = [self._errors(*self.words.nearest(text, hypothesis.text), listed) for text in texts]
+            rows = [self._errors(self.words(text), self.words(hypothesis.text), listed) for text in texts]
             row[:] = min(rows, key=lambda counts: sum(counts[:REFERENCE]))
         return result
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,6 @@ from rescore.asr.confidence import ConfusionNetwork
 from rescore.asr.confidences import confidences
 from rescore.asr.recombine import merge
 from rescore.decision import Decision
-from rescore.metrics.glm import Glm
 from rescore.metrics.mt import Bleu
 from rescore.metrics.normalise import EXACT, Normaliser, rewritten
 from rescore.metrics.wer import CharacterErrorRate, ErrorRate
@@ -23,17 +23,20 @@ from rescore.nbest import Hypothesis, NbestList
 from rescore.tuning import FIRST_PASS_ALONE
 from tests.conftest import Run, write_json
 
-RULES = """\
-[IT'S] => [IT IS] / [ ] __ [ ]
-[TWENTY ONE] => [21] / [ ] __ [ ]
-[UH] => [] / [ ] __ [ ]
-"""
+
+class Rules(Normaliser):
+    """Replaces words, and joins some, as Whisper's normaliser of English does."""
+
+    def __call__(self, text: str) -> list[str]:
+        text = f" {' '.join(text.split())} "
+        for old, new in ((" it's ", " it is "), (" twenty one ", " 21 "), (" uh ", " ")):
+            text = re.sub(old, new, text, flags=re.IGNORECASE)
+        return super().__call__(text)
 
 
 @pytest.fixture
-def normaliser(tmp_path: Path) -> Normaliser:
-    (tmp_path / "en.glm").write_text(RULES, encoding="utf-8")
-    return Normaliser(glm=Glm.load(tmp_path / "en.glm"), split_hyphens=True)
+def normaliser() -> Normaliser:
+    return Rules(split_hyphens=True)
 
 
 def shown(normaliser: Normaliser, text: str) -> list[tuple[str, tuple[str, ...]]]:
@@ -77,12 +80,8 @@ KINDS = st.sampled_from(
 
 @settings(max_examples=200, deadline=None)
 @given(text=TEXTS, kinds=st.sets(KINDS), rules=st.booleans())
-def test_pieces_hold_the_text_and_its_words(
-    tmp_path_factory: pytest.TempPathFactory, text: str, kinds: set[str], rules: bool
-) -> None:
-    path = tmp_path_factory.getbasetemp() / "rules.glm"
-    path.write_text(RULES, encoding="utf-8")
-    normaliser = Normaliser(**dict.fromkeys(kinds, True), glm=Glm.load(path) if rules else None)
+def test_pieces_hold_the_text_and_its_words(text: str, kinds: set[str], rules: bool) -> None:
+    normaliser = (Rules if rules else Normaliser)(**dict.fromkeys(kinds, True))
     pieces = normaliser.pieces(text)
     assert [word for piece in pieces for word in piece.words] == normaliser(text)
     assert "".join(piece.text if piece.glued else f" {piece.text}" for piece in pieces).split() == text.split()
