@@ -21,12 +21,9 @@ from rescore.reports.outlook import render as outlook_lines
 from rescore.reports.results import choose, measured, sign
 from rescore.reports.words import (
     POSITIONS,
-    ClassErrors,
     Confusion,
     Position,
-    by_class,
     by_position,
-    class_rows,
     pairs_line,
     pairs_of,
     respellings,
@@ -97,7 +94,6 @@ class Analysis:
     corrected: list[Confusion] = field(default_factory=list)
     broken: list[Confusion] = field(default_factory=list)
     correlations: list[Correlation] = field(default_factory=list)
-    by_class: list[ClassErrors] = field(default_factory=list)
     respelled: Changes | None = None
     """How many words were respelled in what was chosen, and what each alone does; None for lists without that."""
     proposed: Proposed | None = None
@@ -147,7 +143,6 @@ def analyse(
         result.corrected = pairs_of(metric.words, references, wrong=outputs[0], right=outputs[1])
         result.broken = pairs_of(metric.words, references, wrong=outputs[1], right=outputs[0])
         result.correlations = _correlations(metric, lists, best, first)
-        result.by_class = by_class(metric.words, references, *outputs)
     return result
 
 
@@ -156,7 +151,7 @@ def _by_length(
 ) -> list[Length]:
     words = metric.words or Normaliser()
     references = [words.closest(nbest.references, output.text) for nbest, output in zip(lists, first, strict=True)]
-    lengths = np.array([len(words.reference(reference)) for reference in references])
+    lengths = np.array([len(words(reference)) for reference in references])
     classes = []
     for above, to in zip((0, *LENGTHS), (*LENGTHS, None), strict=True):
         mine = np.flatnonzero((lengths > above) & (lengths <= (to or np.inf))).tolist()
@@ -258,8 +253,6 @@ def render(analysis: Analysis) -> str:
     lines += [str(analysis.proposed)] if analysis.proposed else []
     if analysis.corrected or analysis.broken:
         lines += ["", pairs_line("corrected", analysis.corrected), pairs_line("broken", analysis.broken, True)]
-    if analysis.by_class:
-        lines += ["", text(class_rows(analysis.by_class)), ""]
     lines += [
         f"perplexity of the first pass by {rank.column} and its {analysis.metric}: Spearman {rank.spearman:.3f}"
         + (f"; left out {counted(rank.unscored, 'utterance')} without a score" if rank.unscored else "")

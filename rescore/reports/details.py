@@ -87,12 +87,12 @@ def describe_utterances(
     tokens = dict(zip(questions, lm.score(questions), strict=True))
     utterances = []
     for nbest, chosen, about in zip(lists, chosen_texts, questions_of, strict=True):
-        # All outputs stand below each other, beside one reading of one reference: the reading for the last output.
+        # All outputs stand below each other, beside one reference: the closest to the last output.
         closest = normaliser.closest(nbest.references, chosen[-1])
-        reference = normaliser.nearest(closest, chosen[-1])[0]
+        reference = normaliser(closest)
         sides = []
         for text, question in zip(chosen, about, strict=True):
-            pairs = align(*normaliser.nearest(reference, text))
+            pairs = align(reference, normaliser(text))
             scores = tokens[question]
             shaded = list(zip(scores.tokens, map(float, scores.log_probs), strict=True))
             errors = sum(expected != word for expected, word in pairs)
@@ -108,7 +108,7 @@ def _respelled(nbest: NbestList, text: str, pairs: Sequence[AlignedPair], normal
 
 def _candidates(nbest: NbestList, normaliser: Normaliser) -> list[RankedHypothesis]:
     errors = [
-        sum(expected != word for expected, word in align(*normaliser.nearest_of(nbest.references, hypothesis.text)))
+        sum(expected != word for expected, word in align(*normaliser.pair(nbest.references, hypothesis.text)))
         for hypothesis in nbest.hypotheses
     ]
     best = min(tie_order(nbest), key=errors.__getitem__)

@@ -23,7 +23,7 @@ from rescore.reports import outlook
 from rescore.reports.analysis import Analysis
 from rescore.reports.details import Details, SpeakerErrors, Utterance
 from rescore.reports.results import SIGNIFICANT, MetricResult, Results, cells, overview, worse
-from rescore.reports.words import POSITIONS, ClassErrors, class_rows
+from rescore.reports.words import POSITIONS
 from rescore.styles import html, marked_worse
 from rescore.tuning.tune import Step
 
@@ -173,10 +173,6 @@ def _tables(results: Results, analysis: Analysis) -> list[Table]:
     tables = [(f"{figures.metric}: counts", cells(figures)) for figures in results.metrics]
     if len(weights) > 1:
         tables.append((f"Weights, {results.origin}", [["", "weight"], *weights]))
-    if analysis.by_class:
-        head, *body = class_rows(analysis.by_class)
-        rows = [[*row, _change(kind, 2)] for row, kind in zip(body, analysis.by_class, strict=True)]
-        tables.append(("By kind of word", [[*head, "change"], *rows]))
     for title, pairs in (("Most often corrected", analysis.corrected), ("Most often newly broken", analysis.broken)):
         if pairs:
             body = [[pair.reference, pair.hypothesis or "(nothing)", str(pair.count)] for pair in pairs[:6]]
@@ -184,9 +180,9 @@ def _tables(results: Results, analysis: Analysis) -> list[Table]:
     return tables
 
 
-def _change(rates: ClassErrors | SpeakerErrors, digits: int) -> str:
+def _change(rates: SpeakerErrors) -> str:
     """The difference of the error rates of both outputs; an increase says that it is worse."""
-    return marked_worse(f"{rates.reranked - rates.first_pass:+.{digits}f}", rates.reranked > rates.first_pass)
+    return marked_worse(f"{rates.reranked - rates.first_pass:+.1f}", rates.reranked > rates.first_pass)
 
 
 def _speakers(speakers: Sequence[SpeakerErrors]) -> list[Table]:
@@ -198,7 +194,7 @@ def _speakers(speakers: Sequence[SpeakerErrors]) -> list[Table]:
             f"{speaker.utterances:,}",
             f"{speaker.words:,}",
             *(f"{rate:.1f}" for rate in (speaker.first_pass, speaker.reranked)),
-            _change(speaker, 1),
+            _change(speaker),
         ]
         for speaker in speakers[:SPEAKERS]
     ]
