@@ -110,8 +110,6 @@ OPEN = {
     "rescore.lms.networks",
     "rescore.pipeline",
     "rescore.plan",
-    "rescore.reports.details",
-    "rescore.reports.words",
     "rescore.rescorer",
     "rescore.tuning.tune",
 }

@@ -5,18 +5,16 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterable, Sequence
 from dataclasses import astuple, dataclass, replace
-from typing import IO
+from typing import IO, Any
 
 import numpy as np
 
 from rescore import decision
-from rescore.asr.confidence import Word
-from rescore.asr.recombine import Edit, edits_between
 from rescore.errors import UserError
 from rescore.lms import LanguageModel
 from rescore.lms.context import ask, in_place
 from rescore.metrics import Metric
-from rescore.metrics.alignment import AlignedPair, align
+from rescore.metrics.alignment import AlignedPair, Edit, align, edits_between
 from rescore.metrics.normalise import Normaliser
 from rescore.metrics.significance import SPEAKER, by_group, speakers
 from rescore.nbest import FIRST_PASS, NbestList, tie_order
@@ -66,7 +64,7 @@ class Utterance:
     """First pass, reranked."""
     candidates: list[RankedHypothesis]
     """All hypotheses, in the order of the file."""
-    certain: Sequence[Word] = ()
+    certain: Sequence[Any] = ()
     """The words of the reranked text with the probability that each is right, where this is known."""
 
 
@@ -150,13 +148,13 @@ def details(
     weights: Weights,
     lm: LanguageModel,
     dev: Sequence[NbestList] | None = None,
-    certain: Sequence[Sequence[Word]] | None = None,
+    certain: Sequence[Sequence[Any]] | None = None,
 ) -> Details:
     """Look closer at a run on lists with references.
 
     Args:
         texts: the choices, one per list. lm: gives the log-probabilities of single tokens.
-        dev: the lists that weights were tuned on. certain: the words of `texts` with their confidences.
+        dev: the lists that weights were tuned on. certain: the words of `texts`, each with text, confidence and alternatives.
 
     Raises:
         UserError: the lists have no references.

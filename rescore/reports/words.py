@@ -9,9 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from rapidfuzz.distance import Levenshtein
 
-from rescore.asr.recombine import Edit, edits_between
 from rescore.metrics import Metric
-from rescore.metrics.alignment import align
+from rescore.metrics.alignment import Edit, align, edits_between
 from rescore.metrics.base import losses_of
 from rescore.metrics.normalise import Normaliser
 from rescore.nbest import FIRST_PASS, NEW_WORDS, NbestList, Origin
