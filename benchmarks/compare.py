@@ -28,7 +28,7 @@ import torch.utils.data  # for minicons, which uses it without importing it
 import models
 import rescore
 from rescore import styles
-from rescore.lms.neural.config import NetworkConfig
+from rescore.lms.config import NetworkConfig
 from rescore.reports import speed
 
 Score = Callable[[Sequence[str]], object]

@@ -22,10 +22,9 @@ from rescore import formats
 from rescore.cli.main import COMMANDS, cli
 from rescore.cli.options.base import Offer
 from rescore.cli.train import trained_kinds
-from rescore.lms import backends
-from rescore.lms.neural import checkpoint
-from rescore.lms.neural.config import NetworkConfig
-from rescore.lms.neural.tokenizer import Tokenizer
+from rescore.lms import backends, checkpoint
+from rescore.lms.config import NetworkConfig
+from rescore.lms.tokenizer import Tokenizer
 from rescore.reports.check import render_overview
 from rescore.reports.results import read as read_results
 from rescore.signature import Signature

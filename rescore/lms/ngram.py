@@ -26,8 +26,8 @@ from rescore.lms import kneser_ney, lexicon
 from rescore.lms.arpa import END, LOG_10, UNKNOWN_LOG_10, ArpaModel
 from rescore.lms.base import INTERNAL, ComputeOptions, Kind, Question, Report, Spec, TokenScores, Values
 from rescore.lms.folders import card_head, card_value
-from rescore.lms.neural.tokenizer import Tokenizer, word_tokenizer
 from rescore.lms.options import TextOptions, TokenizerOptions, TrainingOptions
+from rescore.lms.tokenizer import Tokenizer, word_tokenizer
 from rescore.options import option
 from rescore.parts import KINDS
 

@@ -154,7 +154,8 @@ def details(
 
     Args:
         texts: the choices, one per list. lm: gives the log-probabilities of single tokens.
-        dev: the lists that weights were tuned on. certain: the words of `texts`, each with text, confidence and alternatives.
+        dev: the lists that weights were tuned on. certain: the words of `texts`, each with its text, confidence and
+            alternatives.
 
     Raises:
         UserError: the lists have no references.
