@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rescore.asr.confidence import ConfusionNetwork, Word, networks
+from rescore.asr.written import pieces_of
 from rescore.errors import UserError
 from rescore.metrics.alignment import align
 from rescore.metrics.normalise import Normaliser
@@ -142,7 +143,7 @@ def correct(network: ConfusionNetwork, references: Sequence[str], normaliser: No
 
     A word that is compared as several words is right if all of these are right; a word that does not count is no error.
     """
-    pieces = normaliser.pieces(network.text)
+    pieces = pieces_of(network.text, normaliser)
     heard = [word for piece in pieces for word in piece.words]
     best: list[bool] = [False] * len(heard)
     for reference in references:

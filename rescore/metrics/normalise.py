@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 import unicodedata
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib import import_module
 from importlib.metadata import version
-from pathlib import Path
-
-import numpy as np
-from rapidfuzz.distance import Levenshtein
 
 from rescore.errors import UserError
-from rescore.formats.references import begin_with_ids
-from rescore.formats.source import read_lines
 from rescore.formats.text import UNSPACED_LETTERS
 from rescore.metrics.alignment import error_counts
 from rescore.options import Declared, option
@@ -34,60 +26,6 @@ FLAGS = ("case_sensitive", *YES, *WHISPER, "split_characters", "split_mixed")
 UNSPACED = re.compile(f"[{UNSPACED_LETTERS}]")
 """A character of Chinese, Japanese or Thai, which put no blanks between words."""
 _MIXED = re.compile(f"[{UNSPACED_LETTERS}]|[^{UNSPACED_LETTERS}]+")
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Piece:
-    """A stretch of a text, and the words that it is compared as."""
-
-    text: str
-    """The piece as it is written."""
-    written: tuple[str, ...]
-    """Its words as they are written: several if normalisation joins words ("twenty one" becomes "21")."""
-    words: tuple[str, ...]
-    """Its words as they are compared; empty for a piece that does not count, such as a filler."""
-    glued: bool = False
-    """Whether no blank stands before it, as between Chinese characters."""
-
-    @property
-    def tokens(self) -> list[Token]:
-        """The words of the piece; each word refers to the piece."""
-        return [Token.of(self, place) for place in range(len(self.words))]
-
-
-class Token(str):
-    """A word as it is compared, with a reference to its piece of the text."""
-
-    __slots__ = ("piece", "place")
-    piece: Piece
-    place: int
-    """Among the words of the piece."""
-
-    @classmethod
-    def of(cls, piece: Piece, place: int) -> Token:
-        token = cls(piece.words[place])
-        token.piece, token.place = piece, place
-        return token
-
-    @property
-    def written(self) -> str:
-        """The written form of a word that has a piece of its own."""
-        return self.piece.text if len(self.piece.words) == 1 else str(self)
-
-
-def rewritten(tokens: Sequence[Token]) -> str:
-    """The text that tokens were made of, as it was written; of a piece that is not complete, the words."""
-    text, place = "", 0
-    while place < len(tokens):
-        token = tokens[place]
-        run = tokens[place : place + len(token.piece.words)]
-        whole = [neighbour.place for neighbour in run if neighbour.piece is token.piece] == list(
-            range(len(token.piece.words))
-        )
-        text += "" if not text or (token.piece.glued and token.place == 0) else " "
-        text += token.piece.text if whole else str(token)
-        place += len(run) if whole else 1
-    return text
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,34 +98,6 @@ class Normaliser(Declared):
         """The units of texts, for the signature: words between blanks, characters, or both."""
         return "character" if self.split_characters else "mixed" if self.split_mixed else "space"
 
-    def pieces(self, text: str) -> list[Piece]:
-        """The pieces of the text from left to right: written words with their compared words.
-
-        A word whose normalisation depends on its sentence forms one piece with its neighbours.
-        """
-        written = [(part, place > 0) for word in text.split() for place, part in enumerate(self.split(word))]
-        words = [_alone(self, part) for part, _ in written]
-        apart = [word for part_words in words for word in part_words]
-        whole = self(text)
-        if apart == whole:
-            return [
-                Piece(part, (part,), part_words, glued)
-                for (part, glued), part_words in zip(written, words, strict=True)
-            ]
-        ends = _ends([len(part_words) for part_words in words], apart, whole)
-        pieces, begin, last = [], 0, 0
-        for place, end in enumerate(ends, 1):
-            if end is not None:
-                covered = written[begin:place]
-                shown = "".join(part if glued else f" {part}" for part, glued in covered).strip()
-                pieces.append(Piece(shown, tuple(part for part, _ in covered), tuple(whole[last:end]), covered[0][1]))
-                begin, last = place, end
-        return pieces
-
-    def tokens(self, text: str) -> list[Token]:
-        """The words of a text as `__call__` returns them, each with its written form."""
-        return [token for piece in self.pieces(text) for token in piece.tokens]
-
     def closest(self, references: Sequence[str], hypothesis: str) -> str:
         """The reference with the fewest word errors, the first of equals."""
         if len(references) == 1:
@@ -222,26 +132,6 @@ EXACT = Normaliser(case_sensitive=True)
 """Words as they are written."""
 
 
-@lru_cache(maxsize=1 << 16)
-def _alone(normaliser: Normaliser, word: str) -> tuple[str, ...]:
-    """The words of a text of one word."""
-    return tuple(normaliser(word))
-
-
-def _ends(lengths: Sequence[int], apart: Sequence[str], whole: Sequence[str]) -> list[int | None]:
-    """For each word, its end in `whole`; None if the word forms one piece with the next word.
-
-    Args:
-        lengths: how many of `apart` each has.
-    """
-    ends: dict[int, int] = {}
-    for block in Levenshtein.editops(apart, whole).as_matching_blocks():  # the words between two ends are one piece
-        for place in range(block.size + 1):
-            ends.setdefault(block.a + place, block.b + place)
-    ends[len(apart)] = len(whole)
-    return [ends.get(end) for end in np.cumsum(lengths).tolist()]
-
-
 CACHED, SHORT = 1 << 17, 1000
 """Texts of which Whisper's normalisers keep the result, and their greatest length in characters: bounds memory."""
 
@@ -270,88 +160,6 @@ def _whisper_version(name: str) -> str:
 def _without_punctuation(word: str) -> str:
     kept = [letter for letter in word if letter in "'\u2019-" or unicodedata.category(letter)[0] not in "PS"]
     return "".join(kept).strip("'\u2019-")
-
-
-@dataclass(frozen=True, slots=True)
-class WordList:
-    """The words of a file: one or more per line, or Kaldi's form, an utterance and its words per line."""
-
-    lines: tuple[str, ...]
-    path: str
-    by_utterance: bool = False
-    """Whether each line begins with an utterance, for which its words are listed."""
-
-    @classmethod
-    def load(cls, path: str | Path) -> WordList:
-        """Read a file of words.
-
-        If all lines begin with different ids that contain a digit, and some ids are followed by words, each utterance
-        has its own list.
-
-        Raises:
-            UserError: the file cannot be read, is not UTF-8, or has no word; or most lines begin with ids, but one does
-                not, or an id is duplicated.
-        """
-        numbered = {line: number for number, line in enumerate(read_lines(Path(path), empty=True), 1) if line}
-        lines = tuple(sorted(numbered))
-        if not lines:
-            raise UserError(f"{path}: no word in it; expected one per line")
-        by_utterance = begin_with_ids(lines) and any(len(line.split()) > 1 for line in lines)
-        with_ids = [line for line in lines if set(line.split()[0]) & set("0123456789")]
-        if not by_utterance and 2 * len(with_ids) > len(lines) and any(len(line.split()) > 1 for line in with_ids):
-            first = Counter(line.split()[0] for line in lines)
-            wrong = min(numbered[line] for line in lines if line not in with_ids or first[line.split()[0]] > 1)
-            raise UserError(
-                f"{path}: line {wrong}: most lines begin with an utterance, but this one does not, or its utterance is "
-                "duplicated; give each line its utterance, or none"
-            )
-        return cls(lines, str(path), by_utterance)
-
-    @property
-    def digest(self) -> str:
-        """Of the words, in any order."""
-        return hashlib.sha256("\n".join(self.lines).encode()).hexdigest()[:12]
-
-    @property
-    def entries(self) -> list[str]:
-        """The words of all lines, without utterances."""
-        return [words for _, words in self._lists()] if self.by_utterance else list(map(meant, self.lines))
-
-    def terms(self, normaliser: Normaliser) -> frozenset[tuple[str, ...]]:
-        """The words of each entry as those of references are compared."""
-        return frozenset(words for entry in self.entries if (words := tuple(normaliser(entry))))
-
-    def terms_by_utterance(self, normaliser: Normaliser) -> dict[str, frozenset[tuple[str, ...]]]:
-        """The terms of each utterance, each of one word unless tabs separate them; empty if all share a list."""
-        lists: dict[str, frozenset[tuple[str, ...]]] = {}
-        for line in self.lines if self.by_utterance else ():
-            name, *terms = line.split("\t") if "\t" in line else line.split()
-            lists[name.strip()] = frozenset(words for term in terms if (words := tuple(normaliser(term))))
-        return lists
-
-    def _lists(self) -> list[tuple[str, str]]:
-        """Each utterance and its words; empty if all utterances share a list."""
-        parts = [" ".join(line.split()).partition(" ") for line in self.lines if self.by_utterance]
-        return [(name, words) for name, _, words in parts]
-
-    def words(self, normaliser: Normaliser) -> frozenset[str]:
-        """As the words of references are compared."""
-        return frozenset(word for entry in self.entries for word in normaliser(entry))
-
-    @property
-    def lower_by_utterance(self) -> dict[str, frozenset[str]]:
-        """The words of each utterance in lower case; empty if all utterances share a list."""
-        return {name: frozenset(words.lower().split()) for name, words in self._lists()}
-
-    def words_by_utterance(self, normaliser: Normaliser) -> dict[str, frozenset[str]]:
-        """The words of each utterance; empty if all utterances share a list."""
-        return {name: frozenset(normaliser(words)) for name, words in self._lists()}
-
-
-def meant(line: str) -> str:
-    """The term of a line of a word list: `term`, or `heard => term`, each perhaps with a tab and a weight."""
-    entry = line.partition("\t")[0]
-    return (entry.rpartition("=>")[2] if "=>" in entry else entry).strip()
 
 
 def paired_words(

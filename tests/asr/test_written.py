@@ -15,9 +15,10 @@ from rescore.asr.calibration import correct
 from rescore.asr.confidence import ConfusionNetwork
 from rescore.asr.confidences import confidences
 from rescore.asr.recombine import merge
+from rescore.asr.written import pieces_of, rewritten, tokens_of
 from rescore.decision import Decision
 from rescore.metrics.mt import Bleu
-from rescore.metrics.normalise import EXACT, Normaliser, rewritten
+from rescore.metrics.normalise import EXACT, Normaliser
 from rescore.metrics.wer import CharacterErrorRate, ErrorRate
 from rescore.nbest import Hypothesis, NbestList
 from rescore.tuning import FIRST_PASS_ALONE
@@ -40,7 +41,7 @@ def normaliser() -> Normaliser:
 
 
 def shown(normaliser: Normaliser, text: str) -> list[tuple[str, tuple[str, ...]]]:
-    return [(piece.text, piece.words) for piece in normaliser.pieces(text)]
+    return [(piece.text, piece.words) for piece in pieces_of(text, normaliser)]
 
 
 def test_pieces_by_hand(normaliser: Normaliser) -> None:
@@ -82,12 +83,12 @@ KINDS = st.sampled_from(
 @given(text=TEXTS, kinds=st.sets(KINDS), rules=st.booleans())
 def test_pieces_hold_the_text_and_its_words(text: str, kinds: set[str], rules: bool) -> None:
     normaliser = (Rules if rules else Normaliser)(**dict.fromkeys(kinds, True))
-    pieces = normaliser.pieces(text)
+    pieces = pieces_of(text, normaliser)
     assert [word for piece in pieces for word in piece.words] == normaliser(text)
     assert "".join(piece.text if piece.glued else f" {piece.text}" for piece in pieces).split() == text.split()
-    assert normaliser.tokens(text) == normaliser(text)
+    assert tokens_of(text, normaliser) == normaliser(text)
     if all(piece.words for piece in pieces):
-        assert rewritten(normaliser.tokens(text)) == " ".join(text.split())
+        assert rewritten(tokens_of(text, normaliser)) == " ".join(text.split())
 
 
 def some_list(*scored: tuple[str, float], reference: str = "") -> NbestList:
