@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -63,6 +63,9 @@ class Registry(Generic[Part]):
 
     def remove(self, name: str) -> None:
         del self._parts[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._parts)
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and name in self._parts

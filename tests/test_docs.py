@@ -100,8 +100,6 @@ def short(line: str) -> list[str]:
     line = re.sub(r"--minutes \d+", "--steps 2 --batch-tokens 200 --held-out 5", line)
     line = re.sub(r" --engine \S+| --workers \d+", "", line)  # tests/engines has them
     line = line.replace("--lm a3t ", "--lm a3t --steps 2 --d-model 16 ") if "train" in line else line
-    if line.startswith("rescore bench"):
-        line += " --hypotheses 10 --repeats 1 --lengths 5,10"
     if "--lm ngram" in line and line.startswith("rescore train"):
         line += " --discount-fallback"
     return shlex.split(line)[1:]

@@ -52,7 +52,6 @@ WITH_TORCH = (
     "mt/comet.py",
     "mt/quality_estimation.py",
     "mt/unified.py",
-    "reports/speed.py",
     "research",
     "scoring/cluster.py",
 )
