@@ -144,11 +144,8 @@ def test_command(rescore: Run, tmp_path: Path) -> None:
     }
     write_json(tmp_path / "lists.json", table)
     write_json(tmp_path / "w.json", {"weights": {"s2s": 0.5, "lm": 0.5}, "origin": "given"})
-    done = rescore("analyse", "lists.json", "--weights", "w.json", "-o", "a.json", "--plots", "plots")
+    done = rescore("analyse", "lists.json", "--weights", "w.json", "-o", "a.json")
     assert done.returncode == 0, done.stderr
     written = json.loads((tmp_path / "a.json").read_text())
     assert written == json.loads(json.dumps(asdict(analyse(ErrorRate(), LISTS, HALF))))
     assert "better 1, worse 1, as many errors 1" in done.stdout and "corrected: x -> b 1" in done.stdout
-    plots = sorted((tmp_path / "plots").iterdir())
-    assert [path.name for path in plots] == ["by_length.png", "by_position.png", "oracle_by_depth.png"]
-    assert all(path.read_bytes().startswith(b"\x89PNG") for path in plots)
