@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -33,6 +33,14 @@ class Outputs(options.DetokenizeOption, RerankedOutputs):
         "utterance, if given.",
         metavar="FILE",
     )
+    keep: int | None = option(
+        None,
+        "Write only the N best hypotheses of each list to -o, for example for a slow model.  [default: all]",
+        "--nbest",
+        metavar="N",
+        low=1,
+        needs="output",
+    )
 
     def checked(self) -> Writer:
         """What writes lists and texts, a stream; a file that cannot be written is refused here, before any work."""
@@ -59,7 +67,7 @@ class Outputs(options.DetokenizeOption, RerankedOutputs):
                 for nbest, text in ranked:
                     if writer:
                         writer.write(nbest, undo(text))
-                    yield nbest
+                    yield replace(nbest, hypotheses=nbest.hypotheses[: self.keep])
 
             if self.output:
                 formats.write(lists(), self.output)
