@@ -29,8 +29,7 @@ class Outputs(options.DetokenizeOption, RerankedOutputs):
 
     segments: str | None = option(
         None,
-        "Kaldi segments file with utterance times. --best x.stm needs it; --best x.ctm uses the start of each "
-        "utterance, if given.",
+        "Kaldi segments file with utterance times: --best x.ctm, .srt and .vtt count from the start of each utterance.",
         metavar="FILE",
     )
     keep: int | None = option(
