@@ -28,7 +28,6 @@ class OwnNetwork:
     """A model folder of ours (rescore/lms/checkpoint.py) as a `Network`."""
 
     keeps_past = False
-    cloze: int | None = None
     windows: Windows | None = None
     """How it reads texts among others; None to read them alone."""
 
