@@ -19,7 +19,7 @@ from rescore.lms.folders import find
 from rescore.nbest import Audio
 
 if TYPE_CHECKING:
-    from rescore.large.huggingface.speech import CtcModel
+    from rescore.large.speech import CtcModel
 
 CTC = "hf-ctc"
 EDGE = 0.25
@@ -125,7 +125,7 @@ class CtcAligner:
         Raises:
             UserError: the folder is no CTC model.
         """
-        from rescore.large.huggingface.speech import CtcModel
+        from rescore.large.speech import CtcModel
 
         self.folder = folder
         self._model: CtcModel = CtcModel(CTC, folder, ComputeOptions(device="cpu"))
