@@ -384,7 +384,7 @@ def compare(
     plan = resolve(config, lists, dev, load, specs)
     warn_of_seen(config.lms, lists, dev)
     lists, dev = list(expand(plan, lists)), list(expand(plan, dev, dev=True))
-    entries = _entries(lists, dev, plan, replace(config, recombine=0, respell=0, propose=None), progress, leave_out)
+    entries = _entries(lists, dev, plan, replace(config, recombine=0, respell=0), progress, leave_out)
     names = source, config.dev or "dev"
     return comparison.compare(plan.metric, lists, dev, entries, test or PairedTest(), names, plan.metrics[1:])
 

@@ -75,7 +75,7 @@ def selected(nbest: NbestList, selection: Selection) -> list[int]:
 
     Copies of a text count once, and are selected together: the model reads the text once.
 
-    Respelled and proposed hypotheses are selected apart from the others: tuning may exclude them, and the others are
+    Respelled hypotheses are selected apart from the others: tuning may exclude them, and the others are
     then the same as without them.
     """
     groups: dict[Origin | None, dict[str, list[int]]] = {}
@@ -206,23 +206,6 @@ class MinimumBayesRisk(DecisionRule):
 
     def choose(self, nbest: NbestList, preference: Floats, prepared: Floats) -> str:
         return nbest.hypotheses[least_risk(prepared @ preference, preference)].text
-
-
-class AggregatedBayesRisk(DecisionRule):
-    """Minimum Bayes risk against an aggregate of all hypotheses, their expected n-grams: linear in the length of the
-    list."""
-
-    needs_scale = True
-
-    def prepare(self, lists: Sequence[NbestList], metric: Metric | None) -> Sequence[Callable[[Floats], Floats]]:
-        if metric is None:
-            raise UserError("minimum Bayes risk needs a metric")
-        if metric.aggregated is None:
-            raise UserError(f"--decide mbr-aggregate is for BLEU and chrF, not for {metric.name}; give mbr")
-        return [metric.aggregated([hypothesis.text for hypothesis in nbest.hypotheses]) for nbest in lists]
-
-    def choose(self, nbest: NbestList, preference: Floats, prepared: Callable[[Floats], Floats]) -> str:
-        return nbest.hypotheses[least_risk(prepared(preference), preference)].text
 
 
 def least_risk(risk: Floats, posteriors: Floats) -> int:

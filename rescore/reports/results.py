@@ -150,7 +150,6 @@ def sign(
         metric=metric.name if metric else "none",
         settings=settings_on(metric, lists) if metric else {},
         weights=weights.weights,
-        conditions=weights.conditions,
         columns=origins(lists, weights.weights),
         excluded=weights.exclusions,
         decision=decide.name,
@@ -299,7 +298,6 @@ class Results:
     columns: Annotated[
         dict[str, Column], described("Which model gave each column that has a weight, as far as it is known.")
     ] = field(default_factory=dict)
-    conditions: Annotated[dict[str, dict[str, float]], described("Weights by condition.")] = field(default_factory=dict)
     excluded: Annotated[
         list[str],
         described("Origins of hypotheses that may not win, such as `respelled`, or `respelled@CONDITION`."),
@@ -409,7 +407,6 @@ def evaluate(
         hypotheses=sum(len(nbest.hypotheses) for nbest in lists),
         weights=weights.weights,
         columns=origins(lists, weights.weights),
-        conditions=weights.conditions,
         excluded=list(weights.exclusions),
         origin=weights.origin,
         signature=str(signature),
@@ -462,10 +459,10 @@ def render(results: Results) -> str:
 
 
 def _deciding(results: Results) -> Iterator[Mapping[str, float]]:
-    """The weights that decided: of each fold and condition, where there are some."""
+    """The weights that decided: of each fold, where there are some."""
     folds = results.dev.fold_weights if results.dev else ()
     for fold in folds or (results,):
-        yield from fold.conditions.values() or (fold.weights,)
+        yield fold.weights
 
 
 def _weights(results: Results) -> str:
@@ -474,35 +471,21 @@ def _weights(results: Results) -> str:
         dev = results.dev  # of the scale, where a decision is tuned
         return f"{line}\n{dev.source}: {dev.first_pass:.2f} -> {dev.reranked:.2f}" if dev else line
     line = f"lambda: {named_weights(results.weights, results.excluded)} ({results.origin})"
-    for name, weights in results.conditions.items():
-        line += f"\n  for {name}: {named_weights(weights, _excluded_in(name, results.excluded))}"
     dev = results.dev
     if dev is None:
         return line
-    line += "".join(f"\n{note}" for note in notes([results.weights, *results.conditions.values()], results.columns))
+    line += "".join(f"\n{note}" for note in notes([results.weights], results.columns))
     gain = f"{line}\n{dev.source}: {dev.first_pass:.2f} -> {dev.reranked:.2f}"
     if dev.fold_weights:
-        folds = "; ".join(map(_of_fold, dev.fold_weights))
+        folds = "; ".join(named_weights(fold.weights, fold.excluded) for fold in dev.fold_weights)
         line = gain = f"{line}\nweights of each fold, tuned on the other folds: {folds}"
-    every = [results.weights, *results.conditions.values(), *_deciding(results)]
+    every = [results.weights, *_deciding(results)]
     if all(weight == 0 for weights in every for name, weight in weights.items() if name != FIRST_PASS):
         shown = line if results.decision == "best" else gain
         return f"{shown}\n{why_zero(dev.unproven, dev.first_pass, dev.source, results.decision)}"
     if dev.low is None or dev.high is None or results.decision != "best":  # a scale moves with them
         return gain
     return f"{gain}, the same for any lambda from {dev.low:.4g} to {dev.high:.4g}"
-
-
-def _excluded_in(condition: str, excluded: Sequence[str]) -> list[str]:
-    """The origins that are excluded under one condition."""
-    return [name.removesuffix(f"@{condition}") for name in excluded if name.endswith(f"@{condition}")]
-
-
-def _of_fold(fold: FoldWeights) -> str:
-    """The weights that decided one fold, by condition where there is one."""
-    conditions = fold.conditions.items()
-    each = [f"{name}: {named_weights(weights, _excluded_in(name, fold.excluded))}" for name, weights in conditions]
-    return ", ".join(each) or named_weights(fold.weights, fold.excluded)
 
 
 ERRORS = {"substitutions", "deletions", "insertions"}
