@@ -191,7 +191,7 @@ EXPERIMENTS: Registry[Any] = Registry(
         "sentence-order": ("rescore.research.kinds:OrderOptions", "the order of two lines as a further target"),
     },
 )
-"""Options that are added to the trainings of several kinds: subclasses of `rescore.lms.neural.options.Experiment`."""
+"""Options that are added to the trainings of several kinds: subclasses of `rescore.lms.training.options.Experiment`."""
 
 CHANNEL_KINDS: Registry[Any] = Registry(
     "kind of channel",

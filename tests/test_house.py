@@ -41,6 +41,7 @@ WINGS = ("asr", "mt", "large", "service", "research")
 """A wing imports the core. No room of the core imports a wing: tables of parts and of commands name its modules."""
 WITH_TORCH = (
     "lms/neural",
+    "lms/training",
     "lms/tta.py",
     "large/huggingface",
     "mt/comet.py",

@@ -13,7 +13,7 @@ from rescore.errors import UserError, counted
 from rescore.lms.base import BEFORE, BOTH_SIDES, Capabilities, ComputeOptions, LanguageModel, Spec
 from rescore.lms.neural.config import NetworkConfig
 from rescore.lms.neural.kind import NeuralKind
-from rescore.lms.neural.options import (
+from rescore.lms.training.options import (
     ContextOptions,
     Lesson,
     MaskingOptions,
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from rescore.lms.neural.blocks import Encoder
     from rescore.lms.neural.passes import Network, NetworkScorer
     from rescore.lms.neural.tokenizer import Tokenizer
-    from rescore.lms.neural.training.objectives import CausalLanguageModelling, MaskedLanguageModelling, Task
+    from rescore.lms.training.objectives import CausalLanguageModelling, MaskedLanguageModelling, Task
     from rescore.lms.tta import TTA, LanguageAutoencoding
     from rescore.mt.unified import Unified
     from rescore.research.lstm import LSTM
@@ -100,7 +100,7 @@ class BilmKind(NeuralKind):
         return Encoder(config)
 
     def objective(self, tokenizer: Tokenizer, options: Any) -> MaskedLanguageModelling:
-        from rescore.lms.neural.training.objectives import MaskedLanguageModelling
+        from rescore.lms.training.objectives import MaskedLanguageModelling
 
         return MaskedLanguageModelling(tokenizer, options.mask_rate, options.mask_cap)
 
@@ -119,7 +119,7 @@ class DirectedKind(NeuralKind):
     backwards: ClassVar[bool] = False
 
     def objective(self, tokenizer: Tokenizer, options: Any) -> CausalLanguageModelling:
-        from rescore.lms.neural.training.objectives import BackwardLanguageModelling, CausalLanguageModelling
+        from rescore.lms.training.objectives import BackwardLanguageModelling, CausalLanguageModelling
 
         return BackwardLanguageModelling() if self.backwards else CausalLanguageModelling()
 
@@ -219,7 +219,7 @@ class UnifiedKind(NeuralKind):
 
     def tasks(self, lesson: Lesson) -> list[Task]:
         """Without pairs the readings of single sentences are left."""
-        from rescore.lms.neural.training.objectives import Task
+        from rescore.lms.training.objectives import Task
         from rescore.mt.unified import objectives
 
         options = lesson.options

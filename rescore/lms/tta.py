@@ -20,7 +20,7 @@ from torch.nn import functional as F
 from rescore.lms.neural.blocks import Batch, Packing, Transformer, additive, attend, padding_mask
 from rescore.lms.neural.config import NetworkConfig
 from rescore.lms.neural.tokenizer import MASK_ID
-from rescore.lms.neural.training.objectives import Example, Objective, inner_positions
+from rescore.lms.training.objectives import Example, Objective, inner_positions
 
 WIDTH = 3
 """Tokens in a phrase."""

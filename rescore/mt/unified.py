@@ -41,7 +41,7 @@ from rescore.lms.neural.passes import (
 )
 from rescore.lms.neural.scoring import OwnNetwork
 from rescore.lms.neural.tokenizer import Tokenizer
-from rescore.lms.neural.training.objectives import (
+from rescore.lms.training.objectives import (
     BackwardLanguageModelling,
     CausalLanguageModelling,
     Example,

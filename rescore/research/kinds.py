@@ -16,15 +16,15 @@ from rescore.errors import UserError
 from rescore.lms.base import Capabilities, ComputeOptions, Kind, Report, Spec
 from rescore.lms.neural.config import NetworkConfig
 from rescore.lms.neural.kind import NeuralKind
-from rescore.lms.neural.options import Experiment, Lesson, MaskingOptions, NeuralOptions, model_folder
 from rescore.lms.options import TrainingOptions
+from rescore.lms.training.options import Experiment, Lesson, MaskingOptions, NeuralOptions, model_folder
 from rescore.options import option
 from rescore.research.a3t import A3tOptions
 
 if TYPE_CHECKING:
     from rescore.lms.neural.passes import Network
     from rescore.lms.neural.tokenizer import Tokenizer
-    from rescore.lms.neural.training.objectives import Curriculum, Task
+    from rescore.lms.training.objectives import Curriculum, Task
     from rescore.research.a3t.training import A3tModel
     from rescore.research.networks import (
         Electra,

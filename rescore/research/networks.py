@@ -24,7 +24,7 @@ from rescore.lms.neural.blocks import Batch, Encoder, padding_mask
 from rescore.lms.neural.config import NetworkConfig
 from rescore.lms.neural.passes import Encoded, Network, NetworkScorer, Request
 from rescore.lms.neural.tokenizer import Tokenizer
-from rescore.lms.neural.training.objectives import Example, Objective, inner_positions, some_of
+from rescore.lms.training.objectives import Example, Objective, inner_positions, some_of
 from rescore.lms.tta import TTA
 from rescore.nbest import NbestList
 

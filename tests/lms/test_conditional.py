@@ -17,7 +17,7 @@ from rescore.lms.neural import checkpoint
 from rescore.lms.neural.config import NetworkConfig
 from rescore.lms.neural.passes import NetworkScorer
 from rescore.lms.neural.tokenizer import Tokenizer
-from rescore.lms.neural.training.objectives import MaskedLanguageModelling, SourceObjective
+from rescore.lms.training.objectives import MaskedLanguageModelling, SourceObjective
 from rescore.research.vectors import Embedder
 from tests.conftest import SENTENCES, Run, assert_one_line_error
 from tests.large.test_huggingface import build

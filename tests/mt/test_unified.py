@@ -19,7 +19,7 @@ from rescore.lms.networks import UnifiedKind
 from rescore.lms.neural import checkpoint
 from rescore.lms.neural.config import NetworkConfig
 from rescore.lms.neural.tokenizer import Tokenizer
-from rescore.lms.neural.training.train import build
+from rescore.lms.training.train import build
 from rescore.mt.unified import Segment, Unified, objectives
 from rescore.nbest import Hypothesis, NbestList, ranked_by_means
 from tests.conftest import ROOT, SENTENCES, Run, assert_one_line_error

@@ -15,11 +15,11 @@ from rescore.parts import EXPERIMENTS, KINDS, resolve
 
 if TYPE_CHECKING:
     from rescore.lms.neural.blocks import Network
-    from rescore.lms.neural.options import Lesson
     from rescore.lms.neural.passes import Network as ScoredNetwork
     from rescore.lms.neural.passes import NetworkScorer
     from rescore.lms.neural.tokenizer import Tokenizer
-    from rescore.lms.neural.training.objectives import Objective, Task
+    from rescore.lms.training.objectives import Objective, Task
+    from rescore.lms.training.options import Lesson
 
 
 class NeuralKind(Kind):
@@ -76,7 +76,7 @@ class NeuralKind(Kind):
 
     def tasks(self, lesson: Lesson) -> list[Task]:
         """The tasks of the batches in turn, repeated."""
-        from rescore.lms.neural.training.objectives import Task
+        from rescore.lms.training.objectives import Task
 
         usual = Task(self.name, lesson.text, self.objective(lesson.tokenizer, lesson.options))
         return lesson.options.tasks(usual, lesson)
@@ -91,7 +91,7 @@ class NeuralKind(Kind):
         return scoring.load(spec, computing, partial(self.scorer, spec))
 
     def train(self, options: TrainingOptions, report: Report = lambda line: None) -> None:
-        resolve("rescore.lms.neural.training.train:train")(self, options, report=report)
+        resolve("rescore.lms.training.train:train")(self, options, report=report)
 
 
 @cache

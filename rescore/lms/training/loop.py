@@ -25,17 +25,17 @@ from tqdm import tqdm
 from rescore.errors import UserError, counted
 from rescore.lms.neural import checkpoint
 from rescore.lms.neural.blocks import Network
-from rescore.lms.neural.options import NeuralOptions
 from rescore.lms.neural.precision import choose_device
 from rescore.lms.neural.tokenizer import Tokenizer
-from rescore.lms.neural.training.corpus import SentenceBatch
-from rescore.lms.neural.training.objectives import (
+from rescore.lms.training.corpus import SentenceBatch
+from rescore.lms.training.objectives import (
     Curriculum,
     Example,
     Objective,
     Task,
     tied_cross_entropy,
 )
+from rescore.lms.training.options import NeuralOptions
 
 
 def optimizers(

@@ -18,8 +18,8 @@ from rescore.options import option
 
 if TYPE_CHECKING:
     from rescore.lms.neural.tokenizer import Tokenizer
-    from rescore.lms.neural.training.corpus import Corpus
-    from rescore.lms.neural.training.objectives import Curriculum, Task
+    from rescore.lms.training.corpus import Corpus
+    from rescore.lms.training.objectives import Curriculum, Task
 
 STEPS = 100_000
 """Updates of a training from the start."""
@@ -308,7 +308,7 @@ class ContextOptions(NeuralOptions):
         return config.sentences if self.context else super().window(config)
 
     def tasks(self, usual: Task, lesson: Lesson) -> list[Task]:
-        from rescore.lms.neural.training.objectives import ContextObjective, Task
+        from rescore.lms.training.objectives import ContextObjective, Task
 
         tasks = super().tasks(usual, lesson)
         if self.context:
@@ -351,7 +351,7 @@ class SourceOptions(TranslationOptions):
         return replace(config, sentences=2, source=True)
 
     def tasks(self, usual: Task, lesson: Lesson) -> list[Task]:
-        from rescore.lms.neural.training.objectives import SourceObjective, Task
+        from rescore.lms.training.objectives import SourceObjective, Task
 
         tasks = super().tasks(usual, lesson)
         if lesson.pairs is not None:

@@ -22,10 +22,10 @@ from rescore.lms.neural import checkpoint
 from rescore.lms.neural.blocks import Network
 from rescore.lms.neural.config import NetworkConfig
 from rescore.lms.neural.kind import NeuralKind
-from rescore.lms.neural.options import Lesson, NeuralOptions
 from rescore.lms.neural.tokenizer import VOCABULARIES, Tokenizer
-from rescore.lms.neural.training.corpus import Corpus, encode_corpus, encode_pairs
-from rescore.lms.neural.training.loop import STATE, Device, Trainer, TrainingState
+from rescore.lms.training.corpus import Corpus, encode_corpus, encode_pairs
+from rescore.lms.training.loop import STATE, Device, Trainer, TrainingState
+from rescore.lms.training.options import Lesson, NeuralOptions
 from rescore.parts import KINDS
 
 CORPUS, PAIRS = "corpus", "pairs"  # folders of encoded text beside the checkpoint; nobody needs them after training

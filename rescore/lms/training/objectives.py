@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from rescore.lms.neural.tokenizer import Tokenizer
-from rescore.lms.neural.training.corpus import Corpus
+from rescore.lms.training.corpus import Corpus
 
 
 class Loss(Protocol):
