@@ -37,7 +37,6 @@ from rescore.metrics.base import remembered
 from rescore.metrics.significance import Folds, split
 from rescore.nbest import (
     CHANNEL,
-    EDITS,
     FIRST_PASS,
     LISTED,
     RESPELLING,
@@ -171,8 +170,10 @@ def check(config: RunConfig) -> RunConfig:
     if decision.needs_scale and not config.tunes:
         raise UserError(f"--decide {decision.name} needs --dev lists to tune the scale of posteriors on, or --scale")
     for option, is_set in (
-        ("--no-bagging", not config.bagging), ("--allow-negative", bool(config.negative)), ("--components", config.components),
-    ):  # fmt: skip
+        ("--no-bagging", not config.bagging),
+        ("--allow-negative", bool(config.negative)),
+        ("--components", config.components),
+    ):
         if is_set and not config.tunes:
             raise UserError(f"{option} is about tuning; give --dev or --folds")
     for option, bonus in (("--word-bonus", config.word_bonus), ("--token-bonus", config.token_bonus)):

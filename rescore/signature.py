@@ -90,9 +90,7 @@ class Signature:
             UserError: it is no signature.
         """
         metric, *parts = text.split("|")
-        values: dict[str, dict[str, object]] = {
-            name: {} for name in ("settings", "weights", "columns", "versions")
-        }
+        values: dict[str, dict[str, object]] = {name: {} for name in ("settings", "weights", "columns", "versions")}
         single: dict[str, object] = {}
         try:
             for part in parts:

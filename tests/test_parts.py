@@ -320,7 +320,7 @@ def test_a_style(rescore: Run, register: object, lists: Path, tmp_path: Path) ->
 
 
 def test_unknown_names_raise() -> None:
-    with pytest.raises(UserError, match=r"'rovr' is not one of best, mbr, mbr-aggregate, rover; did you mean rover\?"):
+    with pytest.raises(UserError, match=r"'rovr' is not one of best, mbr, rover; did you mean rover\?"):
         Decision("rovr", 1.0)
     with pytest.raises(UserError, match="test 'typo' is not one of randomisation"):
         PairedTest("typo")

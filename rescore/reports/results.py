@@ -20,7 +20,7 @@ from rescore.metrics import Metric, list_statistics, oracle, total, value
 from rescore.metrics.base import Counts, is_better, metric_input, settings_on, warn_of_unspaced
 from rescore.metrics.significance import PairedTest, ScoredText, confidence_interval
 from rescore.nbest import FIRST_PASS, LISTED, Column, NbestList, first_pass_indices, tie_order
-from rescore.reports.cascades import Cascade, Proposed, cascade_lines, cascades, proposed
+from rescore.reports.cascades import Cascade, cascade_lines, cascades
 from rescore.signature import Signature, origins
 from rescore.styles import as_frame, as_json, html, marked_worse, p_phrase, p_value, text
 from rescore.tuning.weights import FoldWeights, Unproven, Weights, named_weights, notes, why_zero
@@ -255,8 +255,8 @@ class Dev:
     fold_weights: Annotated[
         tuple[FoldWeights, ...],
         described(
-            "The weights of each fold, tuned on the others, where the lists themselves were cut into folds; with those "
-            "by condition, and the origins of hypotheses that could not win."
+            "The weights of each fold, tuned on the others, where the lists themselves were cut into folds; with the "
+            "origins of hypotheses that could not win."
         ),
     ] = ()
 
@@ -321,7 +321,6 @@ class Results:
     unboosted: Annotated[
         dict[str, float], described("The metrics of the same weights without the bonus for listed words, in percent.")
     ] = field(default_factory=dict)
-    proposed: Annotated[Proposed | None, described("What became of proposed hypotheses, if there are any.")] = None
     plan: Annotated[list[str], described("The decisions, and why.")] = field(default_factory=list)
 
     @property
@@ -414,7 +413,6 @@ def evaluate(
         scale=decide.scale,
         changed=sum(old != new for old, new in zip(before, texts, strict=True)),
         cascades=cascades(lists, list(weights.weights), metric),
-        proposed=proposed(metric, lists, texts),
     )
     if metric is None:
         return results, texts
@@ -453,7 +451,6 @@ def render(results: Results) -> str:
         lines.append(f"the boost changes {', '.join(changes)}")
     words = "" if results.ref_words is None else f", {counted(results.ref_words, 'reference word')}"
     lines.append(f"{results.size}{words}; {counted(results.changed, 'utterance')} changed")
-    lines += [str(results.proposed)] if results.proposed else []
     lines += [measured.signature for measured in results.metrics] or [results.signature]
     return "\n".join(lines)
 

@@ -100,6 +100,7 @@ class Unproven:
     alone: float | None = None
     """The metric of the decision with first-pass scores alone, in percent; the gain is over this value."""
 
+
 @dataclass(frozen=True, slots=True)
 class FoldWeights:
     """What one fold was decided with; as the fields of `Weights`."""

@@ -163,10 +163,9 @@ def test_origins_that_may_be_excluded_are_selected_apart() -> None:
             ("b", 0.0, Origin.RESPELLED),
             ("c", -1.0, Origin.RESPELLED),
             ("d", -2.0, Origin.MERGED),
-            ("e", -9.0, Origin.PROPOSED),
         ]
     ]
-    assert selected(NbestList("u", hyps), Selection(1, {"s2s": 1.0})) == [1, 3, 4]
+    assert selected(NbestList("u", hyps), Selection(1, {"s2s": 1.0})) == [1, 3]
 
 
 def test_copies_of_a_text_count_once() -> None:
