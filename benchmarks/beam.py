@@ -18,8 +18,8 @@ import torch
 from torch import Tensor
 
 from rescore import formats
-from rescore.lms.neural import checkpoint
-from rescore.lms.neural.tokenizer import Tokenizer
+from rescore.lms import checkpoint
+from rescore.lms.tokenizer import Tokenizer
 from rescore.metrics import choose_metric
 from rescore.metrics.base import list_statistics, oracle, total, value
 from rescore.mt.unified import Segment, Unified

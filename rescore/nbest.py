@@ -35,8 +35,6 @@ class Role(StrEnum):
     """Scores of a language model, or of anything whose weight is tuned like a language model's."""
     COUNT = "count"
     """A number of words, tokens or edits: its weight is a bonus for each, without bounds."""
-    INTERNAL_LM = "internal_lm"
-    """Scores of a model of the recogniser's own training text, which are subtracted: the weight has no bounds."""
     CHANNEL = "channel"
     """Scores of a channel of misheard words."""
     COMPONENT = "component"
@@ -382,7 +380,7 @@ def ranked_by_means(lists: Sequence[NbestList]) -> bool:
 
 def score_columns(nbest: NbestList) -> list[str]:
     """The columns beside the first pass that hold scores of models, in the order of the file."""
-    return nbest.columns(Role.LM, Role.INTERNAL_LM)
+    return nbest.columns(Role.LM)
 
 
 def component_columns(nbest: NbestList) -> list[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -63,6 +63,9 @@ class Registry(Generic[Part]):
 
     def remove(self, name: str) -> None:
         del self._parts[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._parts)
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and name in self._parts
@@ -146,19 +149,19 @@ FORMATS: Registry[Any] = Registry(
 KINDS: Registry[Any] = Registry(
     "kind of language model",
     {
-        "tta": ("rescore.lms.networks:TtaKind", "Transformer-based Text Autoencoder"),
-        "bilm": ("rescore.lms.networks:BilmKind", "masked language model"),
-        "unilm": ("rescore.lms.networks:UnilmKind", "causal language model"),
-        "unilm-bw": ("rescore.lms.networks:BackwardUnilmKind", "causal language model of reversed sentences"),
-        "lstm": ("rescore.lms.networks:LstmKind", "LSTM language model"),
-        "lstm-bw": ("rescore.lms.networks:BackwardLstmKind", "LSTM language model of reversed sentences"),
+        "tta": ("rescore.lms.kinds:TtaKind", "Transformer-based Text Autoencoder"),
+        "bilm": ("rescore.lms.kinds:BilmKind", "masked language model"),
+        "unilm": ("rescore.lms.kinds:UnilmKind", "causal language model"),
+        "unilm-bw": ("rescore.lms.kinds:BackwardUnilmKind", "causal language model of reversed sentences"),
+        "lstm": ("rescore.research.kinds:LstmKind", "LSTM language model"),
+        "lstm-bw": ("rescore.research.kinds:BackwardLstmKind", "LSTM language model of reversed sentences"),
         "permutation": (
             "rescore.research.kinds:PermutationKind",
             "permutation language model (as XLNet, with T-TA layers)",
         ),
         "electra": ("rescore.research.kinds:ElectraKind", "ELECTRA discriminator, which detects replaced tokens"),
         "unified": (
-            "rescore.lms.networks:UnifiedKind",
+            "rescore.mt.kinds:UnifiedKind",
             "one network that reads in several directions (UniLM), with or without a source text",
         ),
         "ngram": ("rescore.lms.ngram:NgramKind", "ARPA file or KenLM binary"),

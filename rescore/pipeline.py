@@ -32,7 +32,6 @@ from rescore.formats import ReadOptions, sniff
 from rescore.formats.source import Source
 from rescore.lms import LanguageModel, capabilities_of, column_name, origin, parse
 from rescore.lms.context import in_place
-from rescore.lms.folders import card_value
 from rescore.lms.lexicon import SUSPICIOUS, share_seen
 from rescore.metrics import Metric
 from rescore.metrics.significance import PairedTest
@@ -160,10 +159,9 @@ def warn_of_seen(specs: Sequence[str], lists: Sequence[NbestList], dev: Sequence
         for spec in specs if references else ():
             model = parse(spec)
             if (share := share_seen(model.path, references)) > SUSPICIOUS:
-                text = card_value(model.path, "training_text") if model.internal else None
                 log.warning(
                     "%s: the training text of this model contains %.0f %% of the %s; the %s",
-                    *(f"--ilm {text}" if text else f"--lm {spec}", 100 * share, what, fault),
+                    *(f"--lm {spec}", 100 * share, what, fault),
                 )
 
 

@@ -27,7 +27,6 @@ from rescore.lms import (
     each,
     is_pseudo,
     load_all,
-    parse,
     recommended_weight,
     with_own_columns,
 )
@@ -183,8 +182,6 @@ def check(config: RunConfig) -> RunConfig:
             raise UserError(f"{option} NUMBER needs --weight; --dev and --folds tune this bonus")
     if config.boost is True and not config.tunes:
         raise UserError("--boost tune needs --dev lists to tune on; or give --boost NUMBER")
-    if not config.tunes and any(parse(spec).internal for spec in each(config.lms)):
-        raise UserError("--ilm: the weight of an internal LM is tuned; give --dev or --folds")
     if not config.tunes and config.lms:
         given_weights(config, each(config.lms))
     return config
@@ -431,26 +428,24 @@ class _Resolver:
         return tuple(counted[:1])
 
     def _columns(self, plan: Plan) -> list[str]:
-        """The columns of models whose weights are tuned: of the plan, else (and beside an internal LM) of the lists."""
-        if plan.models and {parse(spec).internal for spec in each(self._config.lms)} != {True}:
+        """The columns of models whose weights are tuned: of the plan, else of the lists."""
+        if plan.models:
             return plan.model_columns
         if not self._basis:
             return []
         columns = choose_columns(self._basis, self._config.columns, self._config.nth)
-        nothing = not (columns or plan.models or self._config.components or self._lists)  # `run` may tune bonuses alone
+        nothing = not (columns or self._config.components or self._lists)  # `run` may tune bonuses alone
         if nothing and plan.decision.name == "best":
             raise UserError(_no_columns(self._config.dev or "the lists", self._basis))
-        return [*columns, *plan.model_columns]
+        return columns
 
     def _tuning(self, plan: Plan, columns: Sequence[str]) -> TuningOptions:
         """How weights of columns are tuned."""
         config = self._config
         new = self._new_columns()
-        internal = [column_name(lm, plan.norm) for lm in plan.models if capabilities_of(lm).internal]
-        internal += [name for name in columns if self._basis and self._basis[0].role(name) is Role.INTERNAL_LM]
-        free = [name for name in columns if name in internal or self._is_component(name)]
+        free = [name for name in columns if self._is_component(name)]
         for name in dict.fromkeys(free):
-            self._decide(name, "a weight without bounds", "internal LM" if name in internal else "component")
+            self._decide(name, "a weight without bounds", "component")
         bonuses = (*self._length_bonuses(plan, columns), *new, *([LISTED] if self._boost is True else []))
         negative = tuple(dict.fromkeys([*config.negative, *free]))
         return TuningOptions(

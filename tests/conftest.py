@@ -20,9 +20,9 @@ import torch
 
 from rescore.cli.main import main
 from rescore.large import http_client
-from rescore.lms.neural import checkpoint
-from rescore.lms.neural.config import NetworkConfig
-from rescore.lms.neural.tokenizer import Tokenizer, train_wordpiece
+from rescore.lms import checkpoint
+from rescore.lms.config import NetworkConfig
+from rescore.lms.tokenizer import Tokenizer, train_wordpiece
 from rescore.parts import KINDS
 
 for name in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS"):  # of `make test`: a test's own make would print its folders

@@ -22,10 +22,9 @@ from rescore import formats
 from rescore.cli.main import COMMANDS, cli
 from rescore.cli.options.base import Offer
 from rescore.cli.train import trained_kinds
-from rescore.lms import backends
-from rescore.lms.neural import checkpoint
-from rescore.lms.neural.config import NetworkConfig
-from rescore.lms.neural.tokenizer import Tokenizer
+from rescore.lms import backends, checkpoint
+from rescore.lms.config import NetworkConfig
+from rescore.lms.tokenizer import Tokenizer
 from rescore.reports.check import render_overview
 from rescore.reports.results import read as read_results
 from rescore.signature import Signature
@@ -101,8 +100,6 @@ def short(line: str) -> list[str]:
     line = re.sub(r"--minutes \d+", "--steps 2 --batch-tokens 200 --held-out 5", line)
     line = re.sub(r" --engine \S+| --workers \d+", "", line)  # tests/engines has them
     line = line.replace("--lm a3t ", "--lm a3t --steps 2 --d-model 16 ") if "train" in line else line
-    if line.startswith("rescore bench"):
-        line += " --hypotheses 10 --repeats 1 --lengths 5,10"
     if "--lm ngram" in line and line.startswith("rescore train"):
         line += " --discount-fallback"
     return shlex.split(line)[1:]

@@ -40,14 +40,18 @@ HEIGHT = {room: -level for level, rooms in enumerate(LAYERS) for room in rooms}
 WINGS = ("asr", "mt", "large", "service", "research")
 """A wing imports the core. No room of the core imports a wing: tables of parts and of commands name its modules."""
 WITH_TORCH = (
-    "lms/neural",
+    "lms/causal.py",
+    "lms/checkpoint.py",
+    "lms/devices.py",
+    "lms/networks.py",
+    "lms/own.py",
+    "lms/scorers.py",
     "lms/training",
     "lms/tta.py",
     "large/huggingface",
     "mt/comet.py",
     "mt/quality_estimation.py",
     "mt/unified.py",
-    "reports/speed.py",
     "research",
     "scoring/cluster.py",
 )
@@ -107,7 +111,6 @@ OPEN = {
     "rescore.cli.options.outputs",
     "rescore.cli.run",
     "rescore.cli.setup",
-    "rescore.lms.networks",
     "rescore.pipeline",
     "rescore.plan",
     "rescore.reports.details",

@@ -17,7 +17,7 @@ from safetensors.numpy import save_file
 
 from rescore.errors import UserError
 from rescore.files import replacing
-from rescore.lms.neural.tokenizer import Tokenizer
+from rescore.lms.tokenizer import Tokenizer
 from rescore.lms.training.corpus import encode_corpus
 
 LONGEST = 126

@@ -400,7 +400,7 @@ def find_lexicon(path: str | None, specs: Sequence[str], words: WordList | None 
     Raises:
         UserError: a file is absent or damaged.
     """
-    places = [model.path / NAME for model in map(parse, specs) if not model.internal]
+    places = [model.path / NAME for model in map(parse, specs)]
     shipped = shipped_models() / "tta" / NAME
     lexicon = Lexicon.load(Path(path) if path else next((place for place in places if place.is_file()), shipped))
     if words is None:

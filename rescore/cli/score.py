@@ -103,8 +103,8 @@ def command(
     rescore score test.json --lm tta -o test.tta.jsonl.gz
     rescore score --text test.txt --lm tta --lm ngram:lm.arpa
 
-    A column has the name of its model: tta for sums over tokens, tta.mean for means; --ilm adds the column ilm. JSON
-    Lines are scored as a stream.
+    A column has the name of its model: tta for sums over tokens, tta.mean for means. JSON Lines are scored as
+    a stream.
     """
     from rescore import formats, pipeline
     from rescore.metrics import MetricOptions
@@ -112,7 +112,7 @@ def command(
     tokens, output = score.tokens, score.output
     if bool(nbest) == bool(score.text):
         raise click.UsageError("give either N-best lists or --text FILE")
-    if not (lms.lm or lms.ilm):
+    if not lms.lm:
         raise click.UsageError("give --lm KIND[:PATH]; `rescore score --help-all` lists the kinds of models")
     if score.text and config.expands:
         raise click.UsageError("--text is scored as it is; --respell and --recombine are for lists")

@@ -62,8 +62,7 @@ def command(
 
     A single weight is tuned exactly, without a grid; several weights are tuned together by exact line searches. The
     weights are the mean of the best weights of bootstrap samples of the lists, and 0 if the gain is not significant.
-    --no-bagging takes the weights with the lowest error on the lists. To subtract an internal LM, add its column first:
-    rescore score dev.tta.jsonl --ilm TEXT.
+    --no-bagging takes the weights with the lowest error on the lists.
     """
     from rescore import formats, pipeline
     from rescore.reports.details import weight_curve, write_curve

@@ -17,7 +17,6 @@ from rescore.files import read_json
 from rescore.lms import folders
 from rescore.lms.base import (
     DEFAULT,
-    INTERNAL,
     TOP,
     ComputeOptions,
     LanguageModel,
@@ -69,7 +68,7 @@ def parse(spec: str) -> Spec:
                 advice += f"; a model of the Hugging Face Hub is {hub}"
             raise UserError(f"--lm {spec}: {error}; {advice}") from None
     options = []
-    known = (*kind_of(kind).options, *([ALL] if kind_of(kind).readings else []), *CASES, TOP, INTERNAL)
+    known = (*kind_of(kind).options, *([ALL] if kind_of(kind).readings else []), *CASES, TOP)
     while rest and (rest[0] in known or "".join(rest[0].partition("=")[:2]) in known):
         options.append(rest.pop(0))
     if rest and rest[-1].startswith(TOP):  # server:URL#MODEL:top=3
@@ -127,8 +126,8 @@ def load(spec: str, computing: ComputeOptions = DEFAULT) -> LanguageModel:
     cases = [option for option in parsed.options if option in CASES]
     if len(cases) > 1:
         raise UserError(f"--lm {spec}: {cases[0]} and {cases[1]} exclude each other")
-    top, internal = parsed.number(TOP.rstrip("="), 0, most=999), parsed.internal
-    own = tuple(option for option in parsed.options if option != INTERNAL and not option.startswith(TOP))
+    top = parsed.number(TOP.rstrip("="), 0, most=999)
+    own = tuple(option for option in parsed.options if not option.startswith(TOP))
     kind, revision, parsed = kind_of(parsed.kind), None, replace(parsed, options=own)
     if kind.on_hub:
         folder, revision = folders.find(parsed.path)
@@ -137,7 +136,7 @@ def load(spec: str, computing: ComputeOptions = DEFAULT) -> LanguageModel:
     if revision:
         lm = Renamed(lm, model=f"{lm.model}:{revision}")
     lm = Recased(lm, cases[0]) if cases else lm
-    return marked(lm, top, internal) if top or internal else lm
+    return marked(lm, top) if top else lm
 
 
 def load_all(

@@ -184,10 +184,8 @@ class Template:
         return self.text.removesuffix(TEXT).replace(SOURCE, source)
 
 
-TOP, INTERNAL = "top=", "internal"
-"""The options, of all kinds, of a model that scores the best hypotheses only, and of an internal LM."""
-INTERNAL_NAME = "ilm"
-"""The column of an internal LM."""
+TOP = "top="
+"""The option, of all kinds, of a model that scores the best hypotheses only."""
 
 BEFORE, BOTH_SIDES = (99, 0), (99, 99)
 """The most neighbours that a kind of model can read: before the text, or on both sides."""
@@ -213,8 +211,6 @@ class Capabilities:
     """It is a `NetworkScorer` whose softmax is over the vocabulary."""
     selection: Selection | None = None
     """Which hypotheses of each list it scores; None for all."""
-    internal: bool = False
-    """It stands for the recogniser's internal LM, which is subtracted."""
     intact: bool = False
     """It reads each token while it predicts it: its scores are for comparison, not for a combination of models."""
     cached: bool = False
@@ -336,15 +332,10 @@ class Renamed(Wrapped):
         return as_scored(self._lm, questions)
 
 
-def marked(lm: LanguageModel, top: int = 0, internal: bool = False) -> Renamed:
-    """A language model that scores only the best hypotheses of each list, or whose scores are subtracted.
-
-    Args:
-        top: how many hypotheses of each list are scored; 0 for all. internal: whether it is an internal LM.
-    """
-    ending, selection = (f":{TOP}{top}", Selection(top)) if top else ("", None)
-    name = (INTERNAL_NAME if internal else lm.name) + ending
-    return Renamed(lm, name, lm.model + ending, selection=selection, internal=internal)
+def marked(lm: LanguageModel, top: int) -> Renamed:
+    """A language model that scores only the `top` best hypotheses of each list."""
+    ending = f":{TOP}{top}"
+    return Renamed(lm, lm.name + ending, lm.model + ending, selection=Selection(top))
 
 
 class Public(Wrapped):
@@ -384,8 +375,7 @@ def column_name(lm: LanguageModel, norm: str) -> str:
 def origin(lm: LanguageModel, norm: str) -> Column:
     """What is recorded about a column of a model's scores."""
     capabilities = capabilities_of(lm)
-    role = Role.INTERNAL_LM if capabilities.internal else Role.LM
-    return Column(lm.model, lm.fingerprint, norm, lm.precision, role, capabilities.selection)
+    return Column(lm.model, lm.fingerprint, norm, lm.precision, Role.LM, capabilities.selection)
 
 
 @dataclass(frozen=True, slots=True)
@@ -402,11 +392,6 @@ class Spec:
     def name(self) -> str:
         """The name of its column of scores."""
         return ":".join([self.kind, *self.options])
-
-    @property
-    def internal(self) -> bool:
-        """Whether the model is an internal LM."""
-        return INTERNAL in self.options
 
     @property
     def context(self) -> int:

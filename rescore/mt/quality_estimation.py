@@ -43,7 +43,7 @@ class QualityEstimator:
     precision = "float32"
 
     def __init__(self, name: str, folder: Path, computing: ComputeOptions) -> None:
-        from rescore.lms.neural.precision import choose_device
+        from rescore.lms.devices import choose_device
         from rescore.mt import comet
 
         self.name = self.model = name

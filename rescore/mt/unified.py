@@ -18,8 +18,7 @@ from torch.nn import functional as F
 
 from rescore.errors import UserError
 from rescore.lms.base import Capabilities, ComputeOptions, Question, Spec
-from rescore.lms.neural.blocks import Encoder, padding_mask
-from rescore.lms.neural.causal import (
+from rescore.lms.causal import (
     LARGEST_TREE,
     BackwardScorer,
     CausalScorer,
@@ -28,8 +27,10 @@ from rescore.lms.neural.causal import (
     as_request,
     prefix_trees,
 )
-from rescore.lms.neural.config import NetworkConfig
-from rescore.lms.neural.passes import (
+from rescore.lms.config import NetworkConfig
+from rescore.lms.networks import Encoder, padding_mask
+from rescore.lms.own import OwnNetwork
+from rescore.lms.scorers import (
     CONTEXT_TOKEN,
     Encoded,
     NetworkScorer,
@@ -39,8 +40,7 @@ from rescore.lms.neural.passes import (
     masked_scorer,
     windows,
 )
-from rescore.lms.neural.scoring import OwnNetwork
-from rescore.lms.neural.tokenizer import Tokenizer
+from rescore.lms.tokenizer import Tokenizer
 from rescore.lms.training.objectives import (
     BackwardLanguageModelling,
     CausalLanguageModelling,

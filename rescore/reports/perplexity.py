@@ -97,7 +97,7 @@ def measure(
         part = questions[start : start + CHUNK]
         scores += lm.score(part)
         if accuracy:
-            from rescore.lms.neural.passes import right_tokens  # here: other models need no PyTorch
+            from rescore.lms.scorers import right_tokens  # here: other models need no PyTorch
 
             right += sum(int(tokens.sum()) for tokens in right_tokens(lm, part))
         progress(len(part))
@@ -114,7 +114,7 @@ def text_score(
     left out of mean and median.
 
     Args:
-        right: number of tokens that are the model's most probable tokens (`rescore.lms.neural.passes`).
+        right: number of tokens that are the model's most probable tokens (`rescore.lms.scorers`).
     """
     column: Column = origin(lm, "sum")
     log_probs = np.array([result.sum for result in scores])

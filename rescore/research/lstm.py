@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from rescore.lms.neural.blocks import Batch, Network, OutputTransform, initialise, real_positions
-from rescore.lms.neural.config import NetworkConfig
+from rescore.lms.config import NetworkConfig
+from rescore.lms.networks import Batch, Network, OutputTransform, initialise, real_positions
 
 
 class LSTM(Network):

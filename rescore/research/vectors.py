@@ -20,8 +20,8 @@ from torch.nn import functional as F
 
 from rescore.errors import UserError
 from rescore.lms import LanguageModel, capabilities_of, without_context
-from rescore.lms.neural.blocks import Network
-from rescore.lms.neural.passes import Encoded, NetworkScorer, batches, padded, windows
+from rescore.lms.networks import Network
+from rescore.lms.scorers import Encoded, NetworkScorer, batches, padded, windows
 
 Vectors = npt.NDArray[np.float32]
 

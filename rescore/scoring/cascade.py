@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from rescore.errors import UserError
-from rescore.lms import LanguageModel, capabilities_of, column_name, origin, recommended_weight
+from rescore.lms import LanguageModel, column_name, origin, recommended_weight
 from rescore.nbest import FIRST_PASS, NbestList, score_columns
 from rescore.tuning.weights import Weights, misfit
 
@@ -46,8 +46,6 @@ def weights_of_cards(
     """
     cards: dict[str, float] = {}
     for other, name in before:
-        if capabilities_of(other).internal:
-            continue
         if name is None:
             raise UserError(f"{lm.name}: {other.name} has no weight to choose hypotheses with; give `cascade`")
         try:

@@ -309,7 +309,7 @@ def notes(every: Sequence[Mapping[str, float]], columns: Mapping[str, Column]) -
     Args:
         every: the weights that decided, of each fold where there are folds.
     """
-    models = [name for name, column in columns.items() if column.role in (Role.LM, Role.INTERNAL_LM)]
+    models = [name for name, column in columns.items() if column.role is Role.LM]
     useless = [name for name in models if not any(weights.get(name) for weights in every)]
     if useless and any(weights[name] for weights in every for name in weights if name != FIRST_PASS):
         yield f"{', '.join(useless)}: weight 0, no significant gain beside the other columns on the tuning lists"

@@ -10,11 +10,10 @@ import pytest
 import torch
 
 from rescore.errors import UserError
-from rescore.lms import ComputeOptions, Question, load
-from rescore.lms.networks import UnifiedKind
-from rescore.lms.neural import checkpoint
-from rescore.lms.neural.config import NetworkConfig
-from rescore.lms.neural.tokenizer import Tokenizer
+from rescore.lms import ComputeOptions, Question, checkpoint, load
+from rescore.lms.config import NetworkConfig
+from rescore.lms.tokenizer import Tokenizer
+from rescore.mt.kinds import UnifiedKind
 from rescore.mt.unified import Unified, objectives
 from rescore.research.vectors import Embedder
 from tests.conftest import SENTENCES, Run, assert_one_line_error

@@ -12,11 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rescore.errors import UserError
-from rescore.lms import ComputeOptions, Question, capabilities_of, load, without_context
-from rescore.lms.neural import checkpoint
-from rescore.lms.neural.config import NetworkConfig
-from rescore.lms.neural.passes import NetworkScorer
-from rescore.lms.neural.tokenizer import Tokenizer
+from rescore.lms import ComputeOptions, Question, capabilities_of, checkpoint, load, without_context
+from rescore.lms.config import NetworkConfig
+from rescore.lms.scorers import NetworkScorer
+from rescore.lms.tokenizer import Tokenizer
 from rescore.lms.training.objectives import MaskedLanguageModelling, SourceObjective
 from rescore.research.vectors import Embedder
 from tests.conftest import SENTENCES, Run, assert_one_line_error

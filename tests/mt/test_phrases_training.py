@@ -10,10 +10,9 @@ import pytest
 import torch
 
 from rescore.errors import UserError
-from rescore.lms import kind_of
-from rescore.lms.neural import checkpoint
-from rescore.lms.neural.config import NetworkConfig
-from rescore.lms.neural.tokenizer import Tokenizer
+from rescore.lms import checkpoint, kind_of
+from rescore.lms.config import NetworkConfig
+from rescore.lms.tokenizer import Tokenizer
 from rescore.lms.tta import TTA, Phrases
 from tests.conftest import SENTENCES
 

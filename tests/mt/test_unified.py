@@ -14,12 +14,11 @@ import pytest
 import torch
 
 from rescore.errors import UserError
-from rescore.lms import ComputeOptions, Question, capabilities_of, is_pseudo, load, without_context
-from rescore.lms.networks import UnifiedKind
-from rescore.lms.neural import checkpoint
-from rescore.lms.neural.config import NetworkConfig
-from rescore.lms.neural.tokenizer import Tokenizer
+from rescore.lms import ComputeOptions, Question, capabilities_of, checkpoint, is_pseudo, load, without_context
+from rescore.lms.config import NetworkConfig
+from rescore.lms.tokenizer import Tokenizer
 from rescore.lms.training.train import build
+from rescore.mt.kinds import UnifiedKind
 from rescore.mt.unified import Segment, Unified, objectives
 from rescore.nbest import Hypothesis, NbestList, ranked_by_means
 from tests.conftest import ROOT, SENTENCES, Run, assert_one_line_error

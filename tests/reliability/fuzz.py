@@ -31,8 +31,8 @@ from rescore.cli.main import cli
 from rescore.errors import UserError
 from rescore.formats import read_references
 from rescore.lms.base import length_power
+from rescore.lms.config import NetworkConfig
 from rescore.lms.folders import card_value
-from rescore.lms.neural.config import NetworkConfig
 from rescore.metrics.glm import Glm
 from rescore.reports import results
 from rescore.signature import Signature

@@ -116,7 +116,7 @@ def spoil(folder: Path, change: Callable[[dict[str, Any]], None]) -> None:
 def test_a_panic_of_the_library(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is no Exception."""
     from rescore.errors import UserError
-    from rescore.lms.neural import tokenizer
+    from rescore.lms import tokenizer
 
     class Panic(BaseException):
         pass

@@ -15,7 +15,7 @@ import pytest
 
 from rescore.errors import UserError
 from rescore.formats import read, read_references, source
-from rescore.lms.neural.tokenizer import train_wordpiece
+from rescore.lms.tokenizer import train_wordpiece
 from rescore.metrics import alignment
 from rescore.metrics.alignment import align, error_counts
 from tests.conftest import SENTENCES, Run, assert_one_line_error, write_json

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from rescore.lms import load
-from rescore.lms.neural.blocks import Network
+from rescore.lms.networks import Network
 from rescore.research import probe
 from rescore.research.probe import Examples
 from rescore.research.similarity import word_poolings, words_vectors

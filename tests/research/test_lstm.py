@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from rescore.errors import UserError
-from rescore.lms.neural import checkpoint
-from rescore.lms.neural.blocks import Batch, Tree
-from rescore.lms.neural.config import NetworkConfig
-from rescore.lms.neural.precision import convert
+from rescore.lms import checkpoint
+from rescore.lms.config import NetworkConfig
+from rescore.lms.devices import convert
+from rescore.lms.networks import Batch, Tree
 from rescore.research.lstm import LSTM
 
 

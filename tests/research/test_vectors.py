@@ -15,11 +15,10 @@ from hypothesis import strategies as st
 from safetensors.numpy import load_file
 
 from rescore.errors import UserError
-from rescore.lms import LanguageModel, without_context
+from rescore.lms import LanguageModel, checkpoint, without_context
 from rescore.lms import load as load_model
-from rescore.lms.neural import checkpoint
-from rescore.lms.neural.config import NetworkConfig
-from rescore.lms.neural.tokenizer import Tokenizer
+from rescore.lms.config import NetworkConfig
+from rescore.lms.tokenizer import Tokenizer
 from rescore.research.similarity import cosines, read_pairs, read_words
 from rescore.research.vectors import Embedder, VectorOptions
 from tests.conftest import SENTENCES, Run, assert_one_line_error

@@ -408,7 +408,7 @@ def _show_all(ctx: click.Context, parameter: click.Parameter, value: bool) -> No
 
 
 OUTPUTS = {
-    "output", "best", "report", "table", "html", "curve", "save_weights", "tokens", "junit", "plot", "stamp",
+    "output", "best", "report", "table", "html", "curve", "save_weights", "tokens", "junit", "stamp",
     "respellings", "confidence", "explain",
 }  # fmt: skip
 """Names of parameters that are written to."""
@@ -419,7 +419,7 @@ MAKE_FOLDERS = {"stamp"}
 INPUTS = {
     "nbest", "outputs", "results", "pairs", "file", "ref", "dev", "dev_ref", "weights", "text", "golden", "glm", "gold",
     "segments", "recordings", "symbols", "others", "dev_with", "lm", "tokenizer", "config", "words", "lexicon",
-    "channel", "ilm", "cascade", "systems",
+    "channel", "cascade", "systems",
 }  # fmt: skip
 """Names of parameters that are read from."""
 

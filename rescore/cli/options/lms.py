@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import tempfile
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -50,12 +48,6 @@ class LanguageModelOptions(Declared):
         "--force-weights",
         needs="cascade",
     )
-    ilm: str | None = option(
-        None,
-        "Subtract an internal LM. TEXT: the training transcripts of the recogniser; a bigram model is estimated from "
-        "them. KIND:PATH: a language model of these transcripts. The weight is tuned and may be negative.",
-        metavar="TEXT|KIND:PATH",
-    )
     case: str = option(
         "keep",
         "Convert the text to this case for all models. For a single model give KIND:CASE:PATH.",
@@ -99,8 +91,8 @@ class LanguageModelOptions(Declared):
 
     @property
     def specs(self) -> list[str]:
-        """What --lm and --ilm were given, with what --case, --context and --pll say put in."""
-        specs = [*self.lm, *([_internal(self.ilm, self.cache)] if self.ilm else [])]
+        """What --lm was given, with what --case, --context and --pll say put in."""
+        specs = list(self.lm)
         if self.case != "keep":
             specs = [_with_option(spec, self.case) for spec in specs]
         if self.context:
@@ -142,26 +134,12 @@ class LanguageModelOptions(Declared):
         return [*cluster.models]
 
 
-@lru_cache(maxsize=1)  # asked for several times
-def _internal(given: str, cache: str | None) -> str:
-    """What --lm would be given for the internal LM; a model that is estimated here is kept in the cache, if any."""
-    from rescore.lms.ngram import internal_lm
-
-    if cache is not None:
-        return internal_lm(given, Path(cache))
-    folder = tempfile.TemporaryDirectory(prefix="rescore-ilm-")
-    context = click.get_current_context()
-    context.call_on_close(_internal.cache_clear)
-    context.call_on_close(folder.cleanup)
-    return internal_lm(given, Path(folder.name))
-
-
 def _with_option(spec: str, option: str) -> str:
     kind, _, rest = spec.partition(":")
     return f"{kind}:{option}:{rest}" if rest else f"{kind}:{option}"
 
 
-WITHOUT_SELECTION = ("cascade", "force_cascade", "ilm")
+WITHOUT_SELECTION = ("cascade", "force_cascade")
 """Options that matter only where weights are tuned or applied."""
 PLAIN = Offer(LanguageModelOptions, without=WITHOUT_SELECTION, required=("lm",))
 """The options of commands that only score."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rescore.lms.base import BEFORE, BOTH_SIDES, Capabilities, ComputeOptions, Kind, Spec
-from rescore.lms.networks import MASKED
+from rescore.lms.kinds import MASKED
 
 if TYPE_CHECKING:
     from rescore.large.huggingface.seq2seq import Seq2SeqLM
     from rescore.large.huggingface.speech import CtcModel, SpeechModel
-    from rescore.lms.neural.passes import NetworkScorer
+    from rescore.lms.scorers import NetworkScorer
 
 
 class MaskedKind(Kind):

@@ -25,11 +25,11 @@ from torch import Tensor
 from rescore.errors import UserError, counted
 from rescore.files import read_json
 from rescore.lms.base import ComputeOptions, Question, Spec, Template
+from rescore.lms.causal import CausalScorer
+from rescore.lms.devices import AUTO, DTYPES, choose_device, choose_precision, quantised
 from rescore.lms.folders import check_files, content_digest, load_model
-from rescore.lms.neural.blocks import Batch, Tree
-from rescore.lms.neural.causal import CausalScorer
-from rescore.lms.neural.passes import CONTEXT_TOKEN, Encoded, NetworkScorer, masked_scorer
-from rescore.lms.neural.precision import AUTO, DTYPES, choose_device, choose_precision, quantised
+from rescore.lms.networks import Batch, Tree
+from rescore.lms.scorers import CONTEXT_TOKEN, Encoded, NetworkScorer, masked_scorer
 
 log = logging.getLogger(__name__)
 

@@ -20,7 +20,7 @@ from rescore.large.huggingface.models import LOGITS, Placement
 from rescore.lms import base
 from rescore.lms.base import Capabilities, ComputeOptions, Question, Streamed, TokenScores
 from rescore.lms.folders import check_files, content_digest, load_model
-from rescore.lms.neural.passes import batches
+from rescore.lms.scorers import batches
 
 IGNORED = -100
 """The label of padding in transformers."""

@@ -30,7 +30,7 @@ from rescore.large.huggingface.models import LOGITS, Placement
 from rescore.lms import base
 from rescore.lms.base import Capabilities, ComputeOptions, Question, Streamed, TokenScores
 from rescore.lms.folders import content_digest, load_model
-from rescore.lms.neural.passes import batches
+from rescore.lms.scorers import batches
 from rescore.nbest import NO_AUDIO, Audio
 
 CACHED = 2**27

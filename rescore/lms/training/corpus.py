@@ -16,7 +16,7 @@ import numpy.typing as npt
 from rescore.errors import UserError, counted
 from rescore.files import read_json
 from rescore.formats.source import read_lines
-from rescore.lms.neural.tokenizer import Tokenizer
+from rescore.lms.tokenizer import Tokenizer
 
 PAIRS_READ = 10_000
 

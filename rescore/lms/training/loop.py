@@ -23,10 +23,10 @@ from torch import Tensor, nn
 from tqdm import tqdm
 
 from rescore.errors import UserError, counted
-from rescore.lms.neural import checkpoint
-from rescore.lms.neural.blocks import Network
-from rescore.lms.neural.precision import choose_device
-from rescore.lms.neural.tokenizer import Tokenizer
+from rescore.lms import checkpoint
+from rescore.lms.devices import choose_device
+from rescore.lms.networks import Network
+from rescore.lms.tokenizer import Tokenizer
 from rescore.lms.training.corpus import SentenceBatch
 from rescore.lms.training.objectives import (
     Curriculum,

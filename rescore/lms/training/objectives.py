@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from rescore.lms.neural.tokenizer import Tokenizer
+from rescore.lms.tokenizer import Tokenizer
 from rescore.lms.training.corpus import Corpus
 
 

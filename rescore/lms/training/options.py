@@ -12,12 +12,12 @@ import numpy.typing as npt
 from rescore.errors import UserError
 from rescore.lms.backends import parse, shipped
 from rescore.lms.base import Capabilities
-from rescore.lms.neural.config import NAMED, NetworkConfig
+from rescore.lms.config import NAMED, NetworkConfig
 from rescore.lms.options import PairOptions, TextOptions, TokenizerOptions
 from rescore.options import option
 
 if TYPE_CHECKING:
-    from rescore.lms.neural.tokenizer import Tokenizer
+    from rescore.lms.tokenizer import Tokenizer
     from rescore.lms.training.corpus import Corpus
     from rescore.lms.training.objectives import Curriculum, Task
 

@@ -15,14 +15,13 @@ import torch
 from rescore.errors import UserError, counted
 from rescore.files import write_text
 from rescore.formats.source import read_lines
-from rescore.lms import lexicon
+from rescore.lms import checkpoint, lexicon
 from rescore.lms.base import Report, bound_kernels, kind_of
+from rescore.lms.config import NetworkConfig
 from rescore.lms.folders import card_head, claimed
-from rescore.lms.neural import checkpoint
-from rescore.lms.neural.blocks import Network
-from rescore.lms.neural.config import NetworkConfig
-from rescore.lms.neural.kind import NeuralKind
-from rescore.lms.neural.tokenizer import VOCABULARIES, Tokenizer
+from rescore.lms.kinds import NeuralKind
+from rescore.lms.networks import Network
+from rescore.lms.tokenizer import VOCABULARIES, Tokenizer
 from rescore.lms.training.corpus import Corpus, encode_corpus, encode_pairs
 from rescore.lms.training.loop import STATE, Device, Trainer, TrainingState
 from rescore.lms.training.options import Lesson, NeuralOptions

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from rescore.errors import UserError, counted
 from rescore.lms.context import best_text
 from rescore.lms.folders import card_head
-from rescore.lms.neural.tokenizer import Tokenizer, train_wordpiece, word_tokenizer
+from rescore.lms.tokenizer import Tokenizer, train_wordpiece, word_tokenizer
 from rescore.lms.training.corpus import SentencePair, read_pairs
 from rescore.mt.lexical.model import (
     DIRECTIONS,

@@ -19,7 +19,7 @@ from safetensors.numpy import load_file, save_file
 from rescore.errors import UserError
 from rescore.files import parsed, read_json, replacing, write_text
 from rescore.lms.base import Capabilities, Question, TokenScores
-from rescore.lms.neural.tokenizer import Tokenizer
+from rescore.lms.tokenizer import Tokenizer
 
 Ids = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]

@@ -24,7 +24,7 @@ from rescore.formats.text import table
 from rescore.lms import base
 from rescore.lms.base import Capabilities, ComputeOptions, Question, Report, TokenScores
 from rescore.lms.folders import card_head, claimed, content_digest
-from rescore.lms.neural.passes import batches as by_budget
+from rescore.lms.scorers import batches as by_budget
 from rescore.nbest import NO_AUDIO, Audio
 from rescore.research.a3t import A3tOptions
 from rescore.research.a3t.alignment import (

@@ -12,7 +12,7 @@ import pytest
 
 from rescore.errors import UserError
 from rescore.formats.source import read_lines
-from rescore.lms.neural.tokenizer import Tokenizer
+from rescore.lms.tokenizer import Tokenizer
 from rescore.lms.training import corpus as corpus_module
 from rescore.lms.training.corpus import Corpus, SentenceBatch, encode_corpus
 from tests.conftest import SENTENCES

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from rescore.errors import UserError
+from rescore.lms import checkpoint
 from rescore.lms.backends import shipped_models
-from rescore.lms.neural import checkpoint
-from rescore.lms.neural.tokenizer import Tokenizer
+from rescore.lms.tokenizer import Tokenizer
 from rescore.lms.training import loop
 from rescore.lms.training.corpus import MOST_HELD_OUT, Corpus, encode_corpus
 from rescore.lms.training.loop import STATE, Interrupts

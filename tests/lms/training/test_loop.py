@@ -20,10 +20,10 @@ from safetensors import safe_open
 from torch.nn import functional as F
 
 from rescore.errors import UserError
-from rescore.lms.neural import checkpoint
-from rescore.lms.neural.config import NetworkConfig
-from rescore.lms.neural.kind import NeuralKind
-from rescore.lms.neural.tokenizer import Tokenizer
+from rescore.lms import checkpoint
+from rescore.lms.config import NetworkConfig
+from rescore.lms.kinds import NeuralKind
+from rescore.lms.tokenizer import Tokenizer
 from rescore.lms.training.corpus import Corpus, SentenceBatch, encode_corpus, encode_pairs
 from rescore.lms.training.loop import STATE, Device, Trainer, _check_same, optimizers
 from rescore.lms.training.objectives import (

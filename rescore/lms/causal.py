@@ -11,8 +11,8 @@ import numpy.typing as npt
 import torch
 
 from rescore.lms.base import Capabilities, TokenScores, Values
-from rescore.lms.neural.blocks import Batch, Tree
-from rescore.lms.neural.passes import Encoded, NetworkScorer, Request, Span, batches, padded, windows
+from rescore.lms.networks import Batch, Tree
+from rescore.lms.scorers import Encoded, NetworkScorer, Request, Span, batches, padded, windows
 
 LARGEST_TREE = 512
 """Nodes of a tree; attention grows with their square."""

@@ -14,18 +14,18 @@ from typing import Self, cast
 from torch import Tensor
 
 from rescore.errors import UserError
+from rescore.lms import checkpoint
 from rescore.lms.base import ComputeOptions, LanguageModel, Question, Spec, Streamed, TokenScores, Wrapped
-from rescore.lms.neural import checkpoint
-from rescore.lms.neural.blocks import Batch
-from rescore.lms.neural.config import NetworkConfig, network_kind
-from rescore.lms.neural.passes import CONTEXT_TOKEN, Encoded, NetworkScorer
-from rescore.lms.neural.precision import choose_device, choose_precision, convert, token_budget
+from rescore.lms.config import NetworkConfig, network_kind
+from rescore.lms.devices import choose_device, choose_precision, convert, token_budget
+from rescore.lms.networks import Batch
+from rescore.lms.scorers import CONTEXT_TOKEN, Encoded, NetworkScorer
 
 log = logging.getLogger(__name__)
 
 
 class OwnNetwork:
-    """A model folder of ours (rescore/lms/neural/checkpoint.py) as a `Network`."""
+    """A model folder of ours (rescore/lms/checkpoint.py) as a `Network`."""
 
     reads_trees = True
     keeps_past = False

@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from rescore.errors import UserError
-from rescore.lms.neural import checkpoint
-from rescore.lms.neural.config import NetworkConfig
-from rescore.lms.neural.tokenizer import Tokenizer, train_wordpiece
+from rescore.lms import checkpoint
+from rescore.lms.config import NetworkConfig
+from rescore.lms.tokenizer import Tokenizer, train_wordpiece
 
 
 def test_round_trip(model: Path) -> None:

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from rescore.errors import UserError
-from rescore.lms.neural import checkpoint
-from rescore.lms.neural.config import NetworkConfig
+from rescore.lms import checkpoint
+from rescore.lms.config import NetworkConfig
 from tests.conftest import ROOT
 
 TOKENS, LENGTHS = torch.tensor([[2, 7, 8, 3]]), torch.tensor([4])

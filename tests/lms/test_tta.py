@@ -11,9 +11,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rescore.lms.neural.blocks import Batch, Block
-from rescore.lms.neural.config import NAMED, NetworkConfig
-from rescore.lms.neural.precision import convert
+from rescore.lms.config import NAMED, NetworkConfig
+from rescore.lms.devices import convert
+from rescore.lms.networks import Batch, Block
 from rescore.lms.tta import TTA, Phrases
 
 VOCABULARY, SIZE = 50, 16

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from rescore.lms.neural.precision import cache_size, choose_device, token_budget, usable_cores
+from rescore.lms.devices import cache_size, choose_device, token_budget, usable_cores
 
 
 @pytest.mark.parametrize(("quota", "cores"), [("150000 100000", 2), ("50000 100000", 1), ("max 100000", 8), ("", 8)])
@@ -24,7 +24,7 @@ def test_threads_are_only_taken_away(monkeypatch: pytest.MonkeyPatch) -> None:
     try:
         torch.set_num_threads(4)
         for cores, wanted in ((8, 4), (3, 3)):
-            monkeypatch.setattr("rescore.lms.neural.precision.usable_cores", lambda cores=cores: cores)
+            monkeypatch.setattr("rescore.lms.devices.usable_cores", lambda cores=cores: cores)
             choose_device("cpu")
             assert torch.get_num_threads() == wanted
     finally:
@@ -40,5 +40,5 @@ def test_batches_fit_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     (tmp_path / "index3" / "size").write_text("many\n")
     assert cache_size(tmp_path) == 16 << 20
     for cache, tokens in ((1 << 10, 256), (20 << 20, 1024), (1 << 40, 4096)):
-        monkeypatch.setattr("rescore.lms.neural.precision.cache_size", lambda cache=cache: cache)
+        monkeypatch.setattr("rescore.lms.devices.cache_size", lambda cache=cache: cache)
         assert token_budget(torch.device("cpu"), 20 << 10) == tokens

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from rescore.errors import UserError
-from rescore.lms.neural.blocks import Block, Network, TiedSoftmax, split
+from rescore.lms.networks import Block, Network, TiedSoftmax, split
 
 AUTO = "auto"
 """All devices of the machine, for models that can be spread over them; `auto:LIMITS` limits their memory."""

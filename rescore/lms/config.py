@@ -29,7 +29,7 @@ FIRST_QUERIES = ("position", "mask")
 
 class NetworkKind(Protocol):
     """The part of a kind of network that configurations and checkpoints use; see
-    `rescore.lms.neural.kind.NeuralKind`."""
+    `rescore.lms.kinds.NeuralKind`."""
 
     name: str
     capabilities: Capabilities

@@ -11,9 +11,9 @@ from torch import Tensor
 
 from rescore.errors import UserError
 from rescore.files import replacing
-from rescore.lms.neural.blocks import Network
-from rescore.lms.neural.config import NetworkConfig, network_kind
-from rescore.lms.neural.tokenizer import MASK_ID, Tokenizer
+from rescore.lms.config import NetworkConfig, network_kind
+from rescore.lms.networks import Network
+from rescore.lms.tokenizer import MASK_ID, Tokenizer
 
 
 def build(config: NetworkConfig) -> Network:

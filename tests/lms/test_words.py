@@ -8,7 +8,7 @@ import pytest
 
 from rescore.lms.backends import load
 from rescore.lms.base import Question
-from rescore.lms.neural.tokenizer import SPECIAL, Tokenizer, train_words
+from rescore.lms.tokenizer import SPECIAL, Tokenizer, train_words
 from tests.conftest import SENTENCES, Run, assert_one_line_error
 
 TEXT = ["The cat sat on the mat.", "the cat ran; the dog sat", "a dog, a cat"]
