@@ -210,12 +210,6 @@ def test_options_of_a_metric_in_weights(tmp_path: Path) -> None:
         _ = loaded.options
 
 
-def test_weights_of_an_earlier_release(tmp_path: Path) -> None:
-    about = {"metric": "bwer", "tokenise": None, "normaliser": ["nfkc"], "model": None}
-    with pytest.raises(UserError, match="an earlier release"):
-        Weights.load(write_json(tmp_path / "w.json", {"weights": {"s2s": 1}, "tuned_for": about}))
-
-
 class Last(DecisionRule):
     """A decision rule: the last hypothesis, or one before."""
 
