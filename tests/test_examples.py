@@ -188,4 +188,4 @@ def test_proposals_of_a_chat_model_are_merged(rescore: Run, tmp_path: Path, monk
         "--lm", "ngram:lm.arpa", "--best", "best.txt",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert (tmp_path / "best.txt").read_text().splitlines()[0] == "u0 the old clock"
+    assert (tmp_path / "best.txt").read_text().splitlines()[0] == "the old clock"

@@ -140,11 +140,7 @@ def command(
 
 def _write_scores(file: IO[str], model: LanguageModel, nbest: NbestList, scores: Sequence[TokenScores]) -> None:
     """The tokens of each hypothesis of a list."""
-    from rescore.scoring.local import NOT_SCORED
-
     for rank, (hypothesis, token_scores) in enumerate(zip(nbest.hypotheses, scores, strict=True), 1):
-        if token_scores is NOT_SCORED:
-            continue
         _write_tokens(file, {"id": nbest.id, "hyp": rank}, model, hypothesis.text, token_scores)
 
 

@@ -227,7 +227,7 @@ def test_a_text_that_somebody_chose_has_no_weights_in_its_signature(rescore: Run
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--best", "out.stm"), "stm has times"),
+        (("--best", "out.stm"), "stm is not written"),
         (("--best", "out.trn"), "cannot be written in this format"),
         (("--html", "out.html"), "--html needs references"),
         (("--best", "folder"), "is a folder"),

@@ -419,7 +419,7 @@ MAKE_FOLDERS = {"stamp"}
 INPUTS = {
     "nbest", "outputs", "results", "pairs", "file", "ref", "dev", "dev_ref", "weights", "text", "golden", "glm", "gold",
     "segments", "recordings", "symbols", "others", "dev_with", "lm", "tokenizer", "config", "words", "lexicon",
-    "channel", "cascade", "systems",
+    "channel", "systems",
 }  # fmt: skip
 """Names of parameters that are read from."""
 

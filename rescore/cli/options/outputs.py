@@ -41,7 +41,7 @@ class RerankedOutputs(Declared):
     )
     best: str | None = option(
         None,
-        "Write the 1-best texts: .trn, .stm, .ctm, .srt, .vtt, .txt (plain lines), else Kaldi text.",
+        "Write the 1-best texts: .trn, .ctm, .srt, .vtt, .txt (plain lines), else Kaldi text.",
         metavar="FILE",
         common=True,
     )
@@ -58,7 +58,7 @@ class WordOutputs(Declared):
     )
     segments: str | None = option(
         None,
-        "Kaldi segments file with the start and end of each utterance; .stm texts and .ctm confidences need it.",
+        "Kaldi segments file with the start and end of each utterance; .ctm confidences need it.",
         metavar="FILE",
     )
 
@@ -131,9 +131,9 @@ class RunOutputs(WordOutputs, RerankedOutputs, CurveOption):
             raise click.UsageError("--respellings needs --respell N")
         if self.respellings and style_of(self.respellings) is None:
             raise click.UsageError(f"--respellings {self.respellings}: its ending is not one of {endings()}")
-        if self.segments and not (self.confidence or (self.best and self.best.endswith((".stm", *TIMED)))):
+        if self.segments and not (self.confidence or (self.best and self.best.endswith(TIMED))):
             raise click.UsageError(
-                f"--segments needs --confidence FILE, or --best FILE that ends in {', '.join(('.stm', *TIMED))}"
+                f"--segments needs --confidence FILE, or --best FILE that ends in {', '.join(TIMED)}"
             )
         if self.alternatives and not (self.confidence or self.html):
             raise click.UsageError("--alternatives needs --confidence FILE or --html FILE")
