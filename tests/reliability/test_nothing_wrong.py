@@ -208,7 +208,6 @@ def test_a_scale_below_zero(rescore: Run, tmp_path: Path) -> None:
     ("name", "content", "arguments", "part"),
     [
         ("ref", f"{LONG} " + " " * 200_000 + "\n", ["eval", "l.json", "--ref", "ref"], "empty"),
-        ("glm", "a" + " " * 100_000 + "b\n", ["eval", "l.json", "--glm", "glm"], "glm: line 1"),
         ("c", "{}", ["run", "l.json", "--folds", "2", "--speaker", "((a+))+$"], "does not match it"),
         ("c", "{}", ["run", "l.json", "--folds", "2", "--speaker", "(?=a)"], "'(?=a)' is not a regular expr"),
         ("c", "{}", ["run", "l.json", "--folds", "2", "--speaker", "x" * 1001], "1,001 characters"),
