@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import select
+import subprocess
+import sys
 from pathlib import Path
 
 from tests.conftest import Run, assert_one_line_error
