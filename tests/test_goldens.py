@@ -1,0 +1,409 @@
+"""The figures, signatures and texts of the commands, kept as files in tests/goldens.
+
+A change that should change none of them fails here if it does. `WRITE_GOLDENS=1 pytest tests/test_goldens.py` writes
+the files again; the difference then belongs in the commit.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import ROOT, SENTENCES, run_main, write_json
+from tests.formats.samples import SAMPLES
+
+GOLDENS = Path(__file__).with_name("goldens")
+WRITE = "WRITE_GOLDENS"
+
+SCORE = re.compile(r"-?\d+\.(\d{9,}|\d{3}(?!\d))")
+"""A number of three digits after the point, as a golden file rounds scores, or of full precision, as a command writes."""
+
+TOLERANCE = 1e-3 + 5e-4
+"""Of a score in natural log: 1e-3, and what rounding to three digits adds."""
+
+VARIES = (
+    (re.compile(r"rescore:\d[^|\s]*"), "rescore:VERSION"),
+    (re.compile(r"\b(jiwer|rapidfuzz|sacrebleu):\d[^|\s]*"), r"\1:VERSION"),
+    (re.compile(r"\b\d[\d.,]* ?(s|ms|min)\b(?! of)"), r"TIME \1"),
+)
+"""What differs between machines and runs, and what is written instead."""
+
+
+RESULTS = (
+    "utterances",
+    "hypotheses",
+    "weights",
+    "origin",
+    "dataset",
+    "system",
+    "metrics",
+    "ref_words",
+    "dev",
+    "changed",
+)
+METRIC = (
+    "higher_is_better", "first_pass", "oracle", "own_oracle", "reranked", "p_value", "counts", "sentence_errors",
+    "intervals", "signature",
+)  # fmt: skip
+WEIGHTS = ("weights", "origin", "tuned", "tuned_for", "decision")
+"""The keys of results and weights files that are kept."""
+
+
+class Golden:
+    """What a case prints and writes, to compare with its golden file."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.lines: list[str] = []
+        self.hidden: list[tuple[re.Pattern[str], str]] = [(re.compile(re.escape(str(folder))), "FOLDER"), *VARIES]
+
+    def hide(self, pattern: str, instead: str) -> None:
+        """What else differs between machines in this case, such as the fingerprint of a model that it trains."""
+        self.hidden.append((re.compile(pattern), instead))
+
+    def run(self, *arguments: str | Path, status: int = 0, input: str = "") -> str:  # noqa: A002 (as `run_main`)
+        """A command, with what it prints."""
+        done = run_main(*arguments, input=input)
+        assert done.returncode == status, done.stderr
+        self.add("$ rescore " + " ".join(map(str, arguments)), done.stdout)
+        if done.stderr:
+            self.add("stderr:", done.stderr)
+        if status:
+            self.add(f"exit status: {status}", "")
+        return done.stdout
+
+    def quietly(self, *arguments: str | Path) -> None:
+        """A command that prepares others: what it prints is another case's."""
+        done = run_main(*arguments)
+        assert done.returncode == 0, done.stderr
+
+    def add(self, heading: str, text: str) -> None:
+        for pattern, instead in self.hidden:
+            text = pattern.sub(instead, text)
+        self.lines += [heading, *(f"    {line}".rstrip() for line in text.splitlines()), ""]
+
+    def file(self, name: str, lines: int | None = None) -> None:
+        """A text file that a command wrote, or its first lines."""
+        text = (self.folder / name).read_text(encoding="utf-8")
+        self.add(name, "".join(text.splitlines(keepends=True)[:lines]))
+
+    def data(self, name: str, *keys: str) -> None:
+        """Keys of a JSON file that a command wrote, one a line, with floats to six digits."""
+        value = json.loads((self.folder / name).read_text(encoding="utf-8"), parse_float=lambda text: f6(float(text)))
+        rows = [(key, value[key]) for key in keys if key != "metrics"]
+        for metric in value["metrics"] if "metrics" in keys else ():
+            rows += [(f"{metric['metric']} {key}", metric[key]) for key in METRIC if metric[key] not in (None, {})]
+        self.add(name, "\n".join(f"{key}: {json.dumps(value)}" for key, value in rows))
+
+    def lists(self, name: str, lists: int = 4, hypotheses: int = 4) -> None:
+        """The first lists of a file in JSON Lines, with the scores of their first hypotheses and the sums of all."""
+        path = self.folder / name
+        rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        rows = [row for row in rows if "hyps" in row]
+        text = [f"{len(rows)} lists, {sum(len(row['hyps']) for row in rows)} hypotheses"]
+        for row in rows[:lists]:
+            text.append(row["id"])
+            for hypothesis in row["hyps"][:hypotheses]:
+                scores = {"s2s": hypothesis["score"], **hypothesis.get("scores", {})}
+                origin = f" ({hypothesis['origin']})" if "origin" in hypothesis else ""
+                text.append(f"  {hypothesis['text']}{origin}")
+                text.append("    " + " ".join(f"{column}={score:.3f}" for column, score in scores.items()))
+        for column, about in rows[0].get("columns", {}).items():
+            mean = sum(one["scores"][column] for row in rows for one in row["hyps"]) / sum(
+                len(row["hyps"]) for row in rows
+            )
+            text.append(f"mean of {column}: {mean:.3f} {json.dumps(about)}")
+        self.add(name, "\n".join(text))
+
+    def holds(self, name: str) -> None:
+        """Compare with the golden file, or write it."""
+        path = GOLDENS / f"{name}.txt"
+        if os.environ.get(WRITE):
+            GOLDENS.mkdir(exist_ok=True)
+            path.write_text("\n".join(self.lines), encoding="utf-8")
+            return
+        expected = path.read_text(encoding="utf-8").split("\n") if path.exists() else []
+        found = "\n".join(self.lines).split("\n")
+        difference = list(
+            difflib.unified_diff(expected, rounded_as(expected, found), "golden", "found", n=2, lineterm="")
+        )
+        if difference:
+            again = f"{WRITE}=1 pytest tests/test_goldens.py -k {name} writes it again"
+            pytest.fail("\n".join([f"{path.name} differs; {again}", *difference]), pytrace=False)
+
+
+def f6(value: float) -> float:
+    return float(f"{value:.6g}")
+
+
+def rounded_as(expected: list[str], found: list[str]) -> list[str]:
+    """The lines that were found, with scores that are near the expected ones replaced by these."""
+    if len(expected) != len(found):
+        return found
+    return [right if near(right, line) else line for right, line in zip(expected, found, strict=True)]
+
+
+def near(expected: str, found: str) -> bool:
+    """Whether two lines differ in scores of three digits alone, and in these by no more than the tolerance."""
+    if SCORE.sub("", expected) != SCORE.sub("", found):
+        return False
+    pairs = zip(SCORE.finditer(expected), SCORE.finditer(found), strict=True)
+    return all(abs(float(one[0]) - float(other[0])) <= TOLERANCE for one, other in pairs)
+
+
+@pytest.fixture
+def golden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Golden:
+    """A case in a folder of its own, which holds the demo data, and 30 lists each in test.json and dev.json."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", "")  # an n-gram is estimated here, not by a program that a machine may have
+    for name in ("data", "models"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    for name in ("test", "dev"):
+        write_json(tmp_path / f"{name}.json", first(name))
+    return Golden(tmp_path)
+
+
+def first(name: str, number: int = 30) -> dict[str, Any]:
+    """The first demo lists."""
+    lists = json.loads((ROOT / "data" / f"{name}.json").read_text(encoding="utf-8"))
+    return dict(list(lists.items())[:number])
+
+
+@pytest.fixture
+def ngram(golden: Golden) -> Golden:
+    """The same with a trigram model of two thirds of the sentences, in the folder lm."""
+    sentences = "".join(f"{line}\n" for number, line in enumerate(SENTENCES) if number % 3)
+    (golden.folder / "text.txt").write_text(sentences, encoding="utf-8")
+    golden.quietly("train", "--lm", "ngram", "-o", "3", "--text", "text.txt", "--out", "lm")
+    return golden
+
+
+def test_demo(golden: Golden) -> None:
+    golden.run(
+        "data/test.json", "--lm", "tta", "--dev", "data/dev.json", "--report", "r.json", "--best", "best.trn",
+        "--save-weights", "w.json",
+    )  # fmt: skip
+    golden.data("r.json", *RESULTS)
+    golden.data("w.json", *WEIGHTS)
+    golden.file("best.trn")
+    golden.run("check", "r.json", "--golden", "data/golden.json")
+    golden.holds("demo")
+
+
+def test_two(golden: Golden) -> None:
+    """The example that the README begins with."""
+    golden.run("data/two.json", "--lm", "tta", "--weight", "0.3", "--best", "best.trn")
+    golden.file("best.trn")
+    golden.run("data/two.json", "--lm", "tta", "--explain", "-o", "out.jsonl")
+    golden.lists("out.jsonl")
+    golden.holds("two")
+
+
+def test_intact(golden: Golden) -> None:
+    golden.run("test.json", "--lm", "bilm:intact", "--dev", "dev.json", "-o", "out.jsonl")
+    golden.lists("out.jsonl")
+    golden.holds("intact")
+
+
+def test_stages(ngram: Golden) -> None:
+    """Two models by the stages and by one command: equal figures, texts and signatures."""
+    lms = ("--lm", "unilm", "--lm", "ngram:lm")
+    for name in ("dev", "test"):
+        ngram.run("score", f"{name}.json", *lms, "-o", f"{name}.jsonl")
+    ngram.lists("test.jsonl")
+    ngram.run("tune", "dev.jsonl", "-o", "w.json")
+    ngram.data("w.json", *WEIGHTS)
+    ngram.run("tune", "dev.jsonl", "--no-bagging", "--word-bonus", "-o", "-")
+    ngram.run("rerank", "test.jsonl", "--weights", "w.json", "--best", "best", "--report", "r.json")
+    ngram.file("best")
+    ngram.data("r.json", *RESULTS)
+    ngram.run("eval", "test.jsonl", "best", "--ref", "test.json")
+    ngram.run("test.json", *lms, "--dev", "dev.json", "--best", "again", "--report", "again.json")
+    ngram.data("again.json", "signature")
+    assert (ngram.folder / "again").read_text() == (ngram.folder / "best").read_text()
+    ngram.run("analyse", "test.jsonl", "--weights", "w.json")
+    ngram.holds("stages")
+
+
+def test_norms(golden: Golden) -> None:
+    """Means over tokens, given weights, a word bonus, folds."""
+    golden.run("test.json", "--lm", "tta-small", "--lm-norm", "mean", "--dev", "dev.json", "--no-bagging")
+    golden.run("test.json", "--lm", "tta-small", "--folds", "3", "--speaker", "[0-9]$", "--word-bonus", "tune")
+    golden.run("test.json", "--lm", "tta-small", "--weight", "0.9", "--token-bonus", "0.5", "--word-bonus", "2")
+    golden.holds("norms")
+
+
+def fairseq(lists: dict[str, Any]) -> str:
+    """A log of fairseq: the source is the reference with each word spelled backwards."""
+    log = []
+    for number, one in enumerate(lists.values()):
+        log.append(f"S-{number}\t{backwards(one['ref'])}\nT-{number}\t{one['ref']}\n")
+        for hypothesis in hypotheses(one):
+            score = hypothesis["score"] / 1000 / len(hypothesis["text"].split())
+            log.append(f"H-{number}\t{score:.6f}\t{hypothesis['text']}\nP-{number}\t{score:.4f}\n")
+    return "".join(log)
+
+
+def backwards(text: str) -> str:
+    return " ".join(word[::-1] for word in text.split())
+
+
+def hypotheses(one: dict[str, Any]) -> list[dict[str, Any]]:
+    return [value for key, value in one.items() if key.startswith("hyp_")]
+
+
+def espnet2(folder: Path, lists: dict[str, Any]) -> None:
+    """A decode folder of ESPnet2, whose score is a sum of two parts."""
+    for rank in range(1, 11):
+        target = folder / "logdir" / "output.1" / f"{rank}best_recog"
+        target.mkdir(parents=True)
+        rows = {"text": "", "score": "", "scores": ""}
+        for name, one in lists.items():
+            hypothesis = one[f"hyp_{rank}"]
+            ctc = -len(hypothesis["text"]) * 1.5
+            decoder = hypothesis["score"] - ctc
+            rows["text"] += f"{name} {hypothesis['text'].upper()}\n"
+            rows["score"] += f"{name} tensor({hypothesis['score']})\n"
+            rows["scores"] += f"{name} {{'decoder': tensor({decoder}), 'ctc': tensor({ctc})}}\n"
+        for name, text in rows.items():
+            (target / name).write_text(text, encoding="utf-8")
+
+
+def moses(lists: dict[str, Any]) -> str:
+    lines = []
+    for number, one in enumerate(lists.values()):
+        for hypothesis in hypotheses(one):
+            words = hypothesis["text"].split()
+            lines.append(
+                f"{number} ||| {' '.join(words)} ||| LM0= {-1.5 * len(words)} TM0= {len(words)} {-len(set(words))} "
+                f"||| {hypothesis['score'] / 1000:.5f}\n"
+            )
+    return "".join(lines)
+
+
+def references(lists: dict[str, Any], named: bool = False) -> str:
+    return "".join(f"{name} {one['ref'].upper()}\n" if named else f"{one['ref']}\n" for name, one in lists.items())
+
+
+def test_espnet2(ngram: Golden) -> None:
+    for name in ("dev", "test"):
+        espnet2(ngram.folder / name, first(name))
+        (ngram.folder / f"{name}.ref").write_text(references(first(name), named=True), encoding="utf-8")
+    given = ("test", "--ref", "test.ref", "--dev", "dev", "--dev-ref", "dev.ref")
+    ngram.run(*given, "--lm", "ngram:lower:lm", "--explain")
+    ngram.run(*given, "--lm", "ngram:lower:lm", "--components", "-o", "out.jsonl", "--best", "best")
+    ngram.lists("out.jsonl", 2)
+    ngram.file("best", 10)
+    ngram.run("eval", "test", "--ref", "test.ref")
+    ngram.run("convert", "test", "--ref", "test.ref", "--to", "espnet2", "-o", "again")
+    for name in ("text", "score", "scores"):
+        ngram.file(next((ngram.folder / "again").rglob(f"2best_recog/{name}")).relative_to(ngram.folder).as_posix(), 2)
+    ngram.holds("espnet2")
+
+
+def test_fairseq(golden: Golden) -> None:
+    """Translations, with a word translation model of the other sentences."""
+    for name in ("dev", "test"):
+        (golden.folder / f"{name}.log").write_text(fairseq(first(name)), encoding="utf-8")
+    (golden.folder / "a").write_text("\n".join(map(backwards, SENTENCES[::2])), encoding="utf-8")
+    (golden.folder / "b").write_text("\n".join(SENTENCES[::2]), encoding="utf-8")
+    golden.run("train", "--lm", "lexical", "--pairs", "a", "b", "--out", "words")
+    golden.hide(r"(lexical\S*@)\w{12}", r"\1TRAINED")
+    golden.hide(r'("fingerprint": ")\w{64}', r"\1TRAINED")
+    lms = ("--lm", "lexical:words", "--lm", "lexical:channel:words")
+    golden.run("test.log", *lms, "--dev", "dev.log", "-o", "out.jsonl", "--best", "best.txt", "--explain")
+    golden.lists("out.jsonl", 2)
+    golden.file("best.txt", 10)
+    golden.run("test.log", *lms, "--dev", "dev.log", "--decide", "mbr", "--metric", "bleu", "--metric", "chrf")
+    golden.run("test.log", "--s2s", "sum", "--lenpen", "0.5", "--metric", "ter", "--metric", "chrf++")
+    golden.holds("fairseq")
+
+
+def test_moses(ngram: Golden) -> None:
+    for name in ("dev", "test"):
+        (ngram.folder / f"{name}.best").write_text(moses(first(name)), encoding="utf-8")
+        (ngram.folder / f"{name}.ref").write_text(references(first(name)), encoding="utf-8")
+    given = ("test.best", "--ref", "test.ref", "--dev", "dev.best", "--dev-ref", "dev.ref")
+    ngram.run(*given, "--lm", "ngram:lm", "--metric", "bleu", "--components", "-o", "out.jsonl")
+    ngram.lists("out.jsonl", 2)
+    ngram.run("convert", "out.jsonl", "--to", "moses", "-o", "out.best")
+    ngram.file("out.best", 4)
+    ngram.run("convert", "out.jsonl", "--to", "csv", "-o", "out.csv")
+    ngram.file("out.csv", 4)
+    ngram.holds("moses")
+
+
+def test_toolkits(golden: Golden) -> None:
+    """Files of toolkits as native lists."""
+    for name, files in SAMPLES.items():
+        for file, text in files.items():
+            path = golden.folder / name / file
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        place = f"{name}/{next(iter(files)).split('/')[0]}"
+        options = {"csv": ("--field", "id=utt", "--field", "text=hyp"), "nemo-beams": ("--nbest-size", "2")}
+        golden.run("convert", place, *options.get(name, ()))
+    golden.holds("toolkits")
+
+
+def test_decisions(ngram: Golden) -> None:
+    for rule in ("mbr", "rover"):
+        ngram.run(
+            "test.json", "--lm", "ngram:lm", "--dev", "dev.json", "--decide", rule, "--save-weights", f"{rule}.json",
+            "--best", f"{rule}.trn",
+        )  # fmt: skip
+        ngram.data(f"{rule}.json", *WEIGHTS)
+        ngram.file(f"{rule}.trn", 10)
+    ngram.run(
+        "test.json", "--lm", "ngram:lm", "--weight", "0.9", "--decide", "mbr", "--scale", "0.05", "--metric", "cer"
+    )
+    ngram.run("test.json", "--decide", "rover", "--dev", "dev.json")
+    ngram.holds("decisions")
+
+
+def test_metrics(ngram: Golden) -> None:
+    metrics = [part for name in ("wer", "cer", "bleu", "chrf", "chrf++", "ter", "mer") for part in ("--metric", name)]
+    ngram.run(
+        "data/test.json", "--lm", "ngram:lm", "--weight", "0.9", *metrics, "--report", "r.json", "--best", "best.trn"
+    )
+    ngram.data("r.json", *RESULTS)
+    for name in ("cer", "bleu", "chrf"):
+        ngram.run("test.json", "--lm", "ngram:lm", "--dev", "dev.json", "--metric", name)
+    for options in (
+        ("--case-sensitive", "--split-hyphens", "--drop-punctuation", "--drop-apostrophes"),
+        ("--normalizer", "nfkc", "--split", "characters"),
+        ("--metric", "bleu", "--tokenize", "char"),
+    ):
+        ngram.run("eval", "best.trn", "--ref", "data/test.json", *options)
+    ngram.holds("metrics")
+
+
+def test_recombine(ngram: Golden) -> None:
+    ngram.run("test.json", "--lm", "ngram:lm", "--dev", "dev.json", "--recombine", "5", "-o", "out.jsonl")
+    ngram.lists("out.jsonl", 3)
+    ngram.run("score", "test.json", "--lm", "ngram:lm", "--recombine", "3", "-o", "scored.jsonl")
+    ngram.lists("scored.jsonl", 1, 30)
+    ngram.holds("recombine")
+
+
+def test_respell(ngram: Golden) -> None:
+    respell = ("--respell", "5", "--lexicon", "models/tta/lexicon.txt.xz")
+    ngram.run("test.json", "--lm", "tta-small", "--dev", "dev.json", *respell, "--recombine", "2")
+    ngram.run(
+        "test.json", "--lm", "ngram:lm", "--dev", "dev.json", *respell, "--no-bagging", "-o", "out.jsonl", "--best",
+        "best.trn", "--respellings", "words.md", "--save-weights", "w.json",
+    )  # fmt: skip
+    ngram.data("w.json", *WEIGHTS)
+    ngram.lists("out.jsonl", 2)
+    ngram.file("best.trn", 10)
+    ngram.file("words.md", 20)
+    ngram.run("score", "test.json", "--lm", "ngram:lm", *respell, "--channel", "models/channel", "-o", "scored.jsonl")
+    ngram.lists("scored.jsonl", 1, 30)
+    ngram.run("test.json", "--lm", "ngram:lm", "--dev", "data/dev.json", *respell, "--channel", "dev")
+    ngram.holds("respell")
