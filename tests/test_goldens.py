@@ -49,7 +49,7 @@ RESULTS = (
     "dev",
     "changed",
 )
-METRIC = ("first_pass", "oracle", "own_oracle", "reranked", "p_value", "sentence_errors", "intervals")
+METRIC = ("first_pass", "oracle", "own_oracle", "reranked", "p_value", "sentence_errors")
 WEIGHTS = ("weights", "origin", "tuned", "tuned_for", "decision")
 """The keys of results and weights files that are kept."""
 
@@ -85,7 +85,7 @@ class Golden:
     def add(self, heading: str, text: str) -> None:
         for pattern, instead in self.hidden:
             text = pattern.sub(instead, text)
-        self.lines += [heading, *(f"    {line}".rstrip() for line in text.splitlines()), ""]
+        self.lines += [heading, *(f"  {line}".rstrip() for line in text.splitlines()), ""]
 
     def file(self, name: str, lines: int | None = None) -> None:
         """A text file that a command wrote, or its first lines."""
@@ -100,7 +100,7 @@ class Golden:
             rows += [(f"{metric['metric']} {key}", metric[key]) for key in METRIC if metric[key] not in (None, {})]
         self.add(name, "\n".join(f"{key}: {json.dumps(value)}" for key, value in rows))
 
-    def lists(self, name: str, lists: int = 2, hypotheses: int = 3, only: str = "") -> None:
+    def lists(self, name: str, lists: int = 1, hypotheses: int = 3, only: str = "") -> None:
         """The first lists of a file in JSON Lines: scores and origins of their first hypotheses, and means of all.
 
         With `only`, the hypotheses of this origin.
@@ -197,7 +197,7 @@ def test_demo(golden: Golden) -> None:
     )  # fmt: skip
     golden.data("r.json", *RESULTS)
     golden.data("w.json", *WEIGHTS)
-    golden.file("best.trn", 30)
+    golden.file("best.trn", 10)
     golden.run("check", "r.json", "--golden", "data/golden.json")
     golden.holds("demo")
 
@@ -306,7 +306,7 @@ def test_espnet2(ngram: Golden) -> None:
     given = ("test", "--ref", "test.ref", "--dev", "dev", "--dev-ref", "dev.ref")
     ngram.run(*given, "--lm", "ngram:lower:lm", "--explain")
     ngram.run(*given, "--lm", "ngram:lower:lm", "--components", "-o", "out.jsonl", "--best", "best")
-    ngram.lists("out.jsonl", 2)
+    ngram.lists("out.jsonl")
     ngram.file("best", 5)
     ngram.run("eval", "test", "--ref", "test.ref")
     ngram.run("convert", "test", "--ref", "test.ref", "--to", "espnet2", "-o", "again")
@@ -325,7 +325,7 @@ def test_fairseq(golden: Golden) -> None:
     golden.hide(r"(lexical[\w:]*@)\w{12}", r"\1TRAINED")
     lms = ("--lm", "lexical:words", "--lm", "lexical:channel:words")
     golden.run("test.log", *lms, "--dev", "dev.log", "-o", "out.jsonl", "--best", "best.txt", "--explain")
-    golden.lists("out.jsonl", 2)
+    golden.lists("out.jsonl")
     golden.file("best.txt", 5)
     golden.run("test.log", *lms, "--dev", "dev.log", "--decide", "mbr", "--metric", "bleu", "--metric", "chrf")
     golden.run("test.log", "--s2s", "sum", "--lenpen", "0.5", "--metric", "ter", "--metric", "chrf++")
@@ -338,7 +338,7 @@ def test_moses(ngram: Golden) -> None:
         (ngram.folder / f"{name}.ref").write_text(references(first(name)), encoding="utf-8")
     given = ("test.best", "--ref", "test.ref", "--dev", "dev.best", "--dev-ref", "dev.ref")
     ngram.run(*given, "--lm", "ngram:lm", "--metric", "bleu", "--components", "-o", "out.jsonl")
-    ngram.lists("out.jsonl", 2)
+    ngram.lists("out.jsonl")
     ngram.run("convert", "out.jsonl", "--to", "moses", "-o", "out.best")
     ngram.file("out.best", 4)
     ngram.run("convert", "out.jsonl", "--to", "csv", "-o", "out.csv")
@@ -365,7 +365,6 @@ def test_decisions(ngram: Golden) -> None:
             "test.json", "--lm", "ngram:lm", "--dev", "dev.json", "--decide", rule, "--save-weights", f"{rule}.json",
             "--best", f"{rule}.trn",
         )  # fmt: skip
-        ngram.data(f"{rule}.json", *WEIGHTS)
         ngram.file(f"{rule}.trn", 5)
     ngram.run(
         "test.json", "--lm", "ngram:lm", "--weight", "0.9", "--decide", "mbr", "--scale", "0.05", "--metric", "cer"
@@ -393,7 +392,7 @@ def test_metrics(ngram: Golden) -> None:
 
 def test_recombine(ngram: Golden) -> None:
     ngram.run("test.json", "--lm", "ngram:lm", "--dev", "dev.json", "--recombine", "5", "-o", "out.jsonl")
-    ngram.lists("out.jsonl", 3)
+    ngram.lists("out.jsonl")
     ngram.run("score", "test.json", "--lm", "ngram:lm", "--recombine", "3", "-o", "scored.jsonl")
     ngram.lists("scored.jsonl", 3, 3, only="recombined")
     ngram.holds("recombine")
@@ -423,7 +422,7 @@ def test_respell(ngram: Golden) -> None:
         "--respellings", "words.md", "--save-weights", "w.json",
     )  # fmt: skip
     ngram.data("w.json", *WEIGHTS)
-    ngram.lists("out.jsonl", 2)
+    ngram.lists("out.jsonl")
     ngram.file("best.trn", 5)
     ngram.file("words.md", 8)
     ngram.run("test.json", "--dev", "dev.json", *respell, "--channel", "dev")
@@ -510,7 +509,7 @@ def test_combine(golden: Golden) -> None:
         (golden.folder / f"{name}.ctm").write_text(ctm(lists, rank, pace), encoding="utf-8")
     (golden.folder / "talk.txt").write_text(references(lists), encoding="utf-8")
     golden.run("combine", "a.ctm", "b.ctm", "c.ctm", "--ref", "talk.txt", "-o", "l.jsonl")
-    golden.lists("l.jsonl", 4)
+    golden.lists("l.jsonl", 2)
     golden.run("rerank", "l.jsonl", "--decide", "rover", "--scale", "1", "--best", "equal.ctm")
     golden.file("equal.ctm", 10)
     golden.run("tune", "l.jsonl", "--decide", "rover", "-o", "w.json")
@@ -540,7 +539,6 @@ def test_confidence(ngram: Golden) -> None:
     ngram.run(
         "test.json", "--lm", "ngram:lm", "--dev", "dev.json", "--confidence", "run.jsonl", "--segments", "segments"
     )
-    ngram.file("run.jsonl", 1)
     ngram.holds("confidence")
 
 
@@ -554,11 +552,10 @@ def test_compare(ngram: Golden) -> None:
 def test_report(ngram: Golden) -> None:
     """Tables of two results files, and a check of one beside the other."""
     run = ("test.json", "--lm", "ngram:lm", "--dev", "dev.json")
-    ngram.quietly(*run, "--report", "a.json", "--table", "a.md")
+    ngram.quietly(*run, "--report", "a.json")
     ngram.quietly(
         *run, "--report", "b.json", "--metric", "wer", "--decide", "mbr", "--system", "vote", "--dataset", "dev"
     )
-    ngram.file("a.md", 12)
     for style in ("text", "markdown", "csv", "latex"):
         ngram.run("report", "a.json", "b.json", "--style", style, "--rename", "ngram=3-gram")
     ngram.run("report", "a.json", "b.json", "--layout", "paper", "--style", "latex")
@@ -636,7 +633,7 @@ def test_page(ngram: Golden) -> None:
     page = (ngram.folder / "page.html").read_text(encoding="utf-8")
     page = re.sub(r"(?s)<(script|style|svg)\b.*?</\1>", "", page)
     lines = (line.strip() for line in html.unescape(re.sub(r"<[^>]*>", "\n", page)).splitlines())
-    ngram.add("page.html", "\n".join(list(filter(None, lines))[:150]))
+    ngram.add("page.html", "\n".join(list(filter(None, lines))[:70]))
     ngram.holds("page")
 
 
@@ -661,7 +658,7 @@ def test_service(ngram: Golden) -> None:
 
     lists = [
         {"id": name, "hyps": [{"text": one["text"], "score": one["score"]} for one in hypotheses(lists)[:3]]}
-        for name, lists in first("test", 2).items()
+        for name, lists in first("test", 1).items()
     ]
     weights = {"s2s": 0.2, "ngram": 0.8}
     ngram.hide(r'"version": "[^"]*"', '"version": VERSION')
