@@ -304,7 +304,7 @@ def test_espnet2(ngram: Golden) -> None:
         espnet2(ngram.folder / name, first(name))
         (ngram.folder / f"{name}.ref").write_text(references(first(name), named=True), encoding="utf-8")
     given = ("test", "--ref", "test.ref", "--dev", "dev", "--dev-ref", "dev.ref")
-    ngram.run(*given, "--lm", "ngram:lower:lm", "--explain")
+    ngram.run(*given, "--lm", "ngram:lower:lm")
     ngram.run(*given, "--lm", "ngram:lower:lm", "--components", "-o", "out.jsonl", "--best", "best")
     ngram.lists("out.jsonl")
     ngram.file("best", 5)
@@ -362,7 +362,7 @@ def test_toolkits(golden: Golden) -> None:
 def test_decisions(ngram: Golden) -> None:
     for rule in ("mbr", "rover"):
         ngram.run(
-            "test.json", "--lm", "ngram:lm", "--dev", "dev.json", "--decide", rule, "--save-weights", f"{rule}.json",
+            "test.json", "--lm", "ngram:lm", "--dev", "dev.json", "--decide", rule,
             "--best", f"{rule}.trn",
         )  # fmt: skip
         ngram.file(f"{rule}.trn", 5)
@@ -445,7 +445,7 @@ def test_terms(ngram: Golden) -> None:
     ngram.run(*given, "--respell", "5", "--lexicon", "models/tta/lexicon.txt.xz", "--metric", "wer", "-o", "out.jsonl")
     ngram.lists("out.jsonl", 1, 2)
     ngram.run("eval", "best.trn", "--ref", "test.json", "--words", "terms.txt")
-    ngram.run("score", "test.json", "--lm", "ngram:lm", "--words", "terms.txt", "-o", "scored.jsonl")
+    ngram.quietly("score", "test.json", "--lm", "ngram:lm", "--words", "terms.txt", "-o", "scored.jsonl")
     ngram.lists("scored.jsonl", 2, 1)
     ngram.holds("terms")
 
@@ -489,7 +489,7 @@ def test_merge(ngram: Golden) -> None:
         (ngram.folder / "other").mkdir(exist_ok=True)
         write_json(ngram.folder / "other" / f"{name}.json", other_system(first(name)))
         ngram.run("merge", f"{name}.json", f"other/{name}.json", "--name", "other", "-o", f"{name}.jsonl")
-    ngram.lists("test.jsonl", 1, 8)
+    ngram.lists("test.jsonl", 1, 7)
     ngram.run("test.jsonl", "--dev", "dev.jsonl", "--components", "--decide", "rover")
     system = ("--with", "other/test.json", "--dev-with", "other/dev.json")
     ngram.run("test.json", *system, "--lm", "ngram:lm", "--dev", "dev.json", "--best", "best.trn")
@@ -511,12 +511,12 @@ def test_combine(golden: Golden) -> None:
     golden.run("combine", "a.ctm", "b.ctm", "c.ctm", "--ref", "talk.txt", "-o", "l.jsonl")
     golden.lists("l.jsonl", 2)
     golden.run("rerank", "l.jsonl", "--decide", "rover", "--scale", "1", "--best", "equal.ctm")
-    golden.file("equal.ctm", 10)
+    golden.file("equal.ctm", 4)
     golden.run("tune", "l.jsonl", "--decide", "rover", "-o", "w.json")
     golden.data("w.json", *WEIGHTS)
     for name in ("ctm", "srt", "vtt", "txt"):
         golden.run("rerank", "l.jsonl", "--weights", "w.json", "--best", f"talk.{name}")
-        golden.file(f"talk.{name}", 8)
+        golden.file(f"talk.{name}", 4)
     golden.run("eval", "talk.ctm", "a.ctm", "--whole", "--ref", "talk.txt")
     golden.holds("combine")
 
@@ -529,16 +529,13 @@ def test_confidence(ngram: Golden) -> None:
     ngram.run(*given, "--dev", "dev.jsonl", "--alternatives", "2", "-o", "words.jsonl")
     ngram.file("words.jsonl", 1)
     ngram.run(*given, "--decide", "mbr", "--scale", "0.05", "-o", "mbr.jsonl")
-    ngram.file("mbr.jsonl", 1)
     segments = "".join(
         f"{name} talk {3 * place:.2f} {3 * place + 2.5:.2f}\n" for place, name in enumerate(first("test"))
     )
     (ngram.folder / "segments").write_text(segments, encoding="utf-8")
     ngram.run(*given, "--segments", "segments", "-o", "words.ctm")
-    ngram.file("words.ctm", 10)
-    ngram.run(
-        "test.json", "--lm", "ngram:lm", "--dev", "dev.json", "--confidence", "run.jsonl", "--segments", "segments"
-    )
+    ngram.file("words.ctm", 8)
+    ngram.run("test.json", "--lm", "ngram:lm", "--dev", "dev.json", "--confidence", "run.jsonl")
     ngram.holds("confidence")
 
 
@@ -570,7 +567,7 @@ def test_report(ngram: Golden) -> None:
 CONFIG = {"layers": 2, "d_model": 32, "heads": 2, "d_ff": 64, "max_positions": 64}
 TINY = (
     "--config", "small.json", "--steps", "3", "--precision", "float32", "--device", "cpu",
-    "--held-out", "10", "--batch-tokens", "512", "--out", "lm",
+    "--batch-tokens", "512", "--out", "lm",
 )  # fmt: skip
 TEXT = ("--text", "data/sentences.txt", "--size", "400")
 PAIRS = ("--pairs", "source.txt", "data/sentences.txt", "--size", "400")
@@ -633,7 +630,7 @@ def test_page(ngram: Golden) -> None:
     page = (ngram.folder / "page.html").read_text(encoding="utf-8")
     page = re.sub(r"(?s)<(script|style|svg)\b.*?</\1>", "", page)
     lines = (line.strip() for line in html.unescape(re.sub(r"<[^>]*>", "\n", page)).splitlines())
-    ngram.add("page.html", "\n".join(list(filter(None, lines))[:70]))
+    ngram.add("page.html", "\n".join(list(filter(None, lines))[:45]))
     ngram.holds("page")
 
 
