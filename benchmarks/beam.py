@@ -18,11 +18,11 @@ import torch
 from torch import Tensor
 
 from rescore import formats
-from rescore.lms.neural import checkpoint
-from rescore.lms.neural.tokenizer import Tokenizer
-from rescore.lms.unified import Segment, Unified
+from rescore.lms import checkpoint
+from rescore.lms.tokenizer import Tokenizer
 from rescore.metrics import choose_metric
 from rescore.metrics.base import list_statistics, oracle, total, value
+from rescore.mt.unified import Segment, Unified
 from rescore.nbest import FIRST_PASS, SUM, Hypothesis, NbestList
 
 SEEN = torch.ones(1, 1, 1, 1, dtype=torch.bool)

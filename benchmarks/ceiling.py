@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 import torch
 
 from rescore.lms import LanguageModel, without_context
-from rescore.lms.neural.blocks import CPU_SLICE, GPU_SLICE
-from rescore.lms.neural.config import NetworkConfig
+from rescore.lms.config import NetworkConfig
+from rescore.lms.networks import CPU_SLICE, GPU_SLICE
 
 ROWS = 1024
 REPEATS = 10

@@ -22,14 +22,14 @@ from typing import Any
 
 import ceiling
 import click
+import speed
 import torch
 import torch.utils.data  # for minicons, which uses it without importing it
 
 import models
 import rescore
 from rescore import styles
-from rescore.lms.neural.config import NetworkConfig
-from rescore.reports import speed
+from rescore.lms.config import NetworkConfig
 
 Score = Callable[[Sequence[str]], object]
 BATCHES = (1, 8, 32, 100)
@@ -77,7 +77,7 @@ def main(
 
 def _networks(row: Callable[..., None], made: dict[str, Path], texts: list[str], repeats: int) -> None:
     tta, bilm, unilm = (rescore.load(f"{kind}:{made[kind]}") for kind in ("tta", "bilm", "unilm"))
-    measured = speed.measure(tta, texts, (), repeats)
+    measured = speed.measure(tta, texts, repeats)
     bare = min(ceiling.tta_seconds(tta, NetworkConfig.load(made["tta"] / "config.json"), texts) for _ in range(repeats))
     row("T-TA, against its bare matrix products", measured.rate, len(texts) / bare)
     for precision in ("bf16", "int8"):

@@ -21,7 +21,7 @@ from objectives import check_rows, loss_and_parameters, run
 
 from rescore import formats, styles
 from rescore.lms import Question, load
-from rescore.lms.neural.config import NetworkConfig
+from rescore.lms.config import NetworkConfig
 from rescore.nbest import NbestList
 from rescore.reports.perplexity import text_score
 

@@ -14,16 +14,16 @@ import tokenizers
 import torch
 from torch import nn
 
-from rescore.lms.neural import checkpoint
-from rescore.lms.neural.blocks import Transformer
-from rescore.lms.neural.config import NAMED
-from rescore.lms.neural.tokenizer import BOS, EOS, MASK, PAD, UNK, Tokenizer
+from rescore.lms import checkpoint
+from rescore.lms.config import NAMED
+from rescore.lms.networks import Transformer
+from rescore.lms.tokenizer import BOS, EOS, MASK, PAD, UNK, Tokenizer
 
 ROOT = Path(__file__).parents[1]
 
 
 def make(kind: str, size: str, folder: Path) -> Path:
-    """A folder with a random network of a named size (rescore/lms/neural/config.py)."""
+    """A folder with a random network of a named size (rescore/lms/config.py)."""
     folder.mkdir(parents=True, exist_ok=True)
     config = replace(NAMED[size](), kind=kind)
     tokenizer = json.loads((ROOT / "models" / "tta" / "tokenizer.json").read_text(encoding="utf-8"))

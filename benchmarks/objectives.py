@@ -26,8 +26,8 @@ from typing import Any
 from safetensors import safe_open
 
 from rescore import formats, styles
-from rescore.lms.neural.tokenizer import BOS, EOS, UNK, Tokenizer
-from rescore.lms.neural.training.corpus import Corpus, encode_corpus
+from rescore.lms.tokenizer import BOS, EOS, UNK, Tokenizer
+from rescore.lms.training.corpus import Corpus, encode_corpus
 
 ROOT = Path(__file__).parents[1]
 TOKENIZER = ROOT / "models" / "tta" / "tokenizer.json"

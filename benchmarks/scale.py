@@ -14,11 +14,11 @@ from collections.abc import Iterator
 import torch
 
 from rescore import formats
-from rescore.engines.cluster import Cluster, ClusterOptions
-from rescore.engines.local import windows
 from rescore.lms import load
 from rescore.lms.base import DEFAULT, Question, without_context
 from rescore.lms.context import in_place
+from rescore.scoring.cluster import Cluster, ClusterOptions
+from rescore.scoring.local import windows
 
 
 def main() -> None:

@@ -20,7 +20,7 @@ import transformers
 from rescore.formats.audio import samples
 from rescore.lms import Question, load
 from rescore.nbest import Audio
-from tests.lms.speech_models import letters, subwords
+from tests.large.speech_models import letters, subwords
 
 RATE, SECONDS, RECORDINGS, HYPOTHESES = 16_000, 5, 2, 10
 

@@ -25,13 +25,13 @@ import numpy as np
 from rapidfuzz.distance import Levenshtein
 from rapidfuzz.process import cdist
 
-from rescore.expansion.channel import Channel, learn
-from rescore.expansion.correct import FEATURES, Finder, Heard, Recording
-from rescore.expansion.sounds import sounds
-from rescore.expansion.terms import Term, TermIndex, read_terms, split
+from rescore.asr.channel import Channel, learn
+from rescore.asr.correct import FEATURES, Finder, Heard, Recording
+from rescore.asr.sounds import sounds
+from rescore.asr.terms import Term, TermIndex, read_terms, split
 from rescore.lms import shipped_models
 from rescore.lms.lexicon import Lexicon
-from rescore.metrics.normalise import WordList
+from rescore.metrics.listed import WordList
 
 SYSTEMS = ("rev-espnet", "rev-kaldi", "speechmatics", "amazon", "google", "microsoft", "kaldi-librispeech")
 """In the order of the hypotheses of lists.jsonl."""

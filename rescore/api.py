@@ -36,9 +36,9 @@ from rescore.nbest import FIRST_PASS, Hypothesis, NbestList, check_scores
 
 # Imports wait until a function is called: `import rescore` costs nothing, and only networks need torch.
 if TYPE_CHECKING:
+    from rescore.asr.confidence import Word
+    from rescore.asr.correct import Corrected
     from rescore.config import RunConfig
-    from rescore.decision.confidence import Word
-    from rescore.expansion.correct import Corrected
     from rescore.lms import LanguageModel
     from rescore.lms.base import Public
     from rescore.metrics import Normaliser
@@ -135,7 +135,6 @@ def score(
     lists: Iterable[NbestList | Sequence[str]],
     *lms: str | LanguageModel | Scorer,
     norm: str | None = None,
-    cascade: Weights | Mapping[str, float] | None = None,
     **options: Any,
 ) -> list[NbestList]:
     """Copies of the lists with one more column per language model, called after it.
@@ -149,8 +148,6 @@ def score(
             as by another model of the same kind, the column is called after the model's folder, such as `tta.small`,
             where all models are given by name, as on the command line; else `tta.2`.
         norm: `sum`, `mean` or `length^A` over tokens; None for the one that suits the first pass.
-        cascade: weights by which a model with the option `top=N` chooses the N hypotheses of each list that it scores;
-            None for those that the cards of the models before it recommend.
         options: further fields of `rescore.RunConfig`, such as `count_tokens=True`.
 
     Raises:
@@ -165,8 +162,7 @@ def score(
     from rescore import pipeline
 
     every = checked_lists("score", lists, texts=True)
-    selecting = None if cascade is None else as_weights(cascade, every)
-    config = _config(norm=norm, lms=_names(lms), cascade=selecting, **options)
+    config = _config(norm=norm, lms=_names(lms), **options)
     plan = pipeline.resolve(config, every, load=lambda: as_models(lms), specs=specs_of(lms), measures=False)
     return list(pipeline.score(plan, every))
 
@@ -266,7 +262,7 @@ def _config(
     """The settings of a call; `rescore.plan.resolve` decides the rest."""
     from rescore.config import RunConfig
     from rescore.metrics import MetricOptions, Normaliser
-    from rescore.metrics.normalise import WordList
+    from rescore.metrics.listed import WordList
     from rescore.parts import did_you_mean
 
     known = [field.name for field in fields(RunConfig)]
@@ -295,10 +291,10 @@ def tune(
     Args:
         columns: None for those that `score` added; else all beside the first pass. metric: wer, cer, bleu, chrf or ter;
             None for BLEU where lists have a source text, else WER.
-        decision: best, mbr, mbr-aggregate or rover: what the weights (and the scale of posteriors) are tuned for.
+        decision: best, mbr or rover: what the weights (and the scale of posteriors) are tuned for.
         words: a file of words, as `--words`: what the metrics bwer and uwer count, and what `boost=NUMBER` boosts.
         normaliser: what counts as the same word, such as `rescore.Normaliser(split_hyphens=True)`; the weights keep it.
-        options: further fields of `rescore.RunConfig`, such as `components=True` or `condition="^(.)"`.
+        options: further fields of `rescore.RunConfig`, such as `components=True`.
 
     Raises:
         UserError: there are no lists, one has no reference, or there is no such column.
@@ -344,7 +340,7 @@ def confidence(
         UserError: a column is missing or comes from another model, or dev lists do not suit the calibration.
     """
     from rescore import pipeline
-    from rescore.reports.confidences import confidences
+    from rescore.asr.confidences import confidences
     from rescore.tuning import suited
 
     every, dev_lists = checked_lists("confidence", lists), checked_lists("confidence", dev)
@@ -422,10 +418,10 @@ def correct(
         >>> corrected.text, corrected.changes[0].heard
         ('ask Goldman Sachs', 'gold man sacks')
     """
-    from rescore.expansion.correct import Corrector
-    from rescore.expansion.thresholds import language_model
-    from rescore.formats.documents import Text
-    from rescore.metrics.normalise import WordList
+    from rescore.asr.correct import Corrector
+    from rescore.asr.formats.documents import Text
+    from rescore.asr.thresholds import language_model
+    from rescore.metrics.listed import WordList
 
     listed = WordList.load(Path(words)) if isinstance(words, (str, Path)) else words
     every = list(texts)
@@ -434,26 +430,6 @@ def correct(
     names = recordings or [""] * len(every)
     pieces = [Text(str(n), name, text) for n, (text, name) in enumerate(zip(every, names, strict=True), 1)]
     return Corrector(listed, threshold, language_model(lm) if lm else None).texts(pieces)
-
-
-def propose(
-    lists: Iterable[NbestList],
-    model: str,
-    number: int = 3,
-    prompt: str | Path | None = None,
-    cache: str | Path | None = None,
-) -> list[NbestList]:
-    """The lists, each with up to `number` corrections that a model writes, which reads the list or its recording.
-
-    Args:
-        model: `server:URL#MODEL`, of a server for chat completions, or a model that listens, such as `hf-ctc:DIR`.
-        prompt: a file; see `--propose-prompt`. cache: a folder in which answers are kept.
-
-    Raises:
-        UserError: the lists are scored already, or have no recordings for a model that listens; the server fails.
-    """
-    files: dict[str, Any] = {name: str(path) for name, path in (("propose_prompt", prompt), ("cache", cache)) if path}
-    return _expanded(checked_lists("propose", lists), _config(propose=model, max_new=number, **files))
 
 
 def merge(first: Iterable[NbestList], others: Mapping[str, Iterable[NbestList]]) -> list[NbestList]:
@@ -468,7 +444,7 @@ def merge(first: Iterable[NbestList], others: Mapping[str, Iterable[NbestList]])
         UserError: an utterance is not in the first lists, or a name is taken.
     """
     from rescore import pipeline
-    from rescore.expansion.recombine import merge as merged
+    from rescore.asr.recombine import merge as merged
 
     every = checked_lists("merge", first)
     systems = {name: checked_lists("merge", lists) for name, lists in others.items()}
@@ -529,7 +505,6 @@ def compare(
     metric: str | None = None,
     norm: str | None = None,
     decision: str | None = None,
-    cascade: Weights | Mapping[str, float] | None = None,
     words: str | Path | None = None,
     normaliser: Normaliser | None = None,
     **options: Any,
@@ -537,7 +512,7 @@ def compare(
     """Language models side by side: each tuned on `dev` and measured on `lists`, and all of them together.
 
     Args:
-        lms, norm, cascade: as in `score`. metric, decision, words, normaliser, options: as in `tune`.
+        lms, norm: as in `score`. metric, decision, words, normaliser, options: as in `tune`.
 
     Raises:
         UserError: a model cannot be loaded, or a list has no reference.
@@ -545,8 +520,7 @@ def compare(
     from rescore import pipeline
 
     sets = checked_lists("compare", lists), checked_lists("compare", dev)
-    selecting = None if cascade is None else as_weights(cascade, sets[0])
-    config = _config(metric, decision, words, normaliser, norm=norm, lms=_names(lms), cascade=selecting, **options)
+    config = _config(metric, decision, words, normaliser, norm=norm, lms=_names(lms), **options)
     return pipeline.compare(*sets, config, lambda: as_models(lms), specs=specs_of(lms))
 
 

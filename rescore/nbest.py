@@ -24,8 +24,6 @@ class Origin(StrEnum):
     """Made of parts of other hypotheses."""
     RESPELLED = "respelled"
     """Made of another hypothesis, with words of a lexicon in the place of others."""
-    PROPOSED = "proposed"
-    """Written by an instruction model that read the list, or added by somebody else."""
 
 
 class Role(StrEnum):
@@ -37,8 +35,6 @@ class Role(StrEnum):
     """Scores of a language model, or of anything whose weight is tuned like a language model's."""
     COUNT = "count"
     """A number of words, tokens or edits: its weight is a bonus for each, without bounds."""
-    INTERNAL_LM = "internal_lm"
-    """Scores of a model of the recogniser's own training text, which are subtracted: the weight has no bounds."""
     CHANNEL = "channel"
     """Scores of a channel of misheard words."""
     COMPONENT = "component"
@@ -67,7 +63,7 @@ CHANNEL = "channel"
 """The column with the log probability of what was heard given what respelled words mean; 0 where there are none."""
 
 EDITS = "edits"
-"""The column with the number of words that respelling or a proposal changed."""
+"""The column with the number of words that respelling changed."""
 
 LISTED = "listed"
 """The column with the number of words of the user's list (`--words`) in the text."""
@@ -79,9 +75,9 @@ VOTE = "combine"
 """What the record of a column says where its weight is the natural log of a system's votes (`rescore combine`)."""
 
 RESPELLING = (CHANNEL, EDITS)
-"""Columns of respelled lists. `EDITS` is of lists with proposals, too."""
+"""Columns of respelled lists."""
 
-NEW_WORDS = {Origin.RESPELLED: RESPELLING, Origin.PROPOSED: (EDITS,)}
+NEW_WORDS = {Origin.RESPELLED: RESPELLING}
 """The origins whose hypotheses have words that the toolkit did not write, and the columns that they bring. They may win
 only where this gains something on dev lists."""
 
@@ -123,23 +119,6 @@ def free_name(name: str, taken: Collection[str] = ()) -> str:
     return candidate
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
-    """Which hypotheses of each list a model scored: the best under the columns before it.
-
-    The others have a score of -inf, so that they cannot win where the model has a weight.
-    """
-
-    top: int
-    """The number of hypotheses; respelled and proposed ones, which tuning may exclude, are counted for themselves."""
-    weights: dict[str, float] = field(default_factory=dict)
-    """The weights of the columns before it; empty while nobody has chosen them."""
-
-    def __str__(self) -> str:
-        """For one line of text."""
-        return f"top {self.top} by {', '.join(f'{name} {weight:.5g}' for name, weight in self.weights.items())}"
-
-
 PROBED = re.compile(r"(.*)~(-?\d{1,9}\.\d{2})", re.DOTALL)
 """The fingerprint of a served model: the hash of its name and settings, and the score of a probe."""
 PROBE_TOLERANCE = 0.25
@@ -178,8 +157,6 @@ class Column:
     """The arithmetic: float32, bf16, fp16 or int8."""
     role: Role = Role.LM
     """What the column is."""
-    selection: Selection | None = None
-    """Which hypotheses the model scored; None for all."""
 
     @classmethod
     def component(cls, toolkit: str) -> Column:
@@ -198,8 +175,7 @@ class Column:
     def short(self) -> str:
         """For one line of text."""
         content, probe = split_fingerprint(self.fingerprint)
-        about = f"{self.model}@{content[:12]}{probe} {self.norm} {self.precision}"
-        return f"{about} ({self.selection})" if self.selection else about
+        return f"{self.model}@{content[:12]}{probe} {self.norm} {self.precision}"
 
 
 @dataclass(slots=True)
@@ -278,7 +254,6 @@ class NbestList:
             present = ", ".join(sorted({key for hypothesis in self.hypotheses for key in hypothesis.scores})) or "none"
             how = "with --respell" if name in RESPELLING else "with `rescore score`"
             how += " --words FILE" if name == LISTED else ""
-            how += " or --propose" if name == EDITS else ""
             raise UserError(f"utterance {self.id}: no score {name!r} (found: {present}); add it {how}") from None
 
     def role(self, name: str) -> Role:
@@ -324,11 +299,9 @@ def first_pass_indices(nbest: NbestList) -> list[int]:
 def new_word_origins(lists: Sequence[NbestList], columns: Collection[str]) -> list[Origin]:
     """The origins of `NEW_WORDS` that lists with these columns have, or would have had if something had been found."""
     present = {hypothesis.origin for nbest in lists for hypothesis in nbest.hypotheses}
-    record = lists[0].provenance.get(EDITS) if lists else None
-    writes = bool(record and record.fingerprint)  # a model that proposes: respelling is recorded in the channel
-    proposed = EDITS in columns and (writes or Origin.PROPOSED in present)
-    respelled = Origin.RESPELLED in present or CHANNEL in columns or (EDITS in columns and not proposed)
-    return [origin for origin, yes in zip(NEW_WORDS, (respelled, proposed), strict=True) if yes]
+    return [
+        origin for origin, brought in NEW_WORDS.items() if origin in present or any(name in columns for name in brought)
+    ]
 
 
 def columns_for(columns: Iterable[str], origins: Iterable[Origin]) -> list[str]:
@@ -387,7 +360,7 @@ def ranked_by_means(lists: Sequence[NbestList]) -> bool:
 
 def score_columns(nbest: NbestList) -> list[str]:
     """The columns beside the first pass that hold scores of models, in the order of the file."""
-    return nbest.columns(Role.LM, Role.INTERNAL_LM)
+    return nbest.columns(Role.LM)
 
 
 def component_columns(nbest: NbestList) -> list[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -63,6 +63,9 @@ class Registry(Generic[Part]):
 
     def remove(self, name: str) -> None:
         del self._parts[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._parts)
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and name in self._parts
@@ -119,14 +122,14 @@ FORMATS: Registry[Any] = Registry(
         "native": ("rescore.formats.native", "native JSON or JSON Lines"),
         "espnet1": ("rescore.formats.espnet:ESPNET1", "ESPnet1 data.json"),
         "espnet2": ("rescore.formats.espnet:ESPNET2", "ESPnet2 decode folder"),
-        "kaldi": ("rescore.formats.acoustic:KALDI", "Kaldi N-best folder"),
-        "lattice": ("rescore.formats.lattices", "lattices: HTK or SRILM SLF, Kaldi or OpenFst text"),
-        "srilm": ("rescore.formats.acoustic:SRILM", "SRILM N-best files"),
-        "icefall": ("rescore.formats.speech:ICEFALL", "icefall (k2) recogs"),
-        "sherpa": ("rescore.formats.speech:SHERPA", "sherpa-onnx results"),
-        "wenet": ("rescore.formats.speech:WENET", "WeNet decoder_main --output_nbest"),
-        "whisper": ("rescore.formats.speech:WHISPER", "Whisper JSON"),
-        "speech": ("rescore.formats.speech:SERVICES", "Azure, Google, AWS or Vosk JSON"),
+        "kaldi": ("rescore.asr.formats.acoustic:KALDI", "Kaldi N-best folder"),
+        "lattice": ("rescore.asr.formats.lattices", "lattices: HTK or SRILM SLF, Kaldi or OpenFst text"),
+        "srilm": ("rescore.asr.formats.acoustic:SRILM", "SRILM N-best files"),
+        "icefall": ("rescore.asr.formats.speech:ICEFALL", "icefall (k2) recogs"),
+        "sherpa": ("rescore.asr.formats.speech:SHERPA", "sherpa-onnx results"),
+        "wenet": ("rescore.asr.formats.speech:WENET", "WeNet decoder_main --output_nbest"),
+        "whisper": ("rescore.asr.formats.speech:WHISPER", "Whisper JSON"),
+        "speech": ("rescore.asr.formats.speech:SERVICES", "Azure, Google, AWS or Vosk JSON"),
         "fairseq": ("rescore.formats.translation:FAIRSEQ", "fairseq log"),
         "moses": ("rescore.formats.translation:MOSES", "Moses or Marian n-best"),
         "opennmt": ("rescore.formats.translation:OPENNMT", "OpenNMT log or n_best lines"),
@@ -146,40 +149,40 @@ FORMATS: Registry[Any] = Registry(
 KINDS: Registry[Any] = Registry(
     "kind of language model",
     {
-        "tta": ("rescore.lms.networks:TtaKind", "Transformer-based Text Autoencoder"),
-        "bilm": ("rescore.lms.networks:BilmKind", "masked language model"),
-        "unilm": ("rescore.lms.networks:UnilmKind", "causal language model"),
-        "unilm-bw": ("rescore.lms.networks:BackwardUnilmKind", "causal language model of reversed sentences"),
-        "lstm": ("rescore.lms.networks:LstmKind", "LSTM language model"),
-        "lstm-bw": ("rescore.lms.networks:BackwardLstmKind", "LSTM language model of reversed sentences"),
+        "tta": ("rescore.lms.kinds:TtaKind", "Transformer-based Text Autoencoder"),
+        "bilm": ("rescore.lms.kinds:BilmKind", "masked language model"),
+        "unilm": ("rescore.lms.kinds:UnilmKind", "causal language model"),
+        "unilm-bw": ("rescore.lms.kinds:BackwardUnilmKind", "causal language model of reversed sentences"),
+        "lstm": ("rescore.research.kinds:LstmKind", "LSTM language model"),
+        "lstm-bw": ("rescore.research.kinds:BackwardLstmKind", "LSTM language model of reversed sentences"),
         "permutation": (
             "rescore.research.kinds:PermutationKind",
             "permutation language model (as XLNet, with T-TA layers)",
         ),
         "electra": ("rescore.research.kinds:ElectraKind", "ELECTRA discriminator, which detects replaced tokens"),
         "unified": (
-            "rescore.lms.networks:UnifiedKind",
+            "rescore.mt.kinds:UnifiedKind",
             "one network that reads in several directions (UniLM), with or without a source text",
         ),
         "ngram": ("rescore.lms.ngram:NgramKind", "ARPA file or KenLM binary"),
-        "lexical": ("rescore.lms.lexical:LexicalKind", "word translation model (IBM Model 1, Brown et al. 1993)"),
-        "hf-masked": ("rescore.lms.huggingface:MaskedKind", "masked language model of Hugging Face transformers"),
-        "hf-causal": ("rescore.lms.huggingface:CausalKind", "causal language model of Hugging Face transformers"),
-        "hf-seq2seq": ("rescore.lms.huggingface:Seq2SeqKind", "translation model of Hugging Face transformers"),
+        "lexical": ("rescore.mt.lexical:LexicalKind", "word translation model (IBM Model 1, Brown et al. 1993)"),
+        "hf-masked": ("rescore.large.kinds:MaskedKind", "masked language model of Hugging Face transformers"),
+        "hf-causal": ("rescore.large.kinds:CausalKind", "causal language model of Hugging Face transformers"),
+        "hf-seq2seq": ("rescore.large.kinds:Seq2SeqKind", "translation model of Hugging Face transformers"),
         "hf-ctc": (
-            "rescore.lms.huggingface:CtcKind",
+            "rescore.large.kinds:CtcKind",
             "CTC speech model of Hugging Face transformers; listens to --audio",
         ),
         "hf-speech": (
-            "rescore.lms.huggingface:SpeechKind",
+            "rescore.large.kinds:SpeechKind",
             "sequence-to-sequence speech model of transformers (Whisper); listens to --audio",
         ),
         "a3t": ("rescore.research.kinds:A3tKind", "alignment-aware acoustic and text model; listens to --audio"),
         "qe": (
-            "rescore.lms.quality_estimation:QualityKind",
+            "rescore.mt.quality_estimation:QualityKind",
             "translation quality estimate without references (COMET-QE, CometKiwi)",
         ),
-        "server": ("rescore.lms.server:ServerKind", "model URL#MODEL on a vLLM, SGLang or llama-cpp-python server"),
+        "server": ("rescore.large.server:ServerKind", "model URL#MODEL on a vLLM, SGLang or llama-cpp-python server"),
     },
 )
 """The kinds of language models: classes with the methods of `rescore.lms.base.Kind`."""
@@ -191,11 +194,11 @@ EXPERIMENTS: Registry[Any] = Registry(
         "sentence-order": ("rescore.research.kinds:OrderOptions", "the order of two lines as a further target"),
     },
 )
-"""Options that are added to the trainings of several kinds: subclasses of `rescore.lms.neural.options.Experiment`."""
+"""Options that are added to the trainings of several kinds: subclasses of `rescore.lms.training.options.Experiment`."""
 
 CHANNEL_KINDS: Registry[Any] = Registry(
     "kind of channel",
-    {"channel": ("rescore.expansion.channel:ChannelKind", "model of misheard words, for --respell")},
+    {"channel": ("rescore.asr.channel:ChannelKind", "model of misheard words, for --respell")},
 )
 """Kinds of channels that `rescore train` estimates: classes with the methods of `rescore.lms.base.Kind`."""
 
@@ -208,15 +211,15 @@ METRICS: Registry[Any] = Registry(
             "rescore.metrics.wer:MixedErrorRate",
             "mixed error rate: characters of Chinese, Japanese and Thai, words of the rest",
         ),
-        "bwer": ("rescore.metrics.wer:ListedErrorRate", "word error rate of the words in --words"),
-        "uwer": ("rescore.metrics.wer:OtherErrorRate", "word error rate of all other words"),
-        "recall": ("rescore.metrics.terms:Recall", "recall of the terms in --words"),
-        "precision": ("rescore.metrics.terms:Precision", "precision of the terms in --words"),
-        "f1": ("rescore.metrics.terms:F1", "F1 of the terms in --words"),
+        "bwer": ("rescore.metrics.listed:ListedErrorRate", "word error rate of the words in --words"),
+        "uwer": ("rescore.metrics.listed:OtherErrorRate", "word error rate of all other words"),
+        "recall": ("rescore.asr.term_metrics:Recall", "recall of the terms in --words"),
+        "precision": ("rescore.asr.term_metrics:Precision", "precision of the terms in --words"),
+        "f1": ("rescore.asr.term_metrics:F1", "F1 of the terms in --words"),
         "bleu": ("rescore.metrics.mt:Bleu", "BLEU, as sacreBLEU"),
         "chrf": ("rescore.metrics.mt:Chrf", "chrF2, as sacreBLEU"),
         "chrf++": ("rescore.metrics.mt:ChrfPlusPlus", "chrF2++, as sacreBLEU"),
-        "comet": ("rescore.metrics.comet:Comet", "COMET, of --comet-model"),
+        "comet": ("rescore.mt.comet:Comet", "COMET, of --comet-model"),
         "ter": ("rescore.metrics.mt:Ter", "translation edit rate, as sacreBLEU; slow"),
     },
 )
@@ -243,11 +246,7 @@ DECISIONS: RegistryWithOptions[Any] = RegistryWithOptions(
     {
         "best": ("rescore.decision.rules:Best", "the hypothesis with the best score"),
         "mbr": ("rescore.decision.rules:MinimumBayesRisk", "minimum Bayes risk"),
-        "mbr-aggregate": (
-            "rescore.decision.rules:AggregatedBayesRisk",
-            "minimum Bayes risk with aggregated references (BLEU and chrF)",
-        ),
-        "rover": ("rescore.decision.rover:Rover", "a vote on each word"),
+        "rover": ("rescore.asr.rover:Rover", "a vote on each word"),
     },
 )
 """How a text is chosen from a list: subclasses of `rescore.decision.DecisionRule`."""

@@ -14,31 +14,26 @@ stages of `rescore.pipeline`. A stage asks the plan, and neither the config, nor
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from rescore.config import RunConfig
 from rescore.decision import DECISIONS, Decision
-from rescore.engines.cascade import weights_of_cards, weights_of_cascade
 from rescore.errors import UserError
 from rescore.lms import (
     LanguageModel,
-    capabilities_of,
     column_name,
     each,
     is_pseudo,
     load_all,
-    parse,
     recommended_weight,
     with_own_columns,
 )
-from rescore.lms.base import selecting
 from rescore.metrics import METRICS, Metric, choose_metric
 from rescore.metrics.base import remembered
 from rescore.metrics.significance import Folds, split
 from rescore.nbest import (
     CHANNEL,
-    EDITS,
     FIRST_PASS,
     LISTED,
     RESPELLING,
@@ -52,7 +47,6 @@ from rescore.nbest import (
 )
 from rescore.tuning import FIRST_PASS_ALONE, TuningOptions, Weights
 from rescore.tuning.folds import LARGE_SET, choose_columns, respelling_columns, suits_word_bonus
-from rescore.tuning.weights import check_condition
 
 log = logging.getLogger(__name__)
 
@@ -83,15 +77,11 @@ class Expansion:
             counts_listed: whether listed words become a column.
         """
         self._listed = config.measuring.words if counts_listed else None
-        self._number, self.respelling, self._proposing = config.recombine, None, None
+        self._number, self.respelling = config.recombine, None
         self.learns_from_decided = bool(config.respell) and config.channel == "folds"
         """Whether a channel is learned from the references of the lists themselves."""
-        if config.propose:
-            from rescore.expansion.propose import Proposing  # here: most runs ask no server
-
-            self._proposing = Proposing(config.propose, config.max_new, config.propose_prompt, config.cache)
         if config.respell:
-            from rescore.expansion.respell import Respelling, find_lexicon
+            from rescore.asr.respell import Respelling, find_lexicon
 
             lexicon = find_lexicon(config.lexicon, config.lms, config.measuring.words)
             self.respelling = Respelling(config.respell, lexicon, config.channel, dev, config.measuring.words)
@@ -99,15 +89,13 @@ class Expansion:
     def __call__(self, lists: Iterable[NbestList], dev: bool = False) -> Iterator[NbestList]:
         """The lists with new hypotheses, as a stream; the dev lists themselves with channels of folds."""
         if self._number:
-            from rescore.expansion.recombine import recombine
+            from rescore.asr.recombine import recombine
 
             lists = (recombine(nbest, self._number) for nbest in lists)
-        if self._proposing:
-            lists = self._proposing(lists)
         if self.respelling:
             lists = self.respelling(lists, dev)
         if self._listed:
-            from rescore.expansion.respell import with_listed
+            from rescore.asr.respell import with_listed
 
             lists = with_listed(lists, self._listed)
         return iter(lists)
@@ -118,7 +106,7 @@ class Plan:
     """All decisions about one experiment. The stages of `rescore.pipeline` execute it."""
 
     models: tuple[LanguageModel, ...] = ()
-    """The language models. Each has a name, and so a column, of its own, and its selection of hypotheses."""
+    """The language models. Each has a name, and so a column, of its own."""
     norm: str = "sum"
     """How token scores become the score of a hypothesis: `sum`, `mean` or `length^A`."""
     counted: tuple[LanguageModel, ...] = ()
@@ -172,21 +160,18 @@ def check(config: RunConfig) -> RunConfig:
         raise UserError("--dev and --weight exclude each other: --dev tunes the weights that --weight sets")
     if config.folds and (config.dev is not None or config.weights):
         raise UserError("--folds tunes on the test lists themselves; leave out --dev and --weight")
-    for option, is_set in (("--respell", config.respell), ("--propose", config.propose)):
-        if is_set and not config.tunes:
-            raise UserError(f"{option} needs --dev lists (or --folds): the weights of its columns are tuned")
-        if is_set and config.plateau:
-            raise UserError(f"--plateau cannot be combined with {option}")
+    if config.respell and not config.tunes:
+        raise UserError("--respell needs --dev lists (or --folds): the weights of its columns are tuned")
     decision = decision_of(config)
     if decision.needs_scale and not config.tunes:
         raise UserError(f"--decide {decision.name} needs --dev lists to tune the scale of posteriors on, or --scale")
     for option, is_set in (
-        ("--plateau", config.plateau), ("--no-bagging", not config.bagging), ("--condition", config.condition),
-        ("--allow-negative", bool(config.negative)), ("--components", config.components),
-    ):  # fmt: skip
+        ("--no-bagging", not config.bagging),
+        ("--allow-negative", bool(config.negative)),
+        ("--components", config.components),
+    ):
         if is_set and not config.tunes:
             raise UserError(f"{option} is about tuning; give --dev or --folds")
-    check_condition(config.condition)
     for option, bonus in (("--word-bonus", config.word_bonus), ("--token-bonus", config.token_bonus)):
         if bonus is True and not config.tunes:
             raise UserError(f"{option} tune needs --dev lists to tune on")
@@ -194,8 +179,6 @@ def check(config: RunConfig) -> RunConfig:
             raise UserError(f"{option} NUMBER needs --weight; --dev and --folds tune this bonus")
     if config.boost is True and not config.tunes:
         raise UserError("--boost tune needs --dev lists to tune on; or give --boost NUMBER")
-    if not config.tunes and any(parse(spec).internal for spec in each(config.lms)):
-        raise UserError("--ilm: the weight of an internal LM is tuned; give --dev or --folds")
     if not config.tunes and config.lms:
         given_weights(config, each(config.lms))
     return config
@@ -360,7 +343,7 @@ class _Resolver:
                 "{n}best_recog/scores, of Kaldi and SRILM the acoustic and the LM score"
             )
         if self._config.recombine:
-            from rescore.expansion.recombine import lacking
+            from rescore.asr.recombine import lacking
 
             if absent := [name for name in columns if name not in lacking(self._basis[0])]:
                 raise UserError(
@@ -384,7 +367,7 @@ class _Resolver:
         return "mean" if means else "sum"
 
     def _models(self, loaded: Sequence[LanguageModel], norm: str, specs: Sequence[str | None]) -> list[LanguageModel]:
-        """The models, each with its column, and with the weights that choose the hypotheses it scores."""
+        """The models, each with its column."""
         names = specs or each(self._config.lms)
         if len(names) != len(loaded):
             names = [None] * len(loaded)
@@ -392,28 +375,10 @@ class _Resolver:
         tuned = self._tuned.columns if self._tuned else {}
         named = {name: tuned.get(name) for name in self._tuned.weights} if self._tuned else {}
         models = with_own_columns(loaded, norm, self._heads, given if len(given) == len(loaded) else (), named)
-        result: list[LanguageModel] = []
-        for lm in models:
-            selection = capabilities_of(lm).selection
-            if selection is not None and not selection.weights:
-                known = tuned.get(column_name(lm, norm))
-                again = known.selection if known else None
-                weights = again.weights if again else self._selecting(lm, result, norm, names)
-                lm = selecting(lm, weights)
-                why = "as the weights were tuned" if again else "--cascade" if self._config.cascade else "model cards"
-                self._decide(column_name(lm, norm), str(capabilities_of(lm).selection), why)
-            elif self._config.lms or specs:
+        if self._config.lms or specs:
+            for lm in models:
                 self._decide(column_name(lm, norm), lm.model, "all hypotheses")
-            result.append(lm)
-        return result
-
-    def _selecting(
-        self, lm: LanguageModel, before: Sequence[LanguageModel], norm: str, names: Sequence[str | None]
-    ) -> Mapping[str, float]:
-        """The weights by which hypotheses are chosen that `lm` scores."""
-        if self._config.cascade is None:
-            return weights_of_cards(lm, list(zip(before, names, strict=False)), norm, self._heads)
-        return weights_of_cascade(self._config.cascade, before, norm, self._heads, self._config.force_weights)
+        return models
 
     def _counted(self, models: Sequence[LanguageModel]) -> tuple[LanguageModel, ...]:
         """The model whose tokens are counted, for a bonus: the first model of pseudo-log-likelihoods.
@@ -422,63 +387,56 @@ class _Resolver:
         and no other count is asked for, none.
         """
         config = self._config
-        complete = [lm for lm in models if capabilities_of(lm).selection is None]  # which score all hypotheses
-        pseudo = [lm for lm in complete if is_pseudo(lm.model)]
+        pseudo = [lm for lm in models if is_pseudo(lm.model)]
         wanted = config.count_tokens
         if wanted is None and config.token_bonus is not None:
             wanted = bool(config.token_bonus)
         known = self._tuned.columns.get(TOKENS) if self._tuned else None
         if wanted is None and known is not None:
-            counted = [lm for lm in complete if same_model(lm.fingerprint, known.fingerprint)]
+            counted = [lm for lm in models if same_model(lm.fingerprint, known.fingerprint)]
             why = "the weights were tuned with its tokens"
         elif wanted is None:
             counted = [] if any(TOKENS in nbest.provenance for nbest in self._heads[:1]) else pseudo
             why = "pseudo-log-likelihoods say little about length"
         else:
-            counted = (pseudo or complete) if wanted else []
+            counted = (pseudo or list(models)) if wanted else []
             why = "asked for"
         if counted:
             self._decide("tokens", f"counted by {counted[0].name}", why)
         return tuple(counted[:1])
 
     def _columns(self, plan: Plan) -> list[str]:
-        """The columns of models whose weights are tuned: of the plan, else (and beside an internal LM) of the lists."""
-        if plan.models and {parse(spec).internal for spec in each(self._config.lms)} != {True}:
+        """The columns of models whose weights are tuned: of the plan, else of the lists."""
+        if plan.models:
             return plan.model_columns
         if not self._basis:
             return []
         columns = choose_columns(self._basis, self._config.columns, self._config.nth)
-        nothing = not (columns or plan.models or self._config.components or self._lists)  # `run` may tune bonuses alone
+        nothing = not (columns or self._config.components or self._lists)  # `run` may tune bonuses alone
         if nothing and plan.decision.name == "best":
             raise UserError(_no_columns(self._config.dev or "the lists", self._basis))
-        return [*columns, *plan.model_columns]
+        return columns
 
     def _tuning(self, plan: Plan, columns: Sequence[str]) -> TuningOptions:
         """How weights of columns are tuned."""
         config = self._config
         new = self._new_columns()
-        internal = [column_name(lm, plan.norm) for lm in plan.models if capabilities_of(lm).internal]
-        internal += [name for name in columns if self._basis and self._basis[0].role(name) is Role.INTERNAL_LM]
-        free = [name for name in columns if name in internal or self._is_component(name)]
+        free = [name for name in columns if self._is_component(name)]
         for name in dict.fromkeys(free):
-            self._decide(name, "a weight without bounds", "internal LM" if name in internal else "component")
+            self._decide(name, "a weight without bounds", "component")
         bonuses = (*self._length_bonuses(plan, columns), *new, *([LISTED] if self._boost is True else []))
         negative = tuple(dict.fromkeys([*config.negative, *free]))
         return TuningOptions(
-            bonuses, config.plateau, config.bagging, negative, config.condition, plan.decision, config.folds,
-            config.speaker, 0.0 if self._boost is True else float(self._boost),
+            bonuses, config.bagging, negative, plan.decision, config.folds, config.speaker,
+            0.0 if self._boost is True else float(self._boost),
         )  # fmt: skip
 
     def _is_component(self, name: str) -> bool:
         return self._config.components and bool(self._basis) and self._basis[0].role(name) is Role.COMPONENT
 
     def _new_columns(self) -> list[str]:
-        """The columns of respelled and proposed hypotheses: those that the expansion will add, or the lists have."""
-        there = respelling_columns(self._basis[:1])
-        added = {EDITS} if self._config.respell or self._config.propose else set()
-        if self._config.respell:
-            added.add(CHANNEL)
-        return [name for name in RESPELLING if name in added or name in there]
+        """The columns of respelled hypotheses: those that the expansion will add, or the lists have."""
+        return list(RESPELLING if self._config.respell else respelling_columns(self._basis[:1]))
 
     def _boosted(self) -> bool | float:
         """Whether a bonus for each listed word is tuned, or the bonus that is given."""

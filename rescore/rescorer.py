@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import cast
 
 from rescore import api, pipeline
+from rescore.asr.calibration import UNCALIBRATED, Calibration, calibrate
+from rescore.asr.confidence import Word, networks
 from rescore.config import RunConfig
-from rescore.decision.confidence import Word, networks
 from rescore.decision.rules import combine
 from rescore.errors import UserError
 from rescore.lms import LanguageModel, capabilities_of, column_name, origin
@@ -25,7 +26,6 @@ from rescore.metrics.normalise import EXACT
 from rescore.nbest import EDITS, FIRST_PASS, SUM, TOKENS, WORDS, Hypothesis, NbestList, ranked_by_means
 from rescore.plan import Plan, resolve
 from rescore.tuning import Weights, suited
-from rescore.tuning.calibration import UNCALIBRATED, Calibration, calibrate
 from rescore.tuning.weights import misfit
 
 Model = str | LanguageModel | api.Scorer
@@ -115,10 +115,10 @@ class Rescorer:
         columns = {column_name(lm, plan.norm): origin(lm, plan.norm) for lm in plan.models}
         if plan.expansion.respelling:
             columns |= plan.expansion.respelling.columns
-        if self._config.propose or (plan.weights.weighs(EDITS) and EDITS not in columns):
+        if plan.weights.weighs(EDITS) and EDITS not in columns:
             raise UserError(
-                "these weights were tuned with respelled or proposed hypotheses; give the --respell and --words that "
-                "they were tuned with, or tune weights without --respell and --propose"
+                "these weights were tuned with respelled hypotheses; give the --respell and --words that they were "
+                "tuned with, or tune weights without --respell"
             )
         if (fault := misfit(plan.weights, columns)) and not self._config.force_weights:
             raise UserError(fault)

@@ -22,19 +22,18 @@ from rescore import formats
 from rescore.cli.main import COMMANDS, cli
 from rescore.cli.options.base import Offer
 from rescore.cli.train import trained_kinds
-from rescore.lms import backends
-from rescore.lms.neural import checkpoint
-from rescore.lms.neural.config import NetworkConfig
-from rescore.lms.neural.tokenizer import Tokenizer
+from rescore.lms import backends, checkpoint
+from rescore.lms.config import NetworkConfig
+from rescore.lms.tokenizer import Tokenizer
 from rescore.reports.check import render_overview
 from rescore.reports.results import read as read_results
 from rescore.signature import Signature
 from tests.cli.test_recipe import espnet1, espnet2
 from tests.conftest import ROOT, SENTENCES, Run, read_report, run_main, some_lists
-from tests.lms.speech_models import build_ctc, build_speech, sound
-from tests.lms.test_huggingface import build as causal_model
+from tests.large.speech_models import build_ctc, build_speech, sound
+from tests.large.test_huggingface import build as causal_model
+from tests.large.test_seq2seq import build as translation_model
 from tests.lms.test_ngram import ARPA
-from tests.lms.test_seq2seq import build as translation_model
 from tests.research.test_hypernyms import wordnet
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -101,8 +100,6 @@ def short(line: str) -> list[str]:
     line = re.sub(r"--minutes \d+", "--steps 2 --batch-tokens 200 --held-out 5", line)
     line = re.sub(r" --engine \S+| --workers \d+", "", line)  # tests/engines has them
     line = line.replace("--lm a3t ", "--lm a3t --steps 2 --d-model 16 ") if "train" in line else line
-    if line.startswith("rescore bench"):
-        line += " --hypotheses 10 --repeats 1 --lengths 5,10"
     if "--lm ngram" in line and line.startswith("rescore train"):
         line += " --discount-fallback"
     return shlex.split(line)[1:]
@@ -167,7 +164,6 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "ref.trn").write_text("".join(f"{one.references[0]} ({one.id})\n" for one in lists), encoding="utf-8")
     for name in ("output.trn", "other.trn"):
         shutil.copy(folder / "ref.trn", folder / name)
-    (folder / "en.glm").write_text("[it's] => [{it is / it has}] / [ ] __ [ ]\n", encoding="utf-8")
     (folder / "names.txt").write_text("\n".join(lists[0].references[0].split()), encoding="utf-8")
     pairs = "1\tthe old clock\tthe clock\n2\ta house\tthe house\n3\tan owl\tthe owl\n"
     for name in ("pairs.tsv", "sts-dev.csv"):

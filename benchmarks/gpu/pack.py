@@ -17,8 +17,8 @@ from safetensors.numpy import save_file
 
 from rescore.errors import UserError
 from rescore.files import replacing
-from rescore.lms.neural.tokenizer import Tokenizer
-from rescore.lms.neural.training.corpus import encode_corpus
+from rescore.lms.tokenizer import Tokenizer
+from rescore.lms.training.corpus import encode_corpus
 
 LONGEST = 126
 """Tokens of a sentence, at most; longer ones are cut. With their frame they have 128 positions."""

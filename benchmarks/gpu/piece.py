@@ -20,13 +20,13 @@ from safetensors import safe_open
 
 from rescore.errors import UserError
 from rescore.files import replacing
-from rescore.lms.networks import TtaKind
-from rescore.lms.neural import checkpoint
-from rescore.lms.neural.config import NetworkConfig
-from rescore.lms.neural.options import Lesson
-from rescore.lms.neural.tokenizer import Tokenizer
-from rescore.lms.neural.training.corpus import Corpus
-from rescore.lms.neural.training.loop import Device, Trainer
+from rescore.lms import checkpoint
+from rescore.lms.config import NetworkConfig
+from rescore.lms.kinds import TtaKind
+from rescore.lms.tokenizer import Tokenizer
+from rescore.lms.training.corpus import Corpus
+from rescore.lms.training.loop import Device, Trainer
+from rescore.lms.training.options import Lesson
 
 
 def main() -> None:

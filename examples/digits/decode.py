@@ -16,8 +16,8 @@ import numpy as np
 import torch
 
 from rescore.formats.audio import recordings
+from rescore.large.huggingface.speech import CtcModel, prefix_beam_search
 from rescore.lms.base import ComputeOptions
-from rescore.lms.huggingface.speech import CtcModel, prefix_beam_search
 
 BEST = 10
 

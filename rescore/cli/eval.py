@@ -49,7 +49,7 @@ def command(
     from rescore.reports.comparison import render_systems as render
 
     if whole:
-        from rescore.formats.whole import measured_recordings
+        from rescore.asr.formats.whole import measured_recordings
 
         if len(inputs.ref) != 1:
             raise click.UsageError("--whole needs one --ref, a file or folder of whole recordings")

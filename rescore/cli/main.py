@@ -6,7 +6,6 @@ import contextlib
 import ctypes
 import difflib
 import errno
-import importlib
 import importlib.metadata
 import io
 import logging
@@ -25,6 +24,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from rescore.errors import UserError
+from rescore.parts import Registry
 from rescore.version import VERSION
 
 
@@ -78,63 +78,73 @@ def reader_may_go() -> Iterator[None]:
         raise ReaderGoneError from None
 
 
-# The summaries stand here so that `rescore --help` needs to import no command.
-COMMANDS = {
-    "run": "Score, tune on --dev, rerank and report (the default command).",
-    "score": "Add LM scores to N-best lists, or print the perplexity of text.",
-    "tune": "Tune the weights on dev lists with references.",
-    "rerank": "Apply weights; write reranked lists or 1-best texts.",
-    "correct": "Correct what was heard into the terms of a list.",
-    "confidence": "Write the confidence of each word, calibrated on dev lists.",
-    "eval": "Measure WER, CER or BLEU of outputs, with p-values.",
-    "analyse": "Show what reranking corrected and broke, and what to do next.",
-    "compare": "Compare language models on the same lists.",
-    "report": "Make one table from several results files.",
-    "check": "Compare results with a golden file; exit 1 if they are worse.",
-    "serve": "Run an HTTP service that reranks lists.",
-    "merge": "Merge the lists of several systems for the same utterances.",
-    "combine": "Combine recognisers of whole recordings into lists of short pieces.",
-    "convert": "Convert N-best lists to another format.",
-    "recipe": "Print the path of a Makefile fragment to include in recipes.",
-    "train": "Train a language model on text or translations.",
-    "embed": "Write vectors of sentences or tokens.",
-    "similarity": "Correlate sentence vectors with human similarity scores.",
-    "probe": "Train a linear classifier on vectors; print its accuracy.",
-    "bench": "Measure the scoring speed on this machine.",
-    "models": "List the shipped models, or print the card of a model.",
-    "init": "Write a Makefile for the lists in a folder.",
-    "completion": "Print shell code for tab completion.",
-}
-
-TOGETHER = {
-    **dict.fromkeys(("check", "report"), "rescore.cli.report"),
-    **dict.fromkeys(("init", "recipe", "completion", "models"), "rescore.cli.setup"),
-    **dict.fromkeys(("embed", "similarity", "probe"), "rescore.research.commands"),
-}
-"""The module of each command that shares it with others; any other command has a module of its name in `cli`."""
+COMMANDS: Registry[click.Command] = Registry(
+    "command",
+    {
+        "run": ("rescore.cli.run:command", "Score, tune on --dev, rerank and report (the default command)."),
+        "score": ("rescore.cli.score:command", "Add LM scores to N-best lists, or print the perplexity of text."),
+        "tune": ("rescore.cli.tune:command", "Tune the weights on dev lists with references."),
+        "rerank": ("rescore.cli.rerank:command", "Apply weights; write reranked lists or 1-best texts."),
+        "correct": ("rescore.asr.commands.correct:command", "Correct what was heard into the terms of a list."),
+        "confidence": (
+            "rescore.asr.commands.confidence:command",
+            "Write the confidence of each word, calibrated on dev lists.",
+        ),
+        "eval": ("rescore.cli.eval:command", "Measure WER, CER or BLEU of outputs, with p-values."),
+        "analyse": ("rescore.cli.analyse:command", "Show what reranking corrected and broke, and what to do next."),
+        "compare": ("rescore.cli.compare:command", "Compare language models on the same lists."),
+        "report": ("rescore.cli.report:report_command", "Make one table from several results files."),
+        "check": (
+            "rescore.cli.report:check_command",
+            "Compare results with a golden file; exit 1 if they are worse.",
+        ),
+        "serve": ("rescore.service.command:command", "Run an HTTP service that reranks lists."),
+        "merge": (
+            "rescore.asr.commands.merge:command",
+            "Merge the lists of several systems for the same utterances.",
+        ),
+        "combine": (
+            "rescore.asr.commands.combine:command",
+            "Combine recognisers of whole recordings into lists of short pieces.",
+        ),
+        "convert": ("rescore.cli.convert:command", "Convert N-best lists to another format."),
+        "recipe": ("rescore.cli.setup:recipe_command", "Print the path of a Makefile fragment to include in recipes."),
+        "train": ("rescore.cli.train:command", "Train a language model on text or translations."),
+        "embed": ("rescore.research.commands:embed_command", "Write vectors of sentences or tokens."),
+        "similarity": (
+            "rescore.research.commands:similarity_command",
+            "Correlate sentence vectors with human similarity scores.",
+        ),
+        "probe": (
+            "rescore.research.commands:probe_command",
+            "Train a linear classifier on vectors; print its accuracy.",
+        ),
+        "models": ("rescore.cli.setup:models_command", "List the shipped models, or print the card of a model."),
+        "init": ("rescore.cli.setup:init_command", "Write a Makefile for the lists in a folder."),
+        "completion": ("rescore.cli.setup:completion_command", "Print shell code for tab completion."),
+    },
+)
+"""The commands: where each is, and what it does. `rescore --help` shows this table and imports no command."""
 
 
 class Commands(click.Group):
-    """Commands are modules of this package, imported when used; without a command name it is `run`."""
+    """Commands are imported when they are used; without a command name it is `run`."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
+        return COMMANDS.names
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        module = importlib.import_module(TOGETHER.get(cmd_name, f"rescore.cli.{cmd_name}"))
-        command = getattr(module, f"{cmd_name}_command" if cmd_name in TOGETHER else "command")
-        assert isinstance(command, click.Command)
-        return command
+        return COMMANDS[cmd_name]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+            formatter.write_dl([(name, COMMANDS.about(name)) for name in COMMANDS])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Commands, and files: lists that `run` is to read may stand first."""
-        commands = [CompletionItem(name, help=about) for name, about in COMMANDS.items() if name.startswith(incomplete)]
+        commands = [CompletionItem(name, help=COMMANDS.about(name)) for name in COMMANDS if name.startswith(incomplete)]
         return [*commands, CompletionItem(incomplete, type="file")]
 
     def make_context(

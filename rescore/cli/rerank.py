@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -29,9 +29,16 @@ class Outputs(options.DetokenizeOption, RerankedOutputs):
 
     segments: str | None = option(
         None,
-        "Kaldi segments file with utterance times. --best x.stm needs it; --best x.ctm uses the start of each "
-        "utterance, if given.",
+        "Kaldi segments file with utterance times: --best x.ctm, .srt and .vtt count from the start of each utterance.",
         metavar="FILE",
+    )
+    keep: int | None = option(
+        None,
+        "Write only the N best hypotheses of each list to -o, for example for a slow model.  [default: all]",
+        "--nbest",
+        metavar="N",
+        low=1,
+        needs="output",
     )
 
     def checked(self) -> Writer:
@@ -59,7 +66,7 @@ class Outputs(options.DetokenizeOption, RerankedOutputs):
                 for nbest, text in ranked:
                     if writer:
                         writer.write(nbest, undo(text))
-                    yield nbest
+                    yield replace(nbest, hypotheses=nbest.hypotheses[: self.keep])
 
             if self.output:
                 formats.write(lists(), self.output)
@@ -92,7 +99,7 @@ def command(
 
     JSON Lines are reranked as a stream, unless --report, --table or --ref needs all lists at once.
     """
-    from rescore import formats, pipeline
+    from rescore import pipeline
 
     reporting.check()
     write = outputs.checked()
@@ -107,4 +114,4 @@ def command(
     texts = outputs.best is not None or outputs.output is None
     with options.progress_bar(inputs.count(nbest), "rerank") as bar:
         stream = options.watched(inputs.iterate(nbest), bar.update)
-        write(pipeline.rerank(stream, loaded, config, texts, formats.input_waits))
+        write(pipeline.rerank(stream, loaded, config, texts))

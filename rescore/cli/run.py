@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from rescore.asr.commands.merge import SystemOptions
 from rescore.cli import options
-from rescore.cli.merge import SystemOptions
 from rescore.cli.options.base import GroupedCommand
 from rescore.cli.options.outputs import RunOutputs
 from rescore.config import RunConfig
@@ -87,7 +87,7 @@ def command(
         to_stdout = True
     click.echo(render(outcome.results), err=to_stdout)
     if certain:
-        from rescore.reports import confidences
+        from rescore.asr import confidences
 
         if quality := confidences.render(certain):
             click.echo(f"\n{quality}", err=to_stdout)

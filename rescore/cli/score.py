@@ -15,7 +15,7 @@ import click
 from rescore.cli import options
 from rescore.cli.options.base import GroupedCommand
 from rescore.config import RunConfig
-from rescore.metrics.normalise import WordList
+from rescore.metrics.listed import WordList
 from rescore.options import Declared, option
 
 if TYPE_CHECKING:
@@ -103,8 +103,8 @@ def command(
     rescore score test.json --lm tta -o test.tta.jsonl.gz
     rescore score --text test.txt --lm tta --lm ngram:lm.arpa
 
-    A column has the name of its model: tta for sums over tokens, tta.mean for means; --ilm adds the column ilm. JSON
-    Lines are scored as a stream.
+    A column has the name of its model: tta for sums over tokens, tta.mean for means. JSON Lines are scored as
+    a stream.
     """
     from rescore import formats, pipeline
     from rescore.metrics import MetricOptions
@@ -112,10 +112,10 @@ def command(
     tokens, output = score.tokens, score.output
     if bool(nbest) == bool(score.text):
         raise click.UsageError("give either N-best lists or --text FILE")
-    if not (lms.lm or lms.ilm):
+    if not lms.lm:
         raise click.UsageError("give --lm KIND[:PATH]; `rescore score --help-all` lists the kinds of models")
-    if score.text and (config.respell or config.recombine or config.propose):
-        raise click.UsageError("--text is scored as it is; --respell, --recombine and --propose are for lists")
+    if score.text and config.expands:
+        raise click.UsageError("--text is scored as it is; --respell and --recombine are for lists")
     if tokens == "-" and (output or "-") == "-":
         raise click.UsageError("--tokens and the result cannot both go to stdout")
     with formats.opened(tokens) if tokens else nullcontext() as file:
@@ -124,7 +124,7 @@ def command(
             return
         measuring = MetricOptions(words=listed.words)
         config = options.configured(config, lms, measuring=measuring, count_tokens=score.count_tokens)
-        head, lists = pipeline.first_lists(inputs.iterate(nbest, skip=score.skip), lambda: True)
+        head, lists = pipeline.first_lists(inputs.iterate(nbest, skip=score.skip))
         plan = pipeline.resolve(config, head, load=lambda: lms.load(skip=score.skip), measures=False)
         number = None if config.expands else inputs.count(nbest)
         total = None if number is None else number * len(plan.models)
@@ -134,17 +134,13 @@ def command(
                 pipeline.score_in_parts(plan, lists, output, bar.update)
                 return
             on_scores = partial(_write_scores, file) if file else None
-            scored = pipeline.score(plan, lists, bar.update, on_scores, formats.input_waits)
+            scored = pipeline.score(plan, lists, bar.update, on_scores)
             formats.write(scored, output or "-")
 
 
 def _write_scores(file: IO[str], model: LanguageModel, nbest: NbestList, scores: Sequence[TokenScores]) -> None:
     """The tokens of each hypothesis of a list."""
-    from rescore.engines.local import NOT_SCORED
-
     for rank, (hypothesis, token_scores) in enumerate(zip(nbest.hypotheses, scores, strict=True), 1):
-        if token_scores is NOT_SCORED:
-            continue
         _write_tokens(file, {"id": nbest.id, "hyp": rank}, model, hypothesis.text, token_scores)
 
 

@@ -308,7 +308,7 @@ def models_command(name: str | None, check: bool) -> int | None:
             raise UserError(f"{name}: has no card (README.md) on this machine")
         click.echo(text_of_card)
         return None
-    from rescore.expansion import Channel
+    from rescore.asr.channel import Channel
     from rescore.styles import text
 
     rows = [["", "parameters", "layers", "d", "language", "trained on", "weight", "folder"]]
@@ -323,7 +323,7 @@ def models_command(name: str | None, check: bool) -> int | None:
 
 
 def _describe_channel(folder: str) -> None:
-    from rescore.expansion import Channel
+    from rescore.asr.channel import Channel
     from rescore.lms.folders import card
     from rescore.styles import text
 

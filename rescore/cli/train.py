@@ -13,7 +13,7 @@ from rescore.cli.options.base import GroupedCommand, Offer, OneOf
 from rescore.errors import UserError
 from rescore.lms.base import Kind, kind_of
 from rescore.lms.folders import card_value
-from rescore.lms.neural.options import NeuralOptions
+from rescore.lms.training.options import NeuralOptions
 from rescore.parts import CHANNEL_KINDS, KINDS
 
 

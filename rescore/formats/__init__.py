@@ -18,7 +18,7 @@ from typing import Any, Protocol
 from rescore.errors import UserError, counted
 from rescore.formats.best import LIKE_TEXT, TEXT, TIMED, BestWriter, read_best, write_best
 from rescore.formats.references import ReferenceFile, References, all_lines, joined, open_references, read_references
-from rescore.formats.source import NO_SCORES, TWICE, Fields, InputWarnings, ListSize, ReadOptions, Source, input_waits
+from rescore.formats.source import NO_SCORES, TWICE, Fields, InputWarnings, ListSize, ReadOptions, Source
 from rescore.formats.text import IdSet, has_entities
 from rescore.formats.writing import opened
 from rescore.nbest import (
@@ -38,7 +38,7 @@ from rescore.parts import FORMATS
 
 log = logging.getLogger(__name__)
 
-BEST_ENDINGS = ("trn", "stm", *(ending[1:] for ending in TIMED))
+BEST_ENDINGS = ("trn", *(ending[1:] for ending in TIMED))
 """Endings of files with 1-best texts, which are no lists."""
 
 __all__ = [
@@ -49,7 +49,6 @@ __all__ = [
     "References",
     "fairseq_logs",
     "from_json",
-    "input_waits",
     "iterate",
     "opened",
     "read",

@@ -14,7 +14,7 @@ from typing import Any
 
 from rescore.errors import UserError
 from rescore.files import read_json
-from rescore.lms.neural.config import LIMITS
+from rescore.lms.config import LIMITS
 
 log = logging.getLogger(__name__)
 

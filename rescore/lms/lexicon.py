@@ -20,7 +20,7 @@ from tqdm import tqdm
 from rescore.errors import UserError
 from rescore.files import replacing
 from rescore.formats.source import read_lines
-from rescore.lms.neural.tokenizer import Tokenizer
+from rescore.lms.tokenizer import Tokenizer
 
 NAME = "lexicon.txt.xz"
 """The file's name in a model's folder."""

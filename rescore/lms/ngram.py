@@ -24,12 +24,11 @@ from rescore.files import write_text
 from rescore.formats.source import read_lines
 from rescore.lms import kneser_ney, lexicon
 from rescore.lms.arpa import END, LOG_10, UNKNOWN_LOG_10, ArpaModel
-from rescore.lms.base import INTERNAL, ComputeOptions, Kind, Question, Report, Spec, TokenScores, Values
+from rescore.lms.base import ComputeOptions, Kind, Question, Report, Spec, TokenScores, Values
 from rescore.lms.folders import card_head, card_value
-from rescore.lms.neural.tokenizer import Tokenizer, word_tokenizer
 from rescore.lms.options import TextOptions, TokenizerOptions, TrainingOptions
+from rescore.lms.tokenizer import Tokenizer, word_tokenizer
 from rescore.options import option
-from rescore.parts import KINDS
 
 if TYPE_CHECKING:
     import kenlm
@@ -325,36 +324,6 @@ def _kept(text: Path, copy: Path) -> Path:
     with copy.open("w", encoding="utf-8") as file:
         file.writelines(f"{line}\n" for line in read_lines(text))
     return copy
-
-
-INTERNAL_ORDER = 2
-"""The order of an internal LM that is estimated here: low, as in LODR (Zheng et al. 2022)."""
-
-
-def internal_lm(name: str, folder: Path) -> str:
-    """What --lm is given for an internal LM: `name` as a model (`KIND:PATH`), or one of its text.
-
-    Args:
-        folder: where a model that is estimated is kept, in a folder called after the text's content.
-
-    Raises:
-        UserError: there is no such text, or its model cannot be estimated.
-    """
-    kind, _, path = name.partition(":")
-    if kind in KINDS and not Path(name).exists():
-        return f"{kind}:{INTERNAL}:{path}" if path else f"{kind}:{INTERNAL}"
-    text = Path(name)
-    if not text.is_file():
-        raise UserError(f"--ilm {name}: no such file; give a text, one sentence per line, or a model as KIND:PATH")
-    with open(text, "rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    out = folder / f"ilm-{digest[:16]}-{INTERNAL_ORDER}"
-    if not (out / "README.md").is_file():  # which is written last
-        options = NgramKind.Options(
-            out=out, text=(text,), order=INTERNAL_ORDER, normalize="speech", discount_fallback=True
-        )
-        train(options, lambda line: log.info("--ilm: %s", line))
-    return f"ngram:{INTERNAL}:{out}"
 
 
 def find_tool(name: str) -> str | None:

@@ -29,7 +29,7 @@ class TextOptions(TrainingOptions):
 
 
 NORMALISATIONS = ("english", "speech", "text", "folded")
-"""How text is normalised before it is cut into tokens; see `rescore.lms.neural.tokenizer`."""
+"""How text is normalised before it is cut into tokens; see `rescore.lms.tokenizer`."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,10 +17,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from rescore.lms.neural.blocks import Batch, Packing, Transformer, additive, attend, padding_mask
-from rescore.lms.neural.config import NetworkConfig
-from rescore.lms.neural.tokenizer import MASK_ID
-from rescore.lms.neural.training.objectives import Example, Objective, inner_positions
+from rescore.lms.config import NetworkConfig
+from rescore.lms.networks import Batch, Packing, Transformer, additive, attend, padding_mask
+from rescore.lms.tokenizer import MASK_ID
+from rescore.lms.training.objectives import Example, Objective, inner_positions
 
 WIDTH = 3
 """Tokens in a phrase."""

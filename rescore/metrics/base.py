@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rescore.errors import UserError
-from rescore.metrics.normalise import UNSPACED, Normaliser, WordList
+from rescore.metrics.normalise import UNSPACED, Normaliser
 from rescore.nbest import NbestList
 from rescore.options import Declared, OptionValues
 
@@ -63,9 +63,6 @@ class Metric:
     pair_losses: Callable[[Sequence[Any]], Values] | None = None
     """A function from texts to their (n, n) losses (`losses`), with each text as the reference of each other text; None
     if the metric has no short cut."""
-    aggregated: Callable[[Sequence[str]], Callable[[Values], Values]] | None = None
-    """For texts, a function from their posteriors (n,) to the loss (n,) of each text against the aggregate of all
-    texts; None if the metric has no aggregate."""
     length_ratio: Callable[[Counts], Values] | None = None
     """(m, k) summed statistics -> (m,) the hypotheses' length over the references', where the metric punishes short
     texts by this ratio, as BLEU's brevity penalty does; None for other metrics."""
@@ -119,8 +116,8 @@ class MetricOptions(OptionValues):
     """The options of metrics that are set, such as `MetricOptions(normaliser=Normaliser(nfkc=True), words=names)`."""
 
     @property
-    def words(self) -> WordList | None:
-        """The words that BWER counts, and UWER does not. Respelling proposes them."""
+    def words(self) -> Any:
+        """The list of words (`rescore.metrics.listed`) that BWER counts, and UWER does not; None without a list."""
         return self.values.get("words")
 
     def merged_with(self, options: MetricOptions) -> MetricOptions:

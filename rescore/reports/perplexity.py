@@ -8,8 +8,8 @@ from typing import IO
 
 import numpy as np
 
-from rescore.errors import UserError, counted
-from rescore.lms import LanguageModel, TokenScores, capabilities_of, is_pseudo, origin
+from rescore.errors import counted
+from rescore.lms import LanguageModel, TokenScores, is_pseudo, origin
 from rescore.lms.context import ask, in_place
 from rescore.nbest import Column, Hypothesis, NbestList
 from rescore.signature import Signature
@@ -86,8 +86,6 @@ def measure(
     Raises:
         UserError: the model scores the best hypotheses of lists only.
     """
-    if capabilities_of(lm).selection is not None:
-        raise UserError(f"--lm {lm.name}: top=N is about lists; leave it out for --text FILE")
     sentences = [line.hypotheses[0].text for line in lines]
     placed = zip(in_place([lm], lines), sentences, strict=True)
     questions = [question for line, sentence in placed for question in ask(lm, line, [sentence])]
@@ -97,7 +95,7 @@ def measure(
         part = questions[start : start + CHUNK]
         scores += lm.score(part)
         if accuracy:
-            from rescore.lms.neural.passes import right_tokens  # here: other models need no PyTorch
+            from rescore.lms.scorers import right_tokens  # here: other models need no PyTorch
 
             right += sum(int(tokens.sum()) for tokens in right_tokens(lm, part))
         progress(len(part))
@@ -114,7 +112,7 @@ def text_score(
     left out of mean and median.
 
     Args:
-        right: number of tokens that are the model's most probable tokens (`rescore.lms.neural.passes`).
+        right: number of tokens that are the model's most probable tokens (`rescore.lms.scorers`).
     """
     column: Column = origin(lm, "sum")
     log_probs = np.array([result.sum for result in scores])

@@ -14,18 +14,19 @@ import numpy.typing as npt
 
 from rescore.errors import UserError
 from rescore.lms.base import Capabilities, ComputeOptions, Kind, Report, Spec
-from rescore.lms.neural.config import NetworkConfig
-from rescore.lms.neural.kind import NeuralKind
-from rescore.lms.neural.options import Experiment, Lesson, MaskingOptions, NeuralOptions, model_folder
+from rescore.lms.config import NetworkConfig
+from rescore.lms.kinds import DirectedKind, NeuralKind
 from rescore.lms.options import TrainingOptions
+from rescore.lms.training.options import Experiment, Lesson, MaskingOptions, NeuralOptions, model_folder
 from rescore.options import option
 from rescore.research.a3t import A3tOptions
 
 if TYPE_CHECKING:
-    from rescore.lms.neural.passes import Network
-    from rescore.lms.neural.tokenizer import Tokenizer
-    from rescore.lms.neural.training.objectives import Curriculum, Task
-    from rescore.research.a3t.training import A3tModel
+    from rescore.lms.scorers import Network
+    from rescore.lms.tokenizer import Tokenizer
+    from rescore.lms.training.objectives import Curriculum, Task
+    from rescore.research.a3t.scoring import A3tModel
+    from rescore.research.lstm import LSTM
     from rescore.research.networks import (
         Electra,
         ElectraScorer,
@@ -34,6 +35,19 @@ if TYPE_CHECKING:
         PermutationScorer,
         ReplacedTokenDetection,
     )
+
+
+class LstmKind(DirectedKind):
+    family = "lstm"
+
+    def network(self, config: NetworkConfig) -> LSTM:
+        from rescore.research.lstm import LSTM
+
+        return LSTM(config)
+
+
+class BackwardLstmKind(LstmKind):
+    backwards = True
 
 
 class ElectraKind(NeuralKind):
@@ -139,9 +153,9 @@ class A3tKind(Kind):
 
     def load(self, spec: Spec, computing: ComputeOptions) -> A3tModel:
         """`a3t:DIR`."""
-        from rescore.research.a3t.training import A3tModel
+        from rescore.research.a3t.scoring import A3tModel
 
-        return A3tModel(spec.name, spec.path, computing)
+        return A3tModel(spec.name, spec.path)
 
     def train(self, options: TrainingOptions, report: Report = lambda line: None) -> None:
         from rescore.research.a3t.training import train

@@ -18,13 +18,13 @@ from torch import Tensor, nn
 
 from rescore import formats
 from rescore.errors import UserError
+from rescore.lms import checkpoint
 from rescore.lms.base import Capabilities, Spec
-from rescore.lms.neural import checkpoint
-from rescore.lms.neural.blocks import Batch, Encoder, padding_mask
-from rescore.lms.neural.config import NetworkConfig
-from rescore.lms.neural.passes import Encoded, Network, NetworkScorer, Request
-from rescore.lms.neural.tokenizer import Tokenizer
-from rescore.lms.neural.training.objectives import Example, Objective, inner_positions, some_of
+from rescore.lms.config import NetworkConfig
+from rescore.lms.networks import Batch, Encoder, padding_mask
+from rescore.lms.scorers import Encoded, Network, NetworkScorer, Request
+from rescore.lms.tokenizer import Tokenizer
+from rescore.lms.training.objectives import Example, Objective, inner_positions, some_of
 from rescore.lms.tta import TTA
 from rescore.nbest import NbestList
 

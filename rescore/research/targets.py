@@ -16,11 +16,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from rescore.errors import UserError, counted
-from rescore.lms.neural.blocks import padding_mask
-from rescore.lms.neural.config import NetworkConfig
-from rescore.lms.neural.tokenizer import Tokenizer
-from rescore.lms.neural.training.corpus import Corpus
-from rescore.lms.neural.training.objectives import ContextObjective, Curriculum, Example, Head, Objective, Task
+from rescore.lms.config import NetworkConfig
+from rescore.lms.networks import padding_mask
+from rescore.lms.tokenizer import Tokenizer
+from rescore.lms.training.corpus import Corpus
+from rescore.lms.training.objectives import ContextObjective, Curriculum, Example, Head, Objective, Task
 
 log = logging.getLogger(__name__)
 

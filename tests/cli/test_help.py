@@ -20,7 +20,7 @@ from tests.conftest import ROOT, Run, assert_one_line_error
 LISTS = ROOT / "data" / "test.json"
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", COMMANDS.names)
 def test_options_are_in_groups(rescore: Run, name: str) -> None:
     text = rescore(name, "--help-all").stdout
     assert "\nOptions:\n" in text and "-q, --quiet" in text

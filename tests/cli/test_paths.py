@@ -45,7 +45,6 @@ def files(tmp_path: Path) -> dict[str, bytes]:
         ["eval", "text", "--ref", "text", "--report", "text"],
         ["check", "w.json", "--golden", "l.json", "--junit", "l.json"],
         ["report", "w.json", "-o", "w.json"],
-        ["bench", "l.json", *LM, "-o", "f", "--plot", "f"],
         ["embed", "text", *LM, "-o", "text"],
         ["similarity", "text", *LM, "-o", "text"],
     ],

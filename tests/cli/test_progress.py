@@ -17,11 +17,11 @@ from pathlib import Path
 
 import pytest
 
-from rescore.engines import score_windows, windows
 from rescore.formats import read
 from rescore.lms import ComputeOptions, load
 from rescore.lms.cache import Cached
 from rescore.lms.context import in_place
+from rescore.scoring import score_windows, windows
 from tests.conftest import ROOT, Run
 
 LISTS = ROOT / "data" / "test.json"

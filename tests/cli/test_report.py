@@ -14,7 +14,7 @@ import jsonschema
 import pytest
 import torch
 
-from rescore.lms.neural import checkpoint
+from rescore.lms import checkpoint
 from rescore.reports.results import schema
 from tests.conftest import ROOT, Run, assert_one_line_error, read_report, some_lists, write_json
 from tests.lms.test_ngram import ARPA

@@ -1,4 +1,4 @@
-"""At the command line: bench, the cache, precision, and streams."""
+"""At the command line: the cache, precision, and streams."""
 
 from __future__ import annotations
 
@@ -11,49 +11,10 @@ from pathlib import Path
 import pytest
 
 from rescore.cli.options import InputOptions
-from rescore.research.vectors import Embedder
 from tests.conftest import ROOT, Run, assert_one_line_error, near, parsed
 from tests.lms.test_ngram import ARPA
 
 LISTS = ROOT / "data" / "test.json"
-
-
-def test_bench(rescore: Run, model: Path, tmp_path: Path) -> None:
-    (tmp_path / "lm.arpa").write_text(ARPA, encoding="utf-8")
-    options = ["--hypotheses", "30", "--lengths", "2,5", "--repeats", "1", "-o", "speed.json", "--plot", "speed.png"]
-    done = rescore("bench", LISTS, "--lm", f"tta:{model}", "--lm", "ngram:lm.arpa", *options)
-    assert done.returncode == 0, done.stderr
-    assert "30 hypotheses of" in done.stdout
-    figures = json.loads((tmp_path / "speed.json").read_text())
-    tta, ngram = figures["models"]
-    assert tta["lm"] == "tta" and tta["rate"] == pytest.approx(30 / tta["seconds"])
-    assert [one["words"] for one in ngram["by_length"]] == [2, 5]
-    assert all(one["milliseconds"] > 0 for one in tta["by_length"])
-    assert (tmp_path / "speed.png").read_bytes().startswith(b"\x89PNG")
-
-
-def test_bench_of_vectors(
-    rescore: Run, models: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[int] = []
-    real = Embedder.sentences
-    monkeypatch.setattr(
-        Embedder, "sentences", lambda self, texts: [asked.append(len(texts)), real(self, texts)][1]
-    )  # fmt: skip
-    options = ["--hypotheses", "10", "--lengths", "4", "--repeats", "1", "--vectors", "-o", "speed.json"]
-    lms = [item for kind in ("tta", "bilm") for item in ("--lm", f"{kind}:{models[kind]}")]
-    done = rescore("bench", LISTS, *lms, *options)
-    assert done.returncode == 0 and done.stdout.startswith("vectors of 10 hypotheses"), done.stderr
-    assert [one["hypotheses"] for one in json.loads((tmp_path / "speed.json").read_text())["models"]] == [10, 10]
-    assert asked.count(10) >= 4 and asked.count(1) >= 4  # to warm up and to measure; single sentences
-    (tmp_path / "lm.arpa").write_text(ARPA, encoding="utf-8")
-    assert_one_line_error(rescore("bench", LISTS, "--lm", "ngram:lm.arpa", "--vectors"), "has no vectors")
-
-
-def test_bench_errors(rescore: Run, model: Path) -> None:
-    lm = ("--lm", f"tta:{model}")
-    assert_one_line_error(rescore("bench", LISTS, *lm, "--lengths", "5,x"), "expected numbers of words")
-    assert_one_line_error(rescore("bench", LISTS, *lm, "--cache", "c"), "what is looked up cannot be measured")
 
 
 def test_cache_is_used_by_the_next_command(rescore: Run, model: Path, tmp_path: Path) -> None:

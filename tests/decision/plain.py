@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rescore.decision.rover import NEARLY
+from rescore.asr.rover import NEARLY
 
 Slot = dict[str | None, float]
 """Posteriors of the words that compete for one place; None stands for no word."""

@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 from rescore import formats, metrics, pipeline
+from rescore.asr.channel import collect
+from rescore.asr.recombine import merge, recombine
+from rescore.asr.respell import Respelling
 from rescore.decision import Decision, best, combine, rerank
 from rescore.errors import UserError
-from rescore.expansion import Lexicon, Respelling, recombine
-from rescore.expansion.channel import collect
-from rescore.expansion.recombine import merge
+from rescore.lms.lexicon import Lexicon
 from rescore.nbest import (
     ROLES,
     Column,
@@ -119,8 +120,6 @@ def test_of_equals_the_own_wins_everywhere(rescore: Run, tmp_path: Path) -> None
     assert report["first_pass"] == report["reranked"] == 0.0
     assert rescore("rerank", "l.jsonl").stdout.split()[1::2] == ["own"] * 3  # as a stream
     assert rescore("l.jsonl").stdout.count("0.00") >= 2
-    assert rescore("convert", "l.jsonl", "--to", "opennmt", "-o", "o.onmt").returncode == 0
-    assert (tmp_path / "o.onmt").read_text().split()[:2] == ["own", "new"]
     _, tuned = tune(metrics.choose_metric("wer", lists), lists, [], options=TuningOptions(("words",)))
     assert tuned.first_pass == 0.0
 
@@ -161,14 +160,11 @@ def test_what_is_excluded_neither_wins_nor_votes() -> None:
 
 
 def test_excluded_origins_are_in_the_weights_file(tmp_path: Path) -> None:
-    weights = Weights(
-        {"s2s": 1.0}, "given", condition="(u)", conditions={"u": {"s2s": 1.0}}, excluded=frozenset({RESPELLED, MERGED}),
-        excluded_in={"u": frozenset({RESPELLED})},
-    )  # fmt: skip
+    weights = Weights({"s2s": 1.0}, "given", excluded=frozenset({RESPELLED, MERGED}))
     weights.save(tmp_path / "w.json")
     assert Weights.load(tmp_path / "w.json") == weights
-    assert weights.of(spelled()[0]).excluded == {RESPELLED}
-    assert weights.exclusions == ("merged", "respelled", "respelled@u")
+    assert weights.of(spelled()[0]).excluded == {RESPELLED, MERGED}
+    assert weights.exclusions == ("merged", "respelled")
 
 
 def test_no_size_of_a_weight_is_a_mark() -> None:

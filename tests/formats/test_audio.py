@@ -16,7 +16,7 @@ from rescore.lms.base import Question
 from rescore.lms.cache import _key
 from rescore.nbest import NO_AUDIO, Audio, Hypothesis, NbestList
 from tests.conftest import Run, assert_one_line_error
-from tests.lms.speech_models import sound
+from tests.large.speech_models import sound
 
 
 def tone(rate: int, seconds: float = 0.5) -> np.ndarray:

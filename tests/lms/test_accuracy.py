@@ -10,10 +10,10 @@ import torch
 
 from rescore.lms import load as load_model
 from rescore.lms import without_context
-from rescore.lms.neural.blocks import CPU_SLICE, TiedSoftmax
-from rescore.lms.neural.passes import NetworkScorer, right_tokens
+from rescore.lms.networks import CPU_SLICE, TiedSoftmax
+from rescore.lms.scorers import NetworkScorer, right_tokens
 from tests.conftest import ROOT, SENTENCES, Run, assert_one_line_error
-from tests.lms.test_huggingface import build
+from tests.large.test_huggingface import build
 from tests.lms.test_neural import load, predictions
 from tests.lms.test_ngram import ARPA
 

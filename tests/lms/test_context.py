@@ -12,11 +12,10 @@ import torch
 
 from rescore.config import RunConfig
 from rescore.errors import UserError
-from rescore.lms import ComputeOptions, Question, load, load_all, without_context
+from rescore.lms import ComputeOptions, Question, checkpoint, load, load_all, without_context
+from rescore.lms.config import NetworkConfig
 from rescore.lms.context import recording, with_neighbours
-from rescore.lms.neural import checkpoint
-from rescore.lms.neural.config import NetworkConfig
-from rescore.lms.neural.tokenizer import Tokenizer
+from rescore.lms.tokenizer import Tokenizer
 from rescore.nbest import FIRST_PASS, Hypothesis, NbestList, Origin
 from tests import stages
 from tests.conftest import SENTENCES, Run, assert_one_line_error

@@ -15,12 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rescore
-from rescore.lms import ComputeOptions, load, without_context
-from rescore.lms.neural import checkpoint
-from rescore.lms.neural.blocks import Batch, TiedSoftmax
-from rescore.lms.neural.causal import PrefixTree, Window
-from rescore.lms.neural.config import NetworkConfig
-from rescore.lms.neural.passes import NetworkScorer, Request
+from rescore.lms import ComputeOptions, checkpoint, load, without_context
+from rescore.lms.causal import PrefixTree, Window
+from rescore.lms.config import NetworkConfig
+from rescore.lms.networks import Batch, TiedSoftmax
+from rescore.lms.scorers import NetworkScorer, Request
 from tests.conftest import ROOT, SENTENCES
 from tests.lms.test_neural import BACKENDS, definition, folder_of
 

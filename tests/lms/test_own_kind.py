@@ -13,14 +13,14 @@ import torch
 from torch import Tensor, nn
 
 from rescore.lms.base import Capabilities, Spec
-from rescore.lms.neural.blocks import Batch, Network
-from rescore.lms.neural.config import NetworkConfig
-from rescore.lms.neural.kind import NeuralKind
-from rescore.lms.neural.options import NeuralOptions
-from rescore.lms.neural.passes import Network as ScoredNetwork
-from rescore.lms.neural.passes import NetworkScorer
-from rescore.lms.neural.tokenizer import Tokenizer
-from rescore.lms.neural.training.objectives import Example, Objective, inner_positions
+from rescore.lms.config import NetworkConfig
+from rescore.lms.kinds import NeuralKind
+from rescore.lms.networks import Batch, Network
+from rescore.lms.scorers import Network as ScoredNetwork
+from rescore.lms.scorers import NetworkScorer
+from rescore.lms.tokenizer import Tokenizer
+from rescore.lms.training.objectives import Example, Objective, inner_positions
+from rescore.lms.training.options import NeuralOptions
 from rescore.options import option
 from rescore.parts import KINDS
 from tests.conftest import SENTENCES, Run, assert_one_line_error, write_json

@@ -9,15 +9,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from rescore.asr.respell import find_lexicon
 from rescore.decision import Decision
 from rescore.decision.rules import losses
 from rescore.errors import UserError
-from rescore.expansion.respell import find_lexicon
 from rescore.metrics import METRICS, MetricOptions, Normaliser, choose_metric, list_statistics, total
 from rescore.metrics.alignment import align
 from rescore.metrics.base import remembered
-from rescore.metrics.normalise import WordList
-from rescore.metrics.wer import ErrorRate, ListedErrorRate, OtherErrorRate
+from rescore.metrics.listed import ListedErrorRate, OtherErrorRate, WordList
+from rescore.metrics.wer import ErrorRate
 from rescore.nbest import Hypothesis, NbestList
 from tests.conftest import ROOT, Run, assert_one_line_error, read_report
 from tests.metrics.test_significance import systems

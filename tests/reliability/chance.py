@@ -174,7 +174,7 @@ class Null:
 
 NULLS = {
     "noise beside a useful model": Null(("useful",), ("noise0",)),
-    "ilm": Null(("useful",), ("noise0",), ("noise0",)),
+    "a negative weight": Null(("useful",), ("noise0",), ("noise0",)),
     "rover": Null((), ("noise0",), decide="rover"),
     "respelling": Null(("useful",), respelled=True),
     "three columns with mbr": Null((), ("noise0", "noise1", "noise2"), decide="mbr"),

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import Run, assert_one_line_error, write_json
-from tests.lms.test_huggingface import build
+from tests.large.test_huggingface import build
 
 ENTRY = {"ref": "the old", "hyp_1": {"score": -1, "text": "the owl"}, "hyp_2": {"score": -2, "text": "the old"}}
 
@@ -116,7 +116,7 @@ def spoil(folder: Path, change: Callable[[dict[str, Any]], None]) -> None:
 def test_a_panic_of_the_library(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is no Exception."""
     from rescore.errors import UserError
-    from rescore.lms.neural import tokenizer
+    from rescore.lms import tokenizer
 
     class Panic(BaseException):
         pass

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from rescore import pipeline
-from rescore.expansion import Lexicon
-from rescore.expansion.recombine import merge
+from rescore.asr.recombine import merge
 from rescore.lms.function import FunctionModel
+from rescore.lms.lexicon import Lexicon
 from rescore.metrics import Normaliser
 from rescore.nbest import FIRST_PASS, Column, Hypothesis, NbestList
 from rescore.pipeline import RunConfig

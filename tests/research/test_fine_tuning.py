@@ -12,13 +12,13 @@ import pytest
 import torch
 
 from rescore.lms import load
-from rescore.lms.neural.blocks import Network
+from rescore.lms.networks import Network
 from rescore.research import probe
 from rescore.research.probe import Examples
 from rescore.research.similarity import word_poolings, words_vectors
 from rescore.research.vectors import POOLINGS, Embedder, FineTuning, Side, VectorOptions, features, fine_tune, trainable
 from tests.conftest import SENTENCES, Run, assert_one_line_error
-from tests.lms.test_huggingface import build as causal_model
+from tests.large.test_huggingface import build as causal_model
 
 pytest.importorskip("sklearn")
 

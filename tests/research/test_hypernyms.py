@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from rescore.errors import UserError
-from rescore.lms.neural.config import NetworkConfig
-from rescore.lms.neural.tokenizer import Tokenizer, train_words
-from rescore.lms.neural.training.objectives import CausalLanguageModelling
+from rescore.lms.config import NetworkConfig
+from rescore.lms.tokenizer import Tokenizer, train_words
+from rescore.lms.training.objectives import CausalLanguageModelling
 from rescore.research.targets import HypernymClasses, WordNet, class_cross_entropy, classes
 from tests.conftest import SENTENCES, Run, assert_one_line_error
 from tests.lms.training.test_loop import FRAMED, LENGTHS, trainer

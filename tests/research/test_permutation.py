@@ -10,8 +10,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rescore.lms.neural.blocks import Batch
-from rescore.lms.neural.config import NetworkConfig
+from rescore.lms.config import NetworkConfig
+from rescore.lms.networks import Batch
 from rescore.lms.tta import TTA
 from rescore.research.networks import Permutation
 

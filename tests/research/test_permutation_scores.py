@@ -9,8 +9,7 @@ import pytest
 import torch
 
 from rescore.errors import UserError
-from rescore.lms import ComputeOptions, load, without_context
-from rescore.lms.neural import checkpoint
+from rescore.lms import ComputeOptions, checkpoint, load, without_context
 from rescore.research.networks import order
 from tests.conftest import Run, assert_one_line_error
 from tests.lms.test_neural import short

@@ -12,10 +12,9 @@ import pytest
 import torch
 
 from rescore.errors import UserError
-from rescore.lms import ComputeOptions, load, without_context
-from rescore.lms.neural import checkpoint
-from rescore.lms.neural.config import NetworkConfig
-from rescore.lms.neural.tokenizer import Tokenizer
+from rescore.lms import ComputeOptions, checkpoint, load, without_context
+from rescore.lms.config import NetworkConfig
+from rescore.lms.tokenizer import Tokenizer
 from rescore.nbest import Hypothesis, NbestList
 from rescore.research.networks import Confused, ReplacedTokenDetection, Sampled, generators
 from tests.conftest import SENTENCES, Run, assert_one_line_error, write_json

@@ -15,12 +15,12 @@ import torch
 from torch.nn import functional as F
 
 from rescore.errors import UserError
-from rescore.lms.neural import checkpoint
-from rescore.lms.neural.config import NetworkConfig
-from rescore.lms.neural.tokenizer import Tokenizer
-from rescore.lms.neural.training.corpus import Corpus, SentenceBatch, encode_corpus
-from rescore.lms.neural.training.loop import Trainer
-from rescore.lms.neural.training.objectives import (
+from rescore.lms import checkpoint
+from rescore.lms.config import NetworkConfig
+from rescore.lms.tokenizer import Tokenizer
+from rescore.lms.training.corpus import Corpus, SentenceBatch, encode_corpus
+from rescore.lms.training.loop import Trainer
+from rescore.lms.training.objectives import (
     Example,
     MaskedLanguageModelling,
     Objective,

@@ -15,15 +15,14 @@ from hypothesis import strategies as st
 from safetensors.numpy import load_file
 
 from rescore.errors import UserError
-from rescore.lms import LanguageModel, without_context
+from rescore.lms import LanguageModel, checkpoint, without_context
 from rescore.lms import load as load_model
-from rescore.lms.neural import checkpoint
-from rescore.lms.neural.config import NetworkConfig
-from rescore.lms.neural.tokenizer import Tokenizer
+from rescore.lms.config import NetworkConfig
+from rescore.lms.tokenizer import Tokenizer
 from rescore.research.similarity import cosines, read_pairs, read_words
 from rescore.research.vectors import Embedder, VectorOptions
 from tests.conftest import SENTENCES, Run, assert_one_line_error
-from tests.lms.test_huggingface import build
+from tests.large.test_huggingface import build
 
 TEXTS = [*SENTENCES[:9], "the old clock", "the"]
 BACKENDS = ("tta", "bilm", "bilm:intact", "unilm", "unilm-bw")

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from rescore import formats
+from rescore.asr.calibration import Calibration, calibrate
+from rescore.asr.confidence import networks
 from rescore.decision import Decision
-from rescore.decision.confidence import networks
 from rescore.decision.rules import losses
 from rescore.metrics.wer import ErrorRate
 from rescore.nbest import Hypothesis, NbestList, without_copies
 from rescore.tuning import TuningOptions, Weights, tune
-from rescore.tuning.calibration import Calibration, calibrate
 from rescore.tuning.objective import Objective
 from rescore.tuning.scale import tune_scale, warn_at_end
 from rescore.tuning.search import significantly_better

@@ -41,10 +41,10 @@ from rescore.parts import TESTS
 
 if TYPE_CHECKING:
     from rescore.config import RunConfig
-    from rescore.engines import OnProgress
     from rescore.metrics.significance import PairedTest
     from rescore.nbest import NbestList
     from rescore.reports.results import Results
+    from rescore.scoring import OnProgress
 
 log = logging.getLogger(__name__)
 
@@ -155,11 +155,10 @@ def progress_bar(total: int | None, label: str, unit: str = "hyp") -> tqdm | Log
 
 def scoring_bar(config: RunConfig, *sets: Sequence[NbestList] | None) -> tqdm | LogProgress:
     """A bar of the hypotheses of sets, for all models; how many there will be is not known of lists that grow."""
-    from rescore.lms import each, parse
+    from rescore.lms import each
 
-    names = ["ilm" if parse(spec).internal else spec for spec in config.lms]  # its text has a path of no interest
     number = len(each(config.lms)) * sum(len(nbest.hypotheses) for lists in sets for nbest in lists or ())
-    return progress_bar(None if config.expands else number or None, f"score {', '.join(names)}")
+    return progress_bar(None if config.expands else number or None, f"score {', '.join(config.lms)}")
 
 
 class LogProgress:

@@ -408,7 +408,7 @@ def _show_all(ctx: click.Context, parameter: click.Parameter, value: bool) -> No
 
 
 OUTPUTS = {
-    "output", "best", "report", "table", "html", "curve", "save_weights", "tokens", "junit", "plot", "stamp",
+    "output", "best", "report", "table", "html", "curve", "save_weights", "tokens", "junit", "stamp",
     "respellings", "confidence", "explain",
 }  # fmt: skip
 """Names of parameters that are written to."""
@@ -417,9 +417,9 @@ TO_STDERR = "--explain"
 MAKE_FOLDERS = {"stamp"}
 """Of these the ones that make the folder they stand in."""
 INPUTS = {
-    "nbest", "outputs", "results", "pairs", "file", "ref", "dev", "dev_ref", "weights", "text", "golden", "glm", "gold",
+    "nbest", "outputs", "results", "pairs", "file", "ref", "dev", "dev_ref", "weights", "text", "golden", "gold",
     "segments", "recordings", "symbols", "others", "dev_with", "lm", "tokenizer", "config", "words", "lexicon",
-    "channel", "propose_prompt", "ilm", "cascade", "systems",
+    "channel", "systems",
 }  # fmt: skip
 """Names of parameters that are read from."""
 

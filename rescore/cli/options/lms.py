@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import tempfile
 from dataclasses import dataclass
-from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -37,24 +34,6 @@ class LanguageModelOptions(Declared):
         metavar="KIND[:PATH]",
         describes=KINDS,
         common=True,
-    )
-    cascade: str | None = option(
-        None,
-        "With --lm KIND:top=N:PATH: weights file. The N hypotheses with the best score under these weights are scored. "
-        " [default: the weights on the cards of the models before it]",
-        metavar="FILE",
-    )
-    force_cascade: bool = option(
-        False,
-        "Use the weights of --cascade FILE even if they were tuned on scores of another model.",
-        "--force-weights",
-        needs="cascade",
-    )
-    ilm: str | None = option(
-        None,
-        "Subtract an internal LM. TEXT: the training transcripts of the recogniser; a bigram model is estimated from "
-        "them. KIND:PATH: a language model of these transcripts. The weight is tuned and may be negative.",
-        metavar="TEXT|KIND:PATH",
     )
     case: str = option(
         "keep",
@@ -88,19 +67,12 @@ class LanguageModelOptions(Declared):
 
     def fields(self) -> dict[str, Any]:
         """Fields of `RunConfig`."""
-        from rescore.lms.base import TOP
-        from rescore.tuning import Weights
-
-        if self.cascade and not any(option.startswith(TOP) for spec in self.lm for option in spec.split(":")):
-            raise click.UsageError("--cascade needs --lm KIND:top=N:PATH, a model that scores the best hypotheses only")
-        cascade = Weights.load(Path(self.cascade)) if self.cascade else None
-        forced = {"force_weights": True} if self.force_cascade else {}
-        return {"lms": tuple(self.specs), "cascade": cascade, "cache": self.cache, **forced}
+        return {"lms": tuple(self.specs), "cache": self.cache}
 
     @property
     def specs(self) -> list[str]:
-        """What --lm and --ilm were given, with what --case, --context and --pll say put in."""
-        specs = [*self.lm, *([_internal(self.ilm, self.cache)] if self.ilm else [])]
+        """What --lm was given, with what --case, --context and --pll say put in."""
+        specs = list(self.lm)
         if self.case != "keep":
             specs = [_with_option(spec, self.case) for spec in specs]
         if self.context:
@@ -135,25 +107,11 @@ class LanguageModelOptions(Declared):
             if self.workers:
                 raise click.UsageError("--workers needs --engine ray")
             return load_all(self.specs, self.computing, self.cache)
-        from rescore.engines.cluster import Cluster, ClusterOptions
+        from rescore.scoring.cluster import Cluster, ClusterOptions
 
         cluster = Cluster(self.specs, self.computing, self.cache, ClusterOptions(address or None, self.workers, skip))
         click.get_current_context().call_on_close(cluster.close)
         return [*cluster.models]
-
-
-@lru_cache(maxsize=1)  # asked for several times
-def _internal(given: str, cache: str | None) -> str:
-    """What --lm would be given for the internal LM; a model that is estimated here is kept in the cache, if any."""
-    from rescore.lms.ngram import internal_lm
-
-    if cache is not None:
-        return internal_lm(given, Path(cache))
-    folder = tempfile.TemporaryDirectory(prefix="rescore-ilm-")
-    context = click.get_current_context()
-    context.call_on_close(_internal.cache_clear)
-    context.call_on_close(folder.cleanup)
-    return internal_lm(given, Path(folder.name))
 
 
 def _with_option(spec: str, option: str) -> str:
@@ -161,8 +119,6 @@ def _with_option(spec: str, option: str) -> str:
     return f"{kind}:{option}:{rest}" if rest else f"{kind}:{option}"
 
 
-WITHOUT_SELECTION = ("cascade", "force_cascade", "ilm")
-"""Options that matter only where weights are tuned or applied."""
-PLAIN = Offer(LanguageModelOptions, without=WITHOUT_SELECTION, required=("lm",))
+PLAIN = Offer(LanguageModelOptions, required=("lm",))
 """The options of commands that only score."""
 COMPARED = Offer(LanguageModelOptions, required=("lm",))

@@ -12,11 +12,11 @@ import click
 from rescore.options import Declared, option
 
 if TYPE_CHECKING:
+    from rescore.asr.confidences import Confidences
     from rescore.formats.references import RecordingSegment
     from rescore.metrics import Metric
     from rescore.nbest import NbestList
     from rescore.pipeline import Outcome
-    from rescore.reports.confidences import Confidences
 
     Times = dict[str, RecordingSegment] | None
     """Where utterances stand in recordings."""
@@ -41,7 +41,7 @@ class RerankedOutputs(Declared):
     )
     best: str | None = option(
         None,
-        "Write the 1-best texts: .trn, .stm, .ctm, .srt, .vtt, .txt (plain lines), else Kaldi text.",
+        "Write the 1-best texts: .trn, .ctm, .srt, .vtt, .txt (plain lines), else Kaldi text.",
         metavar="FILE",
         common=True,
     )
@@ -58,7 +58,7 @@ class WordOutputs(Declared):
     )
     segments: str | None = option(
         None,
-        "Kaldi segments file with the start and end of each utterance; .stm texts and .ctm confidences need it.",
+        "Kaldi segments file with the start and end of each utterance; .ctm confidences need it.",
         metavar="FILE",
     )
 
@@ -80,8 +80,8 @@ class ConfidenceFile:
 
     def times(self) -> Times:
         """Where utterances stand, if this is given; a file that cannot be written is refused here, before any work."""
+        from rescore.asr.confidences import check_file
         from rescore.formats.references import read_segments
-        from rescore.reports.confidences import check_file
 
         times = read_segments(self.segments) if self.segments else None
         check_file(self.path, times is not None)
@@ -89,7 +89,7 @@ class ConfidenceFile:
 
     def write(self, lists: Sequence[NbestList], confidences: Confidences, times: Times) -> None:
         from rescore import formats
-        from rescore.reports.confidences import write
+        from rescore.asr.confidences import write
 
         with formats.opened(self.path) as file:
             write(self.path, file, lists, confidences.words, times)
@@ -131,9 +131,9 @@ class RunOutputs(WordOutputs, RerankedOutputs, CurveOption):
             raise click.UsageError("--respellings needs --respell N")
         if self.respellings and style_of(self.respellings) is None:
             raise click.UsageError(f"--respellings {self.respellings}: its ending is not one of {endings()}")
-        if self.segments and not (self.confidence or (self.best and self.best.endswith((".stm", *TIMED)))):
+        if self.segments and not (self.confidence or (self.best and self.best.endswith(TIMED))):
             raise click.UsageError(
-                f"--segments needs --confidence FILE, or --best FILE that ends in {', '.join(('.stm', *TIMED))}"
+                f"--segments needs --confidence FILE, or --best FILE that ends in {', '.join(TIMED)}"
             )
         if self.alternatives and not (self.confidence or self.html):
             raise click.UsageError("--alternatives needs --confidence FILE or --html FILE")
@@ -141,7 +141,7 @@ class RunOutputs(WordOutputs, RerankedOutputs, CurveOption):
         if self.best:
             check(self.best, times)
         if self.confidence:
-            from rescore.reports.confidences import check_file
+            from rescore.asr.confidences import check_file
 
             check_file(self.confidence, times is not None)
         return times
@@ -160,7 +160,7 @@ class RunOutputs(WordOutputs, RerankedOutputs, CurveOption):
         if self.html and not any(nbest.references for nbest in lists):
             raise UserError("--html needs references; give --ref FILE")
         if self.confidence:
-            from rescore.reports import confidences
+            from rescore.asr import confidences
 
             confidences.check(metric)
 
@@ -216,8 +216,8 @@ class RunOutputs(WordOutputs, RerankedOutputs, CurveOption):
         """Of the decided texts, calibrated on dev lists; of a page's words, where there are some and they can be."""
         if not (self.confidence or (self.html and outcome.metric.words)):
             return None
+        from rescore.asr.confidences import confidences
         from rescore.errors import UserError
-        from rescore.reports.confidences import confidences
 
         run = (outcome.metric, outcome.lists, outcome.texts, outcome.weights, outcome.decision)
         dev = outcome.dev if outcome.dev is not outcome.lists else None  # folds leave none that is not in `lists`

@@ -12,9 +12,9 @@ import pytest
 
 from rescore.errors import UserError
 from rescore.formats.source import read_lines
-from rescore.lms.neural.tokenizer import Tokenizer
-from rescore.lms.neural.training import corpus as corpus_module
-from rescore.lms.neural.training.corpus import Corpus, SentenceBatch, encode_corpus
+from rescore.lms.tokenizer import Tokenizer
+from rescore.lms.training import corpus as corpus_module
+from rescore.lms.training.corpus import Corpus, SentenceBatch, encode_corpus
 from tests.conftest import SENTENCES
 
 BUDGET, HELD_OUT = 200, 20

@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 from safetensors.numpy import load_file
 
-from rescore.lms.neural import checkpoint
-from rescore.lms.neural.config import NetworkConfig
-from rescore.lms.neural.tokenizer import Tokenizer
+from rescore.lms import checkpoint
+from rescore.lms.config import NetworkConfig
+from rescore.lms.tokenizer import Tokenizer
 from tests.conftest import ROOT, SENTENCES
 
 DOCUMENTS = [SENTENCES[start : start + 37] for start in range(0, len(SENTENCES), 37)]

@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 
 from rescore.errors import UserError
+from rescore.lms import checkpoint
 from rescore.lms.backends import shipped_models
-from rescore.lms.neural import checkpoint
-from rescore.lms.neural.options import model_folder
-from rescore.lms.neural.tokenizer import Tokenizer
-from rescore.lms.neural.training import loop
-from rescore.lms.neural.training.corpus import MOST_HELD_OUT, Corpus, encode_corpus
-from rescore.lms.neural.training.loop import STATE, Interrupts
+from rescore.lms.tokenizer import Tokenizer
+from rescore.lms.training import loop
+from rescore.lms.training.corpus import MOST_HELD_OUT, Corpus, encode_corpus
+from rescore.lms.training.loop import STATE, Interrupts
+from rescore.lms.training.options import model_folder
 from tests.conftest import SENTENCES, run_main
 from tests.lms.training.test_loop import TRAIN, run, tiny
 

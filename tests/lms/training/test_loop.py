@@ -20,14 +20,13 @@ from safetensors import safe_open
 from torch.nn import functional as F
 
 from rescore.errors import UserError
-from rescore.lms.neural import checkpoint
-from rescore.lms.neural.config import NetworkConfig
-from rescore.lms.neural.kind import NeuralKind
-from rescore.lms.neural.options import Lesson, MaskingOptions, NeuralOptions
-from rescore.lms.neural.tokenizer import Tokenizer
-from rescore.lms.neural.training.corpus import Corpus, SentenceBatch, encode_corpus, encode_pairs
-from rescore.lms.neural.training.loop import STATE, Device, Trainer, _check_same, optimizers
-from rescore.lms.neural.training.objectives import (
+from rescore.lms import checkpoint
+from rescore.lms.config import NetworkConfig
+from rescore.lms.kinds import NeuralKind
+from rescore.lms.tokenizer import Tokenizer
+from rescore.lms.training.corpus import Corpus, SentenceBatch, encode_corpus, encode_pairs
+from rescore.lms.training.loop import STATE, Device, Trainer, _check_same, optimizers
+from rescore.lms.training.objectives import (
     BackwardLanguageModelling,
     CausalLanguageModelling,
     ContextObjective,
@@ -36,8 +35,9 @@ from rescore.lms.neural.training.objectives import (
     Task,
     tied_cross_entropy,
 )
+from rescore.lms.training.options import Lesson, MaskingOptions, NeuralOptions
 from rescore.lms.tta import LanguageAutoencoding
-from rescore.lms.unified import SequenceToSequence, Unified
+from rescore.mt.unified import SequenceToSequence, Unified
 from rescore.parts import KINDS
 from rescore.research.networks import PermutationLanguageModelling
 from tests.conftest import SENTENCES, Run, assert_one_line_error
@@ -128,7 +128,7 @@ def test_permutation_language_modelling_numbers_the_order(tokenizer: Tokenizer) 
 def test_options_of_the_command_reach_the_objective(monkeypatch: pytest.MonkeyPatch, rescore: Run) -> None:
     """Each by its own name."""
     asked: list[NeuralOptions] = []
-    monkeypatch.setattr("rescore.lms.neural.training.train.train", lambda kind, options, report: asked.append(options))
+    monkeypatch.setattr("rescore.lms.training.train.train", lambda kind, options, report: asked.append(options))
     rescore("train", "--lm", "tta", "--phrases", "8", "--pairs", "a", "b", "--out", "x")
     rescore("train", "--lm", "bilm", "--mask-rate", "0.2", "--mask-cap", "4", "--out", "x", "--no-compile")
     rescore("train", "--lm", "electra", "--confusions", "l.json", "--out", "x")

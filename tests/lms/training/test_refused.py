@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from rescore.lms.backends import shipped_models
+from rescore.lms.config import NetworkConfig
 from rescore.lms.folders import claimed
-from rescore.lms.neural.config import NetworkConfig
 from tests.conftest import Run, assert_one_line_error
 
 TINY = ("--config", "tiny.json", "--held-out", "2", "--batch-tokens", "100", "--device", "cpu", "--text", "text.txt")

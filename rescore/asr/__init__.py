@@ -1,0 +1,1 @@
+"""Speech recognition: what recognisers' lists need beyond scores."""

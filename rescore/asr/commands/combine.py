@@ -1,0 +1,59 @@
+"""`rescore combine`: whole recordings of several recognisers as lists of short pieces."""
+
+from __future__ import annotations
+
+import click
+
+from rescore.cli import options
+from rescore.cli.options.base import GroupedCommand
+from rescore.config import RunConfig
+
+
+@click.command("combine", cls=GroupedCommand)
+@click.argument("systems", nargs=-1, required=True, metavar="SYSTEM...")
+@click.option(
+    "--name",
+    multiple=True,
+    metavar="NAME",
+    help="Name of each system, in their order, and of its column.  [default: from its path]",
+)
+@click.option(
+    "--ref",
+    metavar="PATH",
+    help="References of the whole recordings, in any format of a system. They are cut at the same places, for tuning.",
+)
+@options.output_option("Write the lists: .json, .jsonl, also .gz; - is stdout.")
+@click.option("--strict", is_flag=True, help="Stop at oddities of inputs instead of reporting them.")
+@options.takes(config=options.config(options.MEASURES))
+def command(
+    systems: tuple[str, ...],
+    name: tuple[str, ...],
+    ref: str | None,
+    output: str,
+    strict: bool,
+    config: RunConfig,
+) -> None:
+    """Combine outputs of several recognisers for the same whole recordings, each in its own segmentation.
+
+    \b
+    rescore combine dev/a dev/b dev/c --ref dev/ref -o dev.jsonl
+    rescore combine test/a test/b test/c -o test.jsonl
+    rescore tune dev.jsonl --decide rover -o votes.json
+    rescore rerank test.jsonl --weights votes.json --decide rover --best out.ctm
+
+    A system is a folder with a file per recording, or one file: CTM, STM, SRT, VTT, JSON of Whisper, Azure, Google,
+    AWS or Vosk, or plain text. Systems with and without times may be mixed. The result are lists of short pieces with
+    one hypothesis per system. Without references, the vote is equal: rescore rerank --decide rover --scale 1.
+    """
+    from rescore import formats
+    from rescore.asr.combine import combine
+    from rescore.asr.commands.merge import system_names
+    from rescore.asr.formats.whole import read_recordings
+    from rescore.metrics.normalise import EXACT
+    from rescore.plan import metrics_of
+
+    names = system_names(systems, name, len(systems))
+    recordings = {key: read_recordings(path, strict) for key, path in zip(names, systems, strict=True)}
+    references = read_recordings(ref, strict) if ref else None
+    normaliser = metrics_of(options.with_one_metric(options.configured(config)), [])[0].words or EXACT
+    formats.write(combine(recordings, normaliser, references), output)

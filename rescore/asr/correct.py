@@ -1,0 +1,490 @@
+"""Correction of texts: which spans that sound like a listed term are replaced by it."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+from itertools import groupby
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from rapidfuzz.distance import Levenshtein
+
+from rescore.asr.channel import Channel
+from rescore.asr.formats.documents import Part, Replacement, Text, replaced
+from rescore.asr.terms import Span, Term, TermIndex, Word, read_terms, split
+from rescore.errors import UserError
+from rescore.files import parsed, read_json
+from rescore.lms import shipped_models
+from rescore.lms.lexicon import NAME, Lexicon
+from rescore.metrics.listed import WordList
+
+Floats = npt.NDArray[np.float64]
+
+FEATURES = (
+    "share",
+    "channel",
+    "channel_mean",
+    "letters",
+    "length",
+    "words_heard",
+    "words_term",
+    "rarest_heard",
+    "mean_heard",
+    "first_heard",
+    "last_heard",
+    "rarest_term",
+    "mean_term",
+    "first_sound",
+    "last_sound",
+    "same_words",
+    "margin_term",
+    "margin_span",
+    "capitals",
+    "possessive",
+    "unknown",
+    "term_elsewhere",
+    "word_elsewhere",
+    "near_elsewhere",
+    "heard_elsewhere",
+    "rarest_elsewhere",
+)
+
+
+SHARE, SHARE_OF_RARITY, MOST_SHARE = 0.1, 0.03, 0.4
+"""Share of sounds in which a span may differ from a term: at least; more for each unit of -log P of the span's rarest
+word beyond `FREQUENT`; and at most, before `SHARE` is added for spans of more than `SHORT` sounds."""
+FREQUENT, SHORT = 5.0, 5
+NEAR = 0.25
+"""Share of sounds up to which a span counts as a further trace of a term in its recording."""
+
+
+@dataclass
+class Recording:
+    """What is known of a recording: counts of its words, of the terms in it, and of the spans that sound like them."""
+
+    words: Counter[str] = field(default_factory=Counter)
+    terms: Counter[int] = field(default_factory=Counter)
+    near: Counter[int] = field(default_factory=Counter)
+
+
+@dataclass
+class Heard:
+    """A text, cut into words, and the spans that may be corrected."""
+
+    text: str
+    words: list[Word]
+    present: list[tuple[int, int, int]]
+    """The terms that the text has: first word, word behind the last, number of the term."""
+    spans: list[Span]
+
+
+@dataclass(frozen=True, slots=True)
+class Trees:
+    """Boosted regression trees: the natural log-odds that a span should be corrected, from its features.
+
+    A node is a row of five numbers: feature, threshold, left child, right child, value. Values up to the threshold go
+    left. A leaf has no children (0).
+    """
+
+    features: tuple[str, ...]
+    baseline: float
+    trees: tuple[tuple[tuple[float, ...], ...], ...]
+    threshold: float
+    """The recommended threshold, as a probability."""
+    source: str
+
+    @classmethod
+    def load(cls, path: Path) -> Trees:
+        """
+        Raises:
+            UserError: the file is absent or damaged, or has other features.
+        """
+        model = parsed(read_json(path), cls, str(path))
+        if model.features != FEATURES:
+            raise UserError(f"{path}: has other features than this version; train the model again")
+        return model
+
+    def __call__(self, table: Floats) -> Floats:
+        """(spans, features) -> (spans,) log-odds."""
+        total = np.full(len(table), self.baseline)
+        rows = np.arange(len(table))
+        for tree in self.trees:
+            nodes = np.array(tree)
+            place = np.zeros(len(table), dtype=np.int64)
+            while (inner := nodes[place, 2] > 0).any():
+                left = table[rows, nodes[place, 0].astype(np.int64)] <= nodes[place, 1]
+                place = np.where(inner, nodes[place, np.where(left, 2, 3)].astype(np.int64), place)
+            total += nodes[place, 4]
+        return total
+
+
+class Finder:
+    """Finds candidates, and describes each by its features."""
+
+    def __init__(self, terms: Sequence[Term], lexicon: Lexicon, channel: Channel, whole: bool = True) -> None:
+        """`whole`: whether texts may have all terms; else each text has a list of its own."""
+        self._terms, self._channel = terms, channel
+        self.index = TermIndex(terms, None if whole else ())
+        self._own: frozenset[int] | None = None
+        self.rarity = cache(lambda key: -lexicon.log_prob(key))
+        self._known = lexicon.__contains__
+        self._costs: dict[tuple[int, str], float] = {}
+
+    def share(self, span: Span) -> float:
+        return span.distance / max(len(span.sound), len(self._terms[span.term].sound))
+
+    def __call__(self, text: str, allowed: frozenset[int] | None = None) -> Heard:
+        """The candidates of a text; `allowed`: numbers of the terms that it may have, None for all."""
+        if allowed != self._own and allowed is not None:
+            self._own, self.index = allowed, TermIndex(self._terms, allowed)
+        words = split(text)
+        present = list(self.index.occurrences(words))
+        taken: list[int] = [-1] * len(words)
+        for number, (first, last, _) in enumerate(present):
+            taken[first:last] = [number] * (last - first)
+        spans = []
+        for span in self.index.spans(text, words, self._limit(words)):
+            inside = {number for number in taken[span.first : span.last] if number >= 0}
+            if any(not self._contains(span, present[number]) for number in inside):
+                continue
+            spans.append(span)
+        return Heard(text, words, present, self._nearest(spans))
+
+    def _limit(self, words: Sequence[Word]) -> Callable[[int, int, int], float]:
+        """The share of sounds in which a span of a text may differ from a term: more if it has a rare word."""
+        rarity = [self.rarity(word.key) for word in words]
+
+        def limit(first: int, last: int, length: int) -> float:
+            share = SHARE + SHARE_OF_RARITY * max(0.0, max(rarity[first:last]) - FREQUENT)
+            return min(share, MOST_SHARE) + (SHARE if length > SHORT else 0.0)
+
+        return limit
+
+    def look_up(self, texts: Iterable[str]) -> None:
+        """Look the sounds of many texts up together, which is faster than text by text."""
+        every = [(text, split(text)) for text in texts]
+        self.index.look_up(
+            question for text, words in every for question in self.index.questions(text, words, self._limit(words))
+        )
+
+    def _nearest(self, spans: list[Span]) -> list[Span]:
+        """The spans without those that overlap with a span nearer to the same term."""
+        by_term: defaultdict[int, list[tuple[float, Span]]] = defaultdict(list)
+        for span in spans:
+            by_term[span.term].append((self.share(span), span))
+        return [
+            span
+            for span in spans
+            for own in [self.share(span)]
+            if span.ordered
+            or not any(
+                share < own and other.first < span.last and span.first < other.last
+                for share, other in by_term[span.term]
+            )
+        ]
+
+    def _contains(self, span: Span, there: tuple[int, int, int]) -> bool:
+        """Whether a term that stands in a span is a shorter part of the span's term, and wholly in the span."""
+        ours, theirs = self._terms[span.term].words, self._terms[there[2]].words
+        return (
+            len(theirs) < len(ours)
+            and span.first <= there[0]
+            and there[1] <= span.last
+            and any(ours[at : at + len(theirs)] == theirs for at in range(len(ours)))
+        )
+
+    def add(self, recording: Recording, heard: Heard) -> None:
+        """Count what a text has for the features of its recording."""
+        recording.words.update(word.key for word in heard.words)
+        recording.terms.update(number for _, _, number in heard.present)
+        recording.near.update({span.term for span in heard.spans if self.share(span) <= NEAR})
+
+    def features(self, heard: Heard, recording: Recording) -> Floats:
+        """(spans, features); the recording counts the text itself."""
+        spans, words = heard.spans, heard.words
+        table = np.zeros((len(spans), len(FEATURES)))
+        if not spans:
+            return table
+        self.weigh(spans)
+        shares = [self.share(span) for span in spans]
+        letters = [word.text for word in words]
+        mixed = any(text[:1].isupper() for text in letters) and any(text.islower() for text in letters)
+        rarity = [self.rarity(word.key) for word in words]
+        for row, (span, share) in enumerate(zip(spans, shares, strict=True)):
+            term = self._terms[span.term].words
+            keys = [word.key for word in words[span.first : span.last]]
+            rare = rarity[span.first : span.last]
+            sound, channel = self._terms[span.term].sound, self._costs[span.term, span.sound]
+            others = same = 0.5
+            for other, other_share in zip(spans, shares, strict=True):
+                if other.first < span.last and span.first < other.last and other is not span:
+                    if other.term == span.term:
+                        same = min(same, other_share)
+                    else:
+                        others = min(others, other_share)
+            rarest, rarity_of_term = max(term, key=self.rarity), [self.rarity(word) for word in term]
+            table[row] = (
+                share,
+                channel,
+                channel / len(sound),
+                Levenshtein.normalized_similarity("".join(keys), "".join(term)),
+                len(sound),
+                len(keys),
+                len(term),
+                max(rare),
+                sum(rare) / len(rare),
+                rare[0],
+                rare[-1],
+                max(rarity_of_term),
+                sum(rarity_of_term) / len(term),
+                span.sound[:1] == sound[:1],
+                span.sound[-1:] == sound[-1:],
+                sum(word in keys for word in term) / len(term),
+                others - share,
+                same - share,
+                np.mean([text[:1].isupper() for text in letters[span.first : span.last]]) if mixed else -1.0,
+                span.possessive,
+                sum(not self._known(key) for key in keys) / len(keys),
+                math.log1p(recording.terms[span.term]),
+                math.log1p(max(0, recording.words[rarest] - keys.count(rarest))),
+                math.log1p(max(0, recording.near[span.term] - (share <= NEAR))),
+                math.log1p(max(0, min(recording.words[key] for key in keys) - 1)),
+                math.log1p(max(0, recording.words[keys[rare.index(max(rare))]] - 1)),
+            )
+        return table
+
+    def weigh(self, spans: Iterable[Span]) -> None:
+        """Compute the channel's log-probabilities of pairs that are new."""
+        new = list(
+            dict.fromkeys((span.term, span.sound) for span in spans if (span.term, span.sound) not in self._costs)
+        )
+        values = self._channel.log_probs([self._terms[term].sound for term, _ in new], [heard for _, heard in new])
+        self._costs |= dict(zip(new, values.tolist(), strict=True))
+
+
+class Change(NamedTuple):
+    """A correction."""
+
+    id: str
+    """Of the utterance."""
+    start: int
+    end: int
+    """Its place in the text, in characters."""
+    heard: str
+    meant: str
+    log_odds: float
+    """That the correction is right, natural log."""
+
+    @property
+    def probability(self) -> float:
+        return math.exp(self.log_prob)
+
+    @property
+    def log_prob(self) -> float:
+        """Natural log of the probability."""
+        return -math.log1p(math.exp(-min(self.log_odds, ORDERED)))
+
+    @property
+    def replacement(self) -> Replacement:
+        return Replacement(self.start, self.end, self.meant)
+
+
+class Candidate(NamedTuple):
+    """A possible correction, and its place in words: the first, and the word behind the last."""
+
+    first: int
+    last: int
+    change: Change
+
+
+class Corrected(NamedTuple):
+    """A text after its corrections."""
+
+    text: str
+    changes: tuple[Change, ...]
+
+
+ORDERED = 50.0
+"""Log-odds of a correction that the list orders (`heard => term`)."""
+WINDOW = 2_000
+"""Texts of a recording that are looked at together; a live input is corrected text by text."""
+
+
+def log_odds(probability: float) -> float:
+    """The natural log of the odds; infinite for 0 and 1."""
+    if not 0.0 < probability < 1.0:
+        return math.inf if probability >= 1.0 else -math.inf
+    return math.log(probability / (1.0 - probability))
+
+
+class Corrector:
+    """Corrects texts to the terms of a list."""
+
+    def __init__(
+        self,
+        words: WordList | Sequence[str],
+        threshold: float | None = None,
+        opinion: Callable[[Sequence[tuple[str, str]]], Sequence[float]] | None = None,
+    ) -> None:
+        """
+        Args:
+            words: the list, or its lines.
+            threshold: least probability of a correction; None for the recommended one.
+            opinion: gives what a language model adds to the log-odds of corrections, each a text before and after.
+
+        Raises:
+            UserError: a line of the list is not valid.
+        """
+        if not isinstance(words, WordList):
+            words = WordList(tuple(words), "words")
+        self._terms, self._by_utterance = read_terms(words)
+        folder = shipped_models() / "terms"
+        lexicon = Lexicon.load(shipped_models() / "tta" / NAME)
+        self._channel = Channel.load(folder)
+        self.finder = Finder(self._terms, lexicon, self._channel, not words.by_utterance)
+        self._trees = Trees.load(folder / "terms.json")
+        self.threshold = log_odds(self._trees.threshold if threshold is None else threshold)
+        self._opinion = opinion
+        self._listed_in_capitals = all(term.text == term.text.upper() for term in self._terms)
+        self._name: str | None = None
+        self._recording = Recording()
+
+    def __call__(self, texts: Sequence[Text]) -> list[list[Change]]:
+        """The corrections of neighbouring texts, each in order; a recording may go on from an earlier call."""
+        return [choose(candidates, self.threshold) for candidates in self.candidates(texts)]
+
+    @cached_property
+    def digest(self) -> str:
+        """Of the list with its weights and heard forms, and of the model that decides, for signatures."""
+        listed = sorted(repr((term.text, term.weight, sorted(term.heard))) for term in self._terms)
+        own = sorted((name, sorted(self._terms[n].text for n in terms)) for name, terms in self._by_utterance.items())
+        model = (self._trees.features, self._trees.baseline, self._trees.trees)
+        return hashlib.sha256(repr((listed, own, model, self._channel.digest)).encode()).hexdigest()[:12]
+
+    def restart(self) -> None:
+        """Forget the recording of the last texts."""
+        self._name = None
+
+    def candidates(self, texts: Sequence[Text]) -> list[list[Candidate]]:
+        """What may be corrected in each text."""
+        every: list[list[Candidate]] = []
+        for recording, group in groupby(texts, key=lambda text: text.recording):
+            if recording != self._name:
+                self._name, self._recording = recording, Recording()
+            every += self._together(list(group))
+        return every
+
+    def _together(self, texts: Sequence[Text]) -> Iterator[list[Candidate]]:
+        """The candidates of texts of one recording."""
+        if not self._by_utterance:
+            self.finder.look_up(text.text for text in texts)
+        every = [self.finder(text.text, self._allowed(text)) for text in texts]
+        for text, heard in zip(texts, every, strict=True):
+            if not text.repeated:
+                self.finder.add(self._recording, heard)
+        self.finder.weigh([span for heard in every for span in heard.spans])
+        scores = self._trees(np.concatenate([self.finder.features(heard, self._recording) for heard in every]))
+        first = 0
+        for text, heard in zip(texts, every, strict=True):
+            candidates = [
+                Candidate(span.first, span.last, self._change(text, heard, span, float(score)))
+                for span, score in zip(heard.spans, scores[first:], strict=False)
+            ]
+            first += len(heard.spans)
+            yield self._judged(text.text, candidates)
+
+    def _allowed(self, text: Text) -> frozenset[int] | None:
+        if not self._by_utterance:
+            return None
+        return self._by_utterance.get(text.id, self._by_utterance.get(text.recording, frozenset()))
+
+    def _judged(self, text: str, candidates: list[Candidate]) -> list[Candidate]:
+        """Candidates with the opinion of a language model, and without those that change nothing."""
+        candidates = [candidate for candidate in candidates if candidate.change.meant != candidate.change.heard]
+        if self._opinion is None:
+            return candidates
+        doubtful = [n for n, own in enumerate(candidates) if abs(own.change.log_odds - self.threshold) < DOUBTFUL]
+        pairs = [(text, replaced(text, [candidates[n].change.replacement])) for n in doubtful]
+        for n, more in zip(doubtful, self._opinion(pairs) if pairs else (), strict=True):
+            change = candidates[n].change
+            candidates[n] = candidates[n]._replace(change=change._replace(log_odds=change.log_odds + more))
+        return candidates
+
+    def _change(self, text: Text, heard: Heard, span: Span, score: float) -> Change:
+        start, end = heard.words[span.first].start, heard.words[span.last - 1].end
+        score = ORDERED if span.ordered else score + self._terms[span.term].weight
+        term = self._terms[span.term].text + ("'s" if span.possessive else "")
+        written = text.text[start:end]
+        return Change(text.id, start, end, written, self._cased(term, text.text), score)
+
+    def _cased(self, term: str, text: str) -> str:
+        """A term as the list has it; in capitals in a text in capitals; of a list in capitals in the text's case."""
+        if text == text.upper() and text != text.lower():
+            return term.upper()
+        if not self._listed_in_capitals:
+            return term
+        if text == text.lower():
+            return term.lower()
+        words = term.split(" ")
+        return " ".join(word if len(word) <= ACRONYM else word.capitalize() for word in words)
+
+    def texts(self, texts: Sequence[Text]) -> list[Corrected]:
+        """The texts after their corrections."""
+        return [
+            Corrected(replaced(text.text, [change.replacement for change in changes]), tuple(changes))
+            for text, changes in zip(texts, self(texts), strict=True)
+        ]
+
+    def document(self, parts: Iterable[Part], live: bool = False) -> Iterator[tuple[str, list[Change]]]:
+        """The parts of a document as they are written, with their corrections.
+
+        Args:
+            live: whether each part is written when it has come; else the texts of a recording are looked at together.
+        """
+        waiting: list[Part] = []
+        name = None
+        for part in parts:
+            recordings = {text.recording for text in part.texts}
+            if waiting and (live or len(waiting) >= WINDOW or (name and recordings and recordings != {name})):
+                yield from self._write(waiting)
+                waiting = []
+            waiting.append(part)
+            name = next(iter(recordings), name)
+            if live:
+                yield from self._write(waiting)
+                waiting = []
+        yield from self._write(waiting)
+
+    def _write(self, parts: Sequence[Part]) -> Iterator[tuple[str, list[Change]]]:
+        every = iter(self([text for part in parts for text in part.texts]))
+        for part in parts:
+            changes = [next(every) for _ in part.texts]
+            written = part.render([[change.replacement for change in row] for row in changes])
+            shown = zip(part.texts, changes, strict=True)
+            yield written, [change for text, row in shown if not text.repeated for change in row]
+
+
+ACRONYM = 3
+"""Letters of a word of a list in capitals that stays in capitals, at most."""
+DOUBTFUL = 3.0
+"""A language model is asked about corrections whose log-odds differ from the threshold by less."""
+
+
+def choose(candidates: Sequence[Candidate], threshold: float) -> list[Change]:
+    """The corrections of a text, in order, that do not overlap and gain the most above the threshold together."""
+    size = max((candidate.last for candidate in candidates), default=0)
+    best: list[tuple[float, tuple[Change, ...]]] = [(0.0, ())] * (size + 1)
+    for end in range(1, size + 1):
+        best[end] = best[end - 1]
+        for first, last, change in candidates:
+            gain = min(change.log_odds, ORDERED) - max(threshold, -ORDERED)
+            if last == end and best[first][0] + gain > best[end][0]:
+                best[end] = (best[first][0] + gain, (*best[first][1], change))
+    return list(best[size][1])

@@ -1,0 +1,1 @@
+"""Formats of speech toolkits and services, lattices and whole recordings."""

@@ -1,0 +1,191 @@
+"""Whole recordings as recognisers write them: CTM, STM, subtitles, plain text, or any format of N-best lists."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+
+from rescore import formats
+from rescore.errors import UserError
+from rescore.formats.references import stm_segments
+from rescore.formats.source import InputWarnings, Source
+from rescore.formats.text import as_number, spread, undo_entities
+from rescore.nbest import FIRST_PASS, Hypothesis, NbestList, ranking
+
+log = logging.getLogger(__name__)
+
+Span = tuple[float, float]
+NO_CONFIDENCE = -1.0
+"""What NIST's rover writes for a word without a confidence."""
+BACKWARDS = 1.0
+"""Seconds by which a word may start before its predecessor without a warning: recognisers overlap segments."""
+
+
+@dataclass(slots=True)
+class Recording:
+    """The words of one recording."""
+
+    words: list[str] = field(default_factory=list)
+    times: list[Span] = field(default_factory=list)
+    """Start and end of each word, in seconds; empty if the file has none."""
+    confidences: list[float] = field(default_factory=list)
+    """Of each word, from 0 to 1; empty if the file has none."""
+
+    @property
+    def text(self) -> str:
+        return " ".join(self.words)
+
+    def add(self, words: Sequence[str], times: Sequence[Span], confidences: Sequence[float] = ()) -> None:
+        """Append words; from the first words without times on, the recording has none."""
+        for known, more in ((self.times, times), (self.confidences, confidences)):
+            if len(known) == len(self.words) and len(more) == len(words):
+                known.extend(more)  # type: ignore[arg-type]
+            else:
+                known.clear()
+        self.words += words
+
+
+def read_recordings(path: str | Path, strict: bool = False) -> dict[str, Recording]:
+    """The recordings of one system by name.
+
+    A folder has one file per recording. CTM, STM and N-best lists say which recording a line belongs to; any other file
+    is one recording, called after the file without its ending.
+
+    Raises:
+        UserError: the path is missing or empty, a file is damaged, or two files have the same recording.
+    """
+    warnings = InputWarnings(strict)
+    recordings: dict[str, Recording] = {}
+    places: dict[str, str] = {}
+    for file in Source(path, warnings).files():
+        for name, recording in _read_file(file).items():
+            if name in recordings:
+                raise UserError(f"{file.name}: recording {name} is in {places[name]}, too; give each recording once")
+            recordings[name], places[name] = recording, file.name
+    warnings.report()
+    if not recordings:
+        raise UserError(f"{path}: no recording in it; give a file or a folder with CTM, STM, SRT, VTT, JSON or text")
+    for name, recording in recordings.items():
+        if any(second[0] < first[0] - BACKWARDS for first, second in pairwise(recording.times)):
+            log.warning("%s: recording %s: times run backwards; the words keep the order of the file", path, name)
+    return recordings
+
+
+def _read_file(source: Source) -> dict[str, Recording]:
+    ending = Path(source.name.removesuffix(".gz")).suffix.lower()
+    reader = {".ctm": _ctm, ".stm": _stm, ".srt": _subtitles, ".vtt": _subtitles}.get(ending)
+    if reader is not None:
+        return reader(source)
+    if source.peek.root:
+        return _lists(formats.iterate([source]))
+    lines = [line for _, line in source.filled()]
+    named: dict[str, Recording] = {}
+    pieces = [_PIECE.match(line) for line in lines]
+    for line, piece in zip(lines, pieces, strict=True):
+        name, text = (piece[1], line[piece.end() :]) if piece and all(pieces) else (source.stem, line)
+        named.setdefault(name, Recording()).add(text.split(), ())
+    return named or {source.stem: Recording()}
+
+
+_PIECE = re.compile(r"(\S+)-\d{5,9}(?=\s|$)")
+"""The id of a piece of `rescore.asr.combine`, at the beginning of a line of Kaldi text."""
+
+
+def measured_recordings(path: str, references: str, strict: bool = False) -> list[NbestList]:
+    """Each recording of the references as a list with one hypothesis; empty where the output lacks it, with a warning.
+
+    Raises:
+        UserError: as `read_recordings`; or the output has a recording that the references lack.
+    """
+    outputs, expected = read_recordings(path, strict), read_recordings(references, strict)
+    if unknown := sorted(outputs.keys() - expected.keys()):
+        raise UserError(f"{references}: no reference for recording {unknown[0]} of {path}")
+    if absent := sorted(expected.keys() - outputs.keys()):
+        log.warning(
+            "%s: no output for recording %s (%d missing); its words are deletions", path, absent[0], len(absent)
+        )
+    return [
+        NbestList(
+            name,
+            [Hypothesis(outputs[name].text if name in outputs else "", {FIRST_PASS: 0.0})],
+            (whole.text,),
+            recording=name,
+        )
+        for name, whole in expected.items()
+    ]
+
+
+def _ctm(source: Source) -> dict[str, Recording]:
+    """`recording channel start duration word [confidence]`; two channels of a recording are two recordings."""
+    channels: dict[str, dict[str, Recording]] = {}
+    for place, line in source.filled():
+        cells = line.split()
+        if cells[0].startswith(";;"):
+            continue
+        if len(cells) not in (5, 6):
+            raise UserError(f"{place}: not CTM: expected `recording channel start duration word [confidence]`")
+        start, duration = (as_number(cell, place, "time") for cell in cells[2:4])
+        confidence = [number for cell in cells[5:] if (number := as_number(cell, place, "confidence")) != NO_CONFIDENCE]
+        if duration < 0 or any(not 0 <= number <= 1 for number in confidence):
+            raise UserError(f"{place}: a duration is 0 or more, in seconds, and a confidence from 0 to 1")
+        recording = channels.setdefault(cells[0], {}).setdefault(cells[1], Recording())
+        recording.words.append(cells[4])
+        recording.times.append((start, start + duration))
+        recording.confidences += confidence
+    named = {}
+    for name, by_channel in channels.items():
+        for channel, recording in by_channel.items():
+            named[name if len(by_channel) == 1 else f"{name}-{channel}"] = recording
+            if len(recording.confidences) != len(recording.words):
+                recording.confidences = []
+    return named
+
+
+def _stm(source: Source) -> dict[str, Recording]:
+    """The words of a segment share its time by letters; segments are sorted by their start."""
+    named: dict[str, Recording] = {}
+    for segment in sorted(stm_segments(list(source.lines()), source.name), key=lambda segment: segment.start):
+        words, span = segment.text.split(), (segment.start, segment.end)
+        named.setdefault(segment.file, Recording()).add(words, spread(words, span))
+    return named
+
+
+_CUE = re.compile(r"((?:\d+:)?\d+:\d+[.,]\d+)\s+-->\s+((?:\d+:)?\d+:\d+[.,]\d+)")
+_TAG = re.compile(r"<[^<>]*>")
+
+
+def _subtitles(source: Source) -> dict[str, Recording]:
+    """The words of a cue share its time by letters; tags are left out."""
+    recording = Recording()
+    span: Span | None = None
+    for line in source.lines():
+        if match := _CUE.match(line.strip()):
+            span = _seconds(match[1]), _seconds(match[2])
+        elif not line.strip():
+            span = None
+        elif span is not None:
+            words = undo_entities(_TAG.sub("", line)).split()
+            recording.add(words, spread(words, span))
+    if not recording.words and "-->" not in source.head:
+        raise UserError(f"{source.name}: no subtitle in it; expected lines `00:00:01.000 --> 00:00:02.500`")
+    return {source.stem: recording}
+
+
+def _seconds(clock: str) -> float:
+    seconds = 0.0
+    for part in clock.replace(",", ".").split(":"):
+        seconds = 60 * seconds + float(part)
+    return seconds
+
+
+def _lists(lists: Iterator[NbestList]) -> dict[str, Recording]:
+    """The best hypothesis of each list, joined in the order of the file."""
+    named: dict[str, Recording] = {}
+    for nbest in lists:
+        best = nbest.hypotheses[ranking(nbest, nbest.column(FIRST_PASS))[0]]
+        named.setdefault(nbest.recording or nbest.id, Recording()).add(best.text.split(), best.times)
+    return named

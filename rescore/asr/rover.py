@@ -1,0 +1,296 @@
+"""Voting word by word over an N-best list: a confusion network, as SRILM's nbest-lattice and NIST's ROVER build it.
+
+Mangu et al. 2000; Fiscus 1997. Hypotheses are aligned one after another, the most probable first, with the network of
+those before; in each slot of the network the word (or none) with the highest posterior wins. The result need not be one
+of the hypotheses.
+
+Lists with equally many hypotheses are aligned together. A network is an array of word numbers, (lists, slots,
+hypotheses), 0 where a hypothesis has no word in the slot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from rescore.asr.written import Token, rewritten, tokens_of
+from rescore.decision.rules import DecisionRule, ListWeights
+from rescore.metrics.base import Metric
+from rescore.metrics.normalise import EXACT
+from rescore.nbest import EMPTY, NbestList
+
+Floats = npt.NDArray[np.float64]
+Numbers = npt.NDArray[np.int32]
+Flags = npt.NDArray[np.bool_]
+Places = npt.NDArray[np.integer]
+Word = TypeVar("Word", bound=str)
+CELLS = 1 << 21
+"""Slots times words of the lists that are aligned together: bounds memory."""
+TOGETHER = 512
+"""Most lists that are aligned together: their rows stay in the processor's cache."""
+MAJORITY = 0.5 + 1e-9
+"""A hypothesis with a larger posterior wins in every slot, so that nothing needs to be aligned."""
+NEARLY = 1e-9
+"""Costs that differ by less are equal: of equal alignments a word stands in a slot rather than beside it."""
+
+
+class Rover(DecisionRule):
+    """The words with the highest posteriors, place by place. The weight of the column `EMPTY` is the natural log of a
+    factor for the posterior of no word."""
+
+    needs_scale = True
+
+    def prepare(self, lists: Sequence[NbestList], metric: Metric | None) -> Ballots:
+        """Words are the same where the metric counts them as the same."""
+        normaliser = (metric and metric.words) or EXACT
+        return Ballots([[tokens_of(hypothesis.text, normaliser) for hypothesis in nbest.hypotheses] for nbest in lists])
+
+    def choose_all(
+        self,
+        lists: Sequence[NbestList],
+        preferences: Sequence[Floats],
+        prepared: Ballots,
+        weights: Sequence[ListWeights],
+    ) -> list[str]:
+        return prepared.vote(preferences, np.exp([each.columns.get(EMPTY, 0.0) for each in weights]))
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Lists with equally many hypotheses."""
+
+    places: list[int]
+    """(lists,) the place of each list among all"""
+    words: Numbers
+    """(lists, hypotheses, words) numbers from 1; -1 after the end"""
+    lengths: npt.NDArray[np.intp]
+    """(lists, hypotheses) numbers of words"""
+
+
+@dataclass(slots=True)
+class Ballots:
+    """The words of all hypotheses of all lists, prepared once for all scales."""
+
+    tokens: Sequence[list[list[Token]]]
+    """For each list, the words of each hypothesis."""
+    batches: list[Batch] = field(default_factory=list)
+    texts: dict[tuple[int, bytes], str] = field(default_factory=dict)
+    """The text of each list and outcome of a vote that was seen before."""
+
+    def __post_init__(self) -> None:
+        self.batches = list(_batches(self.tokens))
+
+    def vote(self, posteriors: Sequence[Floats], empty: Floats) -> list[str]:
+        """The text that wins in each list.
+
+        Args:
+            posteriors: (hypotheses,) of each list. empty: (lists,) by which the posterior of no word is multiplied.
+        """
+        winners = [""] * len(self.tokens)
+        for batch in self.batches:
+            shares = np.array([posteriors[place] for place in batch.places])  # (lists, hypotheses)
+            top = shares.argmax(axis=1)
+            factors = empty[batch.places]
+            decided = (shares.max(axis=1) > MAJORITY) & (factors == 1.0)
+            open_rows = np.flatnonzero(~decided)
+            for row in np.flatnonzero(decided).tolist():  # it wins in every slot
+                hypothesis = np.full(batch.lengths[row, top[row]], top[row])
+                winners[batch.places[row]] = self._text(batch.places[row], hypothesis, np.arange(len(hypothesis)))
+            if not len(open_rows):
+                continue
+            order = np.argsort(-shares[open_rows], axis=1, kind="stable")
+            rows = open_rows[:, None]
+            ranks, spoken, counts = elected(
+                shares[rows, order], batch.words[rows, order], batch.lengths[rows, order], factors[open_rows]
+            )
+            for row, (place, count) in enumerate(zip(open_rows.tolist(), counts.tolist(), strict=True)):
+                rank, word = ranks[row, :count], spoken[row, :count]
+                kept = rank >= 0
+                winners[batch.places[place]] = self._text(batch.places[place], order[row][rank[kept]], word[kept])
+        return winners
+
+    def _text(self, place: int, hypotheses: Places, words: Places) -> str:
+        """The text of a list's words, each given by its hypothesis and its place there."""
+        key = place, np.stack([hypotheses, words]).tobytes()
+        if key not in self.texts:
+            own, pairs = self.tokens[place], zip(hypotheses.tolist(), words.tolist(), strict=True)
+            self.texts[key] = rewritten([own[hypothesis][word] for hypothesis, word in pairs])
+        return self.texts[key]
+
+
+def _batches(lists: Sequence[Sequence[Sequence[str]]]) -> Iterator[Batch]:
+    sizes = [(len(hypotheses), max(map(len, hypotheses))) for hypotheses in lists]
+    order = sorted(range(len(lists)), key=sizes.__getitem__)
+    start = 0
+    while start < len(order):
+        number, stop = sizes[order[start]][0], start + 1
+        while (
+            stop < len(order)
+            and stop - start < TOGETHER
+            and sizes[order[stop]][0] == number
+            and (stop - start) * (sizes[order[stop]][1] + 1) ** 2 < CELLS
+        ):
+            stop += 1
+        places, longest = order[start:stop], sizes[order[stop - 1]][1]
+        words = np.full((len(places), number, max(1, longest)), -1, dtype=np.int32)  # all texts may be empty
+        lengths = np.zeros((len(places), number), dtype=np.intp)
+        for row, place in enumerate(places):
+            numbers: dict[str, int] = {}
+            for rank, hypothesis in enumerate(lists[place]):
+                lengths[row, rank] = len(hypothesis)
+                words[row, rank, : len(hypothesis)] = [
+                    numbers.setdefault(word, len(numbers) + 1) for word in hypothesis
+                ]
+        yield Batch(places, words, lengths)
+        start = stop
+
+
+def _networks(
+    posteriors: Floats, words: Numbers, lengths: npt.NDArray[np.intp]
+) -> tuple[Numbers, Numbers, npt.NDArray[np.intp]]:
+    """The confusion networks of lists, whose hypotheses are aligned in the order given; arguments as of `elected`.
+
+    Returns:
+        (lists, slots, hypotheses) places of words, -1 for none; the same as word numbers, 0 for none; (lists,) numbers
+        of slots.
+    """
+    number, depth, _ = words.shape
+    spoken = np.full((number, 0, 0), -1, dtype=np.int32)
+    numbers = np.zeros((number, 0, 0), dtype=np.int32)
+    slots = np.zeros(number, dtype=np.intp)
+    mass = np.zeros(number)
+    rows = np.arange(number)[:, None]
+    for rank in range(depth):
+        length = lengths[:, rank]
+        own = words[:, rank, : max(1, length.max(initial=0))]  # the texts of this rank may all be empty
+        old, new, counts = _aligned(numbers, slots, own, length, posteriors[:, :rank], mass)
+        merged = np.full((number, old.shape[1], rank + 1), -1, dtype=np.int32)
+        merged[..., :rank] = np.where((old >= 0)[..., None], spoken[rows, old] if rank and spoken.size else -1, -1)
+        merged[..., rank] = new
+        spoken, slots = merged, counts
+        at = np.where(spoken >= 0, spoken, 0)
+        numbers = np.where(spoken >= 0, words[rows[..., None], np.arange(rank + 1), at], 0)
+        mass = mass + posteriors[:, rank]
+    return spoken, numbers, slots
+
+
+def network_rows(hypotheses: Sequence[Sequence[Word]]) -> list[list[Word | None]]:
+    """The slots of equally probable hypotheses in their order, each with the word of every hypothesis."""
+    if not hypotheses:
+        return []
+    (batch,) = _batches([hypotheses])
+    spoken, *_ = _networks(np.ones((1, len(hypotheses))), batch.words, batch.lengths)
+    return [
+        [None if place < 0 else words[place] for words, place in zip(hypotheses, slot, strict=True)]
+        for slot in spoken[0].tolist()
+    ]
+
+
+def elected(
+    posteriors: Floats, words: Numbers, lengths: npt.NDArray[np.intp], empty: Floats
+) -> tuple[npt.NDArray[np.intp], Numbers, npt.NDArray[np.intp]]:
+    """The winner of each slot of each list.
+
+    Args:
+        posteriors: (lists, hypotheses), the most probable first. words: (lists, hypotheses, words). lengths: (lists,
+            hypotheses). empty: (lists,) by which the posterior of no word is multiplied.
+
+    Returns:
+        (lists, slots) the hypothesis that gives the word, -1 for no word; (lists, slots) the place of the word in it;
+        (lists,) numbers of slots.
+    """
+    spoken, numbers, slots = _networks(posteriors, words, lengths)
+    number, depth, _ = words.shape
+    totals = np.full((number, numbers.shape[1], depth + 1), -1.0)  # no word first, then each hypothesis's word
+    for rank in range(depth + 1):
+        same = numbers == (numbers[..., rank - 1 : rank] if rank else 0)
+        total = np.zeros(numbers.shape[:2])
+        for other in range(depth):
+            total += np.where(same[..., other], posteriors[:, None, other], 0.0)
+        totals[..., rank] = np.where(numbers[..., rank - 1] > 0, total, -1.0) if rank else total * empty[:, None]
+    winner = totals.argmax(axis=-1) - 1  # the first of equals: no word, then the more probable hypothesis
+    place = np.take_along_axis(spoken, np.maximum(winner, 0)[..., None], axis=-1)[..., 0]
+    return winner, place, slots
+
+
+def _aligned(
+    numbers: Numbers,
+    slots: npt.NDArray[np.intp],
+    words: Numbers,
+    lengths: npt.NDArray[np.intp],
+    posteriors: Floats,
+    mass: Floats,
+) -> tuple[npt.NDArray[np.intp], Numbers, npt.NDArray[np.intp]]:
+    """Slots paired with words, of the least expected number of word errors.
+
+    Args:
+        numbers: (lists, slots, hypotheses) of the network. slots: (lists,) how many there are. words: (lists, words).
+            lengths: (lists,) numbers of words. posteriors: (lists, hypotheses). mass: (lists,) their sum.
+
+    Returns:
+        (lists, pairs) the slot, -1 for none; (lists, pairs) the place of the word, -1 for none; (lists,) how many.
+    """
+    placed, matched = _tables(numbers, words, posteriors, mass)
+    lists = np.arange(len(words))
+    slot, at = slots - 1, lengths.astype(np.intp)
+    most = int((slots + lengths).max(initial=0))
+    old = np.full((len(words), most), -1, dtype=np.intp)
+    new = np.full((len(words), most), -1, dtype=np.int32)
+    counts = np.zeros(len(words), dtype=np.intp)
+    for step in range(most):
+        active = (slot >= 0) | (at > 0)
+        if not active.any():
+            break
+        within = np.maximum(slot, 0)
+        in_slot = (slot >= 0) & (placed[within, at, lists] if len(placed) else False)
+        takes = (at > 0) & active & ~in_slot  # a word beside the slots
+        if len(matched):
+            takes |= in_slot & (at > 0) & matched[within, np.maximum(at - 1, 0), lists]
+        at = at - takes
+        old[:, step] = np.where(in_slot, slot, -1)
+        new[:, step] = np.where(takes, at, -1)
+        slot = slot - in_slot
+        counts += active
+    backwards = np.maximum(counts[:, None] - 1 - np.arange(counts.max(initial=0)), 0)  # from the end to the start
+    beyond = np.arange(backwards.shape[1]) >= counts[:, None]
+    rows = lists[:, None]
+    return np.where(beyond, -1, old[rows, backwards]), np.where(beyond, -1, new[rows, backwards]), counts
+
+
+def _tables(numbers: Numbers, words: Numbers, posteriors: Floats, mass: Floats) -> tuple[Flags, Flags]:
+    """The dynamic programme, a row for each slot; lists come last, where they lie side by side.
+
+    Returns:
+        placed (slots, words + 1, lists), whether the slot comes last in the cheapest alignment of the slots up to it
+        with the words so far; matched (slots, words, lists), whether the word may stand in the slot.
+    """
+    count, depth = numbers.shape[1:]
+    number, length = words.shape
+    placed = np.zeros((count, length + 1, number), dtype=bool)
+    matched = np.zeros((count, length, number), dtype=bool)
+    most = int(max(numbers.max(initial=0), words.max(initial=0))) + 2  # 0 is no word, the last is the end of a list
+    shares = np.zeros(number * most)  # (lists, words): the posterior of each word in a slot
+    starts = np.arange(number) * most
+    wanted = (starts[:, None] + np.where(words < 0, most - 1, words)).T.copy()
+    beside = mass * np.arange(length + 1.0)[:, None]
+    above = beside
+    for slot in range(count):
+        heard = [starts + numbers[:, slot, rank] for rank in range(depth)]
+        for rank in range(depth):
+            shares[heard[rank]] += posteriors[:, rank]
+        match = above[:-1] + mass
+        match -= shares[wanted]
+        best = above + (mass - shares[starts])
+        np.minimum(best[1:], match, out=best[1:])
+        above = np.minimum.accumulate(best - beside, axis=0)
+        above += beside
+        limit = above + NEARLY
+        np.less_equal(best, limit, out=placed[slot])
+        np.less_equal(match, limit[1:], out=matched[slot])
+        for places in heard:
+            shares[places] = 0.0
+    return placed, matched

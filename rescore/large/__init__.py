@@ -1,0 +1,1 @@
+"""Large language models: Hugging Face transformers, and servers."""

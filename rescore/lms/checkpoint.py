@@ -1,0 +1,97 @@
+"""A model on disk: config.json, model.safetensors (float16), tokenizer.json. Data only; nothing in it is executed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from rescore.errors import UserError
+from rescore.files import replacing
+from rescore.lms.config import NetworkConfig, network_kind
+from rescore.lms.networks import Network
+from rescore.lms.tokenizer import MASK_ID, Tokenizer
+
+
+def build(config: NetworkConfig) -> Network:
+    """A network with fresh random weights."""
+    network: Network = network_kind(config.kind).network(config)
+    return network
+
+
+def save(folder: Path, network: Network, tokenizer: Tokenizer) -> None:
+    """Write a model folder; the weights in float16."""
+    folder.mkdir(parents=True, exist_ok=True)
+    network.config.save(folder / "config.json")
+    tokenizer.save(folder / "tokenizer.json")
+    weights = {
+        name: value.detach().to("cpu", torch.float16).contiguous() for name, value in network.state_dict().items()
+    }
+    write_tensors(folder / "model.safetensors", weights)
+
+
+def write_tensors(path: Path, tensors: dict[str, Tensor], about: dict[str, str] | None = None) -> None:
+    """Write a safetensors file beside and rename it.
+
+    Raises:
+        UserError: it cannot be written.
+    """
+    try:
+        with replacing(path) as temporary:
+            save_file(tensors, temporary, metadata=about)
+    except (OSError, SafetensorError) as error:
+        raise UserError(f"{path}: cannot be written ({error})") from None
+
+
+def load(folder: Path, kind: str | None = None) -> tuple[Network, Tokenizer]:
+    """Read a model folder; the network comes in float32, ready to score.
+
+    Args:
+        kind: what the network must be; None for any.
+
+    Raises:
+        UserError: a file is missing or damaged, or the files do not fit each other.
+    """
+    if not folder.is_dir():
+        raise UserError(f"{folder}: no such folder; expected config.json, model.safetensors and tokenizer.json in it")
+    config = NetworkConfig.load(folder / "config.json")
+    if kind not in (None, config.kind):
+        raise UserError(f"{folder / 'config.json'}: is a {config.kind}, not a {kind}; name it {config.kind}:{folder}")
+    tokenizer = Tokenizer.load(folder / "tokenizer.json")
+    if tokenizer.vocab_size != config.vocab_size:
+        raise UserError(
+            f"{folder}: tokenizer.json has {tokenizer.vocab_size} tokens, config.json says {config.vocab_size}; "
+            "they belong to different models"
+        )
+    if config.first_query == "mask" and tokenizer.mask != MASK_ID:
+        raise UserError(f"{folder / 'tokenizer.json'}: [MASK] is {tokenizer.mask}; first_query mask needs {MASK_ID}")
+    path = folder / "model.safetensors"
+    if not path.is_file():
+        raise UserError(f"{path}: no such file (weights are read from safetensors only)")
+    try:
+        _check_shapes(path, config)  # before there is room for either
+        weights = load_file(path)
+    except (SafetensorError, OSError) as error:
+        raise UserError(f"{path}: not a whole safetensors file ({error})") from None
+    network = build(config)
+    for name in sorted(weights):
+        if not weights[name].isfinite().all():
+            raise UserError(f"{path}: {name} has values that are not numbers; the training went wrong")
+    network.load_state_dict(weights)
+    return network.eval(), tokenizer
+
+
+def _check_shapes(path: Path, config: NetworkConfig) -> None:
+    """See that a file has the weights of such a network, each in its shape, and no others."""
+    with torch.device("meta"):
+        wanted = {name: tuple(value.shape) for name, value in build(config).state_dict().items()}
+    with safe_open(path, "pt") as file:
+        shapes = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118 (no mapping)
+    for name in sorted(wanted.keys() | shapes.keys()):
+        if shapes.get(name) != wanted.get(name):
+            raise UserError(
+                f"{path}: {name} is {shapes.get(name, 'nothing')}, config.json asks for {wanted.get(name, 'nothing')}"
+            )

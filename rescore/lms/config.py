@@ -1,0 +1,173 @@
+"""Network configurations: the sizes of the paper under a name, and their JSON form."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, fields, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol
+
+from rescore.errors import UserError
+from rescore.files import parsed, read_json, write_text
+from rescore.lms.base import Capabilities
+from rescore.parts import KINDS, did_you_mean
+
+LIMITS = {
+    "vocab_size": 10_000_000,
+    "layers": 1_000,
+    "d_model": 65_536,
+    "heads": 1_024,
+    "d_ff": 1_000_000,
+    "max_positions": 1_000_000,
+    "sentences": 1_000,
+}
+"""Beyond these a file is damaged, or made to fill the memory."""
+FIRST_QUERIES = ("position", "mask")
+
+
+class NetworkKind(Protocol):
+    """The part of a kind of network that configurations and checkpoints use; see
+    `rescore.lms.kinds.NeuralKind`."""
+
+    name: str
+    capabilities: Capabilities
+
+    def check(self, config: NetworkConfig) -> None:
+        """
+        Raises:
+            UserError: no network of this kind is made so.
+        """
+
+    def network(self, config: NetworkConfig) -> Any:
+        """A network with fresh random weights."""
+
+
+def network_kind(name: str) -> NetworkKind:
+    """The kind of network of this name.
+
+    Raises:
+        UserError: no kind has this name.
+    """
+    if name not in KINDS or not KINDS[name].is_network:
+        known = [kind for kind in KINDS.names if KINDS[kind].is_network]
+        raise UserError(f"kind {name!r} is not one of {', '.join(known)}{did_you_mean(str(name), known)}")
+    kind: NetworkKind = KINDS[name](name)
+    return kind
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkConfig:
+    """Everything that decides the shape of a network.
+
+    `kind` says which objective the network was made for (one of `KINDS`); all kinds of one size have the same number of
+    parameters, except for the segments of `unified` and for LSTMs, which ignore `heads` and `d_ff`.
+    """
+
+    kind: str = "tta"
+    vocab_size: int = 30_000
+    layers: int = 3
+    d_model: int = 512
+    heads: int = 8
+    d_ff: int = 2048
+    max_positions: int = 128
+    """Of the tokens of one sentence, its frame with them."""
+    sentences: int = 1
+    """How many consecutive sentences it reads at most; each has a position, too (Segatron, Bai et al. 2021)."""
+    embedding_norm: bool = False
+    """A LayerNorm on the sum of token and position embeddings, as in the T-TA authors' code and in BERT."""
+    output_transform: bool = False
+    """A dense layer, gelu and LayerNorm before the softmax, as there."""
+    output_bias: bool = False
+    """A bias for each word of the vocabulary, as there."""
+    phrases: int = 0
+    """Hidden units of the phrase keys of a T-TA; see `lms.tta`."""
+    first_query: str = "position"
+    """The query of a T-TA before the first layer: `position`, P; or `mask`, the embedding of [MASK] at that position,
+    through the same LayerNorm, as in the authors' code."""
+    source: bool = False
+    """Whether the network reads two sentences and predicts the second, a translation of the first."""
+    bi_source: bool = False
+    """Whether a `unified` network reads a sentence and its translation from both sides, too; the second of them has a
+    segment of its own."""
+    scaled_embeddings: bool = False
+    """Embeddings times sqrt(d_model) before the first layer of an encoder (Vaswani et al. 2017, section 3.4). Papers'
+    networks have none of this; an encoder's file without this field means it."""
+
+    def __post_init__(self) -> None:
+        kind = network_kind(self.kind)
+        for name in LIMITS:
+            if not 1 <= getattr(self, name) <= LIMITS[name]:
+                raise UserError(f"{name} is {getattr(self, name)}; it must be from 1 to {LIMITS[name]:,}")
+        if not 0 <= self.phrases <= LIMITS["d_ff"]:
+            raise UserError(f"phrases is {self.phrases}; it must be from 0 to {LIMITS['d_ff']:,}")
+        if self.phrases and self.embedding_norm:
+            raise UserError("phrases and embedding_norm exclude each other")
+        if self.phrases and self.vocab_size * self.sentences >= 1 << 20:
+            raise UserError(f"phrases need a vocabulary of fewer than {(1 << 20) // self.sentences:,} tokens")
+        if self.first_query not in FIRST_QUERIES:
+            raise UserError(f"first_query is {self.first_query!r}; it must be {' or '.join(FIRST_QUERIES)}")
+        if self.source and self.sentences != 2:
+            raise UserError(f"sentences is {self.sentences}; a network that reads a source has 2")
+        if self.max_positions < 4:
+            raise UserError(f"max_positions is {self.max_positions}; [BOS], [EOS] and two tokens need at least 4")
+        kind.check(self)
+
+    @property
+    def neighbours(self) -> tuple[int, int]:
+        """How many sentences before and after one it can read with it."""
+        most = 0 if self.source else self.sentences - 1
+        return (most // 2, most // 2) if self._reads_after else (most, 0)
+
+    def with_neighbours(self, number: int) -> NetworkConfig:
+        """The configuration for networks that read neighbours before and after a sentence, or only before it if
+        causal."""
+        return replace(self, sentences=2 * number + 1 if self._reads_after else number + 1)
+
+    @property
+    def _reads_after(self) -> bool:
+        return network_kind(self.kind).capabilities.context[1] > 0
+
+    def save(self, path: Path) -> None:
+        write_text(path, json.dumps(asdict(self), indent=2) + "\n")
+
+    @classmethod
+    def load(cls, path: Path) -> NetworkConfig:
+        """Read a config.json.
+
+        Raises:
+            UserError: the file is absent, no JSON object, or has a field that is unknown or out of range.
+        """
+        if not path.exists():
+            raise UserError(f"{path}: no such file")
+        values = read_json(path)
+        if not isinstance(values, dict):
+            raise UserError(f"{path}: expected a JSON object with the fields of a network configuration")
+        if "model_type" in values or "architectures" in values:
+            kinds = str(values.get("architectures"))
+            names = {
+                "MaskedLM": "hf-masked",
+                "CausalLM": "hf-causal",
+                "LMHead": "hf-causal",
+                "Generation": "hf-seq2seq",
+            }
+            kind = next((kind for part, kind in names.items() if part in kinds), "hf-masked or hf-causal")
+            raise UserError(
+                f"{path}: is a model of Hugging Face's transformers, not of rescore; name it {kind}:{path.parent}"
+            )
+        if values.pop("cloze", False):
+            raise UserError(f"{path}: predicts masked tokens in all readings; train the network again, without --cloze")
+        unknown = sorted(set(values) - {field.name for field in fields(cls)})
+        if unknown:
+            raise UserError(f"{path}: unknown field {unknown[0]!r}; remove it or correct its name")
+        if (named := str(values.get("kind"))) in KINDS and KINDS[named].is_network:
+            values.setdefault("scaled_embeddings", KINDS[named].scaled_embeddings)
+        return parsed(values, cls, str(path))
+
+
+# `base` is from section 5.1 of the paper; two CPU cores train `small` in hours.
+NAMED: dict[str, Callable[[], NetworkConfig]] = {
+    "base": NetworkConfig,
+    "small": partial(NetworkConfig, vocab_size=8_000, layers=3, d_model=256, heads=4, d_ff=1024),
+}

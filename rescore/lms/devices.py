@@ -1,0 +1,140 @@
+"""The device and the arithmetic of a network."""
+
+from __future__ import annotations
+
+import math
+import os
+import warnings
+from itertools import repeat
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from rescore.errors import UserError
+from rescore.lms.networks import Block, Network, TiedSoftmax, split
+
+AUTO = "auto"
+"""All devices of the machine, for models that can be spread over them; `auto:LIMITS` limits their memory."""
+
+
+def choose_device(name: str | None) -> torch.device:
+    """The device called `name`; without a name, or with `auto`, CUDA if available.
+
+    Raises:
+        UserError: this machine has no such device.
+    """
+    if name is None or name.partition(":")[0] == AUTO:
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        torch.empty(0, device=name)
+    except (RuntimeError, AssertionError):  # PyTorch built without CUDA asserts
+        raise UserError(f"--device {name}: no such device here; expected cpu, cuda, cuda:N or auto") from None
+    if torch.device(name).type == "cpu":  # PyTorch knows the process's cores, but not a container's quota
+        torch.set_num_threads(min(torch.get_num_threads(), usable_cores()))
+    return torch.device(name)
+
+
+def token_budget(device: torch.device, bytes_a_token: int) -> int:
+    """Number of tokens to compute together.
+
+    On a CPU, their data fit into the cache; on a GPU, they keep it busy within a quarter of the free memory.
+    """
+    if device.type == "cuda":
+        free, _ = torch.cuda.mem_get_info(device)
+        return max(256, min(65_536, free // 4 // bytes_a_token))
+    return max(256, min(4_096, cache_size() // bytes_a_token))
+
+
+def cache_size(place: Path = Path("/sys/devices/system/cpu/cpu0/cache")) -> int:
+    """Bytes of the largest cache; 16 MiB where the system does not say."""
+    units = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+    try:
+        sizes = [file.read_text(encoding="ascii").strip() for file in place.glob("index*/size")]
+        return max(int(size[:-1]) * units[size[-1]] for size in sizes)
+    except (OSError, ValueError, KeyError, IndexError):
+        return 16 << 20
+
+
+def usable_cores(quota: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:
+    """The number of cores that this process may use, within its affinity and a container's quota."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    try:
+        allowed, period = quota.read_text(encoding="ascii").split()
+        return max(1, min(cores, math.ceil(int(allowed) / int(period))))
+    except (OSError, ValueError):  # no cgroup, or no quota ("max")
+        return cores
+
+
+DTYPES = {"float32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16, "int8": torch.float32}
+"""The precisions, and the type of values that are not quantised."""
+
+
+def choose_precision(name: str | None, device: torch.device) -> str:
+    """`name`, or the usual one: float32 on a CPU; bf16 on a GPU, or fp16 where it has no bf16.
+
+    Raises:
+        UserError: the device cannot compute so.
+    """
+    on_cpu = device.type == "cpu"
+    if name is None:
+        return "float32" if on_cpu else "bf16" if torch.cuda.is_bf16_supported() else "fp16"
+    if name not in DTYPES:
+        raise UserError(f"--precision {name}: expected {', '.join(DTYPES)}")
+    if name == ("fp16" if on_cpu else "int8"):
+        better = "float32, bf16 or int8" if on_cpu else "float32, bf16 or fp16"
+        raise UserError(f"--precision {name}: not for {device.type}; expected {better}")
+    return name
+
+
+def convert(network: Network, precision: str) -> TiedSoftmax:
+    """Convert a network in place, with the matrix of its softmax, usually its embeddings.
+
+    With int8, weights are quantised by row and inputs dynamically. With float32 on a CPU, weights that fit into
+    float16, as in every checkpoint, are kept in float16, packed for the cache. Products and sums are float32, so
+    results differ only by rounding, and small batches are multiplied up to three times faster.
+
+    Keys and values are not converted: most of them are computed for distinct tokens only (`TTA.predict`).
+    """
+    network.to(DTYPES[precision])
+    embeddings = network.output_weight.detach()
+    bias = None if network.output_bias is None else network.output_bias.detach()
+    if precision == "int8":
+        kind = torch.qint8
+    elif precision == "float32" and _can_pack(network):
+        kind = torch.float16
+    else:
+        return TiedSoftmax(embeddings, bias=bias)
+    for block in (module for module in network.modules() if isinstance(module, Block)):
+        attention = block.attention
+        attention.query, attention.output = quantised(attention.query, kind), quantised(attention.output, kind)
+        block.fc1, block.fc2 = quantised(block.fc1, kind), quantised(block.fc2, kind)
+    parts = zip(split(embeddings), split(bias) if bias is not None else repeat(None), strict=False)
+    return TiedSoftmax(embeddings, [quantised(_linear(*part), kind) for part in parts], bias)
+
+
+def _can_pack(network: Network) -> bool:
+    weights = list(network.parameters())
+    return (
+        weights[0].device.type == "cpu"
+        and "fbgemm" in torch.backends.quantized.supported_engines
+        and all(torch.equal(weight, weight.half().float()) for weight in weights)
+    )
+
+
+def quantised(module: nn.Module, kind: torch.dtype = torch.qint8) -> Any:
+    """A copy whose linear maps have weights of another type (PyTorch's dynamic quantisation)."""
+    from torch.ao.quantization import quantize_dynamic
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that it moves to another package, some day
+        return quantize_dynamic(nn.Sequential(module), {nn.Linear}, dtype=kind)[0]
+
+
+def _linear(weight: torch.Tensor, bias: torch.Tensor | None) -> nn.Linear:
+    linear = nn.Linear(weight.shape[1], weight.shape[0], bias=bias is not None)
+    linear.weight = nn.Parameter(weight, requires_grad=False)
+    if bias is not None:
+        linear.bias = nn.Parameter(bias, requires_grad=False)
+    return linear

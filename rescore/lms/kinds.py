@@ -1,0 +1,221 @@
+"""The kinds of our networks: what a kind declares (`NeuralKind`), and T-TA, biLM and uniLM.
+
+This module needs no PyTorch; the networks and objectives are in the modules beside it.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from rescore.errors import UserError, counted
+from rescore.lms.base import BEFORE, BOTH_SIDES, Capabilities, ComputeOptions, Kind, LanguageModel, Report, Spec
+from rescore.lms.config import NetworkConfig
+from rescore.lms.options import TrainingOptions
+from rescore.lms.training.options import ContextOptions, Lesson, MaskingOptions, NeuralOptions, SourceOptions
+from rescore.options import option
+from rescore.parts import EXPERIMENTS, KINDS, resolve
+
+if TYPE_CHECKING:
+    from rescore.lms.networks import Encoder, Network
+    from rescore.lms.scorers import Network as ScoredNetwork
+    from rescore.lms.scorers import NetworkScorer
+    from rescore.lms.tokenizer import Tokenizer
+    from rescore.lms.training.objectives import CausalLanguageModelling, MaskedLanguageModelling, Objective, Task
+    from rescore.lms.tta import TTA, LanguageAutoencoding
+
+
+class NeuralKind(Kind):
+    """A kind of network. A new kind implements the members declared here; training, checkpoints, scoring, the cache and
+    the command line then support it."""
+
+    uses_torch = True
+    is_network = True
+    family: ClassVar[str] = "transformer"
+    """Kinds of the same family can start from each other's weights."""
+    scaled_embeddings: ClassVar[bool] = True
+    """Whether a network scales its embeddings by sqrt(d) if its config.json does not say it."""
+    shape: ClassVar[tuple[str, ...]] = ()
+    """Fields of `NetworkConfig` that only some kinds have, and this one has."""
+
+    def check(self, config: NetworkConfig) -> None:
+        """See that a network of this kind can be made so.
+
+        Raises:
+            UserError: it cannot.
+        """
+        if config.d_model % config.heads and self.family == "transformer":
+            raise UserError(f"d_model {config.d_model} cannot be divided among {config.heads} heads")
+        if config.sentences > 1 and not any(self.capabilities.context):
+            raise UserError(f"sentences is {config.sentences}; a {self.name} reads one sentence at a time")
+        for name in ("phrases", "source", "bi_source"):
+            value = getattr(config, name)
+            if value and name not in self.shape:
+                able = [kind for kind in KINDS.names if KINDS[kind].is_network and name in KINDS[kind].shape]
+                raise UserError(f"{name} is {json.dumps(value)}; a {self.name} has none, {' or '.join(able)} may")
+
+    def network(self, config: NetworkConfig) -> Network:
+        """A network with fresh random weights."""
+        raise NotImplementedError
+
+    def objective(self, tokenizer: Tokenizer, options: Any) -> Objective:
+        """The training objective on sentences.
+
+        Args:
+            options: of the class `Options`.
+
+        Raises:
+            UserError: files that the options name are missing or do not fit.
+        """
+        raise NotImplementedError
+
+    @classmethod
+    def training_options(cls) -> type[TrainingOptions] | None:
+        """The class `Options`, and the options of the experiments that suit the kind."""
+        if cls.Options is None:
+            return None
+        names = (name for name in EXPERIMENTS.names if EXPERIMENTS[name].suits(cls.capabilities))
+        return _with_experiments(cls, *names)  # type: ignore[arg-type]  # mypy does not see that classes have hashes
+
+    def tasks(self, lesson: Lesson) -> list[Task]:
+        """The tasks of the batches in turn, repeated."""
+        from rescore.lms.training.objectives import Task
+
+        usual = Task(self.name, lesson.text, self.objective(lesson.tokenizer, lesson.options))
+        return lesson.options.tasks(usual, lesson)
+
+    def scorer(self, spec: Spec, network: ScoredNetwork) -> NetworkScorer:
+        """The scorer of single sentences with a network and the options of --lm."""
+        raise NotImplementedError
+
+    def load(self, spec: Spec, computing: ComputeOptions) -> LanguageModel:
+        from rescore.lms import own
+
+        return own.load(spec, computing, partial(self.scorer, spec))
+
+    def train(self, options: TrainingOptions, report: Report = lambda line: None) -> None:
+        resolve("rescore.lms.training.train:train")(self, options, report=report)
+
+
+@cache
+def _with_experiments(kind: type[NeuralKind], *names: str) -> type[TrainingOptions]:
+    """The options of a kind and of experiments, in a class; the same class at each call."""
+    assert kind.Options is not None
+    bases = (*(EXPERIMENTS[name] for name in reversed(names)), kind.Options)
+    return dataclass(frozen=True, kw_only=True)(type("Options", bases, {"__module__": kind.__module__}))
+
+
+class TtaKind(NeuralKind):
+    """The Transformer-based Text Autoencoder (Shin et al. 2020): predicts every token from all others, in one pass."""
+
+    scaled_embeddings = False
+    capabilities = Capabilities(True, source=True, context=BOTH_SIDES, vectors=True, predicts_tokens=True)
+    options = ("context=", "channel")
+    shape = ("phrases", "source")
+
+    @dataclass(frozen=True, kw_only=True)
+    class Options(SourceOptions, ContextOptions):
+        title = "T-TA"
+
+        phrases: int = option(
+            0,
+            "Keys and values cover three tokens instead of one, through a layer of UNITS hidden units; start "
+            "with twice d_model.",
+            metavar="UNITS",
+            low=0,
+            high=1_000_000,
+        )
+
+        def shaped(self, config: NetworkConfig) -> NetworkConfig:
+            if not self.phrases:
+                return super().shaped(config)
+            if config.phrases not in (0, self.phrases):
+                raise UserError(
+                    f"--phrases {self.phrases}: the model has phrase keys of {counted(config.phrases, 'unit')}"
+                )
+            return super().shaped(replace(config, phrases=self.phrases))
+
+    def network(self, config: NetworkConfig) -> TTA:
+        from rescore.lms.tta import TTA
+
+        return TTA(config)
+
+    def objective(self, tokenizer: Tokenizer, options: Any) -> LanguageAutoencoding:
+        from rescore.lms.tta import LanguageAutoencoding
+
+        return LanguageAutoencoding()
+
+    def scorer(self, spec: Spec, network: ScoredNetwork) -> NetworkScorer:
+        from rescore.lms.scorers import NetworkScorer
+
+        return NetworkScorer(spec.name, network)
+
+
+MASKED = ("intact", "within-word-l2r")
+"""How a masked model can score otherwise; see `rescore.lms.scorers.masked_scorer`."""
+
+
+class BilmKind(NeuralKind):
+    """The masked bidirectional language model (dissertation, chapters 3 and 4): BERT's encoder at the T-TA's size."""
+
+    capabilities = Capabilities(True, source=True, context=BOTH_SIDES, vectors=True, predicts_tokens=True)
+    options = (*MASKED, "context=", "channel")
+    shape = ("source",)
+
+    @dataclass(frozen=True, kw_only=True)
+    class Options(MaskingOptions, SourceOptions, ContextOptions):
+        pass
+
+    def network(self, config: NetworkConfig) -> Encoder:
+        from rescore.lms.networks import Encoder
+
+        return Encoder(config)
+
+    def objective(self, tokenizer: Tokenizer, options: Any) -> MaskedLanguageModelling:
+        from rescore.lms.training.objectives import MaskedLanguageModelling
+
+        return MaskedLanguageModelling(tokenizer, options.mask_rate, options.mask_cap)
+
+    def scorer(self, spec: Spec, network: ScoredNetwork) -> NetworkScorer:
+        from rescore.lms.scorers import masked_scorer
+
+        return masked_scorer(spec, network)
+
+
+class DirectedKind(NeuralKind):
+    """Learns and scores from left to right: the hidden vector at position i predicts token i + 1. A `backwards` kind is
+    the same network on reversed sentences."""
+
+    capabilities = Capabilities(vectors=True, predicts_tokens=True)
+    Options = NeuralOptions
+    backwards: ClassVar[bool] = False
+
+    def objective(self, tokenizer: Tokenizer, options: Any) -> CausalLanguageModelling:
+        from rescore.lms.training.objectives import BackwardLanguageModelling, CausalLanguageModelling
+
+        return BackwardLanguageModelling() if self.backwards else CausalLanguageModelling()
+
+    def scorer(self, spec: Spec, network: ScoredNetwork) -> NetworkScorer:
+        from rescore.lms.causal import BackwardScorer, CausalScorer
+
+        return (BackwardScorer if self.backwards else CausalScorer)(spec.name, network)
+
+
+class UnilmKind(DirectedKind):
+    capabilities = Capabilities(context=BEFORE, vectors=True, predicts_tokens=True)
+    options = ("context=",)
+    Options = ContextOptions
+
+    def network(self, config: NetworkConfig) -> Encoder:
+        from rescore.lms.networks import Encoder
+
+        return Encoder(config, causal=True)
+
+
+class BackwardUnilmKind(DirectedKind):
+    """It reads no neighbours."""
+
+    backwards = True
+    network = UnilmKind.network

@@ -1,0 +1,264 @@
+"""Training objectives on batches of sentences or pairs that several kinds share, and losses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+from rescore.lms.tokenizer import Tokenizer
+from rescore.lms.training.corpus import Corpus
+
+
+class Loss(Protocol):
+    """The loss of targets that are no tokens."""
+
+    def __call__(self, hidden: Tensor, embeddings: Tensor, targets: Tensor, *, bias: Tensor | None) -> Tensor:
+        """The sum over positions, natural log.
+
+        Args:
+            hidden: (positions, d). embeddings: (vocabulary, d). targets: (positions,). bias: (vocabulary,).
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A batch as a network sees it, and its targets."""
+
+    tokens: Tensor  # (batch, n)
+    lengths: Tensor  # (batch,)
+    predicted: Tensor  # (batch, n), True at the positions whose hidden vector predicts a token
+    targets: Tensor  # (number of predicted positions,), in row-major order
+    labels: Tensor | None = None  # (batch,), a head's target for each sequence
+    loss: Loss | None = None  # of the targets; None for the cross entropy of tokens
+
+    def to(self, device: torch.device) -> Example:
+        if device.type == "cpu":
+            return self
+        tokens, lengths, predicted, targets = (
+            part.to(device, non_blocking=True) for part in (self.tokens, self.lengths, self.predicted, self.targets)
+        )
+        labels = None if self.labels is None else self.labels.to(device, non_blocking=True)
+        return Example(tokens, lengths, predicted, targets, labels, self.loss)
+
+
+class Head(nn.Module):
+    """A head that classifies whole sequences in training; model folders do not hold its weights."""
+
+    about: ClassVar[str]
+    """A description of its targets, for the card."""
+
+    def loss(self, hidden: Tensor, example: Example) -> Tensor:
+        """The mean of -log p of the labels, natural log, of hidden vectors (batch, n, d)."""
+        raise NotImplementedError
+
+    def right(self, hidden: Tensor, example: Example) -> Tensor:
+        """(batch,), whether the more probable label is the right one."""
+        raise NotImplementedError
+
+
+class Objective:
+    """Turns a batch of sentences into an example."""
+
+    perplexity: str = "perplexity"
+    """The name of exp(loss)."""
+    predicts_end: bool = False
+    """Whether [EOS] is predicted, too."""
+    head: Head | None = None
+    replacements: str = ""
+    """The source of examples beside the text, with a digest: a saved state is valid for this source alone."""
+
+    def __call__(self, tokens: Tensor, lengths: Tensor, seed: Sequence[int]) -> Example:
+        """tokens (batch, n) with [BOS] and [EOS], lengths (batch,); `seed` decides all random choices."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """An objective and its text; `name` tells it from a network's other tasks."""
+
+    name: str
+    corpus: Corpus
+    objective: Objective
+
+
+class Curriculum(Protocol):
+    """Changes the targets of an example with the progress of the training."""
+
+    def __call__(self, example: Example, done: float, seed: Sequence[int]) -> Example:
+        """
+        Args:
+            done: the share of the training that is done. seed: as for an objective.
+        """
+
+    def __str__(self) -> str:
+        """Its effect, in a line."""
+
+
+class MaskedLanguageModelling(Objective):
+    """MLM as the dissertation trains the biLM (chapters 3 and 4).
+
+    15 % of a sentence's tokens (or as options say), at least one, are replaced by [MASK], always: none is kept or
+    swapped, since scoring always masks. Single sentences, no next-sentence objective.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, rate: float = 0.15, cap: int | None = None) -> None:
+        """
+        Args:
+            rate: share of a sentence's tokens that are masked, rounded, at least one token.
+            cap: the most masked tokens; the dissertation's chapter 3 has 4.
+        """
+        self._mask, self._rate, self._cap = tokenizer.mask, rate, cap
+        most = "" if cap is None else f", at most {cap}"
+        self.perplexity = f"pseudo-perplexity (at {100 * rate:g} % masked{most})"
+
+    def __call__(self, tokens: Tensor, lengths: Tensor, seed: Sequence[int]) -> Example:
+        return self.masked(tokens, lengths, inner_positions(tokens, lengths), seed)
+
+    def masked(self, tokens: Tensor, lengths: Tensor, maskable: Tensor, seed: Sequence[int]) -> Example:
+        """The same with tokens that may be masked: (batch, n), True there."""
+        predicted = torch.from_numpy(
+            some_of(maskable.numpy(), self._rate, self._cap, np.random.default_rng(list(seed)))
+        )
+        return Example(tokens.masked_fill(predicted, self._mask), lengths, predicted, tokens[predicted])
+
+
+class CausalLanguageModelling(Objective):
+    """CLM (section 3 of the T-TA paper): every token, and [EOS], is predicted from those before it."""
+
+    predicts_end = True
+
+    def __call__(self, tokens: Tensor, lengths: Tensor, seed: Sequence[int]) -> Example:
+        positions = torch.arange(tokens.shape[1], device=tokens.device)
+        predicted = positions < lengths[:, None] - 1
+        return Example(tokens, lengths, predicted, tokens.roll(-1, dims=1)[predicted])
+
+
+class BackwardLanguageModelling(CausalLanguageModelling):
+    """CLM on reversed sentences: every token is predicted from those after it."""
+
+    def __call__(self, tokens: Tensor, lengths: Tensor, seed: Sequence[int]) -> Example:
+        return super().__call__(mirrored(tokens, lengths), lengths, seed)
+
+
+class ContextObjective(Objective):
+    """An objective for windows of consecutive sentences, each read among its neighbours (Segatron).
+
+    A window has the form [BOS] first [EOS] [BOS] second [EOS]. [BOS] is never predicted; [EOS] is predicted only by
+    objectives that predict the next token.
+    """
+
+    def __init__(self, objective: Objective, tokenizer: Tokenizer) -> None:
+        self.perplexity, self.predicts_end = objective.perplexity, objective.predicts_end
+        self._objective, self._tokenizer = objective, tokenizer
+
+    def __call__(self, tokens: Tensor, lengths: Tensor, seed: Sequence[int]) -> Example:
+        tokenizer = self._tokenizer
+        example = self._objective(tokens, lengths, seed)
+        frame = (tokens == tokenizer.bos) | (tokens == tokenizer.eos)
+        shown = torch.where(frame, tokens, example.tokens)  # no [MASK] in the place of a frame
+        kept = example.targets != tokenizer.bos
+        if not self.predicts_end:
+            kept &= example.targets != tokenizer.eos
+        predicted = example.predicted.clone()
+        predicted[example.predicted] = kept
+        number = (tokens == tokenizer.bos).cumsum(dim=1) - 1
+        return Example(shown + number * tokenizer.vocab_size, lengths, predicted, example.targets[kept])
+
+
+def mirrored(tokens: Tensor, lengths: Tensor) -> Tensor:
+    """Sentences (batch, n) with their tokens reversed within the frame."""
+    positions = torch.arange(tokens.shape[1], device=tokens.device)
+    return tokens.gather(1, torch.where(inner_positions(tokens, lengths), lengths[:, None] - 1 - positions, positions))
+
+
+def inner_positions(tokens: Tensor, lengths: Tensor) -> Tensor:
+    """(batch, n), True at the sentence's own tokens: neither [BOS] nor [EOS] nor padding."""
+    positions = torch.arange(tokens.shape[1], device=tokens.device)
+    return (positions > 0) & (positions < lengths[:, None] - 1)
+
+
+def some_of(
+    inner: npt.NDArray[np.bool_], rate: float, cap: int | None, random: np.random.Generator
+) -> npt.NDArray[np.bool_]:
+    """Some of the positions (batch, n): of each row this share, at least one and at most `cap`."""
+    numbers = np.rint(rate * inner.sum(axis=1)).clip(1, cap).astype(int)
+    drawn = random.random(inner.shape)
+    drawn[~inner] = np.inf
+    ranks = drawn.argsort(axis=1).argsort(axis=1)  # of each token's random key in its sentence
+    return inner & (ranks < numbers[:, None])
+
+
+class _TiedCrossEntropy(torch.autograd.Function):
+    """Cross entropy of hidden @ embeddings.T, computed slice by slice so that the logits never exist as a whole.
+
+    At a vocabulary of thousands the logits of a batch are tens of megabytes; going through them several times costs
+    more than the matrix products. Both gradients are computed in the forward pass, while a slice is in the cache.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, hidden: Tensor, embeddings: Tensor, targets: Tensor, rows: int) -> Tensor:
+        embeddings = embeddings.to(hidden.dtype)
+        total = hidden.new_zeros((), dtype=torch.float32)
+        # The gradient of one logit is its probability, less one at the target; the second half needs no slices.
+        grad_hidden = -embeddings[targets]
+        grad_embeddings = torch.zeros_like(embeddings, dtype=torch.float32)
+        grad_embeddings.index_add_(0, targets, hidden.float(), alpha=-1)
+        for start in range(0, len(hidden), rows):
+            part = hidden[start : start + rows]
+            probabilities = (part @ embeddings.T).softmax(-1)
+            chosen = probabilities.gather(-1, targets[start : start + rows, None]).float()
+            total -= chosen.clamp_min(torch.finfo(torch.float32).tiny).log().sum()
+            grad_hidden[start : start + rows] += probabilities @ embeddings
+            grad_embeddings += probabilities.T @ part
+        ctx.save_for_backward(grad_hidden, grad_embeddings)
+        return total
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        grad_hidden, grad_embeddings = ctx.saved_tensors
+        return grad * grad_hidden, grad * grad_embeddings, None, None
+
+
+def tied_cross_entropy(
+    hidden: Tensor, embeddings: Tensor, targets: Tensor, rows: int = 1024, bias: Tensor | None = None
+) -> Tensor:
+    """Sum over positions of -log softmax(hidden @ embeddings.T + bias)[target], natural log.
+
+    Args:
+        hidden: (positions, d). embeddings: (vocabulary, d). targets: (positions,). bias: (vocabulary,).
+        rows: positions handled at a time.
+    """
+    if bias is not None:  # a bias is the weight of a hidden unit that is always 1
+        hidden = torch.cat([hidden, hidden.new_ones(len(hidden), 1)], dim=1)
+        embeddings = torch.cat([embeddings, bias[:, None].to(embeddings.dtype)], dim=1)
+    return _TiedCrossEntropy.apply(hidden, embeddings, targets, rows)
+
+
+class SourceObjective(Objective):
+    """Another objective, for the second of two sentences; the first is seen by all positions and not predicted.
+
+    A pair comes as [BOS] source [EOS] [BOS] target [EOS].
+    """
+
+    def __init__(self, objective: Objective, tokenizer: Tokenizer) -> None:
+        self.perplexity, self.predicts_end = objective.perplexity, objective.predicts_end
+        self._objective, self._bos, self._size = objective, tokenizer.bos, tokenizer.vocab_size
+
+    def __call__(self, tokens: Tensor, lengths: Tensor, seed: Sequence[int]) -> Example:
+        number = (tokens == self._bos).cumsum(dim=1) - 1
+        begins = (number == 0).sum(dim=1)
+        columns = torch.arange(tokens.shape[1])
+        ahead = (columns + begins[:, None]).clamp_max(tokens.shape[1] - 1)
+        target = self._objective(tokens.gather(1, ahead), lengths - begins, seed)
+        behind = (columns - begins[:, None]).clamp_min(0)
+        shown = torch.where(number > 0, target.tokens.gather(1, behind), tokens)
+        predicted = (number > 0) & target.predicted.gather(1, behind)
+        return Example(shown + number * self._size, lengths, predicted, target.targets)

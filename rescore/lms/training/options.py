@@ -1,0 +1,371 @@
+"""Training options of networks: options of all kinds, and options that several kinds share, with their effects."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from rescore.errors import UserError
+from rescore.lms.backends import parse, shipped
+from rescore.lms.base import Capabilities
+from rescore.lms.config import NAMED, NetworkConfig
+from rescore.lms.options import PairOptions, TextOptions, TokenizerOptions
+from rescore.options import option
+
+if TYPE_CHECKING:
+    from rescore.lms.tokenizer import Tokenizer
+    from rescore.lms.training.corpus import Corpus
+    from rescore.lms.training.objectives import Curriculum, Task
+
+STEPS = 100_000
+"""Updates of a training from the start."""
+MINUTES = 15.0
+"""Minutes of a training from a model's weights."""
+RATE, ADAPTING_RATE = 1e-3, 3e-4
+"""Learning rates of both."""
+DECAY = 0.2
+
+
+@dataclass(frozen=True, kw_only=True)
+class NeuralOptions(TextOptions, TokenizerOptions):
+    """How a network is trained. Either `steps` or `minutes` says for how long.
+
+    The learning rate is constant between warm-up and decay, so that training can be stopped, prolonged and ended at any
+    time (Hägele et al. 2024: a decay over the last fifth is as good as a cosine).
+
+    Shared code calls the methods; a class with further options extends the methods that these options change.
+    """
+
+    title: ClassVar[str] = "Networks"
+
+    config: str = option(
+        "base", "Size of the network: base, small, or a config.json.", metavar="NAME|FILE", common=True
+    )
+    vocabulary: str | None = option(
+        None,
+        "Tokens of a new tokenizer: WordPieces, or the most frequent words; other words are unknown.  "
+        "[default: wordpiece]",
+        choices=("wordpiece", "words"),
+    )
+    size: int | None = option(
+        None,
+        "Number of tokens of a new tokenizer.  [default: from --config]",
+        metavar="N",
+        low=6,
+        high=10_000_000,
+    )
+    steps: int | None = option(
+        None,
+        f"Number of updates; 0 writes a random model.  [default: {STEPS:,}, unless --minutes or --init is given]",
+        low=0,
+        common=True,
+    )
+    minutes: float | None = option(
+        None,
+        f"Training time in minutes, instead of --steps.  [default with --init: {MINUTES:g}]",
+        low=0,
+        high=10_000_000,
+        open_low=True,
+        common=True,
+    )
+    init: str | None = option(
+        None,
+        "Adapt a model: NAME of a shipped model, such as tta, or DIR. Training starts from its weights and tokenizer, "
+        "stops when the validation loss rises, and keeps the weights with the lowest validation loss.",
+        metavar="NAME|DIR",
+    )
+    resume: bool = option(False, "Continue from the last checkpoint in --out.", common=True)
+    batch_tokens: int = option(4096, "Tokens per batch, including padding.", low=8)
+    optimizer: str = option(
+        "muon",
+        "muon: Muon for the matrices of the layers, AdamW for the rest; adamw: AdamW for all parameters.",
+        choices=("muon", "adamw"),
+    )
+    learning_rate: float | None = option(
+        None, f"Learning rate after warm-up.  [default: {RATE:g}; with --init {ADAPTING_RATE:g}]", low=0, high=10
+    )
+    warmup: float = option(0.02, "Share of the training in which the learning rate rises.", low=0, high=1)
+    decay: float | None = option(
+        None,
+        f"Share of the training, at its end, in which the learning rate falls to 0.  [default: {DECAY:g}; with --init "
+        "the whole training after the warm-up]",
+        low=0,
+        high=1,
+    )
+    dropout: float = option(0.1, "Dropout probability.", low=0, high=1, open_high=True)
+    weight_decay: float = option(0.01, "Weight decay of the optimizer.", low=0, high=10)
+    held_out: int | None = option(
+        None,
+        "Number of sentences kept for validation.  [default: a twentieth of the text, at most 2000]",
+        low=1,
+        common=True,
+    )
+    checkpoint_seconds: float = option(300.0, "Seconds between checkpoints.", low=0, high=1e7)
+    seed: int = option(0, "Random seed.", low=0, high=2**63 - 1)
+    precision: str = option("auto", "Number format of the training.", choices=("auto", "bfloat16", "float32"))
+    compiled: bool | None = option(
+        None, "Compile the network with torch.compile.  [default: on CUDA]", "--compile/--no-compile"
+    )
+    device: str | None = option(None, "cpu, cuda or cuda:N.  [default: cuda if available]", metavar="NAME", common=True)
+    clip: float = 1.0
+    """The largest norm of a gradient."""
+    validation_seconds: float = 600.0
+    """How often the validation loss is measured."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        adapting = self.init is not None
+        if self.learning_rate is None:
+            object.__setattr__(self, "learning_rate", ADAPTING_RATE if adapting else RATE)
+        rest = 1 - self.warmup
+        decay = (rest if adapting else DECAY) if self.decay is None else self.decay
+        object.__setattr__(self, "decay", decay)
+        if decay > rest:
+            raise UserError(f"--warmup {self.warmup:g} and --decay {decay:g} are more than the whole training")
+        if self.steps is not None and self.minutes is not None:
+            raise UserError("--steps and --minutes exclude each other")
+        if (self.tokenizer or self.init) and (self.vocabulary or self.size):
+            raise UserError("--vocabulary and --size are for a new tokenizer; leave out --tokenizer and --init")
+        if self.tokenizer is not None and self.init is not None:
+            raise UserError("--tokenizer and --init exclude each other: a model's weights belong to its tokenizer")
+        if self.steps is None and self.minutes is None:
+            object.__setattr__(self, *(("minutes", MINUTES) if adapting else ("steps", STEPS)))
+
+    @property
+    def start(self) -> Path | None:
+        """The folder of the model to start from.
+
+        Raises:
+            UserError: no model has the name in `init`.
+        """
+        return None if self.init is None else model_folder("--init", self.init)
+
+    @property
+    def given_tokenizer(self) -> Path | None:
+        """A tokenizer.json that is taken instead of a new one."""
+        return self.tokenizer
+
+    @property
+    def texts(self) -> tuple[Path, ...]:
+        """The texts for sentences, lexicon and tokenizer. All texts get equally many batches; the validation loss of
+        the first text decides which weights are kept."""
+        return self.text
+
+    @property
+    def translations(self) -> tuple[Path, Path] | None:
+        """Sentences and their translations."""
+        return None
+
+    @property
+    def reads_more(self) -> bool:
+        """Whether the network learns to read more than the text."""
+        return False
+
+    @property
+    def apart(self) -> bool:
+        """Whether the two sides of a pair are sentences of their own, each with [BOS] and [EOS]."""
+        return True
+
+    @property
+    def objective(self) -> dict[str, Any]:
+        """The options that decide the objective, by name; a saved state is valid for these alone."""
+        return {}
+
+    @property
+    def named_config(self) -> NetworkConfig:
+        """The configuration that `config` names.
+
+        Raises:
+            UserError: it is neither a named size nor a file.
+        """
+        if self.config in NAMED:
+            return NAMED[self.config]()
+        if not Path(self.config).is_file():
+            raise UserError(f"--config {self.config}: neither a file nor one of {', '.join(NAMED)}")
+        return NetworkConfig.load(Path(self.config))
+
+    def sized(self, kind: str, tokenizer: Tokenizer) -> NetworkConfig:
+        """The configuration of the network: a named size with the tokenizer's vocabulary, or the configuration of the
+        model to start from, with the options' additions.
+
+        Raises:
+            UserError: the options do not fit the model or each other.
+        """
+        if self.start is not None:
+            return self.shaped(replace(NetworkConfig.load(self.start / "config.json"), kind=kind))
+        return self.shaped(replace(self.named_config, kind=kind, vocab_size=tokenizer.vocab_size))
+
+    def shaped(self, config: NetworkConfig) -> NetworkConfig:
+        """A configuration with the options' additions.
+
+        Raises:
+            UserError: it cannot be added.
+        """
+        return config
+
+    def window(self, config: NetworkConfig) -> int:
+        """How many consecutive sentences are held out, or trained on, together."""
+        return 1
+
+    def tasks(self, usual: Task, lesson: Lesson) -> list[Task]:
+        """The tasks of the batches in turn; the kind's own task is `usual`."""
+        return [usual]
+
+    def curriculum(self, tokenizer: Tokenizer, counts: npt.NDArray[np.int64]) -> Curriculum | None:
+        """The curriculum, which changes examples with the progress of the training.
+
+        Args:
+            counts: (vocabulary,), how often each token occurs in the text.
+        """
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Lesson:
+    """The inputs from which tasks are made."""
+
+    tokenizer: Tokenizer
+    config: NetworkConfig
+    options: NeuralOptions
+    text: Corpus
+    pairs: Corpus | None = None
+
+
+def model_folder(option: str, name: str) -> Path:
+    """The model folder that an option names: a folder, or `[KIND:]DIR` and shipped names as in --lm.
+
+    Args:
+        option: the name of the option, for messages.
+
+    Raises:
+        UserError: no such folder or shipped model exists.
+    """
+    if Path(name).is_dir():
+        return Path(name)
+    try:
+        spec = parse(name)
+    except UserError:
+        spec = None
+    if spec is None or spec.options or not spec.path.is_dir():
+        raise UserError(f"{option} {name}: no such folder; give one, or a shipped model: {', '.join(shipped())}")
+    return spec.path
+
+
+@dataclass(frozen=True, kw_only=True)
+class MaskingOptions(NeuralOptions):
+    """Of kinds that change a share of a sentence's tokens, and learn from these."""
+
+    mask_rate: float = option(
+        0.15,
+        "Share of the tokens of a sentence that training masks or replaces; at least one token.",
+        low=0,
+        high=1,
+        open_low=True,
+        open_high=True,
+    )
+    mask_cap: int | None = option(
+        None,
+        "Mask at most N tokens per sentence, such as 4.  [default: no limit]",
+        metavar="N",
+        low=1,
+    )
+
+    @property
+    def objective(self) -> dict[str, Any]:
+        return super().objective | {"mask_rate": self.mask_rate, "mask_cap": self.mask_cap}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ContextOptions(NeuralOptions):
+    """Of kinds that learn to read neighbours, in every second batch a window of consecutive sentences."""
+
+    context: int = option(
+        0,
+        "Also learn to read N neighbouring lines on each side (causal networks: N previous lines). An empty "
+        "line ends a document.",
+        metavar="N",
+        low=0,
+    )
+
+    @property
+    def reads_more(self) -> bool:
+        return self.context > 0 or super().reads_more
+
+    def shaped(self, config: NetworkConfig) -> NetworkConfig:
+        config = super().shaped(config)
+        if not self.context:
+            return config
+        wanted = config.with_neighbours(self.context)
+        if config.sentences not in (1, wanted.sentences):
+            raise UserError(f"--context {self.context}: the model reads {config.neighbours[0]} neighbours on a side")
+        return wanted
+
+    def window(self, config: NetworkConfig) -> int:
+        return config.sentences if self.context else super().window(config)
+
+    def tasks(self, usual: Task, lesson: Lesson) -> list[Task]:
+        from rescore.lms.training.objectives import ContextObjective, Task
+
+        tasks = super().tasks(usual, lesson)
+        if self.context:
+            tokenizer = lesson.tokenizer
+            windows = lesson.text.windows([tokenizer.eos, tokenizer.bos])
+            tasks.append(Task("context", windows, ContextObjective(usual.objective, tokenizer)))
+        return tasks
+
+
+@dataclass(frozen=True, kw_only=True)
+class TranslationOptions(NeuralOptions, PairOptions):
+    """Options of kinds that learn from pairs; without another text, the second side is the text."""
+
+    @property
+    def texts(self) -> tuple[Path, ...]:
+        return self.text or ((self.pairs[1],) if self.pairs else ())
+
+    @property
+    def translations(self) -> tuple[Path, Path] | None:
+        return self.pairs
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceOptions(TranslationOptions):
+    """Options of kinds that learn from pairs to read the source before a translation; with a text, every second batch
+    is from the text."""
+
+    @property
+    def reads_more(self) -> bool:
+        return self.pairs is not None or super().reads_more
+
+    def shaped(self, config: NetworkConfig) -> NetworkConfig:
+        config = super().shaped(config)
+        if self.pairs is None:
+            if config.source:
+                raise UserError(f"{self.start or self.config}: reads a source; give --pairs SOURCE TARGET")
+            return config
+        if config.sentences > 1 and not config.source:
+            raise UserError("--context and --pairs exclude each other: a network reads either neighbours or a source")
+        return replace(config, sentences=2, source=True)
+
+    def tasks(self, usual: Task, lesson: Lesson) -> list[Task]:
+        from rescore.lms.training.objectives import SourceObjective, Task
+
+        tasks = super().tasks(usual, lesson)
+        if lesson.pairs is not None:
+            tasks.append(Task("pairs", lesson.pairs, SourceObjective(usual.objective, lesson.tokenizer)))
+        return tasks if self.text or lesson.pairs is None else tasks[1:]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Experiment(NeuralOptions):
+    """Options that a part of `rescore.parts.EXPERIMENTS` adds to the trainings of all kinds that it suits."""
+
+    title: ClassVar[str] = "Experiments"
+
+    @staticmethod
+    def suits(capabilities: Capabilities) -> bool:
+        """Whether kinds of networks with these capabilities have the options."""
+        raise NotImplementedError

@@ -1,0 +1,1 @@
+"""Translation: models that read the source, COMET and quality estimation."""

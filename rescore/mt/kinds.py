@@ -1,0 +1,106 @@
+"""The kind `unified`: one network of several readings, with or without a source (Dong et al. 2019, UniLM).
+
+This module needs no PyTorch; the network and its objectives are in `rescore.mt.unified`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from rescore.errors import UserError
+from rescore.lms.base import Capabilities, ComputeOptions, LanguageModel, Spec
+from rescore.lms.config import NetworkConfig
+from rescore.lms.kinds import MASKED, NeuralKind
+from rescore.lms.training.options import Lesson, MaskingOptions, TranslationOptions
+from rescore.options import option
+
+if TYPE_CHECKING:
+    from rescore.lms.training.objectives import Task
+    from rescore.mt.unified import Unified
+
+MIXTURE = ("bi", "l2r", "seq2seq", "bi:source", "r2l", "seq2seq")
+"""The readings of the batches in turn: a third from both sides, a third with a source, a sixth in each
+direction (Dong et al. 2019, section 2.3). There, every input read from both sides has two sentences; here, every second
+input."""
+PAIRED = ("bi:source", "seq2seq")
+"""Readings that are learned from pairs."""
+
+
+class UnifiedKind(NeuralKind):
+    """One network, four attention masks (Dong et al. 2019, UniLM); an option of --lm chooses the reading."""
+
+    capabilities = Capabilities(source=True, vectors=True, predicts_tokens=True)
+    options = ("bi", "l2r", "r2l", "seq2seq", "source", "channel", *MASKED)
+    shape = ("bi_source",)
+
+    @dataclass(frozen=True, kw_only=True)
+    class Options(MaskingOptions, TranslationOptions):
+        title = "Readings"
+
+        reading: tuple[str, ...] = option(
+            (),
+            "Train only this reading, for example after --init. May be repeated.  [default: all]",
+            choices=("bi", "bi:source", "l2r", "r2l", "seq2seq"),
+        )
+
+        def __post_init__(self) -> None:
+            super().__post_init__()
+            paired = any(name in PAIRED for name in self.readings)
+            if self.pairs is not None and not paired:
+                raise UserError(f"--reading {self.readings[0]}: learns from single sentences; leave out --pairs")
+            if self.pairs is None and paired and self.steps != 0:
+                raise UserError("a unified network learns from translations, too; give --pairs SOURCE TARGET")
+
+        @property
+        def readings(self) -> tuple[str, ...]:
+            """The readings that are trained."""
+            return self.reading or MIXTURE
+
+        @property
+        def apart(self) -> bool:
+            return False
+
+        def shaped(self, config: NetworkConfig) -> NetworkConfig:
+            second = config.bi_source or "bi:source" in self.readings
+            return replace(super().shaped(config), bi_source=second)
+
+    def is_pseudo(self, options: Sequence[str]) -> bool:
+        return "bi" in options
+
+    def network(self, config: NetworkConfig) -> Unified:
+        from rescore.mt.unified import Unified
+
+        return Unified(config)
+
+    def tasks(self, lesson: Lesson) -> list[Task]:
+        """Without pairs the readings of single sentences are left."""
+        from rescore.lms.training.objectives import Task
+        from rescore.mt.unified import objectives
+
+        options = lesson.options
+        assert isinstance(options, UnifiedKind.Options)
+        named_objectives = objectives(lesson.tokenizer, options.mask_rate, options.mask_cap)
+        corpora = {name: lesson.pairs if name in PAIRED else lesson.text for name in MIXTURE}
+        tasks = {
+            name: Task(name, corpus, named_objectives[name]) for name, corpus in corpora.items() if corpus is not None
+        }
+        return [tasks[name] for name in MIXTURE if name in tasks and name in options.readings]
+
+    def load(self, spec: Spec, computing: ComputeOptions) -> LanguageModel:
+        """`unified:READING:DIR`.
+
+        Raises:
+            UserError: no reading is named, or two; the model's files are missing or damaged, or it was not trained for
+                that reading.
+        """
+        from rescore.mt.unified import READINGS
+
+        known = {option for name in READINGS for option in name.split(":")}
+        named = sorted(option for option in spec.options if option in known)
+        make = next((make for name, make in READINGS.items() if sorted(name.split(":")) == named), None)
+        if make is None:
+            listed = " and ".join(named) or "nothing"
+            raise UserError(f"--lm unified: expected one of {', '.join(READINGS)} as in unified:bi:DIR, found {listed}")
+        return make(spec, computing)

@@ -1,0 +1,82 @@
+"""Translation models of single words (Brown et al. 1993): the kind and its options."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rescore.errors import UserError
+from rescore.lms.base import Capabilities, ComputeOptions, Kind, Report, Spec
+from rescore.lms.options import PairOptions, TokenizerOptions, TrainingOptions
+from rescore.mt.lexical.model import LONGEST_PHRASE
+from rescore.options import option
+
+if TYPE_CHECKING:
+    from rescore.mt.lexical.model import LexicalLM
+
+
+class LexicalKind(Kind):
+    """p(target | source) or p(source | target), word by word; estimated by EM."""
+
+    capabilities = Capabilities(source=True)
+    options = ("channel", "coverage", "length", "phrases")
+    readings = ("", "channel", "coverage", "channel:coverage", "length")
+
+    @dataclass(frozen=True, kw_only=True)
+    class Options(TokenizerOptions, PairOptions):
+        title = "Lexical translation models"
+        usual_normalisation = "folded"
+
+        alignment: str = option(
+            "diagonal",
+            "none: all source words are equally likely a priori (IBM Model 1); diagonal: source words at a "
+            "similar position are preferred (fast_align).",
+            choices=("none", "diagonal"),
+        )
+        iterations: int = option(
+            5, "EM iterations of Model 1; --alignment diagonal adds the same number.", low=1, high=100, common=True
+        )
+        pieces: int = option(
+            8_000,
+            "Number of subwords, trained on both languages; 0 uses words. With --tokenizer, its subwords are used.",
+            metavar="N",
+            low=0,
+            high=1_000_000,
+        )
+        phrases: int = option(
+            0,
+            "Longest phrase in subwords, for --lm lexical:phrases:DIR; 6 is a good length, 0 writes no phrases.",
+            metavar="N",
+            low=0,
+            high=LONGEST_PHRASE,
+        )
+
+    def load(self, spec: Spec, computing: ComputeOptions) -> LexicalLM:
+        """`lexical[:channel][:coverage]:DIR`, `lexical:length:DIR`, `lexical:phrases:DIR`."""
+        from rescore.mt.lexical.model import LexicalLM
+
+        if "length" in spec.options and {"channel", "coverage"} & set(spec.options):
+            raise UserError(f"--lm {spec.name}: length cannot be combined with channel or coverage")
+        if "phrases" in spec.options:
+            if len(set(spec.options) & set(self.options)) > 1:
+                raise UserError(f"--lm {spec.name}: phrases cannot be combined with channel, coverage or length")
+            from rescore.mt.lexical.phrases import PhraseLM
+
+            return PhraseLM(spec.name, spec.path)
+        return LexicalLM(spec.name, spec.path, spec.options)
+
+    def train(self, options: TrainingOptions, report: Report = lambda line: None) -> None:
+        from rescore.mt.lexical.estimation import LexicalRecipe, train
+
+        assert isinstance(options, LexicalKind.Options)
+        if options.pairs is None:
+            raise UserError("no translations to train on; give --pairs SOURCE TARGET")
+        iterations = (options.iterations, options.iterations)
+        train(
+            options.pairs,
+            options.out,
+            LexicalRecipe(options.pieces, options.alignment, iterations, phrases=options.phrases),
+            tokenizer=options.tokenizer,
+            normalisation=options.normalisation,
+            report=report,
+        )

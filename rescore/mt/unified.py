@@ -1,0 +1,303 @@
+"""The network of several readings, its scores and objectives: a position's segment decides which positions it sees.
+
+A token of segment s has the number `id + s * vocab_size`: batches, trees and masked copies have the same form as for
+other networks, and their tokens tell how to read them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from enum import IntEnum
+from functools import partial
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from rescore.errors import UserError
+from rescore.lms.base import Capabilities, ComputeOptions, Question, Spec
+from rescore.lms.causal import (
+    LARGEST_TREE,
+    BackwardScorer,
+    CausalScorer,
+    PrefixTree,
+    Window,
+    as_request,
+    prefix_trees,
+)
+from rescore.lms.config import NetworkConfig
+from rescore.lms.networks import Encoder, padding_mask
+from rescore.lms.own import OwnNetwork
+from rescore.lms.scorers import (
+    CONTEXT_TOKEN,
+    Encoded,
+    NetworkScorer,
+    Request,
+    batches,
+    log,
+    masked_scorer,
+    windows,
+)
+from rescore.lms.tokenizer import Tokenizer
+from rescore.lms.training.objectives import (
+    BackwardLanguageModelling,
+    CausalLanguageModelling,
+    Example,
+    MaskedLanguageModelling,
+    Objective,
+    inner_positions,
+)
+
+
+class Segment(IntEnum):
+    """The segment of a token. As in the paper, the segment also tells the network the objective (section 2.2)."""
+
+    BOTH = 0
+    """A sentence read from both sides; predicted tokens are masked."""
+    FORWARD = 1
+    """A sentence read from left to right; each position predicts the next token."""
+    BACKWARD = 2
+    """A sentence in reversed order, read in the same way."""
+    SOURCE = 3
+    """[BOS] source [EOS], which sees itself from both sides."""
+    TARGET = 4
+    """target [EOS] behind it, which sees the source and its own past; the source's [EOS] predicts its first token."""
+    SECOND = 5
+    """A second sentence and its [EOS], behind a BOTH sentence; each sees all of both, and predicted tokens are
+    masked."""
+
+
+class Unified(Encoder):
+    """A position sees all of a BOTH, SECOND or SOURCE segment, and in other segments itself and the positions before
+    it.
+
+    The paper predicts masked tokens under all masks. Here only BOTH and SECOND do so; other segments predict the next
+    token, as uniLM does, and learn from all tokens instead of 15 %.
+    """
+
+    def __init__(self, config: NetworkConfig) -> None:
+        super().__init__(config)
+        self.segment_embedding = nn.Embedding(Segment.SECOND, config.d_model)
+        nn.init.normal_(self.segment_embedding.weight, std=config.d_model**-0.5)
+        # The difference of SECOND to BOTH: zero at first, so that weights trained without it fit.
+        self.second = nn.Parameter(torch.zeros(config.d_model)) if config.bi_source else None
+
+    def embed_tokens(self, tokens: Tensor) -> Tensor:
+        size, segments = self.config.vocab_size, self.segment_embedding.weight
+        if self.second is not None:
+            segments = torch.cat([segments, segments[:1] + self.second])
+        return self.token_embedding(tokens % size) + F.embedding(tokens // size, segments)
+
+    def visible(self, tokens: Tensor, lengths: Tensor) -> Tensor:
+        size = tokens.shape[1]
+        segments = tokens // self.config.vocab_size
+        open_to_all = (segments == Segment.BOTH) | (segments == Segment.SECOND) | (segments == Segment.SOURCE)
+        before = torch.ones(size, size, dtype=torch.bool, device=tokens.device).tril()
+        return padding_mask(lengths, size)[:, None, :] & (before | open_to_all[:, None, :])
+
+
+class UnifiedNetwork(OwnNetwork):
+    """The network with all tokens in one segment (`rescore.mt.unified`)."""
+
+    def __init__(self, folder: Path, computing: ComputeOptions, segment: Segment) -> None:
+        super().__init__(folder, "unified", computing)
+        self._shift = segment * self.vocabulary
+        self.before, self.after, self.end = (self._shifted(ids) for ids in (self.before, self.after, self.end))
+
+    def _shifted(self, ids: Sequence[int]) -> list[int]:
+        return [token + self._shift for token in ids]
+
+    def encode_texts(self, texts: Sequence[str]) -> list[Encoded]:
+        return [Encoded(tuple(self._shifted(ids)), words) for ids, words in super().encode_texts(texts)]
+
+    def sources(self, texts: Sequence[str], segment: Segment = Segment.SOURCE) -> list[tuple[int, ...]]:
+        """[BOS] text [EOS], in the segment of context that is not scored."""
+        shift = segment * self.vocabulary
+        ids = self._tokenizer.encode(texts)
+        return [
+            tuple(token + shift for token in (self._tokenizer.bos, *sentence, self._tokenizer.eos)) for sentence in ids
+        ]
+
+
+class PairNetwork(UnifiedNetwork):
+    """The network with two sentences that see each other from both sides, [BOS] first [EOS] second [EOS]; the second is
+    scored. The first is cut to the positions that the second leaves."""
+
+    def __init__(self, folder: Path, computing: ComputeOptions, channel: bool) -> None:
+        super().__init__(folder, computing, Segment.SECOND)
+        if not self.network.config.bi_source:
+            raise UserError(
+                f"{folder}: its reading bi was trained on single sentences; train with --reading bi:source and --pairs"
+            )
+        self.before, self._channel = [], channel
+
+    def encode(self, questions: Sequence[Question]) -> list[Encoded]:
+        pairs = [question.pair(self._channel) for question in questions]
+        source_texts = list(dict.fromkeys(source for source, _ in pairs))
+        shown = dict(zip(source_texts, self.sources(source_texts, Segment.BOTH), strict=True))
+        encoded = []
+        for (source, _), own in zip(pairs, self.encode_texts([text for _, text in pairs]), strict=True):
+            first = cut(shown[source], max(2, self.positions - len(self.after) - len(own.ids)))
+            encoded.append(Encoded((*first, *own.ids), (*[CONTEXT_TOKEN] * len(first), *own.words)))
+        return encoded
+
+
+def cut(source: tuple[int, ...], most: int) -> tuple[int, ...]:
+    """The tokens cut to `most` tokens, with the last token kept."""
+    return source if len(source) <= most else (*source[: most - 1], source[-1])
+
+
+class SourceScorer(CausalScorer):
+    """log p(hypothesis given source), including [EOS]; with `channel`, log p(source given hypothesis).
+
+    Hypotheses of a source form a tree: the source and common beginnings are read once. A source that takes
+    more than half of the network's positions is cut there; a longer target is read in overlapping windows.
+    """
+
+    capabilities = Capabilities(source=True, predicts_tokens=True)
+
+    def __init__(self, name: str, network: UnifiedNetwork, channel: bool) -> None:
+        super().__init__(name, network)
+        self._network, self._channel = network, channel
+
+    def encoded(self, questions: Sequence[Question]) -> list[Encoded]:
+        """Source and target, concatenated."""
+        pairs = [question.pair(self._channel) for question in questions]
+        source_texts = list(dict.fromkeys(source for source, _ in pairs))
+        sources = dict(zip(source_texts, self._network.sources(source_texts), strict=True))
+        targets = map(self.in_order, self._network.encode_texts([target for _, target in pairs]))
+        return [
+            Encoded((*sources[source], *target.ids), (*[CONTEXT_TOKEN] * len(sources[source]), *target.words))
+            for (source, _), target in zip(pairs, targets, strict=True)
+        ]
+
+    def _tell_once(self, sentences: Sequence[Encoded]) -> None:
+        most = self._network.positions // 2
+        long = [split for sentence in sentences if (split := self.scored(sentence).start) > most]
+        if long and not self._reported:
+            self._reported = True
+            log.warning(
+                "%s: a source has %d tokens, more than half of the model's %d positions; long sources are cut",
+                self.name,
+                long[0],
+                self._network.positions,
+            )
+
+    def requests(self, sentences: Sequence[Encoded]) -> Iterator[Request]:
+        network = self._network
+        most = network.positions // 2
+        paths: dict[tuple[int, ...], list[Window]] = {}
+        for index, sentence in enumerate(sentences):
+            split = self.scored(sentence).start
+            source, target = cut(sentence.ids[:split], most), sentence.ids[split:]
+            for start, stop, first, last in windows(len(target), network.positions - len(source)):
+                tokens = (source[-1], *target[start:stop])
+                scored = slice(first - start + 1, last - start + 1)
+                paths.setdefault(source[:-1], []).append(Window(tokens, scored, index, split + first))
+        trees: list[PrefixTree] = []
+        for stem, group in paths.items():
+            group.sort(key=lambda path: path.tokens)
+            trees += prefix_trees(group, True, min(LARGEST_TREE, network.batch_tokens), stem)
+        trees.sort(key=lambda tree: tree.size)
+        for together in batches(trees, lambda tree: tree.size, network.batch_tokens):
+            yield as_request(together, network.pad, True)
+
+
+def _both_sides(spec: Spec, computing: ComputeOptions) -> NetworkScorer:
+    if "source" not in spec.options and "channel" not in spec.options:
+        return masked_scorer(spec, UnifiedNetwork(spec.path, computing, Segment.BOTH))
+    scorer = masked_scorer(spec, PairNetwork(spec.path, computing, "channel" in spec.options))
+    scorer.capabilities = replace(scorer.capabilities, source=True, vectors=False)
+    return scorer
+
+
+def _one_side(spec: Spec, computing: ComputeOptions, make: type[CausalScorer], segment: Segment) -> NetworkScorer:
+    return make(spec.name, UnifiedNetwork(spec.path, computing, segment))
+
+
+def _behind_source(spec: Spec, computing: ComputeOptions) -> NetworkScorer:
+    return SourceScorer(spec.name, UnifiedNetwork(spec.path, computing, Segment.TARGET), "channel" in spec.options)
+
+
+READINGS: dict[str, Callable[[Spec, ComputeOptions], NetworkScorer]] = {
+    "bi": _both_sides,
+    "l2r": partial(_one_side, make=CausalScorer, segment=Segment.FORWARD),
+    "r2l": partial(_one_side, make=BackwardScorer, segment=Segment.BACKWARD),
+    **dict.fromkeys(("seq2seq", "channel", "seq2seq:channel"), _behind_source),
+    **dict.fromkeys(("bi:source", "bi:channel"), _both_sides),
+}
+"""The options that say how to read. With `source` and `seq2seq` the hypothesis is scored given its source, with
+`channel` the source given the hypothesis."""
+
+
+def objectives(tokenizer: Tokenizer, rate: float = 0.15, cap: int | None = None) -> dict[str, Objective]:
+    """The objectives of a `unified` network, by the reading that they train.
+
+    Args:
+        rate, cap: as in `MaskedLanguageModelling`.
+    """
+    masked = MaskedLanguageModelling(tokenizer, rate, cap)
+    return {
+        "bi": SegmentObjective(masked, Segment.BOTH, tokenizer),
+        "l2r": SegmentObjective(CausalLanguageModelling(), Segment.FORWARD, tokenizer),
+        "r2l": SegmentObjective(BackwardLanguageModelling(), Segment.BACKWARD, tokenizer),
+        "seq2seq": SequenceToSequence(tokenizer),
+        "bi:source": MaskedPairs(masked, tokenizer),
+    }
+
+
+class SegmentObjective(Objective):
+    """Another objective, for a `unified` network: all tokens in one segment."""
+
+    def __init__(self, objective: Objective, segment: Segment, tokenizer: Tokenizer) -> None:
+        self.perplexity, self.predicts_end = objective.perplexity, objective.predicts_end
+        self._objective, self._shift = objective, segment * tokenizer.vocab_size
+
+    def __call__(self, tokens: Tensor, lengths: Tensor, seed: Sequence[int]) -> Example:
+        example = self._objective(tokens, lengths, seed)
+        return replace(example, tokens=example.tokens + self._shift)
+
+
+def _sides(tokens: Tensor, eos: int, first: Segment = Segment.SOURCE, second: Segment = Segment.TARGET) -> Tensor:
+    """Segments (batch, n) of [BOS] source [EOS] target [EOS]."""
+    ends = (tokens == eos).cumsum(dim=1)
+    source = (ends == 0) | ((ends == 1) & (tokens == eos))
+    return torch.where(source, int(first), int(second))
+
+
+class MaskedPairs(Objective):
+    """Masked tokens of two sentences are predicted from all of both; their [EOS] are context.
+
+    A pair comes as [BOS] one [EOS] other [EOS].
+    """
+
+    def __init__(self, masked: MaskedLanguageModelling, tokenizer: Tokenizer) -> None:
+        self.perplexity = masked.perplexity
+        self._masked, self._eos, self._size = masked, tokenizer.eos, tokenizer.vocab_size
+
+    def __call__(self, tokens: Tensor, lengths: Tensor, seed: Sequence[int]) -> Example:
+        maskable = inner_positions(tokens, lengths) & (tokens != self._eos)
+        example = self._masked.masked(tokens, lengths, maskable, seed)
+        segments = _sides(tokens, self._eos, Segment.BOTH, Segment.SECOND)
+        return replace(example, tokens=example.tokens + segments * self._size)
+
+
+class SequenceToSequence(Objective):
+    """The target's tokens, and its [EOS], are predicted from the source and the target before them (UniLM).
+
+    A pair comes as [BOS] source [EOS] target [EOS].
+    """
+
+    predicts_end = True
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._eos, self._size = tokenizer.eos, tokenizer.vocab_size
+
+    def __call__(self, tokens: Tensor, lengths: Tensor, seed: Sequence[int]) -> Example:
+        ends = (tokens == self._eos).cumsum(dim=1)
+        positions = torch.arange(tokens.shape[1], device=tokens.device)
+        predicted = (ends > 0) & (positions < lengths[:, None] - 1)
+        segments = _sides(tokens, self._eos)
+        return Example(tokens + segments * self._size, lengths, predicted, tokens.roll(-1, dims=1)[predicted])

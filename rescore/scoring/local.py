@@ -1,0 +1,275 @@
+"""Scoring in this process: N-best lists get a column of a language model's scores, as a stream."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol, cast, runtime_checkable
+
+from rescore.errors import UserError, counted
+from rescore.lms import LanguageModel, Question, TokenScores, capabilities_of, column_name, origin, without_context
+from rescore.lms.base import OnShare, watched
+from rescore.lms.cache import Cached
+from rescore.lms.context import WithNeighbours, ask
+from rescore.nbest import TOKENS, Column, NbestList, Role
+
+log = logging.getLogger(__name__)
+
+WINDOW = 5_000  # hypotheses scored together: enough to sort by length and share repeats, few enough for a lively bar
+
+OnProgress = Callable[[int], object]
+"""Called with the number of hypotheses just done."""
+
+
+def windows(lists: Iterable[WithNeighbours]) -> Iterator[list[WithNeighbours]]:
+    """The lists in parts of at most `WINDOW` hypotheses, or one list, that are scored together."""
+    window: list[WithNeighbours] = []
+    size = 0
+    for placed in lists:
+        number = len(placed.nbest.hypotheses)
+        if window and size + number > WINDOW:
+            yield window
+            window, size = [], 0
+        window.append(placed)
+        size += number
+    if window:
+        yield window
+
+
+Scored = list[tuple[WithNeighbours, list[TokenScores]]]
+"""Lists with the scores of their hypotheses."""
+
+
+@dataclass
+class _Tally:
+    """What is reported of a model's scores once all windows are scored."""
+
+    tokens: int = 0
+    unknown: int = 0
+    several: int = 0
+    """Lists with different questions to the model."""
+    alike: int = 0
+    """Such lists whose scores are all the same."""
+
+    def add(self, ranks: Sequence[int], scores: Sequence[TokenScores]) -> None:
+        """Count a list: the rank of each hypothesis's question (`_ranks`), and its score."""
+        self.tokens += sum(len(score.tokens) for score in scores)
+        self.unknown += sum(len(score.unknown) for score in scores)
+        if len(set(ranks)) > 1:
+            self.several += 1
+            self.alike += len({score.sum for score in scores}) == 1
+
+    def report(self, name: str) -> None:
+        if self.several and self.alike == self.several:
+            log.warning(
+                "%s: all hypotheses of a list have the same score, in each of %s lists; check that the model is for "
+                "this language",
+                name,
+                f"{self.several:,}",
+            )
+        if 2 * self.unknown > self.tokens:
+            log.warning(
+                "%s: %s of %s tokens are unknown to the model; check its language, script and case (--case), and that "
+                "its training text was large enough",
+                name,
+                f"{self.unknown:,}",
+                f"{self.tokens:,}",
+            )
+        elif self.unknown:
+            log.info("%s: %s of %s tokens are out of vocabulary", name, f"{self.unknown:,}", f"{self.tokens:,}")
+
+
+CASE_TEXTS = 5
+"""Texts that are scored once more in lower case, where lists are in upper case."""
+
+
+def _warn_of_case(lm: LanguageModel, window: Scored) -> None:
+    """Say that a model of any kind knows the texts better in lower case: by more than a nat for each word."""
+    texts = {
+        hypothesis.text: score.sum
+        for placed, scores in window
+        for hypothesis, score in zip(placed.nbest.hypotheses, scores, strict=True)
+        if hypothesis.text.isupper()
+    }
+    capabilities = capabilities_of(lm)
+    if not texts or capabilities.source or any(not text.isupper() for text in texts):
+        return
+    chosen = dict(list(texts.items())[:CASE_TEXTS])
+    lower = sum(score.sum for score in lm.score(without_context([text.lower() for text in chosen])))
+    gain = lower - sum(chosen.values())
+    if gain > sum(len(text.split()) for text in chosen):
+        log.warning(
+            "%s: the lists are in upper case, which the model knows less well than lower case (%.1f nats a word); give "
+            "it as KIND:lower:PATH, or give --case lower",
+            lm.name,
+            gain / sum(len(text.split()) for text in chosen),
+        )
+
+
+def score_windows(
+    lm: LanguageModel, parts: Iterable[list[WithNeighbours]], progress: OnProgress = lambda done: None
+) -> Iterator[Scored]:
+    """Each window with the scores of its hypotheses, as a stream; one that could not be scored is empty.
+
+    What is reported at the end: how many tokens the model does not know, and whether all its scores are the same.
+    """
+    tally = _Tally()
+    begun: deque[tuple[list[WithNeighbours], list[list[int]]]] = deque()
+    window_progress = _WindowProgress(progress)
+
+    def batches() -> Iterator[list[Question]]:
+        for window in parts:
+            ranks: dict[Question, int] = {}  # equal questions are asked once
+            begun.append((window, [_ranks(lm, placed, ranks) for placed in window]))
+            yield list(ranks)
+
+    def scores_of(questions: list[Question]) -> list[TokenScores]:
+        window, _ = begun[-1]
+        with watched(window_progress.watch(_hypotheses(window))):
+            return lm.score(questions)
+
+    looked_at_case = isinstance(lm, Streaming)
+    # A streaming model gets further batches before the results of earlier batches are taken.
+    results = cast(Streaming, lm).stream(batches()) if looked_at_case else map(scores_of, batches())
+    for result in results:
+        window, places = begun.popleft()
+        if result is None:
+            log.warning(
+                "skipped: %s from %s to %s", counted(len(window), "list"), window[0].nbest.id, window[-1].nbest.id
+            )
+            yield []
+            continue
+        done: Scored = []
+        for placed, ranks in zip(window, places, strict=True):
+            scores = [result[rank] for rank in ranks]
+            for hypothesis, score in zip(placed.nbest.hypotheses, scores, strict=True):
+                if not score.sum < math.inf:  # NaN is not, either
+                    text = hypothesis.text[:60]
+                    raise UserError(f"{lm.name}: the score of {text!r} is {score.sum}; the model is damaged")
+            tally.add(ranks, scores)
+            done.append((placed, scores))
+        window_progress.finish(_hypotheses(window))
+        if not looked_at_case:
+            looked_at_case = True
+            _warn_of_case(lm, done)
+        yield done
+    _report_cache(lm)
+    tally.report(lm.name)
+
+
+def _ranks(lm: LanguageModel, placed: WithNeighbours, ranks: dict[Question, int]) -> list[int]:
+    """Of each hypothesis of a list, the place of its question among all of a window (`ranks`, which grows)."""
+    texts = (hypothesis.text for hypothesis in placed.nbest.hypotheses)
+    return [ranks.setdefault(question, len(ranks)) for question in ask(lm, placed, texts)]
+
+
+def _report_cache(lm: LanguageModel) -> None:
+    """Log how many scores the cache had; the next report counts from here."""
+    if isinstance(lm, Cached) and lm.looked_up:
+        log.info("%s: %s scores were in the cache, %s were computed", lm.name, f"{lm.looked_up:,}", f"{lm.computed:,}")
+        lm.looked_up = lm.computed = 0
+
+
+class _WindowProgress:
+    """Passes on how many hypotheses of a window are done: while the model reports shares, and at the end the rest."""
+
+    def __init__(self, progress: OnProgress) -> None:
+        self._progress, self._done = progress, 0
+
+    def watch(self, size: int) -> OnShare:
+        """The function to which a model reports its progress in a window of `size` hypotheses."""
+
+        def on_share(share: float) -> None:
+            self._advance(int(share * size))
+
+        return on_share
+
+    def finish(self, size: int) -> None:
+        self._advance(size)
+        self._done = 0
+
+    def _advance(self, done: int) -> None:
+        if done > self._done:
+            self._progress(done - self._done)
+            self._done = done
+
+
+def _hypotheses(window: Sequence[WithNeighbours]) -> int:
+    return sum(len(placed.nbest.hypotheses) for placed in window)
+
+
+@runtime_checkable
+class Streaming(Protocol):
+    """A language model that scores batches ahead of their use, as on a cluster."""
+
+    def stream(self, batches: Iterable[Sequence[Question]]) -> Iterator[list[TokenScores] | None]:
+        """Results in the order of the batches; None for a batch that cannot be scored and is skipped."""
+        ...
+
+
+class ColumnAdder:
+    """Makes copies of lists with one more column of normalised scores and, on request, a column with the number of
+    tokens.
+
+    The record of the columns' origins is made once and shared by all lists whose record was equal.
+    """
+
+    def __init__(self, lm: LanguageModel, norm: str, count_tokens: bool = False) -> None:
+        self._name, self._norm, self._count_tokens = column_name(lm, norm), norm, count_tokens
+        self._new = {self._name: origin(lm, norm)}
+        if count_tokens:
+            self._new[TOKENS] = replace(origin(lm, "count"), role=Role.COUNT)
+        self._before: Mapping[str, Column] | None = None
+        self._columns: Mapping[str, Column] = {}
+
+    def __call__(self, nbest: NbestList, scores: Sequence[TokenScores]) -> NbestList:
+        if nbest.provenance is not self._before:
+            self._before, self._columns = nbest.provenance, {**nbest.provenance, **self._new}
+        hypotheses = []
+        for hypothesis, token_scores in zip(nbest.hypotheses, scores, strict=True):
+            columns = {**hypothesis.scores, self._name: token_scores.normalised(self._norm)}
+            if self._count_tokens:
+                columns[TOKENS] = float(len(token_scores.tokens))
+            hypotheses.append(replace(hypothesis, scores=columns))
+        return replace(nbest, hypotheses=hypotheses, provenance=self._columns)
+
+
+OnScores = Callable[[LanguageModel, NbestList, Sequence[TokenScores]], object]
+"""Called with a model, a list, and the scores of its hypotheses."""
+
+
+def add_columns(
+    lms: Sequence[LanguageModel],
+    lists: Iterable[list[WithNeighbours]],
+    norm: str,
+    counted: Sequence[LanguageModel] = (),
+    progress: OnProgress = lambda done: None,
+    on_scores: OnScores | None = None,
+) -> Iterator[list[WithNeighbours]]:
+    """Windows of lists with one more column per model, as a stream; memory is bounded by the windows.
+
+    Args:
+        lists: as `windows` cuts them. counted: the model, if any, whose tokens are counted in a column of their own.
+    """
+    for lm in lms:
+        lists = _with_column(
+            lm, lists, ColumnAdder(lm, norm, any(lm is other for other in counted)), progress, on_scores
+        )
+    return iter(lists)
+
+
+def _with_column(
+    lm: LanguageModel,
+    lists: Iterable[list[WithNeighbours]],
+    with_column: ColumnAdder,
+    progress: OnProgress,
+    on_scores: OnScores | None,
+) -> Iterator[list[WithNeighbours]]:
+    for window in score_windows(lm, lists, progress):
+        if on_scores is not None:
+            for placed, scores in window:
+                on_scores(lm, placed.nbest, scores)
+        yield [replace(placed, nbest=with_column(placed.nbest, scores)) for placed, scores in window]

@@ -1,0 +1,95 @@
+"""`rescore serve`: the choice of `rerank` over HTTP."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import socket
+
+import click
+
+from rescore.cli import options
+from rescore.cli.options.base import GroupedCommand
+from rescore.cli.options.inputs import InputOptions
+from rescore.config import Limits, RunConfig
+from rescore.errors import UserError
+
+
+@click.command("serve", cls=GroupedCommand)
+@click.option("--host", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="Address to listen on.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="Port; 0 chooses a free port."
+)
+@options.takes(
+    limits=Limits,
+    weights=options.TunedWeights,
+    lms=options.PLAIN,
+    config=options.config(options.DECISION, options.MEASURES, names=("recombine", "respell", "channel", "lexicon")),
+    dev=options.Offer(
+        options.DevLists,
+        helps=(("dev", "Scored lists with references for the calibration of confidences. May be repeated."),),
+    ),
+)
+def command(
+    weights: options.TunedWeights,
+    host: str,
+    port: int,
+    limits: Limits,
+    lms: options.LanguageModelOptions,
+    config: RunConfig,
+    dev: options.DevLists,
+) -> None:
+    """Run an HTTP service that chooses a text for each list, with the weights and decisions of `rescore rerank`.
+
+    \b
+    rescore serve --weights weights.json --lm tta
+    curl -d '{"hyps": [{"text": "a", "score": -1}, {"text": "b", "score": -2}]}' \\
+        http://127.0.0.1:8000/rescore
+
+    There is no authentication: everyone who can reach the port can use the service. On SIGTERM the service answers the
+    requests that were sent, then stops.
+    """
+    try:
+        from rescore.service import app as service
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in ("prometheus_client", "starlette", "uvicorn"):
+            raise
+        raise UserError(f"serve needs {error.name}; install it with: pip install 'rescore[serve]'") from None
+    from rescore.lms.base import bound_kernels
+    from rescore.rescorer import Rescorer
+
+    bound_kernels()
+    loaded = weights.load()
+    with _bound(host, port) as listening:
+        config = options.configured(config, weights=weights)
+        dev_lists = InputOptions().read_dev(dev.dev, dev.dev_ref) if dev.dev else ()
+        rescorer = Rescorer(lms.load(), loaded, config, dev_lists)
+        server = service.server(rescorer, limits)
+        listening.listen()  # connections that are made from here on wait for the server
+        bound_host, bound_port = listening.getsockname()[:2]
+        service.log.info(
+            "listening on http://%s:%d", f"[{bound_host}]" if ":" in bound_host else bound_host, bound_port
+        )
+        # Notes about single lists would fill the log; errors stay.
+        logging.getLogger("rescore").setLevel(logging.ERROR)
+        # The server raises the signal that stopped it once more when it has ended.
+        with contextlib.suppress(SystemExit, KeyboardInterrupt):
+            server.run([listening])
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    """A socket at an address; clients are refused until the server listens.
+
+    Raises:
+        UserError: there is no such address, or another program has the port.
+    """
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        # asyncio sends without delay (TCP_NODELAY) only on sockets that name TCP; a delay adds 40 ms to each answer.
+        listening = socket.socket(family, kind, protocol)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(address)
+    except (OSError, UnicodeError) as error:  # the latter for a name that is none, such as a..b
+        reason = getattr(error, "strerror", None) or error
+        raise UserError(f"--host {host} --port {port}: cannot listen there ({reason})") from None
+    return listening

@@ -1,0 +1,148 @@
+"""Correction: what is chosen, what stays, and how it is written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import rescore
+from rescore.asr.correct import FEATURES, Candidate, Change, Corrector, Trees, choose, log_odds
+from rescore.asr.formats.documents import Text
+from rescore.asr.thresholds import tuned
+from rescore.errors import UserError
+from rescore.metrics.listed import WordList
+from rescore.metrics.normalise import Normaliser
+from tests.conftest import ROOT
+
+DATA = ROOT / "tests" / "data"
+
+
+def corrected(text: str, *terms: str, threshold: float | None = None) -> str:
+    return rescore.correct([text], terms, threshold=threshold)[0].text
+
+
+def test_the_sentences_of_users() -> None:
+    terms = DATA / "terms.txt"
+    texts = ["Run cube cuttle get pods.", "I used cloud code yesterday.", "Ask eefa about it.", "gold man sacks called"]
+    assert [text.text for text in rescore.correct(texts, terms, threshold=0.15)] == [
+        "Run kubectl get pods.", "I used Claude Code yesterday.", "Ask Aoife about it.", "Goldman Sachs called",
+    ]  # fmt: skip
+
+
+def test_ordinary_sentences_stay() -> None:
+    lines = (DATA / "harmless.txt").read_text(encoding="utf-8").splitlines()
+    assert len(lines) == 200
+    harmed = [row for row in rescore.correct(lines, DATA / "terms.txt") if row.changes]
+    assert len(harmed) <= 2, harmed
+
+
+def test_what_is_ordered_is_always_corrected() -> None:
+    assert corrected("eva came, and eva's dog", "eva => Aoife", threshold=0.99) == "Aoife came, and eva's dog"
+
+
+def test_right_words_stay() -> None:
+    assert corrected("ask Goldman Sachs, goldman sachs", "Goldman Sachs") == "ask Goldman Sachs, goldman sachs"
+
+
+def test_case_of_text_and_list() -> None:
+    assert corrected("ASK GOLD MAN SACKS NOW", "Goldman Sachs") == "ASK GOLDMAN SACHS NOW"
+    assert corrected("Ask gold man sacks now.", "GOLDMAN SACHS") == "Ask Goldman Sachs now."
+    assert corrected("ask gold man sacks now", "GOLDMAN SACHS") == "ask goldman sachs now"
+
+
+def test_weight_of_a_term() -> None:
+    assert corrected("ask gold man sacks now", "Goldman Sachs\t-20") == "ask gold man sacks now"
+
+
+def test_each_utterance_has_its_own_terms(tmp_path: Path) -> None:
+    path = tmp_path / "terms.txt"
+    path.write_text("u-1\tGoldman Sachs\tAoife\nu-2\tPostgres\n", encoding="utf-8")
+    corrector = Corrector(WordList.load(path))
+    texts = [Text(name, "u", "gold man sacks and post gress") for name in ("u-1", "u-2", "u-3")]
+    assert [row.text for row in corrector.texts(texts)] == [
+        "Goldman Sachs and post gress", "gold man sacks and Postgres", "gold man sacks and post gress",
+    ]  # fmt: skip
+
+
+def test_choice_is_the_best_of_all_sets() -> None:
+    """The search beside trying every set of candidates."""
+    generator = np.random.default_rng(0)
+    for _ in range(50):
+        candidates = []
+        for number in range(8):
+            first = int(generator.integers(0, 8))
+            last = first + int(generator.integers(1, 4))
+            change = Change(str(number), 0, 0, "", "", float(generator.normal()))
+            candidates.append(Candidate(first, last, change))
+
+        def gain(chosen: Sequence[Candidate]) -> float:
+            places = [place for first, last, _ in chosen for place in range(first, last)]
+            return sum(c.change.log_odds - 0.2 for c in chosen) if len(set(places)) == len(places) else -np.inf
+
+        sets = [chosen for size in range(9) for chosen in combinations(candidates, size)]
+        best = choose(candidates, 0.2)
+        assert sum(change.log_odds - 0.2 for change in best) == pytest.approx(max(map(gain, sets)))
+
+
+def test_trees_are_walked_as_defined() -> None:
+    tree = ((0.0, 0.5, 1.0, 2.0, 0.0), (0.0, 0.0, 0.0, 0.0, -1.0), (1.0, 3.0, 3.0, 4.0, 0.0),
+            (0.0, 0.0, 0.0, 0.0, 2.0), (0.0, 0.0, 0.0, 0.0, 5.0))  # fmt: skip
+    trees = Trees(FEATURES, 0.25, (tree, tree), 0.5, "")
+    table = np.zeros((3, len(FEATURES)))
+    table[:, 0], table[:, 1] = [0.5, 0.6, 0.6], [9.0, 3.0, 4.0]
+    assert trees(table).tolist() == [-1.75, 4.25, 10.25]
+
+
+def test_the_recording_counts() -> None:
+    """A term that was recognised elsewhere in the recording is a better candidate."""
+    alone = Corrector(["Monro Forward"]).candidates([Text("1", "a", "our monroe forwards plan")])
+    rest = Text("2", "a", "the monro forward plan and the monro forward goal")
+    together = Corrector(["Monro Forward"]).candidates([Text("1", "a", "our monroe forwards plan"), rest])
+    assert together[0][0].change.log_odds > alone[0][0].change.log_odds
+
+
+def test_dev_tunes_without_harm(tmp_path: Path) -> None:
+    words = WordList(("Goldman Sachs", "Postgres"), "terms")
+    heard = ["ask gold man sacks", "use post gress", "a plain line"] * 4
+    right = ["ask goldman sachs", "use postgres", "a plain line"] * 4
+    for name, lines in (("dev", heard), ("right", right), ("same", heard)):
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    corrector = Corrector(words)
+    assert tuned(corrector, words, str(tmp_path / "dev"), str(tmp_path / "right"), Normaliser()).startswith("--thresh")
+    assert corrector.threshold < 3
+    note = tuned(corrector, words, str(tmp_path / "dev"), str(tmp_path / "same"), Normaliser())
+    assert "nothing is corrected" in note and corrector.threshold == np.inf
+
+
+def test_log_odds() -> None:
+    assert log_odds(0.5) == 0 and log_odds(1.0) == np.inf and log_odds(0.0) == -np.inf
+
+
+def test_as_many_recordings_as_texts() -> None:
+    with pytest.raises(UserError, match="1 recordings of 2 texts"):
+        rescore.correct(["a", "b"], ["Goldman"], recordings=["x"])
+
+
+def test_chinese_names_in_text_without_blanks() -> None:
+    """Homophones of 50 names become the names; right names and other sentences stay."""
+    pinyin = pytest.importorskip("pypinyin").lazy_pinyin
+    names = (DATA / "names.zh.txt").read_text(encoding="utf-8").split()
+    letters = [bytes([row, cell]).decode("gb2312") for row in range(0xB0, 0xD7) for cell in range(0xA1, 0xFA)]
+    alike: dict[str, list[str]] = {}
+    for letter in letters:
+        alike.setdefault(pinyin(letter)[0], []).append(letter)
+    heard = []
+    for number, name in enumerate(names):
+        others = [[other for other in alike[pinyin(letter)[0]] if other != letter] or [letter] for letter in name]
+        heard.append("".join(choice[number % len(choice)] for choice in others))
+    frames = ["请{}明天来开会。", "这个问题要问{}才知道", "我昨天在公司见到了{}。"]
+    meant = [frames[number % 3].format(name) for number, name in enumerate(names)]
+    misheard = [frames[number % 3].format(name) for number, name in enumerate(heard)]
+    plain = ["今天天气很好我们去公园吧", "会议改到下午三点", "火车站离这里很远", "老师正在上课", "请问洗手间在哪里"]
+    rows = [row.text for row in rescore.correct([*misheard, *meant, *plain], names)]
+    assert sum(text == right for text, right in zip(rows, meant, strict=False)) >= 45
+    assert rows[50:] == [*meant, *plain]

@@ -1,0 +1,130 @@
+"""Documents of 1-best texts: each format comes back as it was, with words replaced and times kept."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from rescore.asr.formats.documents import LiveSource, Replacement, kind_of, parts, replaced
+from rescore.errors import UserError
+
+SRT = "1\n00:00:00,000 --> 00:00:02,000\nask gold\nman sacks\n\n2\n00:00:03,000 --> 00:00:04,000\nthanks\n"
+DOCUMENTS = {
+    "plain": "ask gold man sacks\n\nthanks\n",
+    "kaldi": "a-1 ask gold man sacks\na-2\na-3 thanks\n",
+    "trn": ";; a comment\nask gold man sacks (a-1)\nthanks (a-2)\n",
+    "stm": "a 1 spk 0.00 2.00 <o,f0> ask gold man sacks\na 1 spk 3.00 4.00 thanks\n",
+    "ctm": "a 1 0.00 0.50 ask 0.9\na 1 0.50 0.50 gold 0.8\na 1 1.00 0.40 man 0.7\na 1 1.40 0.60 sacks 0.9\n",
+    "srt": SRT,
+    "vtt": "WEBVTT\n\n" + SRT.replace(",", ".").replace("1\n", "", 1),
+    "json": json.dumps({"alternatives": [{"text": "ask gold man sacks", "confidence": 0.5}]}) + "\n",
+}
+
+
+def document(folder: Path, text: str) -> LiveSource:
+    path = folder / "talk"
+    path.write_text(text, encoding="utf-8")
+    return LiveSource(path)
+
+
+def written(source: LiveSource, kind: str, old: str = "", new: str = "") -> str:
+    """The document, with a text replaced at its first place in each text."""
+    pieces = []
+    for part in parts(source, kind):
+        changes = []
+        for text in part.texts:
+            at = text.text.find(old) if old else -1
+            changes.append([Replacement(at, at + len(old), new)] if at >= 0 else [])
+        pieces.append(part.render(changes))
+    return "".join(pieces)
+
+
+@pytest.mark.parametrize("kind", DOCUMENTS)
+def test_a_document_comes_back_as_it_was(kind: str, tmp_path: Path) -> None:
+    source = document(tmp_path, DOCUMENTS[kind])
+    assert kind_of(source) == kind
+    again = written(source, kind)
+    assert json.loads(again) == json.loads(DOCUMENTS[kind]) if kind == "json" else again == DOCUMENTS[kind]
+
+
+@pytest.mark.parametrize("kind", sorted(set(DOCUMENTS) - {"ctm", "srt", "vtt"}))
+def test_only_the_words_change(kind: str, tmp_path: Path) -> None:
+    changed = written(document(tmp_path, DOCUMENTS[kind]), kind, "gold man sacks", "Goldman Sachs")
+    assert changed == DOCUMENTS[kind].replace("gold man sacks", "Goldman Sachs")
+
+
+def test_ids_and_recordings(tmp_path: Path) -> None:
+    names = {}
+    for kind in ("kaldi", "trn", "stm", "plain"):
+        texts = [text for part in parts(document(tmp_path, DOCUMENTS[kind]), kind) for text in part.texts]
+        names[kind] = [(text.id, text.recording, text.text.strip()) for text in texts]
+    assert names["kaldi"] == [("a-1", "a", "ask gold man sacks"), ("a-2", "a", ""), ("a-3", "a", "thanks")]
+    assert names["trn"] == [("a-1", "a", "ask gold man sacks"), ("a-2", "a", "thanks")]
+    assert names["stm"] == [("a", "a", "ask gold man sacks"), ("a", "a", "thanks")]
+    assert names["plain"] == [("1", "talk", "ask gold man sacks"), ("3", "talk", "thanks")]
+
+
+def test_new_words_of_a_ctm_share_the_time_and_the_lowest_confidence(tmp_path: Path) -> None:
+    changed = written(document(tmp_path, DOCUMENTS["ctm"]), "ctm", "gold man sacks", "Goldman Sachs")
+    assert changed.splitlines() == [
+        "a 1 0.00 0.50 ask 0.9",
+        "a 1 0.50 0.88 Goldman 0.7",
+        "a 1 1.38 0.62 Sachs 0.7",
+    ]
+
+
+def test_as_many_new_words_keep_their_times(tmp_path: Path) -> None:
+    changed = written(document(tmp_path, DOCUMENTS["ctm"]), "ctm", "gold man", "Goald Mann")
+    assert "a 1 0.50 0.50 Goald 0.7\na 1 1.00 0.40 Mann 0.7\na 1 1.40" in changed
+
+
+def test_a_ctm_is_cut_at_silences_and_at_channels(tmp_path: Path) -> None:
+    lines = "a 1 0.00 0.50 one\na 1 0.60 0.50 two\na 1 3.00 0.50 three\na 2 3.50 0.50 four\n"
+    texts = [text.text for part in parts(document(tmp_path, lines), "ctm") for text in part.texts]
+    assert texts == ["one two", "three", "four"]
+
+
+def test_a_term_may_go_over_the_lines_of_a_subtitle(tmp_path: Path) -> None:
+    changed = written(document(tmp_path, SRT), "srt", "gold\nman sacks", "Goldman Sachs")
+    assert changed == SRT.replace("gold\nman sacks", "Goldman Sachs")
+
+
+def test_json_of_whisper(tmp_path: Path) -> None:
+    words = [(" ask", 0.0, 0.5), (" gold", 0.5, 1.0), (" man", 1.0, 1.4), (" sacks.", 1.4, 2.0)]
+    entries = [{"word": word, "start": start, "end": end, "probability": 0.9} for word, start, end in words]
+    segments = [{"id": 0, "text": " ask gold man sacks.", "words": entries}, {"id": 1, "text": " thanks"}]
+    talk = {"text": " ask gold man sacks. thanks", "segments": segments, "language": "en"}
+    source = document(tmp_path, json.dumps(talk, indent=2))
+    changed = json.loads(written(source, "json", "gold man sacks", "Goldman Sachs"))
+    assert changed["text"] == " ask Goldman Sachs. thanks"
+    assert changed["segments"][0]["text"] == " ask Goldman Sachs."
+    new = changed["segments"][0]["words"]
+    assert [entry["word"] for entry in new] == [" ask", " Goldman", " Sachs."]
+    assert new[0] == entries[0] and new[1]["start"] == 0.5 and new[2]["end"] == 2.0
+    assert new[1]["end"] == new[2]["start"] == pytest.approx(0.5 + 1.5 * 7 / 13, abs=1e-3)
+    assert changed["language"] == "en"
+
+
+def test_json_of_services_keeps_the_form_of_times(tmp_path: Path) -> None:
+    google = [
+        {"word": "gold", "startTime": "0s", "endTime": "0.500s"},
+        {"word": "man", "startTime": "0.500s", "endTime": "1s"},
+    ]
+    azure = [{"Word": "gold", "Offset": 0, "Duration": 5_000_000}, {"Word": "man", "Offset": 5_000_000, "Duration": 10}]
+    both = {"results": [{"alternatives": [{"transcript": "gold man", "words": google}]}], "NBest": [{"Words": azure}]}
+    changed = json.loads(written(document(tmp_path, json.dumps(both)), "json", "gold man", "Goldman"))
+    assert changed["results"][0]["alternatives"][0]["words"] == [
+        {"word": "Goldman", "startTime": "0.0s", "endTime": "1.0s"}
+    ]
+    assert changed["NBest"][0]["Words"] == [{"Word": "Goldman", "Offset": 0, "Duration": 5_000_010}]
+
+
+def test_replaced() -> None:
+    assert replaced("a b c", [Replacement(0, 1, "x"), Replacement(4, 5, "yy")]) == "x b yy"
+
+
+def test_a_ctm_without_times_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="line 1: expected `recording channel start duration word`"):
+        list(parts(document(tmp_path, "a 1 x y word\n"), "ctm"))

@@ -1,0 +1,317 @@
+"""Respelling through the commands: which channel, which lexicon, and that it does no harm."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from rescore import formats, pipeline
+from rescore.asr import respell
+from rescore.asr.channel import Channel, collect, learn
+from rescore.asr.respell import SELECTION, Respelling, unsuited
+from rescore.errors import UserError
+from rescore.lms.function import FunctionModel
+from rescore.lms.lexicon import Lexicon
+from rescore.metrics import MetricOptions
+from rescore.metrics.listed import WordList
+from rescore.nbest import CHANNEL, Hypothesis, NbestList, Origin
+from rescore.pipeline import RunConfig
+from rescore.reports.results import render
+from rescore.tuning.weights import FIRST_PASS_ALONE, bonus_phrases
+from tests import stages
+from tests.conftest import ROOT, Run, assert_one_line_error
+
+WORDS = ("gardener", "lantern", "harbour", "kettle", "meadow", "ladder", "candle", "winter", "orchard", "pepper")
+LEXICON = Lexicon(dict.fromkeys((*WORDS, "the", "old", "by"), 100), 10_000)
+
+
+def misheard(word: str) -> str:
+    """As a recogniser would have it that writes every d as t, and every doubled letter once."""
+    for pair in ("tt", "dd", "pp"):
+        word = word.replace(pair, pair[0])
+    return word.replace("d", "t")
+
+
+def made(number: int, seed: int) -> list[NbestList]:
+    """Lists whose best hypothesis is misheard, and whose second one lacks a word."""
+    draw = random.Random(seed)
+    lists = []
+    for index in range(number):
+        words = ["the", "old", draw.choice(WORDS), "by", "the", draw.choice(WORDS)]
+        heard = [misheard(word) if word in WORDS else word for word in words]
+        hypotheses = [Hypothesis(" ".join(heard), {"s2s": -1.0}), Hypothesis(" ".join(heard[1:]), {"s2s": -2.0})]
+        lists.append(NbestList(f"speaker{index % 7}-{index}", hypotheses, (" ".join(words),)))
+    return lists
+
+
+def known(sentences: Sequence[str]) -> list[float]:
+    """A language model: the number of words that it does not know, times -2."""
+    return [-2.0 * sum(word not in LEXICON for word in text.split()) for text in sentences]
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> RunConfig:
+    LEXICON.save(tmp_path / "lexicon.txt.xz")
+    return RunConfig(respell=10, channel="dev", lexicon=str(tmp_path / "lexicon.txt.xz"))
+
+
+def test_words_are_mended(config: RunConfig) -> None:
+    test, dev = made(30, 1), made(60, 2)
+    outcome = pipeline.run(test, config, dev, lambda: [FunctionModel(known)])
+    assert outcome.results.reranked == 0.0 and outcome.results.first_pass > 20
+    assert outcome.results.oracle == 0.0 and outcome.results.metrics[0].own_oracle == outcome.results.first_pass
+    signature = outcome.results.signature
+    digest = learn(collect(dev)).digest
+    assert f"lm:channel=respell:10:v{SELECTION}@{digest},lexicon:{LEXICON.digest},float32" in signature
+
+
+def test_words_of_a_list_have_a_bonus(config: RunConfig, rescore: Run) -> None:
+    """What is said is always one of the listed words; first pass and language model do not know that."""
+    draw = random.Random(5)
+    for name, number in (("test", 20), ("dev", 60)):
+        lists = []
+        for index in range(number):
+            said, other = (f"the old {draw.choice(words)} by the door" for words in (WORDS[:5], WORDS[5:]))
+            hypotheses = [Hypothesis(other, {"s2s": -1.0}), Hypothesis(said, {"s2s": -1.0 - draw.random()})]
+            lists.append(NbestList(f"speaker{index % 7}-{index}", hypotheses, (said,)))
+        formats.write(lists, f"{name}.jsonl")
+    Path("names.txt").write_text("\n".join(WORDS[:5]), encoding="utf-8")
+    how = ("--lm", "tta-small", "--respell", "10", "--channel", "dev", "--words", "names.txt")
+    done = rescore("test.jsonl", "--dev", "dev.jsonl", *how, "--save-weights", "w.json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(Path("w.json").read_text())["weights"]["listed"] > 0
+    assert "listed" in done.stdout and re.search(r"reranked +0\.00", done.stdout)
+
+
+@pytest.mark.parametrize("decide", ["best", "mbr", "rover"])
+def test_a_given_boost_is_the_bonus_of_each_listed_word(caplog: pytest.LogCaptureFixture, decide: str) -> None:
+    """Dev lists have no listed word, so a tuned boost gains nothing there; a given boost chooses on the test lists."""
+
+    def lists(said: str, other: str) -> list[NbestList]:
+        texts = [(f"the old {other}", -1.0), (f"the old {said}", -2.0), ("the cold", -9.0)]
+        hypotheses = [Hypothesis(text, {"s2s": score}) for text, score in texts]
+        return [NbestList(f"u{index}", hypotheses, (f"the old {said}",)) for index in range(30)]
+
+    test, dev = lists("meadow", "shadow"), lists("clock", "lock")
+    for nbest in dev:
+        nbest.references = (nbest.hypotheses[0].text,)
+    words = MetricOptions(words=WordList(("Meadow",), "words"))
+    config = RunConfig(decide=decide, measuring=words, boost=True)
+    tuned = pipeline.run(test, config, dev, lambda: [FunctionModel(known)])
+    assert "the boost of listed words has no significant gain on these 30 lists: it is off" in caplog.text
+    assert tuned.results.reranked == tuned.results.first_pass and not tuned.results.unboosted
+    given = pipeline.run(test, replace(config, boost=3.0), dev, lambda: [FunctionModel(known)])
+    assert given.weights.weights == {"s2s": 1.0, "known": 0.0, "listed": 3.0}
+    assert (
+        given.weights.tuned_for is not None and given.weights.tuned_for.value == given.weights.tuned_for.first_pass == 0
+    )
+    assert given.results.unboosted["BWER"] == 100 and given.results.unboosted["UWER"] == 0
+    assert {one.metric: one.reranked for one in given.results.metrics} == {"WER": 0, "BWER": 0, "UWER": 0}
+    assert "the boost changes WER 33.33 -> 0.00, BWER 100.00 -> 0.00, UWER 0.00 -> 0.00" in render(given.results)
+    assert "|w:listed=3|" in given.results.signature
+
+
+@pytest.mark.parametrize("decide", ["best", "mbr"])
+def test_nothing_is_respelled_where_that_is_no_gain(
+    config: RunConfig, caplog: pytest.LogCaptureFixture, decide: str
+) -> None:
+    """The references are what was heard: any other word is an error."""
+    test, dev = made(30, 1), made(60, 2)
+    for nbest in [*test, *dev]:
+        nbest.references = (nbest.hypotheses[0].text,)
+
+    config = replace(config, decide=decide)
+    outcome = pipeline.run(test, config, dev, lambda: [FunctionModel(known)])
+    assert "nothing is respelled" in caplog.text
+    assert outcome.weights.excluded == {Origin.RESPELLED}
+    assert bonus_phrases(outcome.weights.weights, "+.2f", outcome.weights.excluded)[-1] == "nothing respelled"
+    summary = render(outcome.results).removesuffix(outcome.results.signature)
+    assert "nothing respelled" in summary and "1e+06" not in summary
+    without = pipeline.run(test, replace(config, respell=0, channel=None), dev, lambda: [FunctionModel(known)])
+    assert outcome.weights.decision == without.weights.decision
+    assert outcome.results.reranked == outcome.results.first_pass == 0.0
+
+
+def test_stages_are_the_run(config: RunConfig, rescore: Run, tmp_path: Path) -> None:
+    """The dev lists' own channel in folds, then the whole channel for the test lists."""
+    test, dev = made(20, 1), made(40, 2)
+    formats.write(test, "test.jsonl")
+    formats.write(dev, "dev.jsonl")
+    assert rescore("train", "--lm", "channel", "--text", "dev.jsonl", "--out", "ch").returncode == 0
+    how = ("--respell", "10", "--lexicon", config.lexicon)
+    run = rescore(
+        "test.jsonl", "--dev", "dev.jsonl", "--lm", "tta-small", *how, "--channel", "dev", "--report", "run.json"
+    )
+    assert run.returncode == 0
+    for name, channel in (("dev", "folds"), ("test", "ch")):
+        done = rescore(
+            "score", f"{name}.jsonl", "--lm", "tta-small", *how, "--channel", channel, "-o", f"{name}.s.jsonl"
+        )
+        assert done.returncode == 0, done.stderr
+    assert rescore("tune", "dev.s.jsonl", "-o", "w.json").returncode == 0
+    staged = rescore("rerank", "test.s.jsonl", "--weights", "w.json", "--report", "staged.json")
+    assert staged.returncode == 0, staged.stderr
+    signatures = [json.loads(Path(name).read_text())["signature"] for name in ("run.json", "staged.json")]
+    assert signatures[0] == signatures[1] and "respell:10" in signatures[0]
+
+
+def test_each_part_is_respelled_by_the_others() -> None:
+    lists = made(21, 3)
+    lists[0].hypotheses[0].text, lists[0].references = "the zzzzz", ("the kettle",)
+    whole = Respelling(10, LEXICON, "dev", lists)
+    ours, theirs = next(whole(lists, own=True)), next(whole(lists))
+    assert [h.text for h in ours.hypotheses[:2]] == [h.text for h in theirs.hypotheses[:2]]
+    scores = [{h.text: h.scores[CHANNEL] for h in one.hypotheses} for one in (ours, theirs)]
+    shared = [text for text in scores[0] if text in scores[1] and scores[0][text]]
+    assert shared and all(scores[0][text] != scores[1][text] for text in shared)
+
+
+def test_no_channel_learns_from_the_lists_that_are_decided(config: RunConfig, rescore: Run) -> None:
+    test, dev = made(6, 1), made(9, 2)
+    folds = replace(config, channel="folds")
+    for way in (pipeline.run, pipeline.compare):
+        with pytest.raises(UserError, match="from the references of the test lists"):
+            way(test, dev=dev, config=folds, load=lambda: [FunctionModel(known)])
+    formats.write(test, "test.jsonl")
+    assert_one_line_error(
+        rescore("rerank", "test.jsonl", "--respell", "5", "--channel", "folds"), "rerank must not use"
+    )
+    with pytest.raises(UserError, match="rerank must not use"):
+        next(pipeline.rerank(test, FIRST_PASS_ALONE, replace(folds, respell=5)))
+    assert len(list(stages.expanded(test, folds))) == 6  # which lists these are, only the user knows
+    formats.write(test[:2], "two.jsonl")  # each would have its channel from the other one alone
+    done = rescore("score", "two.jsonl", "--lm", "tta-small", "--respell", "5", "--channel", "folds")
+    assert_one_line_error(done, "2 utterances cannot be split into 3 parts")
+
+
+def test_a_channel_is_learned_once(config: RunConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of all dev lists for the test lists, and of three parts of them for themselves."""
+    learned: list[str] = []
+
+    def counted(pairs: Counter[tuple[str, str]], source: str = "") -> Channel:
+        learned.append(source)
+        return learn(pairs, source)
+
+    monkeypatch.setattr(respell, "learn", counted)
+    pipeline.run(made(6, 1), config, made(30, 2), lambda: [FunctionModel(known)])
+    assert len(learned) == 4 and learned.count("30 lists") == 1
+
+
+def test_a_channel_of_these_dev_lists_is_named(
+    config: RunConfig, rescore: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    dev, other = made(12, 2), made(12, 3)
+    formats.write(dev, "dev.jsonl")
+    assert rescore("train", "--lm", "channel", "--text", "dev.jsonl", "--out", "ch").returncode == 0
+    for lists, said in ((other, False), (dev, True)):
+        caplog.clear()
+        list(stages.expanded(lists, replace(config, channel="ch"), lists))
+        assert ("was learned from these dev lists" in caplog.text) == said
+
+
+def test_what_was_chosen_and_what_is_absent_is_said(config: RunConfig, caplog: pytest.LogCaptureFixture) -> None:
+    lists = made(3, 2)
+    caplog.set_level("INFO")
+    list(stages.expanded(lists, replace(config, channel=None)))
+    assert "using --channel shipped" in caplog.text
+    with pytest.raises(UserError, match=r"no score 'channel' \(found: s2s\); add it with --respell"):
+        lists[0].column(CHANNEL)
+
+
+def test_words_of_the_user(tmp_path: Path) -> None:
+    (tmp_path / "names.txt").write_text("Lucarazan\n")
+    nbest = NbestList("u", [Hypothesis("the old lucarasan", {"s2s": -1.0})], ("x",))
+    words = MetricOptions(words=WordList.load(tmp_path / "names.txt"))
+    learn(collect(made(30, 1))).save(tmp_path / "c")
+    LEXICON.save(tmp_path / "l.xz")
+    config = RunConfig(respell=5, channel=str(tmp_path / "c"), lexicon=str(tmp_path / "l.xz"))
+    assert len(next(stages.expanded([nbest], config)).hypotheses) == 1
+    (found,) = stages.expanded([nbest], replace(config, measuring=words))
+    assert "the old lucarazan" in [h.text for h in found.hypotheses]
+
+
+def test_terms_of_several_words_in_texts_without_scores(caplog: pytest.LogCaptureFixture) -> None:
+    """One text per utterance, no language model: the channel and the bonus of a correction gain only together."""
+    pairs = [
+        ("ask gold man sacks now", "ask goldman sachs now"),
+        ("use post gress here", "use postgres here"),
+        ("the super bass player", "the super bass player"),
+        *[(f"she met a {who}", f"she met a {who}") for who in ("farmer", "baker", "singer", "king", "lady")],
+    ]
+
+    def lists(number: int) -> list[NbestList]:
+        every = [pairs[index % len(pairs)] for index in range(number)]
+        return [NbestList(f"u{n}", [Hypothesis(heard, {"s2s": 0.0})], (said,)) for n, (heard, said) in enumerate(every)]
+
+    words = MetricOptions(words=WordList(("Goldman Sachs", "Postgres", "Supabase", "Meta"), "terms"))
+    config = RunConfig(respell=5, channel="shipped", measuring=words)
+    wrong = next(iter(stages.expanded([lists(4)[2]], config)))
+    assert "the supabase player" in [hypothesis.text for hypothesis in wrong.hypotheses]
+    outcome = pipeline.run(lists(24), config, lists(64), list)
+    assert outcome.results.first_pass > 10 and outcome.results.reranked == 0.0
+    chosen = [nbest.hypotheses for nbest in stages.expanded(lists(2), config)]
+    assert [(one.origin, one.scores["edits"]) for one in chosen[0]][:2] == [
+        (Origin.FIRST_PASS, 0.0), (Origin.RESPELLED, 1.0),
+    ]  # fmt: skip
+    assert all(one.scores[CHANNEL] < 0 for one in chosen[0][1:])
+
+
+def test_other_languages_are_left_alone(caplog: pytest.LogCaptureFixture) -> None:
+    chinese = [NbestList("u", [Hypothesis("今天 天气", {"s2s": 0.0})])]
+    assert "no blanks" in str(unsuited(chinese, LEXICON))
+    german = [NbestList("u", [Hypothesis("der alte gaertner", {"s2s": 0.0})])]
+    (found,) = Respelling(5, LEXICON)(german)
+    assert len(found.hypotheses) == 1 and "knows 0 of 3 words" in caplog.text
+
+
+def test_weights_of_respelled_lists_fit_lists_that_are_left_alone(tmp_path: Path) -> None:
+    learn(collect(made(30, 1))).save(tmp_path / "c")
+    LEXICON.save(tmp_path / "l.xz")
+    config = RunConfig(respell=5, channel=str(tmp_path / "c"), lexicon=str(tmp_path / "l.xz"))
+    german = [NbestList("g", [Hypothesis("der alte gaertner", {"s2s": 0.0})], ("der alte",))]
+    dev = made(60, 2)
+    for nbest in dev:
+        nbest.references = (nbest.hypotheses[0].text,)
+    outcome = pipeline.run(german, config, dev, lambda: [FunctionModel(known)])
+    assert outcome.weights.excluded == {Origin.RESPELLED} and outcome.results.reranked == outcome.results.first_pass
+    # What dev lists cannot judge does no harm either.
+    other = pipeline.run(made(30, 2), config, german, lambda: [FunctionModel(known)])
+    assert other.weights.excluded == {Origin.RESPELLED}
+
+
+def test_what_the_commands_refuse(rescore: Run, tmp_path: Path) -> None:
+    lists = ROOT / "data" / "test.json"
+    assert_one_line_error(rescore(lists, "--lm", "tta", "--respell", "5"), "--respell needs --dev lists")
+    (tmp_path / "w").write_text("a\n")
+    assert_one_line_error(rescore("tune", lists, "--boost", "2"), "--boost needs the listed words; give --words FILE")
+    assert_one_line_error(rescore(lists, "--words", "w", "--boost", "tune"), "--boost tune needs --dev lists")
+    missing = rescore("score", lists, "--lm", "tta-small", "--respell", "5", "--channel", "nowhere")
+    assert_one_line_error(missing, "nowhere")
+    assert_one_line_error(rescore("score", lists, "--lm", "tta", "--respell", "5", "--channel", "dev"), "no dev lists")
+
+
+def test_the_shipped_parts() -> None:
+    channel = Channel.load(Channel.shipped())
+    lexicon = Lexicon.load(ROOT / "models" / "tta" / "lexicon.txt.xz")
+    assert lexicon.total > 100e6 and "antiquarian" in lexicon and "antiquorian" not in lexicon
+    assert channel.log_probs(["antiquarian"], ["antiquorian"])[0] > channel.log_probs(["aquarium"], ["antiquorian"])[0]
+    assert json.loads((ROOT / "models" / "channel" / "channel.json").read_text())["block"] == 2
+
+
+def test_a_channel_of_recombined_lists_is_that_of_the_lists() -> None:
+    lists = made(10, 1)
+    recombined = list(stages.expanded(lists, RunConfig(recombine=5)))
+    assert learn(collect(recombined)).digest == learn(collect(lists)).digest
+
+
+def test_scored_lists_are_not_respelled() -> None:
+    scored = [NbestList("u", [Hypothesis("the lanter", {"s2s": 0.0, "tta": -1.0})])]
+    with pytest.raises(UserError, match="has scores tta already"):
+        list(Respelling(5, LEXICON)(scored))

@@ -1,0 +1,96 @@
+"""Terms and the spans that sound like them: lists, retrieval beside a slow definition, possessives, exact terms."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from rapidfuzz.distance import Levenshtein
+
+from rescore.asr.sounds import sounds
+from rescore.asr.terms import CUTOFF, MOST_EDITS, PER_SPAN, Term, TermIndex, read_terms, split
+from rescore.errors import UserError
+from rescore.metrics.listed import WordList
+from tests.conftest import ROOT
+
+TEXT = "ask gold man sacks about the monroe inks call and post gress"
+TERMS = ["Goldman Sachs", "Monro Inc", "Postgres", "Mongo", "BI", "3M", "Gold"]
+
+
+def spans(text: str, terms: list[str]) -> set[tuple[str, str, int]]:
+    index = TermIndex([Term(term) for term in terms])
+    words = split(text)
+    return {
+        (text[words[span.first].start : words[span.last - 1].end], terms[span.term], span.distance)
+        for span in index.spans(text, words)
+    }
+
+
+def test_spans_are_those_of_the_definition() -> None:
+    words = TEXT.split()
+    expected = set()
+    for first in range(len(words)):
+        for last in range(first + 1, min(len(words), first + 5) + 1):
+            heard = " ".join(words[first:last])
+            sound = sounds(heard)
+            near = []
+            for term in TERMS:
+                edits = Levenshtein.distance(sound, sounds(term))
+                most = min(MOST_EDITS, 42 * len(sound) // 58, max(1, len(sound) - 1))
+                if edits <= most and edits <= CUTOFF * max(len(sound), len(sounds(term))):
+                    near.append((edits / max(len(sound), len(sounds(term))), heard, term, edits))
+            assert len(near) <= PER_SPAN
+            expected |= {(heard, term, edits) for _, heard, term, edits in near if heard.lower() != term.lower()}
+    assert spans(TEXT, TERMS) == expected
+    assert {("gold man sacks", "Goldman Sachs", 0), ("post gress", "Postgres", 0)} <= expected
+
+
+def test_what_is_written_as_listed_is_no_candidate() -> None:
+    heard = {text for text, _, _ in spans("goldman sachs", ["Goldman Sachs"])}
+    assert "goldman sachs" not in heard
+    assert spans("a b i team", ["BI"]) >= {("b i", "BI", 0)}
+
+
+def test_spans_do_not_cross_punctuation() -> None:
+    assert not any(heard.startswith("gold") for heard, _, _ in spans("some gold. man sacks it", ["Goldman Sachs"]))
+
+
+def test_possessive_of_the_heard_words() -> None:
+    text = "gold man sack's call"
+    index = TermIndex([Term("Goldman Sack")])
+    found = {(span.first, span.last, span.possessive) for span in index.spans(text, split(text)) if not span.distance}
+    assert (0, 3, True) in found
+
+
+def test_lists(tmp_path: Path) -> None:
+    path = tmp_path / "terms.txt"
+    path.write_text("kubectl\t0.5\neefa => Aoife\nEva => Aoife\nGoldman Sachs\n", encoding="utf-8")
+    terms, own = read_terms(WordList.load(path))
+    assert not own and {term.text for term in terms} == {"kubectl", "Aoife", "Goldman Sachs"}
+    by_text = {term.text: term for term in terms}
+    assert by_text["kubectl"].weight == 0.5 and by_text["Aoife"].heard == {"eefa", "eva"}
+    assert set(WordList.load(path).entries) == {"kubectl", "Aoife", "Goldman Sachs"}
+
+
+def test_lists_of_utterances(tmp_path: Path) -> None:
+    path = tmp_path / "terms.txt"
+    path.write_text("a-1 Aoife kubectl\na-2\tGoldman Sachs\tAoife\na-3\n", encoding="utf-8")
+    terms, own = read_terms(WordList.load(path))
+    assert {name: {terms[number].text for number in numbers} for name, numbers in own.items()} == {
+        "a-1": {"Aoife", "kubectl"},
+        "a-2": {"Goldman Sachs", "Aoife"},
+        "a-3": set(),
+    }
+
+
+@pytest.mark.parametrize(("line", "message"), [("a => ,", "has no word"), ("a\tb", "is not a number")])
+def test_lines_that_are_wrong(line: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        read_terms(WordList((line,), "terms.txt"))
+
+
+def test_chinese_names_are_heard_by_pinyin_without_blanks() -> None:
+    pytest.importorskip("pypinyin")
+    names = (ROOT / "tests/data/names.zh.txt").read_text(encoding="utf-8").split()
+    assert len(names) == 50
+    assert ("章维", "张伟", 0) in spans("请章维明天来", names)

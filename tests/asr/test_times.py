@@ -1,0 +1,167 @@
+"""Times of words: read from what toolkits write, kept by native lists, and given to the words that were chosen."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rescore import formats
+from rescore.asr.recombine import merge
+from rescore.formats.best import word_times
+from rescore.formats.text import timed_pieces
+from rescore.nbest import Hypothesis, NbestList
+from tests.conftest import Run, assert_one_line_error
+
+TIMES = ((0.5, 1.0), (1.5, 2.0))
+WORDS = [{"word": "a", "start": 0.5, "end": 1.0}, {"word": "bb", "start": 1.5, "end": 2.0}]
+FILES: dict[str, object] = {
+    # Whisper with word_timestamps, Vosk with SetWords, Google v1 and v2, Azure with wordLevelTimestamps.
+    "whisper": {"segments": [{"text": " a", "words": WORDS[:1]}, {"text": " bb", "words": WORDS[1:]}]},
+    "vosk": {"alternatives": [{"text": "a bb", "confidence": 9, "result": WORDS}]},
+    "google": {"results": [{"alternatives": [{"transcript": "a bb", "confidence": 0.9, "words": [
+        {"word": "a", "startTime": "0.500s", "endTime": "1s"}, {"word": "bb", "startTime": "1.5s", "endTime": "2s"}
+    ]}]}]},
+    "azure": {"NBest": [{"Lexical": "a bb", "Confidence": 0.9, "Words": [
+        {"Word": "a", "Offset": 5_000_000, "Duration": 5_000_000},
+        {"Word": "bb", "Offset": 15_000_000, "Duration": 5_000_000},
+    ]}]},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("toolkit", FILES)
+def test_toolkits(toolkit: str, tmp_path: Path) -> None:
+    (tmp_path / "call.json").write_text(json.dumps(FILES[toolkit]))
+    (nbest,) = formats.read([tmp_path / "call.json"])
+    assert np.allclose(nbest.hypotheses[0].times, TIMES)
+    for name in ("l.jsonl", "l.json"):
+        formats.write([nbest], str(tmp_path / name))
+        (again,) = formats.read([tmp_path / name])
+        assert again.hypotheses == nbest.hypotheses and again.recording == nbest.recording
+
+
+def test_sherpa_says_when_tokens_begin(tmp_path: Path) -> None:
+    line = {"text": " AB C", "timestamps": [0.1, 0.3, 0.5], "tokens": [" A", "B", " C"]}
+    (tmp_path / "log").write_text(f"x.wav\n{json.dumps(line)}\n")
+    assert formats.read([tmp_path / "log"])[0].hypotheses[0].times == ((0.1, 0.5), (0.5, 0.7))
+
+
+def test_changed_words_have_the_times_of_what_they_replaced() -> None:
+    times = ((0.0, 1.0), (1.0, 2.0), (3.0, 4.0))
+    nbest = NbestList("u", [Hypothesis("a b c", {"s2s": -1.0}, times=times), Hypothesis("a x c", {"s2s": -2.0})])
+    assert word_times(nbest, "a x c") == [("a", 0.0, 1.0), ("x", 1.0, 2.0), ("c", 3.0, 4.0)]
+    assert word_times(nbest, "a xx yy c") == [("a", 0, 1), ("xx", 1.0, 1.5), ("yy", 1.5, 2.0), ("c", 3, 4)]
+    assert word_times(nbest, "a b n c") == [("a", 0, 1), ("b", 1, 2), ("n", 2.0, 3.0), ("c", 3, 4)]
+    assert word_times(nbest, "b c d") == [("b", 1, 2), ("c", 3, 4), ("d", 4.0, 4.0)]
+    assert word_times(nbest, "") == [] and word_times(NbestList("u", [Hypothesis("a")]), "a") is None
+    own = NbestList("u", [nbest.hypotheses[0], Hypothesis("a x c", {"s2s": -2.0}, times=((0, 1), (1, 3), (3, 4)))])
+    assert word_times(own, "a x c") == [("a", 0, 1), ("x", 1, 3), ("c", 3, 4)]
+
+
+def test_files(rescore: Run, tmp_path: Path) -> None:
+    (tmp_path / "call.json").write_text(json.dumps(FILES["vosk"]))
+    for name, text in {
+        "o.ctm": "call 1 0.50 0.50 a\ncall 1 1.50 0.50 bb\n",
+        "o.srt": "1\n00:00:00,500 --> 00:00:02,000\na bb\n\n",
+        "o.vtt": "WEBVTT\n\n00:00:00.500 --> 00:00:02.000\na bb\n",
+    }.items():
+        done = rescore("rerank", "call.json", "--best", name)
+        assert done.returncode == 0 and (tmp_path / name).read_text() == text, done.stderr
+    (tmp_path / "segments").write_text("call talk 10 20\n")
+    assert rescore("rerank", "call.json", "--best", "s.ctm", "--segments", "segments").returncode == 0
+    assert (tmp_path / "s.ctm").read_text().startswith("talk 1 10.50 0.50 a\n")
+    done = rescore("call.json", "--best", "r.ctm", "--segments", "segments")
+    assert done.returncode == 0 and (tmp_path / "r.ctm").read_bytes() == (tmp_path / "s.ctm").read_bytes(), done.stderr
+    (tmp_path / "l.jsonl").write_text('{"id": "u", "hyps": [{"text": "a", "score": -1}]}\n')
+    assert_one_line_error(rescore("rerank", "l.jsonl", "--best", "o.srt"), "utterance u", "no times of words")
+
+
+def test_subtitles_are_of_one_recording_and_of_one_list_each(rescore: Run, tmp_path: Path) -> None:
+    hypotheses = [{"text": text, "score": -1, "times": [[at, at + 1.5]]} for text, at in (("a", 0), ("b", 3661))]
+    lines = [{"id": f"u{at}", "hyps": [hypothesis]} for at, hypothesis in enumerate(hypotheses)]
+    (tmp_path / "l.jsonl").write_text("".join(json.dumps({**line, "recording": "r"}) + "\n" for line in lines))
+    assert rescore("rerank", "l.jsonl", "--best", "o.srt").returncode == 0
+    assert (tmp_path / "o.srt").read_text().endswith("\n2\n01:01:01,000 --> 01:01:02,500\nb\n\n")
+    (tmp_path / "l.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert_one_line_error(rescore("rerank", "l.jsonl", "--best", "p.srt"), "subtitles need lists of a single recording")
+
+
+@pytest.mark.parametrize("times", ["[[0, 1]]", "[[0, 1], [1, NaN]]", "[[0, 1], [2, 1]]"])
+def test_times_that_are_not_those_of_the_words(times: str, rescore: Run, tmp_path: Path) -> None:
+    (tmp_path / "l.jsonl").write_text(f'{{"id": "u", "hyps": [{{"text": "a b", "score": -1, "times": {times}}}]}}\n')
+    assert_one_line_error(rescore("convert", "l.jsonl"), "hypothesis 1: times are not a start and an end")
+
+
+def test_texts_that_are_rewritten_keep_their_times(rescore: Run, tmp_path: Path) -> None:
+    times = "[[0, 1], [1, 1.5], [2, 3]]"
+    line = f'{{"id": "u", "hyps": [{{"text": "well , go", "score": -1, "times": {times}}}]}}\n'
+    (tmp_path / "l.jsonl").write_text(line)
+    done = rescore("convert", "l.jsonl", "--detokenize", "en", "-o", "o.jsonl")
+    assert done.returncode == 0, done.stderr
+    (hypothesis,) = formats.read([tmp_path / "o.jsonl"])[0].hypotheses
+    assert hypothesis.text == "well, go" and hypothesis.times == ((0.0, 1.5), (2.0, 3.0))
+
+
+def test_merged_hypotheses_keep_their_times() -> None:
+    ours = NbestList("u", [Hypothesis("a b", {"s2s": -1.0}, times=((0, 1), (1, 2)))])
+    theirs = NbestList("u", [Hypothesis("a c", {"s2s": -1.0}, times=((0, 1), (1, 3)))])
+    (merged,) = merge([ours], {"b": [theirs]})
+    assert [one.times for one in merged.hypotheses] == [((0, 1), (1, 2)), ((0, 1), (1, 3))]
+
+
+@pytest.mark.parametrize("text", ["你好 世界", "ありがとう", "สวัสดีครับ", "a 你好 b"])
+def test_times_of_texts_without_blanks(text: str, rescore: Run, tmp_path: Path) -> None:
+    """Whisper cuts such texts as its tokenizer does; each letter takes its part of the time."""
+    letters = "".join(text.split())
+    words = [
+        {"word": letters[at : at + 2], "start": float(at), "end": float(min(at + 2, len(letters)))}
+        for at in range(0, len(letters), 2)
+    ]
+    (tmp_path / "call.json").write_text(json.dumps({"segments": [{"text": text, "words": words}]}))
+    (hypothesis,) = formats.read([tmp_path / "call.json"])[0].hypotheses
+    pieces = timed_pieces(text)
+    assert "".join(pieces) == text and len(hypothesis.times) == len(pieces)
+    assert hypothesis.times[0][0] == 0 and hypothesis.times[-1][1] == len(letters)
+    assert all(end == start for (_, end), (start, _) in pairwise(hypothesis.times))
+    formats.write([NbestList("u", [replace(hypothesis, scores={"s2s": -1.0})])], str(tmp_path / "l.jsonl"))
+    assert formats.read([tmp_path / "l.jsonl"])[0].hypotheses[0].times == hypothesis.times
+    assert rescore("rerank", "l.jsonl", "--best", "o.srt").returncode == 0
+    assert (tmp_path / "o.srt").read_text().splitlines()[2] == text
+    assert rescore("rerank", "l.jsonl", "--best", "o.ctm").returncode == 0
+    assert [line.split()[-1] for line in (tmp_path / "o.ctm").read_text().splitlines()] == [
+        piece.strip() for piece in pieces
+    ]
+
+
+def test_times_that_run_backwards_are_none(tmp_path: Path) -> None:
+    words = [{"word": "a", "start": 1.0, "end": 0.5}]
+    (tmp_path / "call.json").write_text(json.dumps({"segments": [{"text": " a", "words": words}]}))
+    assert formats.read([tmp_path / "call.json"])[0].hypotheses[0].times == ()
+
+
+def test_marks_of_subtitles_are_escaped(rescore: Run, tmp_path: Path) -> None:
+    hypothesis = {"text": "<unk> --> R&D", "score": -1, "times": [[0, 1], [1, 2], [2, 3]]}
+    (tmp_path / "l.jsonl").write_text(json.dumps({"id": "u", "hyps": [hypothesis]}) + "\n")
+    for name, text in {"o.vtt": "&lt;unk&gt; --&gt; R&amp;D", "o.srt": "<unk> -> R&D"}.items():
+        assert rescore("rerank", "l.jsonl", "--best", name).returncode == 0
+        assert (tmp_path / name).read_text().splitlines().count(text) == 1
+
+
+def test_a_silent_recording_has_no_words(rescore: Run, tmp_path: Path) -> None:
+    lines = [{"id": "u", "hyps": [{"text": "", "score": -1}]}, {"id": "v", "hyps": [{"text": "a", "score": -1}]}]
+    (tmp_path / "l.jsonl").write_text(json.dumps(lines[0]) + "\n")
+    for name in ("o.ctm", "o.vtt"):
+        assert rescore("rerank", "l.jsonl", "--best", name).returncode == 0
+    assert (tmp_path / "o.ctm").read_text() == ""
+    (tmp_path / "l.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert_one_line_error(rescore("rerank", "l.jsonl", "--best", "o.ctm"), "utterance v", "no times of words")
+
+
+def test_names_with_blanks(rescore: Run, tmp_path: Path) -> None:
+    hypothesis = {"text": "a", "score": -1, "times": [[0, 1]]}
+    (tmp_path / "l.jsonl").write_text(json.dumps({"id": "my talk", "hyps": [hypothesis]}) + "\n")
+    assert_one_line_error(rescore("rerank", "l.jsonl", "--best", "o.ctm"), "my talk")

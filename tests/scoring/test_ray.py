@@ -1,0 +1,416 @@
+"""The Ray engine: the same bytes as the local one, also where workers or nodes are killed."""
+
+from __future__ import annotations
+
+import base64
+import importlib.util
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from rescore import formats
+from rescore.errors import UserError
+from rescore.lms.base import DEFAULT, Capabilities, Question, TokenScores, without_context
+from rescore.lms.context import WithNeighbours, in_place
+from rescore.mt.lexical.estimation import LexicalRecipe, train
+from rescore.nbest import Column
+from rescore.scoring import cluster as engine
+from rescore.scoring import local
+from rescore.scoring.cluster import Cluster, ClusterOptions
+from rescore.scoring.shards import Shards
+from tests.conftest import ROOT, Run, assert_one_line_error, write_json
+from tests.lms.test_ngram import ARPA
+from tests.mt.test_lexical_training import pairs
+
+installed = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="needs Ray: pip install 'rescore[ray]'")
+LISTS = ROOT / "data" / "test.json"
+
+
+@pytest.fixture(scope="module")
+def nodes() -> Iterator[Any]:
+    """A cluster of three nodes on this machine: one without cores for this process, and two of one core each."""
+    import ray
+    from ray.cluster_utils import Cluster as Nodes
+
+    os.environ["RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO"] = "0"
+    os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112 (at its usual 15 workers starve beside other tests)
+    found = Nodes(initialize_head=True, head_node_args={"num_cpus": 0, "object_store_memory": 100 << 20})
+    for _ in range(2):
+        found.add_node(num_cpus=1, object_store_memory=100 << 20)
+    ray.init(address=found.address, log_to_driver=False, logging_level="error")
+    yield found
+    ray.shutdown()
+    found.shutdown()
+
+
+@pytest.fixture
+def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local, "WINDOW", 200)
+
+
+@installed
+def test_equal_bytes(rescore: Run, nodes: Any, small_windows: None, tmp_path: Path) -> None:
+    (tmp_path / "lm.arpa").write_text(ARPA, encoding="utf-8")
+    demo = json.loads(LISTS.read_text(encoding="utf-8"))
+    write_json(tmp_path / "l.json", dict(islice(demo.items(), 30)))  # four windows
+    lms = ("--lm", "tta:context=1", "--lm", "ngram:lm.arpa", "--count-tokens")
+    assert rescore("score", "l.json", *lms, "-o", "local.jsonl").returncode == 0
+    done = rescore("score", "l.json", *lms, "-o", "ray.jsonl", "--engine", "ray", "--workers", "2")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "local.jsonl").read_bytes() == (tmp_path / "ray.jsonl").read_bytes()
+    assert not list(tmp_path.glob("*.shards"))
+    ours = rescore("l.json", "--lm", "tta", "--weight", "0.2", "--report", "a", "--best", "x")
+    theirs = rescore("l.json", "--lm", "tta", "--weight", "0.2", "--report", "b", "--best", "y", "--engine", "ray")
+    assert theirs.returncode == 0, theirs.stderr
+    assert (tmp_path / "x").read_bytes() == (tmp_path / "y").read_bytes()
+    assert [line for line in ours.stdout.splitlines() if "|" in line] == [
+        line for line in theirs.stdout.splitlines() if "|" in line
+    ]
+
+
+@installed
+def test_equal_bytes_of_lexical_models(rescore: Run, nodes: Any, small_windows: None, tmp_path: Path) -> None:
+    """Sources travel with the lists: unknown words, emoji and 500 words among them."""
+    known = pairs(80)
+    for side, name in enumerate(("a.txt", "b.txt")):
+        (tmp_path / name).write_text("".join(f"{pair[side]}\n" for pair in known), encoding="utf-8")
+    train((tmp_path / "a.txt", tmp_path / "b.txt"), tmp_path / "lm", LexicalRecipe(pieces=0, phrases=3))
+    lists = {
+        f"u{number}": {
+            "src": source if number % 9 else ["?", "obama 🙂", "haus " * 500][number // 9 % 3],
+            "ref": target,
+            "hyp_1": {"score": -1, "text": target},
+            "hyp_2": {"score": -2, "text": "🙂 " + source},
+        }
+        for number, (source, target) in enumerate(known)
+    }
+    write_json(tmp_path / "l.json", lists)
+    readings = ("", ":channel", ":coverage", ":channel:coverage", ":length", ":phrases")
+    lms = [part for reading in readings for part in ("--lm", f"lexical{reading}:lm")]
+    assert rescore("score", "l.json", *lms, "-o", "local.jsonl").returncode == 0
+    done = rescore("score", "l.json", *lms, "-o", "ray.jsonl", "--engine", "ray", "--workers", "2")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "local.jsonl").read_bytes() == (tmp_path / "ray.jsonl").read_bytes()
+
+
+@installed
+def test_equal_bytes_of_models_that_listen(
+    rescore: Run, nodes: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Workers read the recordings themselves, or get them with the lists."""
+    pytest.importorskip("transformers")
+    from tests.large.speech_models import build_ctc, sound
+
+    monkeypatch.setattr(local, "WINDOW", 6)
+    build_ctc("hubert", tmp_path)
+    lines = []
+    for number in range(5):
+        path = sound(tmp_path / f"u{number}.wav", seed=number)
+        content = {"base64": base64.b64encode(path.read_bytes()).decode()}
+        hyps = [{"text": text, "score": -rank} for rank, text in enumerate(["the cat", "the cab", "a cat"])]
+        lines.append({"id": f"u{number}", "hyps": hyps, "audio": content if number % 2 else str(path)})
+    (tmp_path / "l.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    lm = ("--lm", f"hf-ctc:{tmp_path}")
+    assert rescore("score", "l.jsonl", *lm, "-o", "local.jsonl").returncode == 0
+    done = rescore("score", "l.jsonl", *lm, "-o", "ray.jsonl", "--engine", "ray", "--workers", "2")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "local.jsonl").read_bytes() == (tmp_path / "ray.jsonl").read_bytes()
+    (tmp_path / "u2.wav").write_text("this is not a sound")
+    broken = rescore("score", "l.jsonl", *lm, "-o", "bad.jsonl", "--engine", "ray", "--workers", "2")
+    assert_one_line_error(broken, "utterance u2", "u2.wav: cannot be read as audio")
+
+
+def questions() -> list[list[Question]]:
+    parts = local.windows(in_place([], formats.read([LISTS])))
+    return [
+        without_context(hypothesis.text for placed in part for hypothesis in placed.nbest.hypotheses) for part in parts
+    ]
+
+
+@pytest.mark.slow
+@installed
+def test_a_killed_worker(nodes: Any, small_windows: None) -> None:
+    batches = questions()
+    cluster = Cluster(["tta"], DEFAULT, None, ClusterOptions(workers=2))
+    stream = cluster.models[0].stream(batches)
+    found = [next(stream)]
+    victims = subprocess.run(["pgrep", "-f", "^ray::_Holder"], capture_output=True, text=True).stdout.split()
+    os.kill(int(victims[-1]), signal.SIGKILL)
+    found += list(stream)
+    cluster.close()
+    check_against_local(batches, found)
+
+
+@pytest.mark.slow
+@installed
+def test_a_lost_node(nodes: Any, small_windows: None) -> None:
+    batches = questions()
+    cluster = Cluster(["tta"], DEFAULT, None, ClusterOptions(workers=2))
+    stream = cluster.models[0].stream(batches)
+    found = [next(stream)]
+    nodes.remove_node(next(iter(nodes.worker_nodes)), allow_graceful=False)
+    found += list(stream)
+    cluster.close()
+    nodes.add_node(num_cpus=1, object_store_memory=100 << 20)
+    check_against_local(batches, found)
+
+
+def check_against_local(batches: list[list[Question]], found: list[list[TokenScores] | None]) -> None:
+    from rescore.lms import load
+
+    lm = load("tta")
+    assert len(found) == len(batches)
+    for batch, theirs in zip(batches, found, strict=True):
+        assert theirs is not None
+        assert [one.sum for one in lm.score(batch)] == [one.sum for one in theirs]
+
+
+class Fragile:
+    """A worker that one text kills, and another makes fail."""
+
+    def __init__(self, *arguments: object) -> None:
+        pass
+
+    def load(self) -> list[tuple[str, engine.About]]:
+        return [("lm", ("lm", "float32", "ab", Capabilities()))]
+
+    def score(self, rank: int, batch: list[Question]) -> list[int]:
+        if Question("kill") in batch:
+            os._exit(1)
+        if Question("fail") in batch:
+            raise UserError("does not fit")
+        return [len(question.text) for question in batch]
+
+
+@pytest.mark.slow
+@installed
+@pytest.mark.parametrize(("poison", "told"), [("kill", "killed its worker 3 times"), ("fail", "does not fit")])
+def test_poisoned_input(nodes: Any, monkeypatch: pytest.MonkeyPatch, poison: str, told: str) -> None:
+    from ray import cloudpickle
+
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    monkeypatch.setattr(engine, "_Holder", Fragile)
+    batches = [without_context(texts) for texts in (["a", "bb"], ["ccc", poison], ["d"])]
+    cluster = Cluster(["tta"], DEFAULT, None, ClusterOptions(workers=1, skip=True))
+    assert list(cluster.models[0].stream(batches)) == [[1, 2], None, [1]]
+    cluster.close()
+    cluster = Cluster(["tta"], DEFAULT, None, ClusterOptions(workers=1))
+    with pytest.raises(UserError, match=rf"cannot score 2 texts, the first is 'ccc': {told}"):
+        list(cluster.models[0].stream(batches))
+    cluster.close()
+    cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
+
+
+class LosingRay:
+    """Workers that do what they have when they are asked for a result, and that lose all of it where they die."""
+
+    class LostError(Exception):
+        pass
+
+    exceptions = SimpleNamespace(RayActorError=LostError, RayTaskError=ZeroDivisionError)
+
+    def is_initialized(self) -> bool:
+        return True
+
+    def cluster_resources(self) -> dict[str, float]:
+        return {"CPU": 1}
+
+    def nodes(self) -> list[dict[str, Any]]:
+        return [{"Alive": True, "Resources": {"CPU": 1}}]
+
+    def remote(self, **needs: object) -> Any:
+        return lambda cls: SimpleNamespace(remote=lambda *arguments: self.worker())
+
+    def worker(self) -> Any:
+        waiting: list[list[Question]] = []
+
+        def score(rank: int, batch: list[Question]) -> Any:
+            waiting.append(batch)
+
+            def result() -> list[int]:
+                if any(Question("kill") in one for one in waiting):
+                    raise self.LostError
+                waiting.remove(batch)
+                return [len(question.text) for question in batch]
+
+            return result
+
+        loaded = Fragile().load()
+        return SimpleNamespace(load=SimpleNamespace(remote=lambda: lambda: loaded), score=SimpleNamespace(remote=score))
+
+    def wait(self, references: list[Any], timeout: float) -> tuple[list[Any], list[Any]]:
+        return references[:1], references[1:]
+
+    def get(self, reference: Any) -> Any:
+        return reference()
+
+    def kill(self, handle: object) -> None:
+        pass
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_what_was_done_before_is_not_blamed(workers: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a worker dies before the result of its last task arrived, too."""
+    monkeypatch.setattr(engine, "_import_ray", LosingRay)
+    batches = [without_context(texts) for texts in (["a", "bb"], ["e"], ["ccc", "kill"], ["d"], ["ff"])]
+    cluster = Cluster(["tta"], DEFAULT, None, ClusterOptions(workers=workers, skip=True))
+    assert list(cluster.models[0].stream(batches)) == [[1, 2], [1], None, [1], [2]]
+
+
+@installed
+def test_an_error_of_the_user_in_a_worker(rescore: Run, nodes: Any) -> None:
+    assert_one_line_error(rescore("score", LISTS, "--lm", "tta:nowhere", "--engine", "ray"), "nowhere")
+
+
+@pytest.mark.parametrize("listens", [False, True], ids=["nobody", "no cluster"])
+def test_an_address_that_does_not_answer(listens: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One line, soon; Ray itself would wait for minutes, deaf to signals."""
+
+    class SilentRay:
+        def is_initialized(self) -> bool:
+            return False
+
+        def init(self, **options: object) -> None:
+            assert listens  # else it is not even asked
+            time.sleep(60)
+
+    monkeypatch.setattr(engine, "_import_ray", SilentRay)
+    monkeypatch.setattr(engine, "CONNECTING", 0.2)
+    began = time.monotonic()
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        if listens:
+            server.listen()
+        with pytest.raises(UserError, match=f"^--engine ray:{address}: no cluster answers within 0 s"):
+            Cluster(["tta"], DEFAULT, None, ClusterOptions(address))
+    assert time.monotonic() - began < 30
+
+
+def test_a_cluster_that_starts_too_slowly(monkeypatch: pytest.MonkeyPatch) -> None:
+    class SlowRay:
+        def is_initialized(self) -> bool:
+            return False
+
+        def init(self, **options: object) -> None:
+            raise Exception("the node timed out\nduring startup")  # as Ray does
+
+    monkeypatch.setattr(engine, "_import_ray", SlowRay)
+    with pytest.raises(UserError, match=r"^--engine ray: the node timed out$"):
+        Cluster(["tta"], DEFAULT, None, ClusterOptions())
+
+
+def test_shards_that_are_there_are_not_made_again(tmp_path: Path) -> None:
+    windows = [[WithNeighbours(nbest)] for nbest in formats.read([LISTS])[:6]]
+    output = str(tmp_path / "out.jsonl")
+    first = Shards(output, ["model a"])
+    for window in windows[:4]:
+        path = first.add(window)
+        assert path is not None
+        formats.write([placed.nbest for placed in window], str(path))
+    again = Shards(output, ["model a"])
+    assert [again.add(window) is None for window in windows] == [True] * 4 + [False] * 2
+    other = Shards(output, ["model b"])
+    paths = [other.add(window) for window in windows]
+    assert None not in paths
+    for window, path in zip(windows, paths, strict=True):
+        formats.write([placed.nbest for placed in window], str(path))
+    other.join()
+    formats.write([placed.nbest for window in windows for placed in window], str(tmp_path / "whole.jsonl"))
+    assert (tmp_path / "out.jsonl").read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
+    assert not Path(f"{output}.shards").exists()
+
+
+def test_shards_of_other_questions_are_made_again(tmp_path: Path) -> None:
+    nbest = formats.read([LISTS])[0]
+    origin = Column("tta", "ab", "sum", "float32")
+    asked = [
+        WithNeighbours(nbest, ("before",), ("after",)),
+        WithNeighbours(nbest, ("other",), ("after",)),
+        WithNeighbours(nbest, ("before",), ()),
+        WithNeighbours(nbest, ("before", "after"), ()),
+        WithNeighbours(replace(nbest, provenance={"x": origin}), ("before",), ("after",)),
+    ]
+    shards = Shards(str(tmp_path / "out.jsonl"), ["model"])
+    first = shards.add(asked[:1])
+    assert first is not None
+    formats.write([nbest], str(first))
+    again = [Shards(str(tmp_path / "out.jsonl"), ["model"]).add([placed]) for placed in asked]
+    assert again[0] is None
+    assert len({first, *again[1:]} - {None}) == len(asked)
+
+
+def test_other_files_beside_shards_stay(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    folder = tmp_path / "out.jsonl.shards"
+    (folder / "folder").mkdir(parents=True)
+    (folder / "notes.txt").write_text("mine")
+    (folder / "000000-aaaaaaaaaaaa.jsonl").write_text("of an earlier run")
+    shards = Shards(str(tmp_path / "out.jsonl"), ["model"])
+    window = [WithNeighbours(nbest) for nbest in formats.read([LISTS])[:2]]
+    path = shards.add(window)
+    assert path is not None
+    formats.write([placed.nbest for placed in window], str(path))
+    shards.join()
+    assert (tmp_path / "out.jsonl").is_file()
+    assert sorted(one.name for one in folder.iterdir()) == ["folder", "notes.txt"]
+    assert "the folder is kept, because it contains files other than shards" in caplog.text
+
+
+def test_without_the_extra(rescore: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    done = rescore("score", LISTS, "--lm", "tta", "--engine", "ray")
+    assert_one_line_error(done, "--engine ray needs Ray", "pip install 'rescore[ray]'")
+    assert_one_line_error(
+        rescore("score", LISTS, "--lm", "tta", "--engine", "spark"), "neither local nor ray[:ADDRESS]"
+    )
+    assert_one_line_error(rescore("score", LISTS, "--lm", "tta", "--workers", "2"), "--workers needs --engine ray")
+
+
+def test_help_imports_no_ray() -> None:
+    code = "import sys; sys.argv = ['rescore', 'score', '--help']\nfrom rescore.cli.main import main\n"
+    code += "try:\n    main()\nexcept SystemExit:\n    assert 'ray' not in sys.modules and 'torch' not in sys.modules\n"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True).returncode == 0
+
+
+def test_lines_that_cannot_be_read(rescore: Run, tmp_path: Path) -> None:
+    good = '{"id": "u%d", "hyps": [{"text": "a", "score": -1}]}\n'
+    (tmp_path / "l.jsonl").write_text(good % 1 + '{"id": "u2", "hyps": [\n' + good % 3)
+    assert_one_line_error(rescore("score", "l.jsonl", "--lm", "tta"), "l.jsonl: line 2, column")
+    done = rescore("score", "l.jsonl", "--lm", "tta", "--on-error", "skip")
+    assert done.returncode == 0 and "skipped: l.jsonl: line 2" in done.stderr
+    assert [line[:12] for line in done.stdout.splitlines()] == ['{"id": "u1",', '{"id": "u3",']
+
+
+def test_many_files(rescore: Run, tmp_path: Path) -> None:
+    """A folder of JSON Lines, a pattern, addresses: all are one stream."""
+    (tmp_path / "parts").mkdir()
+    for number in (1, 2):
+        line = f'{{"id": "u{number}", "hyps": [{{"text": "a", "score": -1}}]}}\n'
+        (tmp_path / f"parts/part-{number}.jsonl").write_text(line)
+    whole = rescore("convert", "parts/part-1.jsonl", "parts/part-2.jsonl").stdout
+    assert whole.count("\n") == 2
+    assert rescore("convert", "parts").stdout == whole
+    assert rescore("convert", "parts/part-*.jsonl").stdout == whole
+    assert_one_line_error(rescore("convert", "parts/p?rt.json"), "no file matches this")
+
+
+@installed
+def test_addresses(rescore: Run, tmp_path: Path) -> None:
+    (tmp_path / "l.jsonl").write_text('{"id": "u", "hyps": [{"text": "a", "score": -1}]}\n')
+    assert rescore("convert", f"file://{tmp_path}/l.jsonl").stdout == (tmp_path / "l.jsonl").read_text().replace(
+        "-1", "-1.0"
+    ).replace('"text": "a", "score": -1.0', '"score": -1.0, "text": "a"')
+    assert_one_line_error(rescore("convert", f"file://{tmp_path}/x.jsonl"), "x.jsonl: cannot be read")
+    assert_one_line_error(rescore("convert", "nonsense://x"), "nonsense://x: cannot be read")

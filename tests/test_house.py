@@ -1,0 +1,172 @@
+"""The house: imports go down the list of design, never up."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.conftest import ROOT
+
+LAYERS = [
+    ["__main__"],
+    ["cli"],
+    ["__init__"],
+    ["rescorer"],
+    ["api"],
+    ["pipeline"],
+    ["plan"],
+    ["config"],
+    ["reports"],
+    ["scoring"],  # scores are computed below, columns are added here
+    ["tuning"],
+    ["decision"],
+    ["lms"],
+    ["metrics"],
+    ["formats"],
+    ["signature"],
+    ["nbest"],
+    ["styles"],
+    ["options"],
+    ["parts"],
+    ["files"],
+    ["errors", "version"],
+]
+"""The core, from the roof to the ground."""
+HEIGHT = {room: -level for level, rooms in enumerate(LAYERS) for room in rooms}
+WINGS = ("asr", "mt", "large", "service", "research")
+"""A wing imports the core. No room of the core imports a wing: tables of parts and of commands name its modules."""
+WITH_TORCH = (
+    "lms/causal.py",
+    "lms/checkpoint.py",
+    "lms/devices.py",
+    "lms/networks.py",
+    "lms/own.py",
+    "lms/scorers.py",
+    "lms/training",
+    "lms/tta.py",
+    "large/network.py",
+    "large/placement.py",
+    "large/seq2seq.py",
+    "large/speech.py",
+    "mt/comet.py",
+    "mt/quality_estimation.py",
+    "mt/unified.py",
+    "research",
+    "scoring/cluster.py",
+)
+
+
+def imports(path: Path) -> Iterator[str]:
+    """What a module imports, wherever and for whomever: also in a function, and what only type checkers see."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+            yield from (name if name in MODULES else node.module for name in names)
+
+
+def name_of(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+MODULES = {name_of(path): path for path in sorted((ROOT / "rescore").rglob("*.py"))}
+
+
+def modules() -> list[Path]:
+    return list(MODULES.values())
+
+
+def room_of(path: Path) -> str:
+    return path.relative_to(ROOT / "rescore").parts[0].removesuffix(".py")
+
+
+def test_every_room_has_its_place() -> None:
+    assert {room_of(path) for path in modules()} == {*HEIGHT, *WINGS}
+
+
+def test_imports_go_down() -> None:
+    up = [
+        f"{path.relative_to(ROOT)} imports {name}"
+        for path in modules()
+        for name in imports(path)
+        if name.startswith("rescore.")
+        and room_of(path) in HEIGHT
+        and (room := name.split(".")[1]) in HEIGHT
+        and room != room_of(path)
+        and HEIGHT[room] >= HEIGHT[room_of(path)]
+    ]
+    assert not up, "\n".join(up)
+
+
+def wings_of(path: Path) -> set[str]:
+    """The wings that a module imports."""
+    return {wing for name in imports(path) for wing in WINGS if f"{name}.".startswith(f"rescore.{wing}.")}
+
+
+OPEN = {
+    "rescore.api",
+    "rescore.cli.eval",
+    "rescore.cli.options.outputs",
+    "rescore.cli.run",
+    "rescore.cli.setup",
+    "rescore.pipeline",
+    "rescore.plan",
+    "rescore.rescorer",
+    "rescore.tuning.tune",
+}
+"""Modules of the core that still import a wing; the set only shrinks."""
+
+
+def test_the_core_imports_no_wing() -> None:
+    core = {name: path for name, path in MODULES.items() if room_of(path) in HEIGHT}
+    assert {name for name, path in core.items() if wings_of(path)} <= OPEN
+
+
+def test_no_wing_imports_another() -> None:
+    """Research alone may: it compares what all others have."""
+    wings = {name: path for name, path in MODULES.items() if room_of(path) in WINGS and room_of(path) != "research"}
+    assert not {name: others for name, path in wings.items() if (others := wings_of(path) - {room_of(path)})}
+
+
+def test_no_circles() -> None:
+    """No module needs one that needs it: of modules without those that need no other, again and again, none is left."""
+    needs = {name: {one for one in imports(path) if one in MODULES} - {name} for name, path in MODULES.items()}
+    while free := {name for name, others in needs.items() if not others}:
+        needs = {name: others - free for name, others in needs.items() if name not in free}
+    assert not needs, needs
+
+
+def test_torch_is_imported_where_networks_are() -> None:
+    found = [
+        str(place)
+        for path in modules()
+        if any(name.split(".")[0] == "torch" for name in imports(path))
+        and not str(place := path.relative_to(ROOT / "rescore")).startswith(WITH_TORCH)
+    ]
+    assert not found
+
+
+WITHOUT_A_LINE = {"pandas", "polars", "huggingface_hub"}
+"""Packages that a user has or has not (`to_frame`), or that come with another one (transformers)."""
+DISTRIBUTIONS = {"comet": "unbabel-comet", "re2": "google-re2", "sklearn": "scikit-learn"}
+
+
+def test_packages_that_are_imported_are_declared() -> None:
+    names = {name.split(".")[0] for path in modules() for name in imports(path)}
+    names -= {"rescore", "__future__", *sys.stdlib_module_names, *WITHOUT_A_LINE}
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    lines = [*project["dependencies"], *(line for some in project["optional-dependencies"].values() for line in some)]
+    declared = [re.split(r"[<>=~\[; ]", line)[0] for line in lines]
+    assert {DISTRIBUTIONS.get(name, name.replace("_", "-")) for name in names} <= set(declared)
+    required = [re.split(r"[<>=~\[; ]", line)[0] for line in project["dependencies"]]
+    assert len(set(required)) == len(required)
+
+
+def test_files_are_read_in_ten_minutes() -> None:
+    lengths = {str(path.relative_to(ROOT)): len(path.read_text(encoding="utf-8").splitlines()) for path in modules()}
+    assert not {name: length for name, length in lengths.items() if length > 600}
