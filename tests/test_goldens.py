@@ -566,7 +566,6 @@ TRAINED: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "bilm-pairs": (PAIRS, ()),
     "electra": ((*TEXT[:2], "--generator", "generator"), ()),
     "unified": (PAIRS, ("bi", "l2r", "r2l", "seq2seq", "channel", "bi:source")),
-    "unified-cloze": ((*PAIRS, "--cloze"), ("bi", "seq2seq")),
 }
 """Options of a training, and the readings of its network."""
 
@@ -639,7 +638,7 @@ def test_python(ngram: Golden) -> None:
 def test_service(ngram: Golden) -> None:
     pytest.importorskip("starlette")
     pytest.importorskip("uvicorn")
-    from tests.test_service import serving
+    from tests.service.test_service import serving
 
     lists = [
         {"id": name, "hyps": [{"text": one["text"], "score": one["score"]} for one in hypotheses(lists)[:3]]}
