@@ -12,7 +12,8 @@ import numpy as np
 from rescore import decision
 from rescore.errors import counted
 from rescore.metrics import Metric, Normaliser, list_statistics, value
-from rescore.metrics.significance import ScoredText, spearman
+from rescore.metrics.correlation import spearman
+from rescore.metrics.significance import ScoredText
 from rescore.nbest import FIRST_PASS, NbestList, Origin, new_word_origins, score_columns
 from rescore.reports.cascades import Proposed, proposed
 from rescore.reports.outlook import Depth, Outlook, by_depth, outlook
