@@ -53,7 +53,7 @@ def report_command(
     """
     from rescore import formats
     from rescore.reports import check
-    from rescore.reports.results import read
+    from rescore.reports.files import read
     from rescore.styles import as_json as to_json
     from rescore.styles import endings, style_of
 
@@ -104,7 +104,7 @@ def check_command(
     """
     from rescore import formats
     from rescore.reports import check
-    from rescore.reports.results import read, write
+    from rescore.reports.files import read, write
 
     if len(results) != len(golden):
         raise click.UsageError(

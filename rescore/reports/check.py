@@ -14,7 +14,9 @@ from xml.etree import ElementTree
 
 from rescore.errors import UserError, counted
 from rescore.parts import STYLES
-from rescore.reports.results import CHOICES, ERRORS, FIRST, ORACLE, SIGNIFICANT, MetricResult, Results
+from rescore.reports.figures import FIRST, ORACLE
+from rescore.reports.files import ERRORS
+from rescore.reports.results import CHOICES, SIGNIFICANT, MetricResult, Results
 from rescore.signature import COMPARABLE, Signature
 from rescore.styles import MARKS, latex_note, mark_best, p_value, signature_lines, text, unknown_name
 from rescore.version import VERSION
