@@ -20,6 +20,8 @@ from rescore.version import VERSION
 
 FIRST, ORACLE = "first pass", "oracle"
 """The names of rows that tables have beside those of systems."""
+SIGNIFICANT = 0.05
+"""The p-value below which a difference is called significant."""
 SHORT = {
     "substitutions": "sub",
     "deletions": "del",

@@ -13,14 +13,12 @@ from rescore.metrics import Metric, value
 from rescore.metrics.base import Counts
 from rescore.metrics.significance import paired_interval, split
 from rescore.nbest import FIRST_PASS, NbestList, columns_for, content_hash, first_pass_indices, ranking
-from rescore.reports.figures import Figures
+from rescore.reports.figures import SIGNIFICANT, Figures
 from rescore.styles import p_phrase
 from rescore.tuning.folds import tuned_in_folds
 from rescore.tuning.weights import FORCED, TuningOptions, Weights
 
 FOLDS = 5
-CERTAIN = 0.05
-"""The p-value below which a gain is called certain."""
 LOW_SHARE = 1 / 3
 """The share of the possible gain below which another LM is the next step."""
 
@@ -79,7 +77,7 @@ class Outlook:
     @property
     def certain(self) -> bool:
         """Whether the gain is more than chance."""
-        return self.gain > 0 and self.p_value < CERTAIN
+        return self.gain > 0 and self.p_value < SIGNIFICANT
 
 
 def outlook(

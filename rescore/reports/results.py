@@ -15,7 +15,7 @@ from rescore.errors import counted
 from rescore.metrics import Metric
 from rescore.metrics.base import is_better, warn_of_unspaced
 from rescore.nbest import FIRST_PASS, LISTED, Column, NbestList
-from rescore.reports.figures import FIRST, ORACLE, SHORT, Figures, Row, figure_of, sign
+from rescore.reports.figures import FIRST, ORACLE, SHORT, SIGNIFICANT, Figures, Row, figure_of, sign
 from rescore.signature import Signature, origins
 from rescore.styles import as_frame, html, marked_worse, p_phrase, p_value, text
 from rescore.tuning.weights import FoldWeights, Unproven, Weights, named_weights, notes, why_zero
@@ -133,10 +133,6 @@ def gain(measured: MetricResult) -> str:
     relative = f", {100 * difference / measured.first_pass:+.1f} % relative" if measured.first_pass else ""
     p = "" if measured.p_value is None else f", {p_phrase(measured.p_value)}"
     return f"{measured.metric} {difference:+.2f}{relative}{p}"
-
-
-SIGNIFICANT = 0.05
-"""The p-value below which a difference is called significant."""
 
 
 def worse(figures: MetricResult, tuned_for: bool = False) -> Iterator[str]:

@@ -111,14 +111,14 @@ class ReportOptions(Declared):
             with formats.opened(self.report) as file:
                 files.write(results, file)
         if self.table:
-            from rescore.reports import check
+            from rescore.reports import overview
             from rescore.styles import style_of
 
             for place in self.table:
                 style = str(style_of(place))
-                about = check.environment() if style == "markdown" else ""
+                about = overview.environment() if style == "markdown" else ""
                 with formats.opened(place) as file:
-                    file.write(check.render_overview([results], "espnet", style, about) + "\n")
+                    file.write(overview.render_overview([results], "espnet", style, about) + "\n")
 
 
 @dataclass(frozen=True, kw_only=True)
