@@ -134,7 +134,7 @@ def command(
                 pipeline.score_in_parts(plan, lists, output, bar.update)
                 return
             on_scores = partial(_write_scores, file) if file else None
-            scored = pipeline.score(plan, lists, bar.update, on_scores, formats.input_waits)
+            scored = pipeline.score(plan, lists, bar.update, on_scores)
             formats.write(scored, output or "-")
 
 

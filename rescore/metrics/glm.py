@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rescore.errors import UserError
-from rescore.formats.text import readings
+from rescore.formats.references import readings
 from rescore.metrics.alignment import GAP, SUBSTITUTION
 
 Readings = Sequence[Sequence[Sequence[str]]]

@@ -17,9 +17,8 @@ import numpy as np
 from rapidfuzz.distance import Levenshtein
 
 from rescore.errors import UserError
-from rescore.formats.references import begin_with_ids
 from rescore.formats.source import read_lines
-from rescore.formats.text import UNSPACED_LETTERS
+from rescore.formats.times import UNSPACED_LETTERS
 from rescore.metrics.alignment import error_counts
 from rescore.metrics.glm import Glm, Readings, ambiguous, first, nearest
 from rescore.options import Declared, option
@@ -320,6 +319,8 @@ class WordList:
         lines = tuple(sorted(numbered))
         if not lines:
             raise UserError(f"{path}: no word in it; expected one per line")
+        from rescore.formats.text import begin_with_ids
+
         by_utterance = begin_with_ids(lines) and any(len(line.split()) > 1 for line in lines)
         with_ids = [line for line in lines if set(line.split()[0]) & set("0123456789")]
         if not by_utterance and 2 * len(with_ids) > len(lines) and any(len(line.split()) > 1 for line in with_ids):
