@@ -262,7 +262,7 @@ def _config(
     """The settings of a call; `rescore.plan.resolve` decides the rest."""
     from rescore.config import RunConfig
     from rescore.metrics import MetricOptions, Normaliser
-    from rescore.metrics.normalise import WordList
+    from rescore.metrics.listed import WordList
     from rescore.parts import did_you_mean
 
     known = [field.name for field in fields(RunConfig)]
@@ -421,7 +421,7 @@ def correct(
     from rescore.asr.correct import Corrector
     from rescore.asr.formats.documents import Text
     from rescore.asr.thresholds import language_model
-    from rescore.metrics.normalise import WordList
+    from rescore.metrics.listed import WordList
 
     listed = WordList.load(Path(words)) if isinstance(words, (str, Path)) else words
     every = list(texts)

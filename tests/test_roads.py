@@ -20,7 +20,7 @@ from rescore.config import RunConfig
 from rescore.formats import native
 from rescore.lms.base import DEFAULT
 from rescore.metrics import MetricOptions
-from rescore.metrics.normalise import WordList
+from rescore.metrics.listed import WordList
 from rescore.nbest import FIRST_PASS, SUM, Column, Hypothesis, NbestList
 from tests.cli.test_recipe import make
 from tests.conftest import Run

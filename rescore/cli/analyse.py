@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from rescore.cli import options
@@ -14,13 +12,11 @@ from rescore.config import RunConfig
 @click.command("analyse", cls=GroupedCommand)
 @options.nbest_argument
 @click.option("-o", "--output", metavar="FILE", help="Write the whole analysis as JSON.")
-@click.option("--plots", metavar="DIR", help="Write plots to DIR as PNG files; needs matplotlib.")
 @options.takes(weights=options.TunedWeights, config=options.config(options.MEASURES), inputs=options.InputOptions)
 def command(
     nbest: tuple[str, ...],
     weights: options.TunedWeights,
     output: str | None,
-    plots: str | None,
     config: RunConfig,
     inputs: options.InputOptions,
 ) -> None:
@@ -28,12 +24,12 @@ def command(
 
     \b
     rescore score test.json --lm tta -o test.tta.jsonl
-    rescore analyse test.tta.jsonl --weights weights.json --plots plots
+    rescore analyse test.tta.jsonl --weights weights.json
 
     The analysis has the oracle by list depth, errors by position and by length, the words that reranking most often
     corrected and broke, the number of changed choices that were better and worse, and the correlation of perplexity
-    with the error rate. It ends with the significance of the gain, the possible gain from a perfect language model and
-    from deeper lists, and advice on what to do next.
+    with the error rate. It ends with the significance of the gain, the possible gain from a perfect language model, and
+    the next step.
     """
     from rescore import formats, pipeline
     from rescore.plan import metrics_of
@@ -49,6 +45,4 @@ def command(
     if output:
         with formats.opened(output) as file:
             analysis.write(result, file)
-    if plots:
-        analysis.plot(result, Path(plots))
     click.echo(analysis.render(result), err=output == "-")

@@ -15,7 +15,7 @@ import click
 from rescore.cli import options
 from rescore.cli.options.base import GroupedCommand
 from rescore.config import RunConfig
-from rescore.metrics.normalise import WordList
+from rescore.metrics.listed import WordList
 from rescore.options import Declared, option
 
 if TYPE_CHECKING:

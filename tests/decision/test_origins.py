@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 from rescore import formats, metrics, pipeline
-from rescore.asr import recombine
 from rescore.asr.channel import collect
-from rescore.asr.recombine import merge
+from rescore.asr.recombine import merge, recombine
 from rescore.asr.respell import Respelling
 from rescore.decision import Decision, best, combine, rerank
 from rescore.errors import UserError

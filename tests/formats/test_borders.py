@@ -10,7 +10,7 @@ import pytest
 from rescore import formats
 from rescore.errors import UserError
 from rescore.formats.source import utterance_of
-from rescore.metrics.normalise import WordList
+from rescore.metrics.listed import WordList
 from rescore.nbest import Column, Hypothesis, NbestList, Role, component_columns, ranked_by_means
 from tests.conftest import Run, assert_one_line_error
 

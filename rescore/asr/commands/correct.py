@@ -66,7 +66,8 @@ def command(
     from rescore.asr.formats.documents import kind_of, parts
     from rescore.asr.thresholds import language_model, tuned
     from rescore.formats.source import Source
-    from rescore.metrics.normalise import Normaliser, WordList
+    from rescore.metrics.listed import WordList
+    from rescore.metrics.normalise import Normaliser
 
     if bool(dev) != bool(dev_ref):
         raise click.UsageError("--dev and --dev-ref belong together")

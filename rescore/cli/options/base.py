@@ -417,7 +417,7 @@ TO_STDERR = "--explain"
 MAKE_FOLDERS = {"stamp"}
 """Of these the ones that make the folder they stand in."""
 INPUTS = {
-    "nbest", "outputs", "results", "pairs", "file", "ref", "dev", "dev_ref", "weights", "text", "golden", "glm", "gold",
+    "nbest", "outputs", "results", "pairs", "file", "ref", "dev", "dev_ref", "weights", "text", "golden", "gold",
     "segments", "recordings", "symbols", "others", "dev_with", "lm", "tokenizer", "config", "words", "lexicon",
     "channel", "propose_prompt", "systems",
 }  # fmt: skip

@@ -19,7 +19,7 @@ from rescore.lms.folders import find
 from rescore.nbest import Audio
 
 if TYPE_CHECKING:
-    from rescore.large.huggingface.speech import CtcModel
+    from rescore.large.speech import CtcModel
 
 CTC = "hf-ctc"
 EDGE = 0.25
@@ -161,7 +161,7 @@ class CtcAligner:
             UserError: the folder is no CTC model.
         """
         self.folder = folder
-        from rescore.large.huggingface.speech import CtcModel
+        from rescore.large.speech import CtcModel
 
         self._model: CtcModel = CtcModel(CTC, folder, ComputeOptions(device="cpu"))
 
