@@ -47,7 +47,7 @@ WITH_TORCH = (
     "lms/own.py",
     "lms/scorers.py",
     "lms/training",
-    "lms/tta.py",
+    "lms/fast.py",
     "large/network.py",
     "large/placement.py",
     "large/seq2seq.py",
@@ -110,11 +110,9 @@ def wings_of(path: Path) -> set[str]:
 
 OPEN = {
     "rescore.api",
-    "rescore.cli.eval",
     "rescore.cli.options.outputs",
     "rescore.cli.run",
     "rescore.cli.setup",
-    "rescore.pipeline",
     "rescore.plan",
     "rescore.rescorer",
     "rescore.tuning.tune",
