@@ -14,7 +14,8 @@ import numpy.typing as npt
 from rescore.errors import UserError, counted
 from rescore.formats.source import Source
 from rescore.lms import LanguageModel, origin
-from rescore.metrics.significance import SEED, pearson, spearman
+from rescore.metrics.correlation import pearson, spearman
+from rescore.metrics.significance import SEED
 from rescore.research.options import VectorOptions
 from rescore.research.vectors import Embedder
 from rescore.signature import Signature
