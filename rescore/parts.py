@@ -246,10 +246,6 @@ DECISIONS: RegistryWithOptions[Any] = RegistryWithOptions(
     {
         "best": ("rescore.decision.rules:Best", "the hypothesis with the best score"),
         "mbr": ("rescore.decision.rules:MinimumBayesRisk", "minimum Bayes risk"),
-        "mbr-aggregate": (
-            "rescore.decision.rules:AggregatedBayesRisk",
-            "minimum Bayes risk with aggregated references (BLEU and chrF)",
-        ),
         "rover": ("rescore.asr.rover:Rover", "a vote on each word"),
     },
 )

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 from rescore.errors import UserError, counted
 from rescore.formats.best import LIKE_TEXT, TEXT, TIMED, BestWriter, read_best, write_best
 from rescore.formats.references import ReferenceFile, References, all_lines, joined, open_references, read_references
-from rescore.formats.source import NO_SCORES, TWICE, Fields, InputWarnings, ListSize, ReadOptions, Source, input_waits
+from rescore.formats.source import NO_SCORES, TWICE, Fields, InputWarnings, ListSize, ReadOptions, Source
 from rescore.formats.text import IdSet, has_entities
 from rescore.formats.writing import opened
 from rescore.nbest import (
@@ -49,7 +49,6 @@ __all__ = [
     "References",
     "fairseq_logs",
     "from_json",
-    "input_waits",
     "iterate",
     "opened",
     "read",

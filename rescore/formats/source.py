@@ -12,7 +12,6 @@ import json
 import logging
 import lzma
 import re
-import select
 import sys
 import zlib
 from collections.abc import Callable, Iterator, Mapping
@@ -124,18 +123,11 @@ def open_remote(address: str) -> IO[bytes]:
 
 def open_once(path: Path, name: str) -> IO[bytes]:
     """Open an input that can be read only once: standard input (`-`), an address, a pipe."""
-    global _live
     if "://" in name:
         return open_remote(name)
     if str(path) == "-" and (sys.stdin is None or sys.stdin.closed):
         raise UserError("<stdin>: is closed; give a file")
-    _live = LiveInput(sys.stdin.buffer if str(path) == "-" else open(path, "rb"))  # noqa: SIM115 (its reader closes it)
-    return cast(IO[bytes], _live)
-
-
-def input_waits() -> bool:
-    """Whether a pipe or standard input has no further line yet; False for other files."""
-    return _live is not None and _live.waits()
+    return sys.stdin.buffer if str(path) == "-" else open(path, "rb")
 
 
 def head_of_lines(raw: IO[bytes], any_line: bool = False) -> bytes:
@@ -227,37 +219,6 @@ class _Stream(io.RawIOBase):
         part = self._take(len(buffer))
         buffer[: len(part)] = part
         return len(part)
-
-
-class LiveInput(_Stream):
-    """Bytes of a pipe, as they come; knows whether a line that has come is still to be taken."""
-
-    def __init__(self, raw: IO[bytes]) -> None:
-        super().__init__(self.read1)
-        self._raw = raw
-        self._lines = self._taken = 0
-
-    def read1(self, size: int) -> bytes:
-        part = _available(self._raw, size)
-        self._lines += part.count(b"\n")
-        return part
-
-    def take_line(self) -> None:
-        """Say that one more line was taken."""
-        self._taken += 1
-
-    def waits(self) -> bool:
-        """Whether all lines that have come were taken, and nothing more is there yet."""
-        if self._taken < self._lines:
-            return False
-        try:
-            return not select.select([self._raw.fileno()], [], [], 0)[0]
-        except (OSError, ValueError):  # no file of the system's
-            return False
-
-
-_live: LiveInput | None = None
-"""The last that was opened."""
 
 
 _JSON = re.compile(r"""\{(?:\S|\s*(?:["}]|$))|\[\s*(?:["\[{\]\d-]|$)""")
@@ -499,11 +460,9 @@ class Source:
                 a warning where these are errors.
         """
         with self._open() as file:
-            number, live = 0, None if self.is_regular else self._once[1]
+            number = 0
             while line := file.readline(LONGEST_LINE + 1):
                 number += 1
-                if isinstance(live, LiveInput):
-                    live.take_line()
                 if len(line) > LONGEST_LINE:
                     raise UserError(f"{self.name}: line {number} has more than {LONGEST_LINE:,} characters")
                 line = line.removesuffix("\n")
