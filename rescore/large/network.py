@@ -21,9 +21,8 @@ from rescore.large.placement import LOGITS, Placement
 from rescore.large.template import Template
 from rescore.lms.base import ComputeOptions, Question, Spec
 from rescore.lms.causal import CausalScorer
-from rescore.lms.devices import quantised
+from rescore.lms.fast import Batch, Tree, quantised
 from rescore.lms.folders import content_digest
-from rescore.lms.networks import Batch, Tree
 from rescore.lms.scorers import CONTEXT_TOKEN, Encoded, NetworkScorer, masked_scorer
 
 log = logging.getLogger(__name__)
