@@ -106,16 +106,6 @@ class BleuTokenizer:
     """The package to install for it; None if it comes with sacreBLEU."""
 
 
-@dataclass(frozen=True, slots=True)
-class Probe:
-    """A task for a linear classifier."""
-
-    read: str
-    """Makes `rescore.research.probe.Examples` of a file, the answers' file and a number; "module:function"."""
-    takes: tuple[str, ...] = ()
-    """Which of `gold` and `examples` it reads beside the file."""
-
-
 FORMATS: Registry[Any] = Registry(
     "format",
     {
@@ -135,16 +125,19 @@ FORMATS: Registry[Any] = Registry(
         "opennmt": ("rescore.formats.translation:OPENNMT", "OpenNMT log or n_best lines"),
         "hf": ("rescore.formats.records:HUGGING_FACE", "Hugging Face generate, as JSON"),
         "sockeye": ("rescore.formats.records:SOCKEYE", "Sockeye JSON"),
-        "nemo": ("rescore.formats.records:NEMO", "NeMo manifest with beams"),
-        "hyporadise": ("rescore.formats.records:HYPORADISE", "HyPoradise JSON"),
-        "tsv": ("rescore.formats.records:TSV", "TSV with named columns"),
-        "csv": ("rescore.formats.records:CSV", "CSV with named columns"),
-        "nemo-beams": ("rescore.formats.records:NEMO_BEAMS", "NeMo beams TSV"),
+        "nemo": ("rescore.asr.formats.manifests:NEMO", "NeMo manifest with beams"),
+        "hyporadise": ("rescore.asr.formats.manifests:HYPORADISE", "HyPoradise JSON"),
+        "tsv": ("rescore.formats.tables:TSV", "TSV with named columns"),
+        "csv": ("rescore.formats.tables:CSV", "CSV with named columns"),
+        "nemo-beams": ("rescore.asr.formats.manifests:NEMO_BEAMS", "NeMo beams TSV"),
         "text": ("rescore.formats.best:BEST", "1-best text for eval: Kaldi, trn or plain lines"),
         "json": ("rescore.formats.records:GENERIC", "JSON records with named fields"),
     },
 )
 """The formats of N-best lists; detection tries them in this order."""
+
+WHOLE = "rescore.asr.formats.whole:measured_recordings"
+"""Reads whole recordings with their references, of any format, for `rescore eval --whole`."""
 
 KINDS: Registry[Any] = Registry(
     "kind of language model",
@@ -256,7 +249,7 @@ TESTS: Registry[Any] = Registry(
     {
         "randomisation": ("rescore.metrics.significance:Randomisation", "paired approximate randomisation"),
         "bootstrap": ("rescore.metrics.significance:Bootstrap", "paired bootstrap"),
-        "mapsswe": ("rescore.metrics.significance:Mapsswe", "matched-pairs segment test, for WER"),
+        "mapsswe": ("rescore.metrics.mapsswe:Mapsswe", "matched-pairs segment test, for WER"),
     },
 )
 """Of the difference between two systems: classes with the methods of `SignificanceTest`."""
@@ -271,22 +264,3 @@ STYLES: Registry[Any] = Registry(
     },
 )
 """How a table is written: functions of its cells, each with the ending of its files."""
-
-EMBEDDER = "rescore.research.vectors:Embedder"
-"""Makes vectors of sentences with language models."""
-
-PROBES: Registry[Probe] = Registry(
-    "task",
-    {
-        "sick": (Probe("rescore.research.probe:sick"), "entailment of sentence pairs in SICK.txt"),
-        "wic": (
-            Probe("rescore.research.probe:wic", ("gold",)),
-            "whether a word means the same in two sentences (WiC)",
-        ),
-        "order": (
-            Probe("rescore.research.probe:order", ("examples",)),
-            "which of two consecutive lines of a text comes first",
-        ),
-    },
-)
-"""The probing tasks of linear classifiers on vectors."""
