@@ -8,11 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-import click
-
 from rescore.cli import options
-from rescore.cli.options.base import GroupedCommand
-from rescore.cli.options.outputs import RerankedOutputs
 from rescore.config import RunConfig
 from rescore.options import option
 
@@ -24,14 +20,15 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outputs(options.DetokenizeOption, RerankedOutputs):
-    """Where reranked lists and texts go."""
+class Reranking(options.Lists, options.DetokenizeOption, options.RerankedOutputs):
+    """The lists, and where reranked lists and texts go."""
 
     segments: str | None = option(
         None,
         "Kaldi segments file with utterance times. --best x.stm needs it; --best x.ctm uses the start of each "
         "utterance, if given.",
         metavar="FILE",
+        reads=True,
     )
 
     def checked(self) -> Writer:
@@ -68,19 +65,17 @@ class Outputs(options.DetokenizeOption, RerankedOutputs):
                     pass
 
 
-@click.command("rerank", cls=GroupedCommand)
-@options.nbest_argument
-@options.takes(
+@options.command(
+    "rerank",
+    asked=Reranking,
     weights=options.TunedWeights,
-    outputs=Outputs,
     reporting=options.ReportOptions,
     config=options.config(options.EXPANSION, options.DECISION, options.MEASURES),
     inputs=options.InputOptions,
 )
 def command(
-    nbest: tuple[str, ...],
+    asked: Reranking,
     weights: options.TunedWeights,
-    outputs: Outputs,
     reporting: options.ReportOptions,
     config: RunConfig,
     inputs: options.InputOptions,
@@ -95,16 +90,16 @@ def command(
     from rescore import formats, pipeline
 
     reporting.check()
-    write = outputs.checked()
+    write = asked.checked()
     loaded = weights.load()
     config = options.configured(config, weights=weights)
     if reporting.report or reporting.table:
-        outcome = pipeline.apply(inputs.read(nbest, need_references=True), loaded, config)
-        reporting.write(outcome.results, nbest[0])
-        if outputs.output or outputs.best:
+        outcome = pipeline.apply(inputs.read(asked.nbest, need_references=True), loaded, config)
+        reporting.write(outcome.results, asked.nbest[0])
+        if asked.output or asked.best:
             write(outcome.ranked())
         return
-    texts = outputs.best is not None or outputs.output is None
-    with options.progress_bar(inputs.count(nbest), "rerank") as bar:
-        stream = options.watched(inputs.iterate(nbest), bar.update)
+    texts = asked.best is not None or asked.output is None
+    with options.progress_bar(inputs.count(asked.nbest), "rerank") as bar:
+        stream = options.watched(inputs.iterate(asked.nbest), bar.update)
         write(pipeline.rerank(stream, loaded, config, texts, formats.input_waits))

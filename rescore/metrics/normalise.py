@@ -105,7 +105,9 @@ class Normaliser(Declared):
     drop_punctuation: bool = option(False, "WER, CER: remove punctuation marks around words.")
     drop_apostrophes: bool = option(False, "WER, CER: remove apostrophes (it's becomes its).")
     drop_unknown: bool = option(False, "WER, CER: remove <unk>.")
-    glm: Glm | None = option(None, "WER, CER: apply a NIST global mapping file (GLM).", metavar="FILE", read=Glm.load)
+    glm: Glm | None = option(
+        None, "WER, CER: apply a NIST global mapping file (GLM).", metavar="FILE", reads=True, read=Glm.load
+    )
     whisper_english: bool = option(
         False,
         "WER, CER: normalise hypotheses and references with Whisper's normaliser for English, Whisper's basic "

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rescore.cli.options.base import Offer
+from rescore.cli.bridge import Offer
 from rescore.lms.base import ComputeOptions
 from rescore.options import Declared, option
 from rescore.parts import KINDS
@@ -34,6 +34,7 @@ class LanguageModelOptions(Declared):
         "Language model: a shipped model, or KIND and the PATH of a model. May be repeated. Kinds:",
         metavar="KIND[:PATH]",
         describes=KINDS,
+        reads=True,
         common=True,
     )
     cascade: str | None = option(
@@ -41,6 +42,7 @@ class LanguageModelOptions(Declared):
         "With --lm KIND:top=N:PATH: weights file. The N hypotheses with the best score under these weights are scored. "
         " [default: the weights on the cards of the models before it]",
         metavar="FILE",
+        reads=True,
     )
     force_cascade: bool = option(
         False,

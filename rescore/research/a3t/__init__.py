@@ -22,19 +22,25 @@ class A3tOptions(TrainingOptions):
     audio: tuple[str, ...] = option(
         (), "Recordings: wav.scp, a folder, or a NeMo manifest. May be repeated.", metavar="PATH"
     )
-    text: tuple[Path, ...] = option((), "Transcripts, Kaldi text: `utterance words`. May be repeated.", metavar="FILE")
+    text: tuple[Path, ...] = option(
+        (), "Transcripts, Kaldi text: `utterance words`. May be repeated.", metavar="FILE", reads=True
+    )
     align: str = option(
         "",
         "Times of words or of letters in a CTM, or hf-ctc:DIR, a CTC model that places the letters (Viterbi). "
         "Scoring needs the CTC model.",
         metavar="FILE|hf-ctc:DIR",
+        reads=True,
         required=True,
     )
     aligner: str | None = option(
         None, "With times from a CTM: the CTC model that places the letters of hypotheses.", metavar="hf-ctc:DIR"
     )
     lexicon: Path | None = option(
-        None, "Read phones instead of letters: lines of `word phone phone ...`, as Kaldi has them.", metavar="FILE"
+        None,
+        "Read phones instead of letters: lines of `word phone phone ...`, as Kaldi has them.",
+        metavar="FILE",
+        reads=True,
     )
     alignment: bool = option(True, "Read cross-modal alignment embeddings.", "--alignment/--no-alignment")
     conformer: bool = option(True, "Conformer blocks; without, Transformer blocks.", "--conformer/--no-conformer")
